@@ -110,8 +110,8 @@ def mixed_with_autos(base: Any, scores: Any, y: Any) -> Any:
         if i % EVERY == 0:
             begun = np.zeros(len(y))
             cal = Auto()
-            *parts, _, lines = cal._live._mixture.state()
-            cal._live._mixture.load([*parts, [SWITCHED], lines])
+            *parts, _, lines, lined = cal._live._mixture.state()
+            cal._live._mixture.load([*parts, [SWITCHED], lines, lined])
             begun[i:] = cal.predict_learn_many(scores[i:], y[i:])
             said = np.vstack([said, begun])
             weights = np.append(weights * (1.0 - RATE * EVERY), RATE * EVERY)

@@ -9,7 +9,6 @@ import pytest
 from streamcal import Auto, InputError, StateError
 from streamcal.calibrators.auto.experts import NAMES, PRIOR
 from streamcal.calibrators.auto.mixture import RATES
-from streamcal.calibrators.auto.specialists import new_specialists
 from streamcal.kernels.specialists import Specialists
 from streamcal.states import signed
 
@@ -39,32 +38,46 @@ def late_labels(cal, n, seed=0, most=12):
             cal._learn_issued(x, y, w, math.nan, said)
 
 
+def said_now(cal, x, late):
+    """What the experts say now at the knot nearest to x, as many labels ahead as the label that comes is late."""
+    state = json.loads(plain(cal))
+    state["learned"]["live"]["panel"]["panel"]["ahead"] = late
+    twin = Auto.from_state(signed(state))
+    return np.array(twin._issue(round(x * KNOTS_A_UNIT) / KNOTS_A_UNIT, math.nan))[: len(NAMES)]
+
+
 def test_weights_are_those_of_the_formula():
-    """Fixed share at the learning rates (1 + d)^−¾ and 1, of gains as they follow from what was said."""
+    """Fixed share at the learning rates (1 + d)^−¾ and 1, of gains as they follow from what was said; and of what is
+    said now. Rows are weighted by what they said, at the rate 1/(1 + d)."""
     cal, size = Auto(), len(NAMES)
     prior = np.array(PRIOR) / sum(PRIOR)
-    rows, wealth, doubled = np.array([prior] * 2), np.zeros(2), False
+    rows, wealth, tripled = np.array([prior] * 2), np.zeros(2), False
     for x, y, w, late, said in late_labels(cal, 150):
         shares, log_wealth = cal._live._mixture.state()[0]
         np.testing.assert_allclose(shares, rows, rtol=1e-9)
         np.testing.assert_allclose(log_wealth, wealth - wealth.max(), atol=1e-9)
-        if late > 0 and not doubled:
-            rows, wealth, doubled = np.tile(rows, (2, 1)), np.tile(wealth, 2), True
+        if late > 0 and not tripled:
+            rows, wealth, tripled = (
+                np.tile(rows, (3, 1)),
+                np.tile(wealth, 3) - np.repeat([0, 1, 1], 2) * np.log(2),
+                True,
+            )
         at = (x + LARGEST) * KNOTS_A_UNIT
         share = at - min(int(at), 2 * LARGEST * KNOTS_A_UNIT - 1)
         sign, z = (1.0 if y else -1.0), np.array(said)
         gains = -(
             (1.0 - share) * np.logaddexp(0, -sign * z[:size]) + share * np.logaddexp(0, -sign * z[size + 5 :][:size])
         )
+        now = -np.logaddexp(0, -sign * said_now(cal, x, late)) if late else gains
         issued = int(said[-1])
         of_rows = z[2 * (size + 5) + 3 * issued * int(y) :][:issued]
         slow = (1.0 + late) ** -0.75
-        powers = np.array([slow, slow, 1.0, 1.0] if doubled else [1.0, 1.0])
-        rows = rows * np.exp(w * powers[:, None] * gains)
+        factors = np.repeat([slow * gains, gains, now] if tripled else [gains], 2, axis=0)
+        rows = rows * np.exp(w * factors)
         rates = np.resize(RATES, len(rows))[:, None]
         rows = (1.0 - rates) * rows / rows.sum(axis=1, keepdims=True) + rates * prior
-        wealth = wealth + slow * w * np.resize(of_rows, len(wealth))
-    assert doubled
+        wealth = wealth + w / (1.0 + late) * np.resize(of_rows, len(wealth))
+    assert tripled
 
 
 def test_regressions_learn_with_the_means_that_were_said():
@@ -86,49 +99,57 @@ def test_regressions_learn_with_the_means_that_were_said():
     assert one["means"] == other["means"]
 
 
-def test_the_rate_of_specialists_is_a_smaller_weight_of_what_they_said():
-    """And what they learn themselves has its whole weight."""
-    made = [new_specialists(1.0) for _ in range(2)]
-    for one in made:
-        for k in range(30):
-            one.learn(0.5, float(k % 3 == 0), 1.0, one.assess(0.5, 0.5, float(k % 3 == 0), math.nan))
-    slower, lighter = made
-    found = [one.assess(0.5, 0.5, 1.0, math.nan) for one in made]
-    assert all(one.spoke and one.rate == 1.0 for one in found)
-    found[0].rate = 0.25
-    slower.learn(0.5, 1.0, 2.0, found[0])
-    lighter.learn(0.5, 1.0, 0.5, found[1])
-    one, other = slower.state(), lighter.state()
-    assert one["shares"] == other["shares"]
-    assert one["counts"] != other["counts"]
+def counted(late: int) -> Specialists:
+    """Specialists of a score that has repeated, whose 41st label comes so many labels late, or on time."""
+    cal = Auto()
+    for k in range(40):
+        cal._learn_issued(0.5, float(k % 3 == 0), 1.0, math.nan, cal._issue(0.5, math.nan))
+    said = cal._issue(0.5, math.nan)
+    cal._learn_issued(0.5, 1.0, 1.0, math.nan, [*said[:-2], said[-2] - late, said[-1]])
+    return cal._last
 
 
-def test_specialists_learn_at_the_root_of_the_lateness():
-    """What a label weighs for them is as if a forecast of now had been judged at (1 + d)^−½."""
+def odds(one: Specialists, row: int) -> float:
+    """Of the count that forgets nothing, in a row: what is shared anew by the prior changes them by 1e-3 at most."""
+    weights = np.array(one.state()["shares"][0])[row]
+    return math.log(weights[1] / weights[0])
 
-    def counted(late: int) -> Specialists:
-        cal = Auto()
-        for k in range(40):
-            cal._learn_issued(0.5, float(k % 3 == 0), 1.0, math.nan, cal._issue(0.5, math.nan))
-        said = cal._issue(0.5, math.nan)
-        cal._learn_issued(0.5, 1.0, 1.0, math.nan, [*said[:-2], said[-2] - late, said[-1]])
-        return cal._last
 
-    def odds(one: Specialists) -> float:
-        row = np.array(one.state()["shares"][0])[0]
-        return math.log(row[1] / row[0])
+def test_specialists_learn_at_a_power_of_the_lateness():
+    """What a label weighs for them is as if a forecast of now had been judged at (1 + d)^−¾; the rows judged by now
+    learn at the rate 1, whatever d is."""
+    on_time = counted(0)
+    assert on_time.rows == 2
+    moved = [counted(late) for late in (3, 8, 24)]
+    assert {one.rows for one in moved} == {4}
+    gain = (odds(on_time, 0) - odds(moved[0], 0)) / (1.0 - 4.0**-0.75)  # of rate 1
+    for late, one in zip((3, 8, 24), moved, strict=True):
+        assert odds(on_time, 0) - odds(one, 0) == pytest.approx(gain * (1.0 - (1.0 + late) ** -0.75), rel=0.01)
+        assert odds(one, 2) == pytest.approx(odds(on_time, 0), abs=0.01 * abs(gain))
+        counts, expected = (np.array(each.state()["counts"], dtype=float) for each in (one, on_time))
+        np.testing.assert_array_equal(counts, expected)  # what they learn themselves has its whole weight
+    assert abs(gain) > 0.01
 
-    before = odds(counted(0)) - odds(counted(39))
-    moved = [odds(counted(late)) for late in (0, 3, 8, 24)]
-    gain = (moved[0] - moved[1]) / (1.0 - 0.5)  # of rate 1
-    for late, one in zip((3, 8, 24), moved[1:], strict=True):
-        # what is shared anew by the prior changes the odds of a row by 1e-3 of them at most
-        assert moved[0] - one == pytest.approx(gain * (1.0 - (1.0 + late) ** -0.5), rel=0.01)
-    assert before != 0.0
+
+def test_a_part_that_is_fooled_by_what_it_sees_now_loses_its_weight():
+    """Runs of 40 equal labels, 30 late: experts that follow labels are right once they are known, and wrong before."""
+    rng = np.random.default_rng(9)
+    labels = np.repeat(rng.random(75) < 0.5, 40).tolist()
+    cal, scores, issued = Auto(), rng.uniform(0.4, 0.6, 3_000).tolist(), []
+    for k, score in enumerate(scores):
+        x = cal.scale.coordinate(score)
+        issued.append((x, cal._issue(x, math.nan)))
+        if k >= 30:
+            x, said = issued[k - 30]
+            cal._learn_issued(x, float(labels[k - 30]), 1.0, math.nan, said)
+    wealth = np.array(cal._live._mixture.state()[0][1])
+    assert wealth[4:].max() < min(wealth[:2].max(), 0.0) - 1.0
+    _, _, _, _, _, _, _, _, lined = cal._live._mixture.state()
+    assert lined[0][0][1] < 0.1  # of the forecast with lines
 
 
 def test_states_with_late_labels_go_on_as_they_were():
-    """As plain data and as bytes; the rows of all mixtures double at once, and a label that is not late is one too."""
+    """As plain data and as bytes; the rows of all mixtures triple at once, and a label that is not late is one too."""
     cal = Auto()
     sizes = set()
     for k, (x, y, w, _, said) in enumerate(late_labels(cal, 80, seed=1)):
@@ -139,15 +160,16 @@ def test_states_with_late_labels_go_on_as_they_were():
                 twin._learn_issued(x, y, w, math.nan, said)
             assert plain(twins[0]) == plain(twins[1])
         sizes.add(tuple(len(part[1]) for part in cal._live._mixture.state()[:3]))
-    assert sizes == {(2, 2, 2), (4, 4, 4)}
+    assert sizes == {(2, 2, 2), (6, 6, 6)}
     cal.learn_one(0.3, True)  # judged by what is said now
     state = cal.state_dict()
     mixture = state["learned"]["live"]["mixture"]
     for part in range(3):
         weights, wealth = mixture[part]
         for wrong in (
-            [weights[2:], [0.0, 0.0]],
+            [weights[4:], [0.0, 0.0]],
             [weights * 2, wealth * 2],
+            [weights[:3], wealth[:3]],
             [weights, wealth[2:]],
             [0.0, wealth],
             [[], []],
@@ -163,12 +185,12 @@ def test_what_was_issued_before_the_first_late_label_is_taken_after_it():
     cal._learn_issued(-0.4, 0.0, 1.0, math.nan, second)
     third = cal._issue(0.1, math.nan)
     cal._learn_issued(0.2, 1.0, 1.0, math.nan, first)
-    assert len(cal._issue(0.1, math.nan)) == len(third) + 12  # three mixtures, two labels, two rows
+    assert len(cal._issue(0.1, math.nan)) == len(third) + 24  # three mixtures, two labels, four rows
     cal._learn_issued(0.1, 1.0, 1.0, math.nan, third)
     assert cal.n == 3.0
 
 
-def test_an_inferred_delay_goes_on_from_doubled_rows():
+def test_an_inferred_delay_goes_on_from_tripled_rows():
     """Labels that came late to issued forecasts, and then, in `learn_one`, late to what was asked for."""
     cal = Auto("inferred")
     for _ in late_labels(cal, 60, seed=2):
@@ -255,13 +277,13 @@ def test_no_forecast_is_taken_to_have_said_what_none_says(delay):
         cal.learn_one(0.4, k % 3 == 0, t=3600.0 * k)
     x = cal.scale.coordinate(0.4)
     before, said = plain(cal), cal._issue(x, 1e6)
-    own = cal._live.issued
-    assert len(said) == own + cal._last.issued + MEANS + 2  # all specialists are among them
+    own = len(said) - cal._last.issued - MEANS - 2  # all specialists are among them
+    assert own == 2 * (len(NAMES) + 8) + 6 * int(said[-1])
     for place in range(len(said) - MEANS - 2):
         for wrong in (16.1, -16.1, 60.0, math.nan):
             with pytest.raises(InputError, match=f"is {wrong}, not from -16 to (0|16)"):
                 cal._learn_issued(x, 1.0, 1.0, 1e6, [*said[:place], wrong, *said[place + 1 :]])
-    of_rows = [*range(2 * (len(NAMES) + 5), own - 2), *range(own + cal._last.size, own + cal._last.issued)]
+    of_rows = [*range(2 * (len(NAMES) + 5), own - 6), *range(own + cal._last.size, own + cal._last.issued)]
     for place in of_rows:
         with pytest.raises(InputError, match="not from -16 to 0"):
             cal._learn_issued(x, 1.0, 1.0, 1e6, [*said[:place], 0.01, *said[place + 1 :]])

@@ -1,5 +1,6 @@
 """The compiled step of `Auto`: whole streams, late labels, and the memories that its kernel keeps by itself."""
 
+import itertools
 import json
 import math
 from itertools import pairwise
@@ -10,6 +11,7 @@ import pytest
 from streamcal import Auto, InputError, StateError, states
 from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.auto.experts import NAMES
+from streamcal.calibrators.auto.specialists import SPECIALISTS
 from streamcal.kernels.ensemble import FadingMoments, RecentScores
 from streamcal.kernels.fast_path import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.kernels.specialists import ScoreCounts
@@ -55,12 +57,8 @@ def test_a_stream_in_one_call_is_the_loop(delay):
 
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize(("repeats", "gap"), [(False, None), (True, None), (True, 1e4)])
-def test_issuing_and_learning_at_once_is_learning(delay, repeats, gap, monkeypatch):
-    """Without a delay; with one, `learn_one` judges by what was said `delay` observations ago.
-
-    Where forecasts are issued no lines begin anew, and so none do here.
-    """
-    monkeypatch.setattr("streamcal.calibrators.auto.mixture.ANEW_EVERY", 10**12)
+def test_issuing_and_learning_at_once_is_learning(delay, repeats, gap):
+    """Without a delay; with one, `learn_one` judges by what was said `delay` observations ago."""
     hooked, plainly = Auto(delay), Auto(0)
     scores, y, w = stream(LONG)
     scores = scores.round(1) if repeats else scores
@@ -78,7 +76,6 @@ def test_issuing_and_learning_at_once_is_learning(delay, repeats, gap, monkeypat
     assert hooked.n == plainly.n
     if delay == 0:
         learned, expected = hooked.state_dict()["learned"], plainly.state_dict()["learned"]
-        expected["live"]["mixture"][7] = learned["live"]["mixture"][7] = []  # labels that lines were counted to learn
         assert json.dumps({**learned, "clamped": 0}) == json.dumps({**expected, "clamped": 0})  # the hook counts none
 
 
@@ -103,7 +100,7 @@ def test_what_was_said_must_be_of_this_mixture():
     cal = Auto()
     before, said = plain(cal), cal._issue(0.5, math.nan)
     for wrong in ([], said[:-1], [*said, 1.0], [*said, *[0.5] * 12], [*said[:-7], *said[-6:]], np.array([said])):
-        with pytest.raises(ValueError, match=r"numbers that were said|dimensions|that the \w+ said"):
+        with pytest.raises(ValueError, match=r"numbers that were said|dimensions|that the \w+ said|learned by then"):
             cal._learn_issued(0.5, 1.0, 1.0, math.nan, wrong)
     assert plain(cal) == before
     cal._learn_issued(0.5, 1.0, 1.0, math.nan, None)  # nothing was remembered: it is judged by what is said now
@@ -273,7 +270,7 @@ def test_what_has_found_a_period_goes_on_after_a_restart(delay):
     cal.learn_one(0.4321, True, 0.0, t[-1])
     assert plain(cal) == before
     assert cal._steps.at(x, math.nan) == cal._live.at(x)
-    own = cal._live.issued + 7  # five means, and two numbers
+    own = len(cal._live.kernel.issue(x)) + 7  # five means, and two numbers
     assert len(cal._issue(x, math.nan)) == own + 1  # without a time no specialist speaks of a new score
     assert len(cal._issue(x, t[-1])) == own + cal._last.issued
 
@@ -293,6 +290,19 @@ def test_a_damaged_search_is_refused(place, value):
         Auto.from_state(signed(state))
 
 
+def as_before(shares):
+    """Weights and log-wealth of the rows judged by what was issued: earlier versions had no others."""
+    rows, wealth = shares[0][:2], shares[1][:2]
+    return rows, [one - max(wealth) for one in wealth]
+
+
+def weights_of_rows_as_issued(cal):
+    """`specialist_weights` of these alone."""
+    rows, wealth = map(np.array, as_before(cal._last.state()["shares"]))
+    weights = np.exp(wealth) @ rows / np.exp(wealth).sum()
+    return dict(zip(SPECIALISTS, weights.tolist()[1:], strict=True))
+
+
 def test_weights_of_a_state_from_before_the_period_are_shared_with_it():
     """The experts of the period have theirs from the other cycles: those of all others, and the sum, stay."""
     cal = Auto(delay=2)
@@ -302,12 +312,13 @@ def test_weights_of_a_state_from_before_the_period_are_shared_with_it():
     for part in ("now", "then"):
         saved = state["learned"]["specialists"][part]
         saved = {key: value for key, value in saved.items() if key not in ("search", "periodic", "hours")}
-        rows = [[*row[:3], *[sum(row[3:]) / 4.0] * 4] for row in saved["shares"][0]]
-        state["learned"]["specialists"][part] = {**saved, "shares": [rows, saved["shares"][1]]}
+        rows, wealth = as_before(saved["shares"])
+        rows = [[*row[:3], *[sum(row[3:]) / 4.0] * 4] for row in rows]
+        state["learned"]["specialists"][part] = {**saved, "shares": [rows, wealth]}
     judged = state["learned"]["specialists"]["judged"]
-    state["learned"]["specialists"]["judged"] = [[*one[:2], one[2][:7], one[3]] for one in judged]
+    state["learned"]["specialists"]["judged"] = [[*one[:2], one[2][:7], one[3][:2]] for one in judged]
     earlier = Auto.from_state(signed(state))
-    weights, before = earlier.specialist_weights(), cal.specialist_weights()
+    weights, before = earlier.specialist_weights(), weights_of_rows_as_issued(cal)
     assert [weights[name] for name in list(weights)[:2]] == pytest.approx([before[name] for name in list(before)[:2]])
     assert sum(weights.values()) == pytest.approx(sum(before.values()))
     assert weights["period"] / weights["day"] == pytest.approx(0.006 / 0.02)
@@ -324,12 +335,12 @@ def test_weights_of_a_state_from_before_the_hours_are_shared_with_them():
     state = cal.state_dict()
     specialists = state["learned"]["specialists"]
     for part in ("now", "then"):
-        rows, wealth = specialists[part]["shares"]
+        rows, wealth = as_before(specialists[part]["shares"])
         rows = [[*row[:3], *[sum(row[3:7] + row[9:]) / 4.0] * 4, *row[7:9]] for row in rows]
         specialists[part] = {k: v for k, v in specialists[part].items() if k != "hours"} | {"shares": [rows, wealth]}
-    specialists["judged"] = [[*one[:2], one[2][:9], one[3]] for one in specialists["judged"]]
+    specialists["judged"] = [[*one[:2], one[2][:9], one[3][:2]] for one in specialists["judged"]]
     earlier = Auto.from_state(signed(state))
-    weights, before = earlier.specialist_weights(), cal.specialist_weights()
+    weights, before = earlier.specialist_weights(), weights_of_rows_as_issued(cal)
     for name in ("score counts 1", "score counts .997", "period", "corrected by period"):
         assert weights[name] == pytest.approx(before[name])
     assert sum(weights.values()) == pytest.approx(sum(before.values()))
@@ -438,8 +449,8 @@ def test_a_table_of_scores_is_bounded():
     assert counts.forecast(counts.find(5.0), 0, 0.0) == pytest.approx(np.log(8.0 / 5.0))
 
 
-def test_what_an_earlier_version_saved_or_issued_is_taken():
-    """States had no specialists, and forecasts that were issued said nothing of them."""
+def test_what_an_earlier_version_saved_is_taken():
+    """States had no specialists."""
     cal = Auto(2)
     scores, y, _ = repeating(20)
     cal.learn_many(scores, y)
@@ -448,8 +459,7 @@ def test_what_an_earlier_version_saved_or_issued_is_taken():
     earlier = Auto.from_state({**{k: v for k, v in state.items() if k != "check"}, "streamcal": 1, "learned": learned})
     assert earlier.weights() == cal.weights()
     earlier.learn_one(0.5, True)
-    earlier._learn_issued(0.5, 1.0, 1.0, math.nan, earlier._issue(0.5, math.nan)[: earlier._live.issued - 2])
-    assert earlier.n == 22.0
+    assert earlier.n == 21.0
 
 
 @pytest.mark.parametrize("delay", [0, 3])
@@ -475,51 +485,66 @@ def test_a_state_whose_specialists_are_apart_is_taken(delay):
             Auto.from_state({**state, "learned": {**state["learned"], "specialists": wrong}})
 
 
-def as_the_mixture(said):
-    """The last expert says what all say; and the same without the last expert, as earlier versions issued it."""
-    size = len(NAMES)
-    own = {size - 1, 2 * size + 4}  # at either knot the experts, five mixtures
-    neutral = [said[place + 1] if place in own else number for place, number in enumerate(said)]
-    return neutral, [number for place, number in enumerate(said) if place not in own]
+def forms(said, specialists):
+    """What is issued today with what earlier versions did not say made neutral; as they issued it; and as they issued
+    it before there was the last expert, which then says what all say."""
+    size, rows = len(NAMES), int(said[-1])
+    start, own = 2 * (size + 5), 2 * (size + 8) + 6 * rows
+    sides, third, block, tail = said[:start], said[own - 6 : own - 4], said[own:-7], said[-7:]
+    of_rows = [said[start + k * rows : start + (k + 1) * rows] for k in range(6)]
+    before, now = of_rows, of_rows
+    block_now = block
+    if rows == 6:  # late: what is judged by now, or for specialists the second half, says what stands before it
+        before = [row[:4] for row in of_rows]
+        now = [[*row, *row[2:]] for row in before]
+        if len(block) > 1:
+            z, negative, positive = block[:specialists], block[specialists:][:2], block[specialists + 4 :][:2]
+            block, block_now = [*z, *negative, *positive], [*z, *negative * 2, *positive * 2]
+    flat, flat_now = (list(itertools.chain(*each)) for each in (before, now))
+    earlier = [*sides, *flat, *third, *block, *tail[:-1], 4.0 if rows == 6 else rows]
+    neutral = [*sides, *flat_now, *third * 3, *block_now, *tail]
+    last = {size - 1, 2 * size + 4}  # at either knot the experts, five mixtures
+    without = [number for place, number in enumerate(earlier) if place not in last]
+    as_all = [neutral[place + 1] if place in last else number for place, number in enumerate(neutral)]
+    return (neutral, earlier), (as_all, without)
 
 
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize("y", [0.0, 1.0])
 def test_what_earlier_versions_issued_is_taken(delay, y):
-    """Without the last expert; before, with a judgement of either label, and without specialists on a period and on the
-    profile of the week.
-
-    It is learned as what is issued now, where specialists speak and where not; without a delay as a label that is late,
-    and by as many labels as nobody knows.
-    """
+    """Without lines and what is judged by now; and without the last expert. It is learned as what is issued now, where
+    specialists speak and where not, on time and late."""
     cal = Auto(delay)
     scores, labels, _ = repeating(LONG)
     cal.learn_many(scores, labels)
     for score, spoke in ((scores[0], True), (0.1234, False)):
         x = cal.scale.coordinate(float(score))
-        now, said = as_the_mixture(cal._issue(x, math.nan))
-        own = cal._live.issued - 2
-        assert len(said) == own + (14 if spoke else 1) + 7
-        z, judged = cal._live.at(x), []
-        for label in (0.0, 1.0):
-            _, _, gains, of_rows = cal._last.assess(z, x, label, np.nan).state()
-            judged += [*gains[:7], *of_rows]
-        twin, other, before, first, last = (Auto.from_state(cal.state_dict()) for _ in range(5))
-        cal._learn_issued(x, y, 1.0, math.nan, now)
-        last._learn_issued(x, y, 1.0, math.nan, said)
-        assert plain(last) == plain(cal)
-        twin._learn_issued(x, y, 1.0, math.nan, [*said[: own - 2], z, *judged])  # nothing of the switch either
-        before._learn_issued(x, y, 1.0, math.nan, said[:-7])
-        without_cycles = [*said[: own + 7], *said[own + 10 : -7]] if spoke else said[:-7]
-        other._learn_issued(x, y, 1.0, math.nan, without_cycles)
-        first._learn_issued(x, y, 1.0, math.nan, [*without_cycles[: own - 2], *without_cycles[own:]])
-        assert plain(other) == plain(before)
-        assert delay == 0 or plain(before) == plain(cal)
-        learned = [one.state_dict()["learned"] for one in (before, twin, first)]
-        for one in learned:
-            del one["live"]["mixture"][6]
-            one["late"] = [[*row[:3], row[3][:-2]] for row in one["late"]]
-        assert json.dumps(learned[0]) == json.dumps(learned[1]) == json.dumps(learned[2])
+        said = cal._issue(x, math.nan)
+        for late in (0, 2):
+            for neutral, earlier in forms(said, cal._last.size):
+                assert len(neutral) == len(said) > len(earlier) + 3
+                one, other = (Auto.from_state(cal.state_dict()) for _ in range(2))
+                for each, numbers in ((one, neutral), (other, earlier)):
+                    for _ in range(late):
+                        each.learn_one(0.3, True)
+                    each._require_issued(numbers)
+                    each._learn_issued(x, y, 1.0, math.nan, numbers)
+                assert plain(one) == plain(other)
+                assert one.n == cal.n + late + 1.0
+        assert (len(said) > len(cal._issue(cal.scale.coordinate(0.1234), math.nan))) == spoke
+
+
+def test_what_no_version_issued_is_refused():
+    """Nor what versions of before 2026-11-23 did, which had no means of labels at the end, nor a third mixture."""
+    cal = Auto()
+    cal.learn_many(*repeating(20)[:2])
+    said = cal._issue(0.5, math.nan)
+    before = plain(cal)
+    ((_, earlier), _) = forms(said, cal._last.size)
+    for wrong in (earlier[:-7], [*earlier[:-1], 4.0], [*earlier[:-1], 3.0], earlier[1:], 0.5, "said"):
+        with pytest.raises(InputError, match="not the numbers that were issued"):
+            cal._learn_issued(0.5, 1.0, 1.0, math.nan, wrong)
+    assert plain(cal) == before
 
 
 @pytest.mark.parametrize("score", [1e-5, 0.001, 0.01])

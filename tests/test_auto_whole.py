@@ -1,4 +1,4 @@
-"""The expert of `Auto` on all observations: `VennAbers` over scores at the nearest knots, fitted from time to time."""
+"""The expert of `Auto` on all observations: `VennAbers` over the knots beside the scores, fitted from time to time."""
 
 import json
 
@@ -29,12 +29,17 @@ def stream(n, seed, positive=0.5):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_it_is_the_log_minimax_point_of_all_observations_at_the_nearest_knots(seed):
+def test_it_is_the_log_minimax_point_of_all_observations_at_the_knots_beside_them(seed):
+    """Each is shared between two knots, as a forecast at its score is."""
     cal, by_hand, fitted, kept = Auto(), VennAbers(), [], 0
     for score, y, w in zip(*(column.tolist() for column in stream(400, seed)), strict=True):
         cal.learn_one(score, y, w)
         x = cal.scale.coordinate(score)
-        by_hand.learn_one(float(SCORES[int(np.rint(x * KNOTS_A_UNIT)) + len(KNOTS) // 2]), y, w)
+        place = (x + KNOTS[-1]) * KNOTS_A_UNIT
+        left = min(int(place), len(KNOTS) - 2)
+        for knot, share in ((left, 1.0 - (place - left)), (left + 1, place - left)):
+            if share > 0.0:
+                by_hand.learn_one(float(SCORES[knot]), y, w * share)
         due = cal._live._panel.kernel.due
         if due != kept:
             fitted, kept = [*fitted, cal._live.learned], due
@@ -69,7 +74,21 @@ def test_it_forgets_nothing_and_counts_weights():
     p = sigmoids(said(cal, WHOLE))
     pooled = np.average([early.mean(), 0.3], weights=[10_000, 10_000])
     assert p[len(KNOTS) // 2 - 9] == pytest.approx(pooled, abs=0.02)  # it falls, so that the fit is one block
-    assert np.asarray(cal._live._panel.kernel.whole).sum() == 20_000.0
+    # 15,000 sums of two shares of at most 2: rounding
+    assert np.asarray(cal._live._panel.kernel.whole).sum() == pytest.approx(20_000.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("score", [0.001, 0.999, 0.3])
+def test_equal_scores_are_forecast_by_their_own_labels(score):
+    """Also at the end of what was seen, between two knots: there one sum at the nearest knot left the next one empty."""
+    cal = Auto()
+    cal.learn_many(np.full(4_000, score), np.arange(4_000) % 5 == 0)
+    x = cal.scale.coordinate(score)
+    place = (x + KNOTS[-1]) * KNOTS_A_UNIT
+    left, z = int(place), said(cal, WHOLE)
+    expected = logits(np.array([0.2]))[0]
+    # log-minimax: as if one label in 4,000 more were known, and positive or negative
+    assert z[left] + (place - left) * (z[left + 1] - z[left]) == pytest.approx(expected, abs=0.01)
 
 
 @pytest.mark.parametrize("delay", [0, 3])
@@ -91,7 +110,6 @@ def test_it_goes_on_to_the_bit_wherever_it_is_saved(delay):
     ("damage", "match"),
     [
         (lambda whole: whole["sums"][0].__setitem__(3, -1.0), "not all numbers"),
-        (lambda whole: whole["sums"][0].__setitem__(3, 1e-70), "sum of weights"),
         (lambda whole: whole["sums"].pop(), "shape"),
         (lambda whole: whole.update(labels=[0, 3]), "labels and their weights"),
         (lambda whole: whole.update(labels=[300, 3]), "more labels"),

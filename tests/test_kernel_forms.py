@@ -78,6 +78,7 @@ HERE = {
     "period_search",
     "week_profile",
     "recent_moments",
+    "restarts",
     "specialists",
 }
 
@@ -701,9 +702,9 @@ def test_jumper_loads_the_state_of_its_twin():
 
 def mixtures(delay=3):
     """Both forms of a panel, and of a mixture of its experts: two regressions and smoothers, one of each other kind."""
-    names = ("implicit_regression", "fixed_share", "expert_panel", "mixture")
+    names = ("implicit_regression", "fixed_share", "expert_panel", "restarts", "mixture")
     made = []
-    for steps, shares, panels, mixed in zip(*map(twins, names), strict=True):
+    for steps, shares, panels, beside, mixed in zip(*map(twins, names), strict=True):
         moving = steps.ForgettingRegression(
             (0, 1, 9), [0.9] * 5, [4.0, 1.0, 2.0, 30.0, 10.0], [1.0] + [0.0] * 4, 2, 1e-3
         )
@@ -724,7 +725,7 @@ def mixtures(delay=3):
             delay=delay,
         )
         experts, stacked, corrected = (
-            shares.FixedShare((0.25, 1e-5), (1.0, 0.25), prior, 0.25)
+            shares.FixedShare((0.25, 1e-5), prior)
             for prior in ([0.1] * 6 + [0.2] * 2, [0.75, 0.25], [0.5, 0.375, 0.125])
         )
         mixture = mixed.Mixture(
@@ -734,10 +735,11 @@ def mixtures(delay=3):
             by_score=steps.Correction(0.5, 20.0, 4.0, 8),
             by_forecast=steps.Correction(1.0, 20.0, 4.0, 8),
             corrected=corrected,
-            switch=mixed.Switch(0.25, 0.01, 0.85),
-            restarts=mixed.Restarts(5, 1e-3, 1e-3),
+            switch=beside.Switch(0.25, 0.01, 0.85),
+            restarts=beside.Restarts(5, 1e-3, 1e-3),
+            lined=shares.FixedShare((0.25,), [0.5, 0.5]),
             knots_a_unit=8,
-            late=delay > 0,
+            late=delay,
         )
         made.append((panel, mixture))
     return made
@@ -755,10 +757,11 @@ def learned(panel, mixture, x, y, w):
     share = (x + 16.0) * 8.0 - knot
     blends = mixture.at(0.0), mixture.at(share)
     assessed = mixture.assess(share, y, w)
+    now = mixture.look_back(left, knot, y, assessed) if assessed.late else 0.0
     mixture.learn(assessed)
     panel.learn(x, y, w)
     experts, *others = mixture.weights()
-    forecasts = [*left, *right, *assessed.state(), *blends, *experts, *others]
+    forecasts = [*left, *right, *assessed.state(), *blends, now, *experts, *others]
     return [bits(forecasts), panel.state(), mixture.state()]
 
 
@@ -829,7 +832,7 @@ def test_week_profile(stream):
     assert repr(fast.state()) == repr(loaded.state())
 
 
-def specialists():
+def specialists(late=0):
     """Both forms, with places for eight scores, and regressions on the time that speak after three observations."""
     made = []
     names = ("implicit_regression", "specialists", "period_search", "week_profile")
@@ -856,28 +859,32 @@ def specialists():
                 timed_from=3,
                 prior=[0.5, 0.125, 0.125, 0.125, 0.0625, 0.03125, 0.03125],
                 rates=(0.25, 1e-5),
-                learning_rates=(0.25, 1.0),
-                row_rate=0.25,
+                late=late,
             )
         )
     return made
 
 
-@given(steps, st.lists(st.one_of(st.just(math.nan), st.floats(-1e9, 2e9)), min_size=30, max_size=30))
-def test_specialists(steps, times):
+@pytest.mark.parametrize("late", [0, 2])
+@given(steps=steps, times=st.lists(st.one_of(st.just(math.nan), st.floats(-1e9, 2e9)), min_size=30, max_size=30))
+def test_specialists(late, steps, times):
     """Scores that repeat, so that a table of eight places overflows; times that are there now and then."""
-    fast, slow = made = specialists()
+    fast, slow = made = specialists(late)
     for (x, y, w), t in zip(steps, times, strict=False):
         x = round(x)  # to the next whole number, half of which repeat
         said = [[one.at(0.5 * x + 0.1, x, t), one.at(1.0, x, math.nan)] for one in made]
         assert bits(said[0]) == bits(said[1])
         judged = [one.assess(0.5 * x + 0.1, x, y, t) for one in made]
+        for one, judgement in zip(made, judged, strict=True):
+            judgement.late = late
+            if late:
+                one.look_back(0.4 * x, x, y, judgement)
         assert repr(judged[0].state()) == repr(judged[1].state())
         for one, judgement in zip(made, judged, strict=True):
             one.learn(x, y, w, judgement)
         assert bits(fast.weights()) == bits(slow.weights())
     assert repr(fast.state()) == repr(slow.state())
-    loaded = specialists()[1]
+    loaded = specialists()[1]  # of an instance that has seen no late label
     loaded.load(fast.state())
     assert repr(loaded.state()["shares"]) == repr(fast.state()["shares"])
     assert bits(loaded.at(0.3, 2.0, 1e6)) == bits(fast.at(0.3, 2.0, 1e6))
@@ -887,7 +894,7 @@ def ensembles(delay):
     """Both forms of the steps of a small `Auto`, with windows of 7 observations; and what is fitted again, counted."""
     names = ("ensemble", "fixed_share", "hull_tree", "bernstein")
     made = []
-    lasts, thens = specialists(), specialists()
+    lasts, thens = specialists(delay), specialists(delay)
     for ensemble, shares, trees, sums in zip(*map(twins, names), strict=True):
         form = len(made)
         drawn = []
@@ -919,7 +926,7 @@ def ensembles(delay):
 
         live, last = one(), lasts[form]
         both = (live, live, last, last) if delay == 0 else (live, one(), last, thens[form])
-        made.append((ensemble.AutoSteps(*both, delay, deque(), len(live.issue(0.0))), live, drawn))
+        made.append((ensemble.AutoSteps(*both, delay, deque()), live, drawn))
     return made
 
 
@@ -975,9 +982,8 @@ def test_an_assessment_is_read_as_it_was_written():
 def test_experts_refuse_states_and_parts_of_another_size():
     fast, _ = mixtures()
     sizes = {"label_rates": (0.7, 0.1), "knots_a_unit": 8, "delay": 3, "anchor": 0, "anchored": 2.0}
-    for steps, shares, panels, mixed in zip(
-        *map(twins, ("implicit_regression", "fixed_share", "expert_panel", "mixture")), strict=True
-    ):
+    names = ("implicit_regression", "fixed_share", "expert_panel", "restarts", "mixture")
+    for steps, shares, panels, beside, mixed in zip(*map(twins, names), strict=True):
         one = steps.ForgettingRegression((0,), [1.0], [1.0], [0.0])
         other = panels.Panel(
             regressions={0: one}, smoothers={1: (0.3, 9.0)}, curves=[2], interval=3, protected=4, score=5, **sizes
@@ -985,29 +991,31 @@ def test_experts_refuse_states_and_parts_of_another_size():
         with pytest.raises(ValueError, match="another size"):
             other.load(fast[0].state())
         with pytest.raises(ValueError, match="shape"):
-            shares.FixedShare((0.25,), (1.0,), [0.5, 0.5]).load(*fast[1].state()[0])
+            shares.FixedShare((0.25,), [0.5, 0.5]).load(*fast[1].state()[0])
         with pytest.raises(ValueError, match="knots"):
             steps.Correction(1.0, 20.0, 4.0, 4).load(*fast[1].state()[5])
         with pytest.raises(ValueError, match="size"):
             steps.ForgettingRegression((0,), [1.0], [1.0], [0.0]).load([0.0, 0.0], [[1.0]])
         parts = {
-            "experts": shares.FixedShare((0.25,), (1.0,), [0.5, 0.5]),
+            "experts": shares.FixedShare((0.25,), [0.5, 0.5]),
             "stack": steps.ForgettingRegression(range(4), [1.0] * 4, [1.0] * 4, [0.0] * 4),
-            "stacked": shares.FixedShare((0.25,), (1.0,), [0.5, 0.5]),
+            "stacked": shares.FixedShare((0.25,), [0.5, 0.5]),
             "by_score": steps.Correction(1.0, 20.0, 4.0, 4),
             "by_forecast": steps.Correction(1.0, 20.0, 4.0, 4),
-            "corrected": shares.FixedShare((0.25,), (1.0,), [0.5, 0.25, 0.25]),
-            "switch": mixed.Switch(0.5, 0.01, 0.85),
-            "restarts": mixed.Restarts(5, 1e-3, 1e-3),
+            "corrected": shares.FixedShare((0.25,), [0.5, 0.25, 0.25]),
+            "switch": beside.Switch(0.5, 0.01, 0.85),
+            "restarts": beside.Restarts(5, 1e-3, 1e-3),
+            "lined": shares.FixedShare((0.25,), [0.5, 0.5]),
         }
-        mixed.Mixture(**parts, knots_a_unit=4, late=False)
+        mixed.Mixture(**parts, knots_a_unit=4, late=0)
         for wrong in (
             {"corrected": parts["stacked"]},
-            {"experts": shares.FixedShare((0.25, 0.5), (1.0, 1.0), [0.5, 0.5])},
+            {"experts": shares.FixedShare((0.25, 0.5), [0.5, 0.5])},
             {"stack": steps.ForgettingRegression((0,), [1.0], [1.0], [0.0])},
+            {"lined": shares.FixedShare((0.25, 0.5), [0.5, 0.5])},
         ):
-            with pytest.raises(ValueError, match=r"of two and of three|features"):
-                mixed.Mixture(**parts | wrong, knots_a_unit=4, late=False)
+            with pytest.raises(ValueError, match=r"of two and of three|features|with one row"):
+                mixed.Mixture(**parts | wrong, knots_a_unit=4, late=0)
 
 
 #: The first numbers of SplitMix64 with the seed 1234567, published with several implementations of it.

@@ -27,10 +27,11 @@ from streamcal.calibrators.auto.mixture import (
 )
 from streamcal.calibrators.auto.panel import KNOTS, REFRESH, ExpertPanel
 from streamcal.kernels.expert_panel import FEATURES, Panel
-from streamcal.kernels.fixed_share import FixedShare
+from streamcal.kernels.fixed_share import FixedShare, late_rate
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
-from streamcal.kernels.mixture import Mixture, Restarts, Switch
+from streamcal.kernels.mixture import Mixture
 from streamcal.kernels.period_search import PeriodSearch
+from streamcal.kernels.restarts import Restarts, Switch
 from streamcal.maps.points import score_prior
 
 #: Two ways to solve the same small systems, with curvatures of up to 1e3 beside 1e-1.
@@ -356,13 +357,15 @@ def test_a_correction_never_overshoots(w):
 
 
 class SharesByHand:
-    """Weights in every row as they are; rows weighted by the power `row_rate` of the probability that each gave."""
+    """Weights in every row as they are; rows weighted by the probability that each gave, to the power `row_rate`.
 
-    def __init__(self, rates, learning_rates, prior, row_rate):
-        self.rates, self.learning_rates = np.array(rates)[:, None], np.array(learning_rates)[:, None]
-        self.row_rate = row_rate
-        self.prior, self.row = np.array(prior), np.ones(len(rates))
-        self.shares = np.tile(self.prior, (len(rates), 1))
+    Where labels are late every row is there thrice, and the first third has half of the wealth.
+    """
+
+    def __init__(self, rates, prior, late=False):
+        self.rates = np.tile(rates, 3 if late else 1)[:, None]
+        self.prior, self.row = np.array(prior), np.repeat([1.0, 0.5, 0.5], len(rates)) if late else np.ones(len(rates))
+        self.shares = np.tile(self.prior, (len(self.rates), 1))
 
     def weights(self):
         return self.row @ self.shares / self.row.sum()
@@ -371,34 +374,76 @@ class SharesByHand:
         p = self.weights() @ sigmoid(z)
         return math.log(p / (1.0 - p))
 
-    def learn(self, gains, rows, w):
-        self.row = self.row * rows ** (self.row_rate * w)
-        self.shares = self.shares * np.exp(gains * self.learning_rates * w)
+    def learn(self, gains, rows, w, row_rate=1.0):
+        """`gains` of all rows, or one list for each."""
+        self.row = self.row * rows ** (row_rate * w)
+        self.shares = self.shares * np.exp(gains * w)
         self.shares = self.shares / self.shares.sum(axis=1, keepdims=True)
         self.shares = (1.0 - self.rates) * self.shares + self.rates * self.prior
 
+    def learn_late(self, gains, rows, now, w, rate, row_rate):
+        third = len(self.rates) // 3
+        self.learn(np.repeat([rate * gains, gains, now], third, axis=0), rows, w, row_rate)
 
-def three_rows(prior, slow, made=FixedShare):
-    """Two share rates at learning rate 1, and one of them at the rate `slow`, at which rows are weighted too."""
-    return made([1e-4, 0.05, 1e-4], [1.0, 1.0, slow], prior, slow)
+
+SHARE_RATES = [1e-4, 0.05]
 
 
-@pytest.mark.parametrize("slow", [1.0, 0.25])
-def test_weights_are_multiplied_and_shared(slow):
+def shares_of(prior, late, made=FixedShare):
+    """Two share rates."""
+    if made is SharesByHand:
+        return made(SHARE_RATES, prior, late)
+    shares = made(SHARE_RATES, prior)
+    if late:
+        shares.triple_rows()
+    return shares
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_weights_are_multiplied_and_shared(late):
+    """Where labels are late, by what was said when the forecast was issued, and by what is said now."""
     rng = np.random.default_rng(7)
     prior = [0.2, 0.3, 0.4, 0.1]
-    shares, by_hand = three_rows(prior, slow), three_rows(prior, slow, SharesByHand)
+    shares, by_hand = shares_of(prior, late), shares_of(prior, late, SharesByHand)
+    assert shares.third == 2 * late
     for _ in range(250):
         z, y, w = rng.normal(0.0, 2.0, 4), rng.random() < 0.4, float(rng.choice([0.3, 1.0, 2.0]))
         assert shares.mean(z) == pytest.approx(by_hand.mean(z), abs=SOLVED)
         np.testing.assert_allclose(shares.weights(), by_hand.weights(), rtol=0.0, atol=SOLVED)
         gains = -log_loss(z, y)
         rows = by_hand.shares @ np.exp(gains)
-        of_rows = np.empty(3)
+        of_rows = np.empty(len(rows))
         shares.assess(gains, of_rows)
         np.testing.assert_allclose(of_rows, np.log(rows), rtol=0.0, atol=SOLVED)
-        shares.learn(gains, of_rows, w)
-        by_hand.learn(gains, rows, w)
+        if late:
+            now, rate, row_rate = -log_loss(z + rng.normal(0.0, 0.5, 4), y), rng.random(), rng.random()
+            shares.learn_late(gains, of_rows, now, w, rate, row_rate)
+            by_hand.learn_late(gains, rows, now, w, rate, row_rate)
+        else:
+            shares.learn(gains, of_rows, w)
+            by_hand.learn(gains, rows, w)
+
+
+def test_the_first_late_label_changes_no_forecast():
+    """Rows that are there thrice say what they said."""
+    shares, rng = shares_of([0.2, 0.8], False), np.random.default_rng(8)
+    for _ in range(20):
+        gains, of_rows = -log_loss(rng.normal(0.0, 2.0, 2), True), np.empty(2)
+        shares.assess(gains, of_rows)
+        shares.learn(gains, of_rows, 1.0)
+    before, z = shares.weights(), np.array([0.3, -1.0])
+    expected = shares.mean(z)
+    shares.triple_rows()
+    np.testing.assert_allclose(shares.weights(), before, rtol=1e-14)
+    assert shares.mean(z) == pytest.approx(expected, abs=1e-14)
+    assert shares.rows == 6
+    with pytest.raises(ValueError, match="2 rows are not 2 and 6"):
+        shares.learn(gains, of_rows, 1.0)
+
+
+@pytest.mark.parametrize("late", [0.0, 1.0, 48.0, 1e5])
+def test_the_learning_rate_of_a_late_label(late):
+    assert late_rate(late) == pytest.approx((1.0 + late) ** -0.75, rel=1e-15)
 
 
 class SwitchByHand:
@@ -526,9 +571,6 @@ def test_lines_begin_anew_at_the_score():
                 restarts.load(*state)
                 assert restarts.state() == state
         assert heaviest > 0.9
-        restarts.drop()
-        assert restarts.weight() == 0.0
-        assert restarts.mean(0, 1.0, 0.3) == 0.3
 
 
 @pytest.mark.parametrize("w", [1e-300, 1e3, 1e6, 1e15])
@@ -554,15 +596,16 @@ def test_lines_of_heavy_weights_stay_within_their_limits(w):
 class MixtureByHand:
     """Three mixtures by hand, with the stack and the corrections between them, and the switch to the third.
 
-    Lines that begin anew come last.
+    Lines that begin anew come last; where labels are late, the forecast without and with them are mixed.
 
     What is assessed is kept as it was.
     """
 
-    def __init__(self, slow, stack, late):
+    def __init__(self, stack, late):
         self.late = late
         self.switch, self.restarts = SwitchByHand(0.25, 0.01, 0.85), RestartsByHand(10, 1e-3, 1e-3)
-        self.shares = [three_rows(prior, slow, SharesByHand) for prior in PRIORS]
+        self.shares = [shares_of(prior, late > 0, SharesByHand) for prior in PRIORS]
+        self.lined = SharesByHand([1e-2], [0.5, 0.5])
         self.stack, self.corrections = stack, [CorrectionByHand(1.0, 50.0, 4.0) for _ in range(2)]
 
     def mixed(self, z, knot):
@@ -580,32 +623,47 @@ class MixtureByHand:
         """The score, and the third mixture."""
         return np.array([KNOTS[knot], self.shares[2].mean(mixed[2])])
 
+    def last(self, mixed, knot):
+        """The forecast without and with lines."""
+        without = self.switch.mean(self.either(mixed, knot))
+        return np.array([without, self.restarts.mean(KNOTS[knot], without)])
+
     def forecast(self, z, knot):
-        return self.restarts.mean(KNOTS[knot], self.switch.mean(self.either(self.mixed(z, knot)[0], knot)))
+        last = self.last(self.mixed(z, knot)[0], knot)
+        return self.lined.mean(last) if self.late else last[1]
 
     def assess(self, left, right, knot, share, y, w):
         (mixed, phi, base), (mixed_right, phi_right, base_right) = self.mixed(left, knot), self.mixed(right, knot + 1)
-        mixed, mixed_right = [*mixed, self.either(mixed, knot)], [*mixed_right, self.either(mixed_right, knot + 1)]
-        gains = [
-            -(1.0 - share) * log_loss(one, y) - share * log_loss(two, y)
-            for one, two in zip(mixed, mixed_right, strict=True)
-        ]
-        rows = [shares.shares @ np.exp(gain) for shares, gain in zip(self.shares, gains[:3], strict=True)]
-        gains.append(
-            sum(
-                -part * log_loss(self.restarts.said(KNOTS[at], self.switch.mean(one[3])), y)
-                for part, at, one in ((1.0 - share, knot, mixed), (share, knot + 1, mixed_right))
-            )
-        )
-        x, base = KNOTS[knot] + share / 8.0, base + share * (base_right - base)
-        return x, base, phi + share * (phi_right - phi), gains, rows, y, w
+        parts = ((1.0 - share, knot, mixed), (share, knot + 1, mixed_right))
 
-    def learn(self, x, base, phi, gains, rows, y, w):
-        for shares, gain, row in zip(self.shares, gains[:3], rows, strict=True):
-            shares.learn(gain, row, w)
-        self.switch.learn(gains[3], w, self.late)
-        if not self.late:
-            self.restarts.learn(x, y, w, gains[4])
+        def of(said):
+            return sum(-part * log_loss(said(one, at), y) for part, at, one in parts)
+
+        gains = [of(lambda one, at, k=k: one[k]) for k in range(3)]
+        rows = [shares.shares @ np.exp(gain) for shares, gain in zip(self.shares, gains, strict=True)]
+        lines = of(lambda one, at: self.restarts.said(KNOTS[at], self.last(one, at)[0]))
+        x, base = KNOTS[knot] + share / 8.0, base + share * (base_right - base)
+        either, last = of(self.either), of(self.last)
+        return x, base, phi + share * (phi_right - phi), gains, rows, either, last, lines, y, w
+
+    def look_back(self, z, knot, y):
+        """Gains of what is said now at the knot next to the score."""
+        mixed, _, _ = self.mixed(z, knot)
+        lines = self.restarts.said(KNOTS[knot], self.last(mixed, knot)[0])
+        return [-log_loss(one, y) for one in mixed], -log_loss(lines, y)
+
+    def learn(self, assessed, now=None):
+        x, base, phi, gains, rows, either, last, lines, y, w = assessed
+        rate, row_rate = (1.0 + self.late) ** -0.75, 1.0 / (1.0 + self.late)
+        for k, shares in enumerate(self.shares):
+            if self.late:
+                shares.learn_late(gains[k], rows[k], now[0][k], w, rate, row_rate)
+            else:
+                shares.learn(gains[k], rows[k], w)
+        if self.late:
+            self.lined.learn(last, 1.0, rate * w)
+        self.switch.learn(either, w, self.late > 0)
+        self.restarts.learn(x, y, w, now[1] if self.late else lines)
         self.stack.learn(phi, y, w)
         for place, correction in zip((x, base), self.corrections, strict=True):
             correction.learn(place, base, y, w)
@@ -613,9 +671,9 @@ class MixtureByHand:
     def weights(self):
         first, second, third = (shares.weights() for shares in self.shares)
         score, rest = self.switch.weights
-        base = self.restarts.weights[0]
-        third = base * rest * third
-        parts = (third[0] * second[0] * first, third[:1] * second[1:], third[1:], [base * score], [1.0 - base])
+        lines = (1.0 - self.restarts.weights[0]) * (self.lined.weights()[1] if self.late else 1.0)
+        third = (1.0 - lines) * rest * third
+        parts = (third[0] * second[0] * first, third[:1] * second[1:], third[1:], [(1.0 - lines) * score], [lines])
         return np.concatenate(parts)
 
 
@@ -624,12 +682,12 @@ PRIORS = ([0.2, 0.3, 0.5], [0.8, 0.2], [0.6, 0.3, 0.1])
 
 @pytest.mark.parametrize("delay", [0, 3])
 def test_three_mixtures_stand_upon_each_other(delay):
-    """With a delay, a second one that has learned less assesses what it said."""
-    rng, slow = np.random.default_rng(7), 1.0 if delay == 0 else 0.4
+    """With a delay, a second one that has learned less assesses what it said, and the first what it says now."""
+    rng = np.random.default_rng(7)
     given = ([0.99] * 5, [10.0, 30.0, 30.0, 30.0, 10.0], [1.0, 0.0, 0.0, 0.0, 0.0])
 
     def made():
-        experts, stacked, corrected = (three_rows(prior, slow) for prior in PRIORS)
+        experts, stacked, corrected = (shares_of(prior, False) for prior in PRIORS)
         mixture = Mixture(
             experts=experts,
             stack=ForgettingRegression(range(5), *given),
@@ -639,14 +697,15 @@ def test_three_mixtures_stand_upon_each_other(delay):
             corrected=corrected,
             switch=Switch(0.25, 0.01, 0.85),
             restarts=Restarts(10, 1e-3, 1e-3),
+            lined=FixedShare([1e-2], [0.5, 0.5]),
             knots_a_unit=8,
-            late=delay > 0,
+            late=delay,
         )
-        return mixture, MixtureByHand(slow, RegressionByHand(*given), delay > 0)
+        return mixture, MixtureByHand(RegressionByHand(*given), delay)
 
     live = made()
     then = live if delay == 0 else made()
-    late = []
+    late, heaviest = [], 0.0
     for _ in range(250):
         left, right = rng.normal(0.0, 2.0, (2, 3))
         knot, share = int(rng.integers(0, 256)), rng.random()
@@ -655,15 +714,22 @@ def test_three_mixtures_stand_upon_each_other(delay):
             one.show(left, right, knot)
         assert live[0].at(0.0) == pytest.approx(live[1].forecast(left, knot), abs=SOLVED)
         assessed, by_hand = then[0].assess(share, y, w), then[1].assess(left, right, knot, share, y, w)
+        now = None
+        if delay:
+            beside = (right, knot + 1) if share > 0.5 else (left, knot)
+            assert live[0].look_back(*beside, y, assessed) == pytest.approx(live[1].forecast(*beside), abs=SOLVED)
+            now = live[1].look_back(*beside, y)
         live[0].learn(assessed)
-        live[1].learn(*by_hand)
+        live[1].learn(by_hand, now)
         experts, *others = live[0].weights()
         np.testing.assert_allclose([*experts, *others], live[1].weights(), rtol=0.0, atol=SOLVED)
-        late.append((assessed, by_hand))
+        heaviest = max(heaviest, others[-1])
+        late.append((assessed, by_hand, now))
         if 0 < delay < len(late):
-            assessed, by_hand = late.pop(0)
+            assessed, *given_then = late.pop(0)
             then[0].learn(assessed)
-            then[1].learn(*by_hand)
+            then[1].learn(*given_then)
+    assert heaviest > 0.01  # lines take part
 
 
 # ---- the bound -----------------------------------------------------------------------------------------------------
@@ -777,7 +843,7 @@ def test_sharing_is_what_the_bound_for_spells_needs():
     n, m = 1_000, 10
     z, losses = np.array([3.0, -3.0]), []
     for rate in (1e-3, 1e-300):
-        shares, loss = FixedShare([rate], [1.0], [0.5, 0.5]), 0.0
+        shares, loss = FixedShare([rate], [0.5, 0.5]), 0.0
         for i in range(n):
             y = float((i // 100) % 2)
             loss += log_loss(shares.mean(z), y)

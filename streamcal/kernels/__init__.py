@@ -33,7 +33,8 @@ USES = {
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
     "fixed_share": ("fast_path", "online_newton"),
-    "mixture": ("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton"),
+    "restarts": ("implicit_regression", "logistic"),
+    "mixture": ("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton", "restarts"),
     "specialists": (
         *("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton"),
         *("period_search", "week_profile"),
@@ -41,7 +42,7 @@ USES = {
     "ensemble": (
         *("bernstein", "compensated", "expert_panel", "fast_path", "fixed_share"),
         *("cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
-        *("implicit_regression", "logistic", "mixture", "online_newton", "period_search", "week_profile"),
+        *("implicit_regression", "logistic", "restarts", "mixture", "online_newton", "period_search", "week_profile"),
         "specialists",
     ),
     "joint_effects": ("implicit_regression", "level_table", "logistic"),
@@ -53,7 +54,7 @@ TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hul
 CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
 #: The same: `ensemble` takes what only C sees of the others.
-AUTO = ("expert_panel", "mixture", "period_search", "week_profile", "specialists", "ensemble")
+AUTO = ("expert_panel", "restarts", "mixture", "period_search", "week_profile", "specialists", "ensemble")
 AUTO_USES = (*USES["ensemble"], "ensemble")
 #: The same.
 LEVELS = ("level_table", "joint_effects", "segment_chain")

@@ -71,13 +71,14 @@ cdef class Ensemble:
     cdef list means(self)
     cdef void look_ahead(self, long long late) noexcept
     cdef Py_ssize_t rows(self) noexcept
+    cdef Py_ssize_t said_of_rows(self, Py_ssize_t rows) noexcept
     cdef double _show_beside(self, double x) except? -1
     cpdef double at(self, double x) except? -1
     cpdef Assessment assess(self, double x, double y, double w, Assessment spent=*)
     cpdef list issue(self, double x)
-    cdef completed(self, const double[::1] said)
+    cdef double look_back(self, double x, double y, Assessment found) except? -1
     cdef Assessment assess_issued(
-        self, double x, double y, double w, const double[::1] said, double rate, Assessment spent=*
+        self, double x, double y, double w, const double[::1] said, double late, Assessment spent=*
     )
     cdef learn(self, double x, double y, double w, Assessment found)
     cdef record(self, Assessment found)
@@ -90,8 +91,6 @@ cdef class AutoSteps:
     cdef Specialists _last
     cdef Specialists _last_then
     cdef Py_ssize_t _delay
-    cdef Py_ssize_t _issued
-    cdef Py_ssize_t _rows  # of the mixtures at first
     cdef Py_ssize_t _means  # of labels
     cdef public object late
     cdef Assessment _spent  # one that was learned, to be written over
@@ -107,6 +106,4 @@ cdef class AutoSteps:
     cpdef step_issued(self, double x, double y, double w, double t, said)
     cpdef require_issued(self, said)
     cdef tuple _assess_issued(self, double x, double y, double w, double t, said)
-    cdef Py_ssize_t _by_specialists(self, const double[::1] numbers, Py_ssize_t issued) noexcept
-    cdef bint _lacks_an_expert(self, const double[::1] numbers) except -1
     cdef _learn(self, double x, double y, double w, Assessment found, Judgement judged)

@@ -38,10 +38,6 @@ import numpy as np
 
 LARGEST = cython.declare(cython.double, 16.0)
 """The knots lie between log-odds ± this; a score at either end is clamped."""
-LATE_POWER = cython.declare(cython.double, 0.75)
-SPECIALIST_POWER = cython.declare(cython.double, 0.5)
-"""Where d labels were learned between a forecast and its label, mixtures have the learning rates 1 and (1 + d)^−¾, and
-specialists (1 + d)^−½."""
 LEAST_KIND = cython.declare(cython.longlong, 4)
 LEAST_MORE = cython.declare(cython.longlong, 4)
 GROWTH = cython.declare(cython.longlong, 16)
@@ -180,7 +176,8 @@ class Experts:
     Attributes
     ----------
     whole : memoryview of shape (2, knots)
-        Summed weights of all negatives and of all positives, at the nearest knots.
+        Summed weights of all negatives and of all positives, each shared between the two knots beside its score, as
+        forecasts are.
     negatives, positives : int
         How many there were.
     due : int
@@ -229,17 +226,20 @@ class Experts:
             self.panel.learn(x, y, w, found.means)
         self._jumper.step(x, y, w)
         steps: cython.double = rint(x * self._unit)
-        knot: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, steps + LARGEST * self._unit)
+        place: cython.double = (x + LARGEST) * self._unit
+        last: cython.Py_ssize_t = self.whole.shape[1] - 1
+        knot: cython.Py_ssize_t = min(cython.cast(cython.Py_ssize_t, place), last - 1)
+        side: cython.Py_ssize_t = 1 if y > 0.0 else 0
         if self._scores.add(steps / self._unit + 0.0, y, w):
             self._sum_anew()
         self._moments.add(sigmoid(x), y, w)
         self.learned += 1
         if y > 0.0:
             self.positives += 1
-            self.whole[1, knot] += w
         else:
             self.negatives += 1
-            self.whole[0, knot] += w
+        self.whole[side, knot] += w * (1.0 - (place - knot))
+        self.whole[side, knot + 1] += w * (place - knot)
         if self.learned >= self.due:
             self.fit_whole()
         if self.learned % self._every == 0:
@@ -284,6 +284,10 @@ class Ensemble:
         """Rows of the mixtures."""
         return self._mixture.rows()
 
+    def said_of_rows(self, rows):
+        """How many numbers `issue` returns where the mixtures have so many rows."""
+        return 2 * (self._left.shape[0] + 8) + 6 * rows
+
     def forget(self):
         """Forecasts have to be made anew: something was learned or loaded."""
         self._knot = -1
@@ -317,17 +321,22 @@ class Ensemble:
         share: cython.double = self._show_beside(x)
         return self._mixture.issue(share)
 
-    def completed(self, said):
-        """What an earlier version said, which lacked the last expert: it counts as one that said what all say."""
-        size: cython.Py_ssize_t = self._left.shape[0]
-        return np.insert(said, [size - 1, 2 * size + 3], [said[size - 1], said[2 * size + 3]])
+    def look_back(self, x, y, found):
+        """Set in an assessment of a late label what is said now, at the knot next to x; log-odds of the forecast there.
 
-    def assess_issued(self, x, y, w, said, rate, spent=None):
-        """`assess`, of the forecasts of `issue`, for a step at this learning rate."""
+        One knot, where `assess` takes both beside x: for the forecast itself it makes no difference.
+        """
+        knot: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, rint((x + LARGEST) * self._unit))
+        self._experts.forecast(knot, self._left)
+        self._knot = -1
+        return self._mixture.look_back(self._left, knot, y, found)
+
+    def assess_issued(self, x, y, w, said, late, spent=None):
+        """`assess`, of the forecasts of `issue`, so many labels late."""
         steps: cython.double = (x + LARGEST) * self._unit
         knot: cython.Py_ssize_t = min(cython.cast(cython.Py_ssize_t, steps), self._last - 1)
         self._knot = -1
-        return self._mixture.assess_issued(said, knot, steps - knot, y, w, rate, spent)
+        return self._mixture.assess_issued(said, knot, steps - knot, y, w, late, spent)
 
     def learn(self, x, y, w, found):
         """Learn an observation, and how right the forecasts issued for its score were."""
@@ -352,7 +361,7 @@ class AutoSteps:
 
     `late`, an empty deque, will hold what `then` and `last_then` have yet to learn of what `live` and `last` have
     learned: (x, y, w, assessment, judgement), `delay` of them, the oldest first. With `delay` 0 both are one.
-    A time t of NaN is none. `issued` is how many numbers `live` issues as long as no label came late to a delay of 0.
+    A time t of NaN is none.
     """
 
     def __init__(
@@ -363,12 +372,11 @@ class AutoSteps:
         last_then: Specialists,
         delay: cython.Py_ssize_t,
         late,
-        issued,
     ):
         self._live, self._then, self._delay = live, then, delay
         self._last, self._last_then = last, last_then
         self.late = late
-        self._issued, self._rows, self._means = issued, live.rows(), len(live.means())
+        self._means = len(live.means())
         self._spent = self._spent_last = None
         self.n = 0.0
 
@@ -399,6 +407,7 @@ class AutoSteps:
         """Learn the label y at the log-odds x and the time t, with weight w > 0."""
         found: Assessment = self._then.assess(x, y, w, self._spent)
         judged: Judgement = self._last_then.assess(self._then.at(x), x, y, t, self._spent_last)
+        judged.late = self._delay
         self._live.look_ahead(self._delay)
         self._learn(x, y, w, found, judged)
 
@@ -415,12 +424,11 @@ class AutoSteps:
 
         `ValueError` for another number of them, or for one that cannot be, before anything is learned.
         """
-        found, judged, late = self._assess_issued(x, y, w, t, said)
-        if late == 0.0:  # what was said then is what is said now
+        found, judged = self._assess_issued(x, y, w, t, said)
+        if judged.late == 0.0:  # what was said then is what is said now
             self.step(x, y, w, t)
             return
-        if late > 0.0:
-            self._live.look_ahead(cython.cast(cython.longlong, late))
+        self._live.look_ahead(cython.cast(cython.longlong, judged.late))
         self._learn(x, y, w, found, judged)
 
     def require_issued(self, said):
@@ -428,65 +436,33 @@ class AutoSteps:
         self._assess_issued(0.0, 1.0, 1.0, nan, said)
 
     def _assess_issued(self, x, y, w, t, said):
-        """The assessment and the judgement of what was said, for `_learn`, and how late the label is, or `ValueError`.
-
-        The lateness is NaN with a delay, and where an earlier version did not say how many labels had been learned.
-        """
+        """The assessment and the judgement of what was said, for `_learn`, or `ValueError`."""
         i: cython.Py_ssize_t
-        known: cython.Py_ssize_t = 0
+        late: cython.double
         learned: cython.double
-        late: cython.double = 0.0
         numbers: cython.const[cython.double][::1] = np.array(said, dtype=np.float64)
-        if self._lacks_an_expert(numbers):
-            numbers = self._live.completed(numbers)
-        n: cython.Py_ssize_t = numbers.shape[0]
-        first: cython.Py_ssize_t = min(self._issued, n)
-        if self._by_specialists(numbers, self._issued) > 0:
-            n -= 2 + self._means
-            first = n - self._by_specialists(numbers, self._issued)
-            known = self._means
-            learned = numbers[n + known]
-            if not 0.0 <= learned <= self._live.learned():
-                raise ValueError(f"{learned} labels were learned by then, and {self._live.learned()} are by now")
-            for i in range(n, n + known):
-                if not -1.0 <= numbers[i] <= 1.0:
-                    raise ValueError(f"the mean of labels in number {i} is {numbers[i]}, not from -1 to 1")
-            if self._delay == 0:
-                late = self._live.learned() - learned
-        elif not self._last.can_assess(n - first):  # first versions issued two numbers less, for there was no switch
-            first = min(self._issued - 2, n)
-        found: Assessment = self._live.assess_issued(x, y, w, numbers[:first], (1.0 + late) ** -LATE_POWER, self._spent)
-        judged: Judgement = self._last.assess_issued(numbers[first:n], y, t, self._spent_last)
-        judged.rate = (1.0 + late) ** -SPECIALIST_POWER
+        n: cython.Py_ssize_t = numbers.shape[0] - 2 - self._means
+        own: cython.Py_ssize_t = 0
+        if n > 0 and 0.0 <= numbers[n + self._means + 1] <= self._live.rows():
+            own = self._live.said_of_rows(cython.cast(cython.Py_ssize_t, numbers[n + self._means + 1]))
+        if not 0 < own < n:
+            raise ValueError(f"{numbers.shape[0]} is not how many numbers that were said there are")
+        learned = numbers[n + self._means]
+        if not 0.0 <= learned <= self._live.learned():
+            raise ValueError(f"{learned} labels were learned by then, and {self._live.learned()} are by now")
+        for i in range(n, n + self._means):
+            if not -1.0 <= numbers[i] <= 1.0:
+                raise ValueError(f"the mean of labels in number {i} is {numbers[i]}, not from -1 to 1")
+        late = self._delay if self._delay > 0 else self._live.learned() - learned
+        found: Assessment = self._live.assess_issued(x, y, w, numbers[:own], late, self._spent)
+        judged: Judgement = self._last.assess_issued(numbers[own:n], y, t, late, self._spent_last)
         if self._delay == 0:
-            found.means = numbers[n : n + known]
-        return found, judged, late if known > 0 and self._delay == 0 else nan
-
-    def _by_specialists(self, numbers, issued):
-        """How many of the numbers that were said are of specialists; 0 if they are not what `issue` returns now.
-
-        `issued` is how many are of the mixture as long as no label came late.
-        """
-        n: cython.Py_ssize_t = numbers.shape[0]
-        rows: cython.double = numbers[n - 1] if n > 0 else 0.0
-        if not (rows == self._rows or (rows == 2 * self._rows and self._delay == 0)):
-            return 0
-        n -= issued + 6 * (cython.cast(cython.Py_ssize_t, rows) - self._rows) + 2 + self._means
-        return n if n == 1 or n == self._last.issued else 0
-
-    def _lacks_an_expert(self, numbers):
-        """Whether that is what an earlier version issued, without the last expert: 2 numbers less for it.
-
-        Two more lacked the switch, and neither said how many labels had been learned.
-        """
-        n: cython.Py_ssize_t = numbers.shape[0] - self._issued
-        if self._by_specialists(numbers, self._issued) > 0:
-            return False
-        if self._by_specialists(numbers, self._issued - 2) > 0:
-            return True
-        return self._last.can_assess(n + 2) or self._last.could_assess(n + 4)
+            found.means = numbers[n : n + self._means]
+        return found, judged
 
     def _learn(self, x, y, w, found, judged):
+        if judged.late > 0.0:
+            self._last.look_back(self._live.look_back(x, y, found), x, y, judged)
         self._live.learn(x, y, w, found)
         self._last.learn(x, y, w, judged)
         self._spent, self._spent_last = found, judged

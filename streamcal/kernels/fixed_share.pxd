@@ -1,14 +1,14 @@
 cimport cython
 
+cpdef double late_rate(double late) noexcept nogil
+
 cpdef require_said(const double[::1] said, Py_ssize_t first, Py_ssize_t last, double most, object whose)
 
 cdef class FixedShare:
     cdef readonly Py_ssize_t size  # forecasts, K
     cdef readonly Py_ssize_t rows
     cdef const double[::1] _rates
-    cdef const double[::1] _learning_rates
-    cdef double _row_rate
-    cdef readonly Py_ssize_t late_rows  # those whose learning rate is given with each outcome
+    cdef readonly Py_ssize_t third  # of the rows, where labels are late; else 0
     cdef double _passive
     cdef const double[::1] _prior
     cdef double[:, ::1] _shares  # weights within each row; a row sums to 1
@@ -20,8 +20,19 @@ cdef class FixedShare:
     cpdef double mean(self, const double[::1] z) noexcept
     cpdef double mean_of(self, const double[:, ::1] e, Py_ssize_t row) noexcept
     cpdef assess(self, const double[::1] gains, double[::1] of_rows)
-    cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w, double rate=*)
-    cpdef double_rows(self)
+    cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w)
+    cpdef learn_late(
+        self,
+        const double[::1] gains,
+        const double[::1] of_rows,
+        const double[::1] now,
+        double w,
+        double rate,
+        double row_rate,
+    )
+    cdef void _set_factors(self, const double[::1] gains, double w) noexcept nogil
+    cdef void _weigh_rows(self) noexcept nogil
+    cpdef triple_rows(self)
     cdef _require_sizes(self, Py_ssize_t forecasts, Py_ssize_t rows)
     cdef double _pay(self, Py_ssize_t row) noexcept nogil
     cdef void _weigh(self) noexcept nogil

@@ -18,10 +18,11 @@ if not cython.compiled:
     from streamcal.kernels.fast_path import fast_observation, fast_score
     from streamcal.kernels.online_newton import log_odds
 
-    exp, log, log1p, nan = math.exp, math.log, math.log1p, math.nan
+    exp, log, log1p, nan, power = math.exp, math.log, math.log1p, math.nan, math.pow
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import exp, log, log1p
+    from cython.cimports.libc.math import pow as power
     from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
     from cython.cimports.streamcal.kernels.online_newton import log_odds
 
@@ -34,6 +35,8 @@ NOTHING = cython.declare(cython.double, -746.0)
 
 SLACK = cython.declare(cython.double, 1e-6)
 """Log-odds of a mean of forecasts at the bound, and log-probabilities, may be beyond it by so much rounding."""
+LATE_POWER = cython.declare(cython.double, 0.75)
+"""The learning rate of a label before which d others were learned, since its forecast was issued, is (1 + d)^−¾."""
 
 # The loops of these functions could stand where they are called; but while arrays are read from fields, the compiler
 # does not know that what is written to one leaves the others where they are.
@@ -121,6 +124,14 @@ def _set_chances(
 
 
 @cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def late_rate(late: cython.double) -> cython.double:
+    """The learning rate of a label that is so many labels late."""
+    return power(1.0 + late, -LATE_POWER)
+
+
+@cython.ccall
 def require_said(
     said: cython.const[cython.double][::1],
     first: cython.Py_ssize_t,
@@ -139,20 +150,16 @@ def require_said(
 class FixedShare:
     """The fixed-share algorithm for K forecasts; the weighted mean of the forecasts is itself a forecast.
 
-    An outcome multiplies V[j, k] by its probability under forecast k, to the power of the learning rate of the row; row
-    j is normalised, and then the fraction `rates[j]` of its weight is redistributed according to the prior. Rows are
-    weighted in the same way: R[j] grows by `row_rate` times the log-probability of the outcome under the mean of row j.
+    An outcome multiplies V[j, k] by its probability under forecast k; row j is normalised, and then the fraction
+    `rates[j]` of its weight is redistributed according to the prior. Rows are weighted in the same way: R[j] grows by
+    the log-probability of the outcome under the mean of row j. `triple_rows` says what is added where labels are late.
 
     Parameters
     ----------
     rates : sequence of float
         The share rate of each row.
-    learning_rates : sequence of float
-        The learning rate of each row; 1 is exact for log loss.
     prior : sequence of float
         The initial weights, also used for redistribution: K numbers that sum to 1.
-    row_rate : float
-        The learning rate of the rows themselves.
     passive : float
         The fraction of the initial weight that always stays on the first forecast; the rest is split evenly over the
         rows. If it is not 0, R[j] is relative to the log-wealth of the first forecast.
@@ -162,13 +169,11 @@ class FixedShare:
     O(K) for a forecast, O(K · rows) for an outcome and in memory.
     """
 
-    def __init__(self, rates, learning_rates, prior, row_rate: cython.double = 1.0, passive: cython.double = 0.0):
+    def __init__(self, rates, prior, passive: cython.double = 0.0):
         self.size = len(prior)
         self.rows = len(rates)
         self._rates = np.array(rates, dtype=np.float64)
-        self._learning_rates = np.array(learning_rates, dtype=np.float64)
-        self._row_rate = row_rate
-        self.late_rows = 0
+        self.third = 0
         self._passive = passive
         self._prior = np.array(prior, dtype=np.float64)
         self._weights = np.zeros(self.size)
@@ -217,42 +222,68 @@ class FixedShare:
                 total += self._shares[j, k] * self._gains[k]
             of_rows[j] = log(total)
 
-    def learn(self, gains, of_rows, w, rate=1.0):
-        """One step on an outcome of weight w, with the arguments of `assess`, now or when the forecast was issued.
-
-        After `double_rows`, `rate` is the learning rate of the rows that it put first, and of the rows themselves.
-        """
+    def learn(self, gains, of_rows, w):
+        """One step on an outcome of weight w, with the arguments of `assess`; not after `triple_rows`."""
         j: cython.Py_ssize_t
-        k: cython.Py_ssize_t
-        best: cython.double
-        power: cython.double
-        before: cython.double = -1.0
-        largest: cython.double
         self._require_sizes(gains.shape[0], of_rows.shape[0])
-        best = gains[0]
+        self._set_factors(gains, w)
+        for j in range(self.rows):
+            self._pay(j)
+            self._log_wealth[j] += w * of_rows[j]
+        self._weigh_rows()
+
+    def learn_late(self, gains, of_rows, now, w, rate, row_rate):
+        """One step after `triple_rows`: gains and rows as of the forecasts issued, and gains of those of `now`."""
+        j: cython.Py_ssize_t
+        self._require_sizes(gains.shape[0], of_rows.shape[0])
+        for j in range(self.rows):
+            if j == 0:
+                self._set_factors(gains, w * rate)
+            elif j == self.third:
+                self._set_factors(gains, w)
+            elif j == 2 * self.third:
+                self._set_factors(now, w)
+            self._pay(j)
+            self._log_wealth[j] += w * row_rate * of_rows[j]
+        self._weigh_rows()
+
+    def _set_factors(self, gains, w):
+        """Set what each weight of a row is multiplied by, of which the largest is 1."""
+        k: cython.Py_ssize_t
+        best: cython.double = gains[0]
         for k in range(self.size):
             best = max(best, gains[k])
-        for j in range(self.rows):
-            power = rate if j < self.late_rows else self._learning_rates[j]
-            if power != before:
-                for k in range(self.size):
-                    self._gains[k] = exp(w * power * (gains[k] - best))
-                before = power
-            self._pay(j)
-            self._log_wealth[j] += self._row_rate * rate * w * of_rows[j]
+        for k in range(self.size):
+            self._gains[k] = exp(w * (gains[k] - best))
+
+    def _weigh_rows(self):
+        """Make the log-wealth of the best row 0, since only differences count, and set the weights."""
+        j: cython.Py_ssize_t
+        largest: cython.double
         largest = self._log_wealth[0]
         for j in range(self.rows):
             largest = max(largest, self._log_wealth[j])
         for j in range(self.rows):
-            self._log_wealth[j] -= largest  # only their differences count
+            self._log_wealth[j] -= largest
         self._weigh()
 
-    def double_rows(self):
-        """Put a copy of every row before all of them: of those, the learning rate is given with each outcome."""
-        self.late_rows = self.rows
-        self.rows *= 2
-        self._rates, self._learning_rates = np.tile(self._rates, 2), np.tile(self._learning_rates, 2)
-        self._shares, self._log_wealth = np.tile(self._shares, (2, 1)), np.tile(self._log_wealth, 2)
+    def triple_rows(self):
+        """Have every row thrice from now on, since labels are late: `learn_late` then makes the steps.
+
+        The first third, with half of the wealth, has the learning rate that is given with an outcome: its factors are
+        to that power. The second has the learning rate 1. Both are judged by the forecasts that were issued. The last
+        third, of learning rate 1 too, is judged by what the forecasts say now that the outcome is known, which is a
+        better guess of how good they are now, unless outcomes that come in a row have much in common. Whichever third
+        it is, R grows with what its mean said when the forecast was issued, so that one that is fooled loses its
+        weight.
+        """
+        j: cython.Py_ssize_t
+        self.third = self.rows
+        self.rows *= 3
+        self._rates = np.tile(self._rates, 3)
+        self._shares, self._log_wealth = np.tile(self._shares, (3, 1)), np.tile(self._log_wealth, 3)
+        for j in range(self.third, self.rows):
+            self._log_wealth[j] -= log(2.0)
         self._weigh()
 
     def _require_sizes(self, forecasts, rows):
@@ -324,7 +355,7 @@ class Jumper(FixedShare):
     """
 
     def __init__(self, slopes, offsets, rates, passive: cython.double):
-        FixedShare.__init__(self, rates, np.ones(len(rates)), np.full(len(slopes), 1.0 / len(slopes)), 1.0, passive)
+        FixedShare.__init__(self, rates, np.full(len(slopes), 1.0 / len(slopes)), passive)
         different, of_slope = np.unique(slopes, return_inverse=True)
         self._slopes = np.array(different, dtype=np.float64)
         self._of_slope = np.array(of_slope, dtype=np.intp)

@@ -29,8 +29,10 @@ cdef class Judgement:
     cdef readonly double z
     cdef readonly double t
     cdef readonly bint spoke
-    cdef public double rate
+    cdef readonly bint speaks
+    cdef public double late
     cdef double[::1] gains
+    cdef double[::1] now
     cdef double[::1] of_rows
 
 
@@ -41,7 +43,7 @@ cdef class Specialists:
     cdef readonly WeekProfile profile
     cdef readonly Py_ssize_t size  # forecasts
     cdef readonly Py_ssize_t rows
-    cdef readonly Py_ssize_t issued  # numbers that `issue` returns where a specialist speaks
+    cdef readonly Py_ssize_t half  # of the rows, where labels are late; else 0
     cdef readonly long long timed  # observations learned with a time
     cdef list _regressions
     cdef RegressionBank _bank  # of these
@@ -57,8 +59,6 @@ cdef class Specialists:
     cdef const Py_ssize_t[::1] _places  # of what the regressions say
     cdef const Py_ssize_t[::1] _periodic_places
     cdef const double[::1] _rates
-    cdef const double[::1] _learning_rates
-    cdef double _row_rate
     cdef const double[::1] _prior
     cdef double[:, ::1] _shares
     cdef double[::1] _log_wealth
@@ -73,12 +73,13 @@ cdef class Specialists:
     cpdef double at(self, double z, double x, double t) noexcept nogil
     cdef double _speaking(self, Py_ssize_t row) noexcept nogil
     cpdef Judgement assess(self, double z, double x, double y, double t, Judgement spent=*)
-    cdef void _judge_forecasts(self, Judgement found, double y) noexcept nogil
+    cpdef look_back(self, double z, double x, double y, Judgement found)
+    cdef void _judge_forecasts(self, double y, double[::1] out) noexcept nogil
     cdef void _judge_rows(self, Judgement found) noexcept nogil
     cpdef list issue(self, double z, double x, double t)
-    cdef bint can_assess(self, Py_ssize_t n) noexcept nogil
-    cdef bint could_assess(self, Py_ssize_t n) noexcept nogil
-    cpdef Judgement assess_issued(self, const double[::1] said, double y, double t, Judgement spent=*)
+    cpdef Judgement assess_issued(self, const double[::1] said, double y, double t, double late, Judgement spent=*)
     cpdef learn(self, double x, double y, double w, Judgement found)
     cdef void _learn_profile(self, double y, double w, double t) noexcept nogil
-    cdef void _weigh(self, const double[::1] gains, const double[::1] of_rows, double w) noexcept nogil
+    cdef _double_rows(self)
+    cdef _weigh(self, Judgement found, double w)
+    cdef void _pay(self, Py_ssize_t j, const double[::1] gains, double w) noexcept nogil

@@ -18,7 +18,7 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.fixed_share import require_said
+    from streamcal.kernels.fixed_share import late_rate, require_said
     from streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from streamcal.kernels.logistic import log_sigmoid, sigmoid
     from streamcal.kernels.period_search import PeriodSearch
@@ -29,7 +29,7 @@ if not cython.compiled:
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import cos, exp, floor, log, rint, sin
-    from cython.cimports.streamcal.kernels.fixed_share import require_said
+    from cython.cimports.streamcal.kernels.fixed_share import late_rate, require_said
     from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
     from cython.cimports.streamcal.kernels.period_search import PeriodSearch
@@ -193,25 +193,29 @@ class Judgement:
     """What was said of a score, for `Specialists.learn`: made by `Specialists.assess`.
 
     Fields: `z`, the log-odds of the forecast; `t`, the time, NaN if there is none; log-probabilities of the label under
-    each forecast, `SILENT` where it said nothing, and under each row; `spoke`, whether any specialist did; `rate`, the
-    learning rate for it.
+    each forecast, `SILENT` where it said nothing, and under each row; `spoke`, whether any specialist did. `late` is
+    how many labels were learned since; if that is not 0, `now` are the log-probabilities under what is said now, and
+    `speaks` is whether any specialist says something now: `Specialists.look_back` sets those.
     """
 
     def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
-        self.z, self.t, self.spoke, self.rate = 0.0, nan, False, 1.0
-        self.gains, self.of_rows = np.full(count, SILENT), np.zeros(rows)
+        self.z, self.t, self.late = 0.0, nan, 0.0
+        self.spoke = self.speaks = False
+        self.gains, self.now, self.of_rows = np.full(count, SILENT), np.full(count, SILENT), np.zeros(rows)
 
     def state(self):
-        """[z, t or None, the log-probabilities of forecasts, those of rows], for `load`."""
+        """[z, t or None, the log-probabilities of forecasts, those of rows, those of what is said now], for `load`."""
         t = None if self.t != self.t else float(self.t)
-        said = self if self.spoke else Judgement(self.gains.shape[0], self.of_rows.shape[0])
-        return [float(self.z), t, np.asarray(said.gains).tolist(), np.asarray(said.of_rows).tolist()]
+        nothing = Judgement(self.gains.shape[0], self.of_rows.shape[0])
+        said, now = self if self.spoke else nothing, self if self.speaks else nothing
+        gains, of_rows = np.asarray(said.gains).tolist(), np.asarray(said.of_rows).tolist()
+        return [float(self.z), t, gains, of_rows, np.asarray(now.now).tolist()]
 
-    def load(self, z: cython.double, t, gains, of_rows):
+    def load(self, z: cython.double, t, gains, of_rows, now):
         """Load an earlier `state`."""
         self.z, self.t = z, nan if t is None else t
-        np.asarray(self.gains)[:], np.asarray(self.of_rows)[:] = gains, of_rows
-        self.spoke = any(gain != SILENT for gain in gains[1:])
+        np.asarray(self.gains)[:], np.asarray(self.of_rows)[:], np.asarray(self.now)[:] = gains, of_rows, now
+        self.spoke, self.speaks = (any(gain != SILENT for gain in one[1:]) for one in (gains, now))
 
 
 @cython.final
@@ -220,8 +224,12 @@ class Specialists:
     """Fixed share over a forecast and its specialists (Freund, Schapire, Singer and Warmuth 1997).
 
     In row j, those that speak are weighted by W[j, k]; what they say together multiplies and shares as in `FixedShare`,
-    the weight of those that speak being the same before and after. Forecasts are the given one, one for each memory of
-    `counts`, one for each regression on the time, one for each on the period found, and one on the profile of the week.
+    the weight of those that speak being the same before and after. With the first late label every row is there twice:
+    first with the learning rate of that label, judged by what was said when the forecast was issued, then with the
+    learning rate 1, judged by what is said now. Both have the wealth of what they said then.
+
+    Forecasts are the given one, one for each memory of `counts`, one for each regression on the time, one for each on
+    the period found, and one on the profile of the week.
 
     Parameters
     ----------
@@ -237,8 +245,10 @@ class Specialists:
         On features of `TIME_FEATURES`; `profile` is of what the other features leave. It speaks after `timed_from`
         observations with a time.
     timed_from : int
-    prior, rates, learning_rates, row_rate
+    prior, rates
         As in `FixedShare`.
+    late : int
+        The label delay, if it is known beforehand.
     """
 
     def __init__(
@@ -253,8 +263,7 @@ class Specialists:
         timed_from,
         prior,
         rates,
-        learning_rates,
-        row_rate,
+        late,
     ):
         self.counts, self.search, self.profile = counts, search, profile
         self._regressions, self._periodic = list(cycles), list(periodic)
@@ -269,11 +278,7 @@ class Specialists:
         self._place_of_hours = self._first_periodic + self._periodic_bank.size
         if self.size != self._place_of_hours + 1:
             raise ValueError(f"{self.size} prior weights are not for {self._place_of_hours + 1} forecasts")
-        self._rates, self._learning_rates = (
-            np.array(rates, dtype=np.float64),
-            np.array(learning_rates, dtype=np.float64),
-        )
-        self._row_rate = row_rate
+        self._rates = np.array(rates, dtype=np.float64)
         self._prior = np.array(prior, dtype=np.float64)
         self._shares = np.array([prior] * self.rows, dtype=np.float64)
         self._log_wealth = np.zeros(self.rows)
@@ -281,7 +286,22 @@ class Specialists:
         self._phi = np.zeros(len(TIME_FEATURES))
         self._places = np.arange(self._first_cycle, self._first_periodic)
         self._periodic_places = np.arange(self._first_periodic, self._place_of_hours)
-        self.issued = self.size + 2 * self.rows
+        self.half = 0
+        self._judged = Judgement(self.size, self.rows)
+        if late > 0:
+            self._double_rows()
+
+    @property
+    def issued(self):
+        """How many numbers `issue` returns where a specialist speaks."""
+        return self.size + 2 * self.rows
+
+    def _double_rows(self):
+        """Have every row twice."""
+        self.half = self.rows
+        self.rows *= 2
+        self._rates = np.tile(self._rates, 2)
+        self._shares, self._log_wealth = np.tile(self._shares, (2, 1)), np.tile(self._log_wealth, 2)
         self._judged = Judgement(self.size, self.rows)
 
     def _fill(self, x, z, t):
@@ -366,19 +386,25 @@ class Specialists:
     def assess(self, z, x, y, t, spent=None):
         """The judgement of a label y, to be passed to `learn`; one that was learned, `spent`, is written over."""
         found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
-        found.z, found.t, found.rate, found.spoke = z, t, 1.0, self._ask(z, x, t)
+        found.z, found.t, found.late, found.spoke = z, t, 0.0, self._ask(z, x, t)
         if found.spoke:
-            self._judge_forecasts(found, y)
+            self._judge_forecasts(y, found.gains)
             self._judge_rows(found)
         return found
 
-    def _judge_forecasts(self, found, y):
-        """Set the log-probabilities of y under the forecasts that were asked last."""
+    def look_back(self, z, x, y, found):
+        """Set in the judgement of a late label what is said now, where the forecast says z."""
+        found.speaks = self._ask(z, x, found.t)
+        if found.speaks:
+            self._judge_forecasts(y, found.now)
+
+    def _judge_forecasts(self, y, out):
+        """Set `out` to the log-probabilities of y under the forecasts that were asked last."""
         k: cython.Py_ssize_t
         for k in range(self.size):
-            found.gains[k] = SILENT
+            out[k] = SILENT
             if self._speaks[k]:
-                found.gains[k] = log_sigmoid(self._z[k] if y > 0.0 else -self._z[k])
+                out[k] = log_sigmoid(self._z[k] if y > 0.0 else -self._z[k])
 
     def _judge_rows(self, found):
         """Set the log-probabilities under the rows to those that follow from the forecasts."""
@@ -406,65 +432,48 @@ class Specialists:
         for k in range(self.size):
             said.append(float(self._z[k]) if self._speaks[k] else float(UNSAID))
         for label in range(2):
-            self._judge_forecasts(self._judged, label)
+            self._judge_forecasts(label, self._judged.gains)
             self._judge_rows(self._judged)
             for k in range(self.rows):
                 said.append(float(self._judged.of_rows[k]))
         return said
 
-    def can_assess(self, n):
-        """Whether `issue` may have returned so many numbers, also before it told of a period and of the profile."""
-        return n == 1 or n == self.issued or n == self._first_periodic + 2 * self.rows
+    def assess_issued(self, said, y, t, late, spent=None):
+        """`assess`, of the forecasts of which `issue` returned what was said at the time t, `late` labels ago.
 
-    def could_assess(self, n):
-        """Whether the first versions of `issue` may have returned so many numbers; see `assess_issued`."""
-        return self.can_assess(n) or n == 0 or n == 1 + 2 * (self._first_periodic + self.rows)
-
-    def assess_issued(self, said, y, t, spent=None):
-        """`assess`, of the forecasts of which `issue` returned what was said at the time t.
-
-        Earlier versions issued less. Nothing, or z and for the label 0 and then the label 1 the log-probabilities under
-        each forecast and each row, or the numbers of `issue` but for the forecasts on a period and on the profile: then
-        no other specialist is judged. `ValueError` for another number of them, and for one that cannot be.
+        What was issued before the first late label, which doubles the rows, was said by the rows of which they are
+        copies. `ValueError` for another number of them, and for one that cannot be.
         """
         k: cython.Py_ssize_t
         n: cython.Py_ssize_t = said.shape[0]
-        both: cython.Py_ssize_t = self._first_periodic + self.rows
-        known: cython.Py_ssize_t = self.size if n == self.issued else self._first_periodic
-        found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
-        if not self.could_assess(n):
+        rows: cython.Py_ssize_t = (n - self.size) // 2
+        own: cython.Py_ssize_t = self.half if self.half > 0 else self.rows
+        found: Judgement
+        if n != 1 and (n != self.size + 2 * rows or rows not in (own, 2 * own)):
             raise ValueError(f"expected 1 or {self.issued} numbers that were said by specialists, not {n}")
-        found.z, found.t, found.spoke, found.rate = 0.0, nan, False, 1.0
-        require_said(said, 0, min(n, 1), LARGEST, "the specialists")
-        if n == 1 + 2 * both:
-            require_said(said, 1, n, SILENT, "the specialists")
-        elif n > 1:
-            for k in range(1, known):
-                if said[k] != UNSAID:
-                    require_said(said, k, k + 1, LARGEST, "the specialists")
-            require_said(said, known, n, 0.0, "the specialists")
-        if n > 0:
-            found.z, found.t = said[0], t
-        if n == 1 + 2 * both:
-            place = 1 + both if y > 0.0 else 1
-            gains = np.full(self.size, SILENT)
-            gains[: self._first_periodic] = np.asarray(said)[place : place + self._first_periodic]
-            of_rows = np.asarray(said)[place + self._first_periodic : place + both]
-            found.load(said[0], t if t == t else None, gains, of_rows)
-        elif n > 1:
-            found.spoke = True
+        require_said(said, 0, 1, LARGEST, "the specialists")
+        for k in range(1, min(n, self.size)):
+            if said[k] != UNSAID:
+                require_said(said, k, k + 1, LARGEST, "the specialists")
+        if n > 1:
+            require_said(said, self.size, n, 0.0, "the specialists")
+        own = 2 * own if self.half > 0 or late > 0.0 else own
+        found = spent if spent is not None and spent.of_rows.shape[0] == own else Judgement(self.size, own)
+        found.z, found.t, found.late, found.spoke = said[0], t, late, n > 1
+        if found.spoke:
             for k in range(self.size):
-                self._speaks[k] = k < known and abs(said[k]) < UNSAID
+                self._speaks[k] = abs(said[k]) < UNSAID
                 self._z[k] = said[k] if self._speaks[k] else 0.0
-            self._judge_forecasts(found, y)
-            for k in range(self.rows):
-                found.of_rows[k] = said[known + k + (self.rows if y > 0.0 else 0)]
+            self._judge_forecasts(y, found.gains)
+            for k in range(own):
+                found.of_rows[k] = said[self.size + k % rows + (rows if y > 0.0 else 0)]
         return found
 
     def learn(self, x, y, w, found):
         """Learn the label y of weight w at the log-odds x, and how right was what was said of it."""
-        if found.spoke:
-            self._weigh(found.gains, found.of_rows, w * found.rate)
+        if found.late > 0.0 and self.half == 0:
+            self._double_rows()
+        self._weigh(found, w)
         self.counts.learn(x, y, w)
         if found.t == found.t:
             self._fill(x, found.z, found.t)
@@ -489,34 +498,49 @@ class Specialists:
         self.profile.learn(t, min(w, HEAVIEST) * h, min(w, HEAVIEST) * (y - p + h * m))
         self._hours_bank.learn(self._phi, y, w)
 
-    def _weigh(self, gains, of_rows, w):
-        """One step of fixed share among those that spoke."""
+    def _weigh(self, found, w):
+        """One step of fixed share among those that spoke, and of the rows judged by what is said now, if it is late."""
         j: cython.Py_ssize_t
-        k: cython.Py_ssize_t
-        before: cython.double
-        after: cython.double
-        best: cython.double = -1e308
+        late: cython.bint = found.late > 0.0
+        rate: cython.double
         largest: cython.double
-        for k in range(self.size):
-            if gains[k] <= 0.0:
-                best = max(best, gains[k])
+        if not (found.spoke or (late and found.speaks)):
+            return
+        rate = late_rate(found.late) if late else 1.0
+        if found.of_rows.shape[0] != self.rows:
+            raise ValueError(f"the judgement is of {found.of_rows.shape[0]} rows, not {self.rows}")
         for j in range(self.rows):
-            before = after = 0.0
-            for k in range(self.size):
-                if gains[k] <= 0.0:
-                    before += self._shares[j, k]
-                    self._shares[j, k] *= exp(w * self._learning_rates[j] * (gains[k] - best))
-                    after += self._shares[j, k]
-            for k in range(self.size):
-                if gains[k] <= 0.0:
-                    self._shares[j, k] *= before / after
-                self._shares[j, k] = (1.0 - self._rates[j]) * self._shares[j, k] + self._rates[j] * self._prior[k]
-            self._log_wealth[j] += self._row_rate * w * of_rows[j]
+            if found.spoke:
+                self._log_wealth[j] += w * rate * found.of_rows[j]
+            if late and j >= self.half:
+                if found.speaks:
+                    self._pay(j, found.now, w)
+            elif found.spoke:
+                self._pay(j, found.gains, w * rate)
         largest = self._log_wealth[0]
         for j in range(self.rows):
             largest = max(largest, self._log_wealth[j])
         for j in range(self.rows):
             self._log_wealth[j] -= largest  # only their differences count
+
+    def _pay(self, j, gains, w):
+        """Multiply the weights in a row of those that spoke, and share anew."""
+        k: cython.Py_ssize_t
+        best: cython.double = -1e308
+        before: cython.double = 0.0
+        after: cython.double = 0.0
+        for k in range(self.size):
+            if gains[k] <= 0.0:
+                best = max(best, gains[k])
+        for k in range(self.size):
+            if gains[k] <= 0.0:
+                before += self._shares[j, k]
+                self._shares[j, k] *= exp(w * (gains[k] - best))
+                after += self._shares[j, k]
+        for k in range(self.size):
+            if gains[k] <= 0.0:
+                self._shares[j, k] *= before / after
+            self._shares[j, k] = (1.0 - self._rates[j]) * self._shares[j, k] + self._rates[j] * self._prior[k]
 
     def weights(self):
         """The weight of each forecast if all spoke, a new array; they sum to 1."""
@@ -539,6 +563,8 @@ class Specialists:
     def load(self, state):
         """Load an earlier `state` into new specialists; `ValueError` if it is of another size."""
         shares, log_wealth = state["shares"]
+        if self.half == 0 and np.shape(log_wealth) == (2 * self.rows,):
+            self._double_rows()
         if np.shape(shares) != (self.rows, self.size) or np.shape(log_wealth) != (self.rows,):
             raise ValueError(f"expected weights of shape {(self.rows, self.size)}, not {np.shape(shares)}")
         self._shares, self._log_wealth = np.array(shares, dtype=np.float64), np.array(log_wealth, dtype=np.float64)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.calibrators.auto import earlier
+from streamcal.calibrators.auto.experts import LABEL_MEANS
 from streamcal.calibrators.auto.lateness import IssuedScores, with_delay
-from streamcal.calibrators.auto.mixture import Ensemble, slow_rate
+from streamcal.calibrators.auto.mixture import Ensemble
 from streamcal.calibrators.auto.panel import KNOTS
 from streamcal.calibrators.auto.specialists import (
     SPECIALISTS,
@@ -64,8 +66,7 @@ class Auto(SequentialCalibrator):
     weighs it against all that, 1e-5 of its weight goes there for good. With a delay, and in a `LabelJoin`, its weight
     is at most .85. What comes of it is mixed with *lines begun anew*, for abrupt changes: after every 25 labels a
     logistic regression begins at the score, with 7.5e-4 of all weight, in the place of one of four: of the two that
-    are older than 50 labels, the one with less weight. At every step 1e-4 of all weight goes back. With a delay, and in
-    a `LabelJoin`, there are none.
+    are older than 50 labels, the one with less weight. At every step 1e-4 of all weight goes back.
 
     A mixture of forecasts pₖ with prior weights πₖ has the weights Vᵣₖ = πₖ in each row r, which is a share rate αᵣ,
     1e-5 or 1e-3. The row says qᵣ = Σₖ Vᵣₖ pₖ. An outcome y multiplies every Vᵣₖ by the probability that pₖ gave to y,
@@ -84,18 +85,23 @@ class Auto(SequentialCalibrator):
     the half-hour, which moves in steps, and may be another on one to three days in a row. The time of an observation is
     that of its prediction.
 
+    Where a label comes d labels after its forecast, what was said then is judged, and every row is there thrice: with
+    factors to the power (1 + d)^−¾, since labels that come in a row often have one cause; with factors as they are; and
+    with the probabilities that forecasts give to y *now*, which tell sooner what is good if labels do not persist. Rows
+    are weighted by what they said then, to the power 1/(1 + d), so that those which only look right in hindsight lose
+    their weight. Specialists have the first and the last kind. Lines begun anew are judged by now, and the forecast
+    with them is mixed, as issued, with that without.
+
     Parameters
     ----------
     delay : int or "inferred"
         Label delay: number of predictions made between a score and its label, 0 to 100,000; 0 if a label is known
         before the next prediction. It is a fact of your deployment, not a tuning parameter; if delays vary, give a
-        typical one. The forecast issued then is scored, not today's, and means of recent labels leave out those that
-        were not known then. Labels that come in a row often have one cause: the mixtures also run with learning rate
-        (1 + delay)^−¾, at which their rows are weighted too. A delay that is not given makes forecasts overconfident
-        where labels persist. In a `LabelJoin` it need not be given, since it is known of each label. With "inferred" it
-        is found: the last 4,096 scores that were asked for are remembered, and where the score of a label is one of
-        them, the labels learned since are counted. After 64 such labels their median is the delay, and again where it
-        has grown by a fifth or halved. See `label_delay`.
+        typical one. The forecast issued then is scored, and means of recent labels leave out those that were not known
+        then. A delay that is not given makes forecasts overconfident where labels persist. In a `LabelJoin` it need not
+        be given, since it is known of each label. With "inferred" it is found: the last 4,096 scores that were asked
+        for are remembered, and where the score of a label is one of them, the labels learned since are counted. After
+        64 such labels their median is the delay, and again where it has grown by a fifth or halved. See `label_delay`.
 
     Raises
     ------
@@ -123,7 +129,7 @@ class Auto(SequentialCalibrator):
     weights of the mixtures and is one step of w-fold size for the experts, of 10⁶-fold at most for the regressions.
 
     **Cost.** O(1) per observation: 9 µs to predict and to learn, 15 µs with a delay (`examples/auto_weights.py`), half
-    as much again with times; memory for 1,000 observations, 1,024 scores, 4,096 times and, 5 KB each, late labels.
+    as much again with times; memory for 1,000 observations, 1,024 scores, 4,096 times and, 9 KB each, late labels.
     `map()` is exact, for 257 forecasts and four for each score that has repeated; it is of forecasts without a time.
     `weights()` are those of the experts, before specialists.
 
@@ -177,11 +183,9 @@ class Auto(SequentialCalibrator):
         self._live = Ensemble(delay)
         # The ensemble as it was when the forecast for today's label was issued.
         self._then = self._live if delay == 0 else Ensemble(delay)
-        self._last = new_specialists(slow_rate(delay))
-        self._last_then = self._last if delay == 0 else new_specialists(slow_rate(delay))
-        self._steps = AutoSteps(
-            self._live.kernel, self._then.kernel, self._last, self._last_then, delay, deque(), self._live.issued
-        )
+        self._last = new_specialists(delay)
+        self._last_then = self._last if delay == 0 else new_specialists(delay)
+        self._steps = AutoSteps(self._live.kernel, self._then.kernel, self._last, self._last_then, delay, deque())
 
     @property
     def n(self) -> float:
@@ -324,10 +328,9 @@ class Auto(SequentialCalibrator):
 
     # Where a caller keeps what was said until the label comes, `delay` may be 0, however late that is: what is judged
     # are the forecasts that were issued, and regressions learn from the means of labels that were known then, without a
-    # second ensemble. The mixtures double their rows with the first label that comes late, as with a delay that is
+    # second ensemble. The mixtures triple their rows with the first label that comes late, as with a delay that is
     # told, and the weight of the score is at most .85. Coefficients that move at a steady pace are forecast for as many
-    # labels on as the last one was late. Specialists have the learning rate (1 + lateness)^−½ instead of
-    # (1 + delay)^−¾. A label before which nothing else was learned is learned as by `learn_one`.
+    # labels on as the last one was late. A label before which nothing else was learned is learned as by `learn_one`.
 
     def _issue(self, x: float, t: float) -> list[float]:
         said: list[float] = self._steps.issue(x, t)
@@ -337,17 +340,21 @@ class Auto(SequentialCalibrator):
         if said is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
-            try:
-                self._steps.step_issued(x, y, w, t, said)
-            except ValueError as error:
-                raise _never_issued(error) from None
+            self._of_issued(said, lambda said: self._steps.step_issued(x, y, w, t, said))
 
     def _require_issued(self, said: Sequence[float] | None) -> None:
         if said is not None:
-            try:
-                self._steps.require_issued(said)
-            except ValueError as error:
+            self._of_issued(said, self._steps.require_issued)
+
+    def _of_issued(self, said: Sequence[float], do: Callable[[Sequence[float]], None]) -> None:
+        """Do something with what was issued, by an earlier version too; `InputError` if none has said that."""
+        try:
+            do(said)
+        except ValueError as error:
+            now = earlier.said(said, self._last.size, len(LABEL_MEANS))
+            if now is said:
                 raise _never_issued(error) from None
+            self._of_issued(now, do)
 
     def _state(self) -> dict[str, Any]:
         late = [[x, y, w, assessed.state()] for x, y, w, assessed, _ in self._steps.late]
@@ -399,6 +406,7 @@ class Auto(SequentialCalibrator):
                 self._last.learn(x, float(y), w, one)
         self._steps.n = n
         for (x, y, w, of), one in zip(late, judged, strict=True):
+            one.late = self._delay
             self._steps.late.append((x, float(y), w, self._then.assessment(of), one))
 
     def _load_specialists(self, state: Any, late: int) -> list[Judgement]:

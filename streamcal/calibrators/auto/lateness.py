@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
@@ -67,14 +68,14 @@ def with_delay(live: dict[str, Any], was: int, delay: int) -> dict[str, Any]:
 
 
 def _rows(weights: list[list[float]], log_wealth: list[float], was: int, delay: int) -> list[list[Any]]:
-    """With a delay every row is there twice, first with the slow learning rate, and then with learning rate 1.
+    """With a delay every row is there thrice, and the middle third has learning rate 1 for what was issued.
 
     So it is without one, if labels came late.
     """
-    if (was == 0) == (delay == 0) or (was == 0 and len(weights) == 2 * len(RATES)):
-        return [weights, log_wealth]
-    if was == 0:
-        return [weights * 2, log_wealth * 2]
-    half = len(weights) // 2
-    best = max(log_wealth[half:])
-    return [weights[half:], [one - best for one in log_wealth[half:]]]
+    third = len(RATES)
+    if delay and len(weights) == third:
+        return [weights * 3, [*log_wealth, *(one - math.log(2.0) for one in log_wealth * 2)]]
+    if was and not delay:
+        own = log_wealth[third : 2 * third]
+        return [weights[third : 2 * third], [one - max(own) for one in own]]
+    return [weights, log_wealth]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streamcal.calibrators.auto import earlier
 from streamcal.calibrators.auto.experts import NAMES, PRIOR
 from streamcal.calibrators.auto.panel import (
     KNOTS,
@@ -19,7 +20,8 @@ from streamcal.calibrators.protected import shares_state
 from streamcal.kernels.ensemble import Ensemble as Step
 from streamcal.kernels.fixed_share import FixedShare
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
-from streamcal.kernels.mixture import Assessment, Mixture, Restarts, Switch
+from streamcal.kernels.mixture import Assessment, Mixture
+from streamcal.kernels.restarts import Restarts, Switch
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, record, row, unread, whole
@@ -39,6 +41,8 @@ MOST_SCORE = 0.85
 #: After so many observations a line begins anew at the score; the rate of the changes that it is for, and how much of
 #: all weight goes back to the forecast at every step. Chosen on development streams.
 ANEW_EVERY, ANEW_RATE, ANEW_BACK = 25, 3e-5, 1e-4
+#: Where labels are late, the forecasts without and with lines have these weights, of which so much is shared anew.
+LINES_PRIOR, LINES_RATE = (0.5, 0.5), 1e-4
 #: As in the kernel: lines that are held at most, and the curvature that each has at least.
 MOST_LINES, LEAST_SLOPE, LEAST_OFFSET = 4, 3.0, 6.0
 #: The log-odds of its weight lie within ± this, and in states of versions that did not know it they are the least.
@@ -51,9 +55,6 @@ STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.9995, 30.0, 10.0
 #: A correction looks as far as 1 in log-odds, and remembers 1,000 observations there; it is held at 0 as 160 of even
 #: odds (curvature ¼ each) would. Chosen on development streams.
 WIDTH, CORRECTION_MEMORY, FIRMNESS = 1.0, 1_000.0, 40.0
-#: The second learning rate falls with the delay like its power −¾, found on the development streams of the race.
-#: Against an adversary −½ is best for bounded losses, −1 for mixable ones. As in the kernel, for issued forecasts.
-DELAY_POWER = 0.75
 #: No log-probability of a label under forecasts within log-odds ±16 is further from 0, and no feature larger.
 LARGEST_GAIN = 1e3
 #: No curve of a correction is further from 0: its steps end where the log-odds of the forecast are clamped.
@@ -67,20 +68,19 @@ class Ensemble:
     """
 
     def __init__(self, delay: int) -> None:
-        slow = slow_rate(delay)
         self._delay = delay
-        self._rows = len(RATES) * len({slow, 1.0})
         self._mixture = Mixture(
-            experts=_fixed_share(PRIOR, slow),
+            experts=_fixed_share(PRIOR, RATES),
             stack=_stack(),
-            stacked=_fixed_share(STACK_PRIOR, slow),
+            stacked=_fixed_share(STACK_PRIOR, RATES),
             by_score=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, KNOTS_A_UNIT),
             by_forecast=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, KNOTS_A_UNIT),
-            corrected=_fixed_share(CORRECTION_PRIOR, slow),
+            corrected=_fixed_share(CORRECTION_PRIOR, RATES),
             switch=Switch(SCORE_PRIOR, LEAVING, MOST_SCORE),
             restarts=Restarts(ANEW_EVERY, ANEW_RATE, ANEW_BACK),
+            lined=_fixed_share(LINES_PRIOR, (LINES_RATE,)),
             knots_a_unit=KNOTS_A_UNIT,
-            late=delay > 0,
+            late=delay,
         )
         self._panel = ExpertPanel(delay)
         self.kernel = Step(
@@ -109,7 +109,7 @@ class Ensemble:
     def restore(self, state: Any) -> None:
         """Take over what `state` wrote; called on a new ensemble. `StateError` for anything else."""
         mixture = row(*self._mixture_state())
-        read = record({"panel": unread, "mixture": lambda value: mixture(_completed(value))})(state)
+        read = record({"panel": unread, "mixture": lambda value: mixture(earlier.mixture(value))})(state)
         rows = {len(wealths) for _, wealths in read["mixture"][:3]}
         ensure(len(rows) == 1, "the mixtures have other numbers of rows")
         self._panel.restore(read["panel"])
@@ -118,29 +118,20 @@ class Ensemble:
 
     def _mixture_state(self) -> tuple[Reader, ...]:
         """What reads the parts of the mixture, in the order of `Mixture.state`."""
-        shares = [_wealths(size, self._rows, self._delay == 0) for size in (len(NAMES), 2, 3)]
+        shares = [_wealths(size, len(RATES), self._delay > 0) for size in (len(NAMES), 2, 3)]
         corrections = (_correction_state, _correction_state)
-        return (*shares, regression_state(len(NAMES) + 2), *corrections, row(number(-FAR, FAR)), _restarts_state)
+        switch, lined = row(number(-FAR, FAR)), shares_state(1, len(LINES_PRIOR))
+        return (*shares, regression_state(len(NAMES) + 2), *corrections, switch, _restarts_state, lined)
 
     @property
     def learned(self) -> int:
         """Number of observations learned."""
         return self._panel.learned
 
-    @property
-    def issued(self) -> int:
-        """How many numbers `kernel.issue` returns, as long as no label came late to a delay of 0."""
-        return 2 * (len(NAMES) + 6) + 6 * self._rows
-
     def assessment(self, saved: Any) -> Assessment:
         """The assessment that was written as `Assessment.state`; `StateError` for anything else."""
-        found = listed(number(-HEAVIEST, HEAVIEST))(saved)
+        found = earlier.assessment(listed(number(-HEAVIEST, HEAVIEST))(saved))
         ensure(len(found) > 4, "an assessment is too short")
-        earlier, own = len(NAMES) - 1, 2 * len(NAMES) + 13 + 3 * self._rows
-        if len(found) in (own - 4, own - 2):  # without the last expert, which counts as one that said what all say
-            constant, experts = 5 + earlier, 6 + 2 * earlier
-            of_all = found[experts + self._rows]
-            found = [*found[:constant], 0.0, *found[constant:experts], of_all, *found[experts:]]
         y, w, place, second, *rest = found
         ensure(y in (0.0, 1.0) and 0.0 <= w <= HEAVIEST, "a label or a weight is not possible")
         ensure(0.0 <= place <= len(KNOTS) - 1 and abs(second) <= LOGIT_LIMIT, "a score is not possible")
@@ -150,33 +141,6 @@ class Ensemble:
         return self._mixture.assessment(found)
 
 
-def _completed(saved: Any) -> Any:
-    """The state of a mixture, also where it is of a version without a switch, which then has switched, without lines
-    that begin anew, of which there are none then, or without the last expert, which has no weight then."""
-    if not isinstance(saved, (list, tuple)) or len(saved) not in (6, 7, 8):
-        return saved
-    parts = [*saved, *[[-FAR]] * (len(saved) == 6), *[[0, 0.0, 1.0, []]] * (len(saved) < 8)]
-    try:
-        weights = np.asarray(parts[0][0], dtype=np.float64)
-        stack = [np.asarray(one, dtype=np.float64) for one in parts[3]]
-    except (TypeError, ValueError, IndexError, KeyError):
-        return saved  # the readers say what is wrong
-    size = len(NAMES)
-    sizes = (weights.shape[1:], *(one.shape for one in stack))
-    if sizes == ((size - 1,), (size + 1,), (size + 1, size + 1)):
-        parts[0] = [np.pad(weights, ((0, 0), (0, 1))), *parts[0][1:]]
-        theta, curvature = (np.insert(one, size, 0.0, axis=0) for one in stack)
-        curvature = np.insert(curvature, size, 0.0, axis=1)
-        curvature[size, size] = STACK_PRECISION
-        parts[3] = [theta, curvature]
-    return parts
-
-
-def slow_rate(delay: int) -> float:
-    """The second learning rate of the mixtures."""
-    return float((1.0 + delay) ** -DELAY_POWER)
-
-
 def _stack() -> ForgettingRegression:
     """On the mixture, what each expert says beside it, and a constant; it starts as the mixture."""
     size = len(NAMES) + 2
@@ -184,24 +148,22 @@ def _stack() -> ForgettingRegression:
     return ForgettingRegression(range(size), [STACK_KEEP] * size, precision, [1.0] + [0.0] * (size - 1))
 
 
-def _fixed_share(prior: tuple[float, ...], slow: float) -> FixedShare:
-    """Weights in a row for each share rate, at learning rate 1 and, if labels are late, also at the rate `slow`."""
-    rows = [(rate, learning_rate) for learning_rate in sorted({slow, 1.0}) for rate in RATES]
-    rates, learning_rates = zip(*rows, strict=True)
-    return FixedShare(rates, learning_rates, np.array(prior) / sum(prior), slow)
+def _fixed_share(prior: tuple[float, ...], rates: tuple[float, ...]) -> FixedShare:
+    """Weights in a row for each share rate."""
+    return FixedShare(rates, np.array(prior) / sum(prior))
 
 
-def _wealths(size: int, rows: int, may_double: bool) -> Reader:
+def _wealths(size: int, rows: int, late: bool) -> Reader:
     """What reads the state of one of the mixtures: the best row has wealth 1, only the differences being kept.
 
-    Where labels came late to a delay of 0, there are twice as many rows.
+    There are three times as many rows where labels are late, with a delay always.
     """
-    once, twice = shares_state(rows, size), shares_state(2 * rows, size)
+    once, thrice = shares_state(rows, size), shares_state(3 * rows, size)
 
     def read(value: Any) -> list[FloatArray]:
         weights: Any = value[0] if isinstance(value, (list, tuple)) and len(value) > 0 else None
-        doubled = may_double and hasattr(weights, "__len__") and len(weights) == 2 * rows
-        found = (twice if doubled else once)(value)
+        tripled = late or (hasattr(weights, "__len__") and len(weights) == 3 * rows)
+        found = (thrice if tripled else once)(value)
         ensure(found[1].max() == 0.0, "the best row has another wealth than 1")
         return found
 

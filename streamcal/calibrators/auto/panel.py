@@ -31,7 +31,7 @@ from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
 from streamcal.memories.decay import RESCALE_HALF_LIVES, CountDecay
 from streamcal.memories.memory import OUTWEIGHING, OUTWEIGHING_ONE
 from streamcal.memories.windows import CountWindow
-from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability
 from streamcal.parameters.types import FloatArray
 from streamcal.states import (
@@ -199,7 +199,6 @@ class ExpertPanel:
             return
         sums, (negatives, positives), due = saved["sums"], saved["labels"], saved["due"]
         ensure(negatives + positives <= kernel.learned, "there are more labels than observations")
-        ensure(((sums == 0.0) | (sums >= SMALLEST_WEIGHT)).all(), "a sum of weights is not possible")
         ensure(((sums.sum(axis=1) > 0.0) == [negatives > 0, positives > 0]).all(), "labels and their weights differ")
         ensure(due == 0 or due > kernel.learned, "a curve was to be fitted before")
         held[:] = sums

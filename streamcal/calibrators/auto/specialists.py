@@ -113,11 +113,12 @@ _PRIOR = (
 LARGEST_GAIN = 1e3
 
 
-def new_specialists(slow: float) -> Specialists:
-    """The last mixture. All of it has the learning rate `slow`, which is below 1 where labels are late.
+def new_specialists(delay: int) -> Specialists:
+    """The last mixture, where labels are so late.
 
-    Unlike in the mixtures before it, no row has learning rate 1 then: where labels persist and are 1,000 late, or late
-    at random, counts look right for long before they are wrong (elec2: .002 to .006 nats).
+    Unlike in the mixtures before it, no row that is judged by what was said then has learning rate 1: where labels
+    persist and are 1,000 late, or late at random, counts look right for long before they are wrong (elec2: .002 to .006
+    nats).
     """
     return Specialists(
         counts=ScoreCounts(SETS, FIRM, [keep for keep, _ in COUNTS.values()]),
@@ -135,8 +136,7 @@ def new_specialists(slow: float) -> Specialists:
         timed_from=TIMED_FROM,
         prior=np.array(_PRIOR) / sum(_PRIOR),
         rates=RATES,
-        learning_rates=[slow] * len(RATES),
-        row_rate=slow,
+        late=delay,
     )
 
 
@@ -168,7 +168,7 @@ def restored(last: Specialists, state: Any) -> None:
         if read["search"] is None and read["periodic"] is None:
             read |= {"shares": _with_a_period(last, read["shares"]), "search": last.search.state(), "periodic": []}
         read |= {"shares": _with_hours(last, read["shares"]), "hours": []}
-    read["shares"] = shares_state(last.rows, last.size)(read["shares"])
+    read["shares"] = _shares_state(last, read["shares"])
     ensure(read["shares"][1].max() == 0.0, "the best row has another wealth than 1")
     ensure((read["shares"][0][:, 0] > 0.0).all(), "the forecast that always speaks has no weight")
     read["counts"] = _counts_state(read["counted"])(read["counts"])
@@ -189,10 +189,18 @@ def _regressions(cycles: dict[str, Cycle], learned: bool) -> Reader:
     return row(*(regression_state(cycle.made().size) for cycle in cycles.values()))
 
 
+def _shares_state(last: Specialists, saved: Any) -> list[FloatArray]:
+    """Weights, in twice as many rows where labels are late; earlier versions had as many, and both kinds are alike."""
+    well_formed = isinstance(saved, (list, tuple)) and len(saved) == 2 and hasattr(saved[1], "__len__")
+    doubled = well_formed and len(saved[1]) == 2 * len(RATES)
+    shares: list[FloatArray] = shares_state((1 + doubled) * len(RATES), last.size)(saved)
+    return [np.concatenate([one, one]) for one in shares] if last.half > 0 and not doubled else shares
+
+
 def _with_a_period(last: Specialists, saved: Any) -> Any:
     """Weights of the first version: experts of the period have had theirs from the other cycles, in equal parts."""
     first, cycles = 1 + len(COUNTS), len(CYCLE_EXPERTS)
-    shares, wealth = shares_state(last.rows, first + cycles)(saved)
+    shares, wealth = shares_state(len(RATES), first + cycles)(saved)
     prior = np.array(_PRIOR)
     periodic = prior[first + cycles : -1].sum() / prior[first:].sum()
     return [_shared_with(shares, slice(first, first + cycles), periodic, len(PERIOD_EXPERTS)), wealth]
@@ -201,7 +209,7 @@ def _with_a_period(last: Specialists, saved: Any) -> Any:
 def _with_hours(last: Specialists, saved: Any) -> Any:
     """Weights of the version before the profile of the week: its expert has had its weight from the cycles."""
     cycles = slice(1 + len(COUNTS), 1 + len(COUNTS) + len(CYCLE_EXPERTS))
-    shares, wealth = shares_state(last.rows, last.size - 1)(saved)
+    shares, wealth = shares_state(len(RATES), last.size - 1)(saved)
     return [_shared_with(shares, cycles, HOURS_PRIOR / (np.sum(_PRIOR[cycles]) + HOURS_PRIOR), 1), wealth]
 
 
@@ -259,11 +267,16 @@ def _counts_state(counted: float) -> Reader:
 def judgement_of(last: Specialists, saved: Any) -> Judgement:
     """The judgement that was written as `Judgement.state`, by an earlier version too; `StateError` else."""
     gains = numbers(None, least=-LARGEST_GAIN, most=SILENT)
-    rows = numbers(last.rows, least=-LARGEST_GAIN, most=LARGEST_GAIN)
-    z = number(-LOGIT_LIMIT, LOGIT_LIMIT)
-    at, t, said, of_rows = row(z, maybe(number()), gains, rows)(saved)
+    z, of_rows = number(-LOGIT_LIMIT, LOGIT_LIMIT), numbers(None, least=-LARGEST_GAIN, most=LARGEST_GAIN)
+    if isinstance(saved, (list, tuple)) and len(saved) == 4:  # what is said now counts as what was said then
+        saved = [*saved, saved[2]]
+    at, t, said, rows, now = row(z, maybe(number()), gains, of_rows, gains)(saved)
+    if len(rows) == len(RATES):
+        rows = np.tile(rows, last.rows // len(RATES))
+    ensure(len(rows) == last.rows, "a judgement is of other rows")
     of_earlier = (last.size - 1, last.size - 1 - len(PERIOD_EXPERTS))
-    ensure(len(said) in (last.size, *of_earlier), "a judgement is of other forecasts")
+    ensure(len(said) == len(now) and len(said) in (last.size, *of_earlier), "a judgement is of other forecasts")
+    silent = [SILENT] * (last.size - len(said))
     judged = Judgement(last.size, last.rows)
-    judged.load(at, t, [*said.tolist(), *[SILENT] * (last.size - len(said))], of_rows)
+    judged.load(at, t, [*said.tolist(), *silent], rows, [*now.tolist(), *silent])
     return judged
