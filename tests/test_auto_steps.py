@@ -509,14 +509,18 @@ def forms(said, specialists):
     return (neutral, earlier), (as_all, without)
 
 
-@pytest.mark.parametrize("delay", [0, 3])
+@pytest.mark.parametrize(("delay", "came_late"), [(0, False), (0, True), (3, False)])
 @pytest.mark.parametrize("y", [0.0, 1.0])
-def test_what_earlier_versions_issued_is_taken(delay, y):
+def test_what_earlier_versions_issued_is_taken(delay, came_late, y):
     """Without lines and what is judged by now; and without the last expert. It is learned as what is issued now, where
     specialists speak and where not, on time and late."""
     cal = Auto(delay)
     scores, labels, _ = repeating(LONG)
+    issued = cal._issue(0.3, math.nan)
     cal.learn_many(scores, labels)
+    if came_late:  # to a join, which triples the rows of the mixtures, and doubles those of specialists
+        cal._learn_issued(0.3, 1.0, 1.0, math.nan, issued)
+    assert len(cal._live._mixture.state()[0][1]) == (6 if delay or came_late else 2)
     for score, spoke in ((scores[0], True), (0.1234, False)):
         x = cal.scale.coordinate(float(score))
         said = cal._issue(x, math.nan)

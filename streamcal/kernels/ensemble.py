@@ -443,7 +443,7 @@ class AutoSteps:
         numbers: cython.const[cython.double][::1] = np.array(said, dtype=np.float64)
         n: cython.Py_ssize_t = numbers.shape[0] - 2 - self._means
         own: cython.Py_ssize_t = 0
-        if n > 0 and 0.0 <= numbers[n + self._means + 1] <= self._live.rows():
+        if n > 0 and 0.0 <= numbers[n + self._means + 1] <= 3.0 * self._live.rows():
             own = self._live.said_of_rows(cython.cast(cython.Py_ssize_t, numbers[n + self._means + 1]))
         if not 0 < own < n:
             raise ValueError(f"{numbers.shape[0]} is not how many numbers that were said there are")

@@ -1,6 +1,7 @@
 cimport cython
 
 cpdef double late_rate(double late) noexcept nogil
+cpdef double hindsight_weight(double late) noexcept nogil
 
 cpdef require_said(const double[::1] said, Py_ssize_t first, Py_ssize_t last, double most, object whose)
 
@@ -9,6 +10,7 @@ cdef class FixedShare:
     cdef readonly Py_ssize_t rows
     cdef const double[::1] _rates
     cdef readonly Py_ssize_t third  # of the rows, where labels are late; else 0
+    cdef public double late  # how late they are, in labels
     cdef double _passive
     cdef const double[::1] _prior
     cdef double[:, ::1] _shares  # weights within each row; a row sums to 1
@@ -33,6 +35,8 @@ cdef class FixedShare:
     cdef void _set_factors(self, const double[::1] gains, double w) noexcept nogil
     cdef void _weigh_rows(self) noexcept nogil
     cpdef triple_rows(self)
+    cpdef set_late(self, double late)
+    cpdef double weight_of(self, Py_ssize_t k) noexcept
     cdef _require_sizes(self, Py_ssize_t forecasts, Py_ssize_t rows)
     cdef double _pay(self, Py_ssize_t row) noexcept nogil
     cdef void _weigh(self) noexcept nogil

@@ -37,6 +37,8 @@ SLACK = cython.declare(cython.double, 1e-6)
 """Log-odds of a mean of forecasts at the bound, and log-probabilities, may be beyond it by so much rounding."""
 LATE_POWER = cython.declare(cython.double, 0.75)
 """The learning rate of a label before which d others were learned, since its forecast was issued, is (1 + d)^−¾."""
+FOOLED = cython.declare(cython.double, 300.0)
+"""What is judged by hindsight has 1/(1 + d/300) of its weight: the later labels are, the longer it may be fooled."""
 
 # The loops of these functions could stand where they are called; but while arrays are read from fields, the compiler
 # does not know that what is written to one leaves the others where they are.
@@ -132,6 +134,14 @@ def late_rate(late: cython.double) -> cython.double:
 
 
 @cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def hindsight_weight(late: cython.double) -> cython.double:
+    """The part of its weight that has what is judged by hindsight, where labels are so many labels late."""
+    return 1.0 / (1.0 + late / FOOLED)
+
+
+@cython.ccall
 def require_said(
     said: cython.const[cython.double][::1],
     first: cython.Py_ssize_t,
@@ -174,6 +184,7 @@ class FixedShare:
         self.rows = len(rates)
         self._rates = np.array(rates, dtype=np.float64)
         self.third = 0
+        self.late = 0.0
         self._passive = passive
         self._prior = np.array(prior, dtype=np.float64)
         self._weights = np.zeros(self.size)
@@ -275,7 +286,7 @@ class FixedShare:
         third, of learning rate 1 too, is judged by what the forecasts say now that the outcome is known, which is a
         better guess of how good they are now, unless outcomes that come in a row have much in common. Whichever third
         it is, R grows with what its mean said when the forecast was issued, so that one that is fooled loses its
-        weight.
+        weight. The last third counts less the later labels are, `late`, which may be set with each of them.
         """
         j: cython.Py_ssize_t
         self.third = self.rows
@@ -312,6 +323,8 @@ class FixedShare:
         for j in range(self.rows):
             if self._log_wealth[j] - largest > NOTHING:
                 part = each * exp(self._log_wealth[j] - largest)
+                if self.third > 0 and j >= 2 * self.third:
+                    part *= hindsight_weight(self.late)
                 total += part
                 _add_row(self._weights, part, self._shares, j)
         _multiply(self._weights, 1.0 / total)
@@ -330,6 +343,15 @@ class FixedShare:
             raise ValueError(f"expected weights of shape {(self.rows, self.size)}, not {np.shape(shares)}")
         self._shares = np.array(shares, dtype=np.float64)
         self._log_wealth = np.array(log_wealth, dtype=np.float64)
+        self._weigh()
+
+    def weight_of(self, k):
+        """The weight of a forecast."""
+        return self._weights[k]
+
+    def set_late(self, late):
+        """Labels are so late now."""
+        self.late = late
         self._weigh()
 
 

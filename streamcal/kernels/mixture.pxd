@@ -75,6 +75,9 @@ cdef class Mixture:
     )
     cdef Py_ssize_t rows(self) noexcept
     cdef _triple_rows(self)
+    cpdef set_late(self, double late)
+    cdef double _weight_of_lines(self) noexcept
+    cdef double _mean_with_lines(self, Py_ssize_t side) noexcept
     cpdef learn(self, Assessment found)
     cdef _learn_late(self, Assessment found)
     cpdef record(self, Assessment found)

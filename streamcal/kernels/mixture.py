@@ -15,14 +15,14 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.fixed_share import FixedShare, late_rate, require_said
+    from streamcal.kernels.fixed_share import FixedShare, hindsight_weight, late_rate, require_said
     from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
     from streamcal.kernels.restarts import Restarts, Switch, set_gains
 
-    exp = math.exp
+    exp, log = math.exp, math.log
 else:
-    from cython.cimports.libc.math import exp
-    from cython.cimports.streamcal.kernels.fixed_share import FixedShare, late_rate, require_said
+    from cython.cimports.libc.math import exp, log
+    from cython.cimports.streamcal.kernels.fixed_share import FixedShare, hindsight_weight, late_rate, require_said
     from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
     from cython.cimports.streamcal.kernels.restarts import Restarts, Switch, set_gains
 
@@ -115,7 +115,8 @@ class Mixture:
     as a function of the score, and one as a function of the second mixture.
 
     The score until the switch, and then the third mixture, is mixed with the lines of `restarts`. Once a label was
-    late, rows are tripled, and the forecast is the mixture by `lined` of those without and with lines.
+    late, rows are tripled, and the forecast is the mixture by `lined` of those without and with lines, of which that
+    with lines counts less the later labels are.
 
     The state that issued a forecast assesses it; a later state may `learn` from the assessment.
 
@@ -183,6 +184,7 @@ class Mixture:
         self._of_row = np.zeros(1)
         if late > 0:
             self._triple_rows()
+            self.set_late(late)
 
     def show(self, left, right, knot):
         """Take the log-odds of the experts at a knot and at the next, each of shape (K,), for `at` and `assess`.
@@ -218,7 +220,19 @@ class Mixture:
         self._forecast[side] = self._last[side, WITH_LINES]
         if self._experts.third > 0:
             _odds(self._last, self._last_odds, side)
-            self._forecast[side] = self._lined.mean_of(self._last_odds, side)
+            self._forecast[side] = self._mean_with_lines(side)
+
+    def _weight_of_lines(self):
+        """The weight of the forecast with lines beside that without, where labels are late."""
+        weight: cython.double = self._lined.weight_of(WITH_LINES) * hindsight_weight(self._experts.late)
+        return weight / (weight + self._lined.weight_of(WITHOUT))
+
+    def _mean_with_lines(self, side):
+        """The log-odds of the mixture of the forecasts without and with lines at a knot."""
+        v: cython.double = self._weight_of_lines()
+        p: cython.double = (1.0 - v) / (1.0 + self._last_odds[side, WITHOUT])
+        q: cython.double = v / (1.0 + self._last_odds[side, WITH_LINES])
+        return log((p + q) / (self._last_odds[side, WITHOUT] * p + self._last_odds[side, WITH_LINES] * q))
 
     def _choose(self, side, third):
         """Set what the switch chooses between at a knot, where the third mixture says `third`, and what it says."""
@@ -374,6 +388,12 @@ class Mixture:
             found.corrected_rows[k] = said[place + 2 * issued + k % issued]
         return found
 
+    def set_late(self, late):
+        """Labels are so late now."""
+        self._experts.set_late(late)
+        self._stacked.set_late(late)
+        self._corrected.set_late(late)
+
     def _triple_rows(self):
         """Have all mixtures triple their rows."""
         self._experts.triple_rows()
@@ -392,6 +412,7 @@ class Mixture:
             raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
         if first:
             self._triple_rows()
+        self._experts.late = self._stacked.late = self._corrected.late = found.late
         if self._experts.third == 0:
             self._experts.learn(found.experts, found.expert_rows, found.w)
             self._stacked.learn(found.stacked, found.stacked_rows, found.w)
@@ -463,7 +484,7 @@ class Mixture:
         """Weights in the forecast; they sum to 1: (experts, shape (K,), stack, by score, by forecast, score, lines)."""
         lines: cython.double = self._restarts.weight()
         if self._experts.third > 0:
-            lines *= self._lined.weights()[WITH_LINES]
+            lines *= self._weight_of_lines()
         score: cython.double = (1.0 - lines) * self._switch.weight()
         second, third = self._stacked.weights(), (1.0 - lines - score) * self._corrected.weights()
         experts = third[SECOND_MIXTURE] * second[FIRST_MIXTURE] * self._experts.weights()

@@ -44,6 +44,7 @@ cdef class Specialists:
     cdef readonly Py_ssize_t size  # forecasts
     cdef readonly Py_ssize_t rows
     cdef readonly Py_ssize_t half  # of the rows, where labels are late; else 0
+    cdef public double late  # how late they are, in labels
     cdef readonly long long timed  # observations learned with a time
     cdef list _regressions
     cdef RegressionBank _bank  # of these

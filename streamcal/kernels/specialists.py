@@ -18,7 +18,7 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.fixed_share import late_rate, require_said
+    from streamcal.kernels.fixed_share import hindsight_weight, late_rate, require_said
     from streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from streamcal.kernels.logistic import log_sigmoid, sigmoid
     from streamcal.kernels.period_search import PeriodSearch
@@ -29,7 +29,7 @@ if not cython.compiled:
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import cos, exp, floor, log, rint, sin
-    from cython.cimports.streamcal.kernels.fixed_share import late_rate, require_said
+    from cython.cimports.streamcal.kernels.fixed_share import hindsight_weight, late_rate, require_said
     from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
     from cython.cimports.streamcal.kernels.period_search import PeriodSearch
@@ -226,7 +226,8 @@ class Specialists:
     In row j, those that speak are weighted by W[j, k]; what they say together multiplies and shares as in `FixedShare`,
     the weight of those that speak being the same before and after. With the first late label every row is there twice:
     first with the learning rate of that label, judged by what was said when the forecast was issued, then with the
-    learning rate 1, judged by what is said now. Both have the wealth of what they said then.
+    learning rate 1, judged by what is said now. Both have the wealth of what they said then; the second counts less the
+    later labels are, `late`.
 
     Forecasts are the given one, one for each memory of `counts`, one for each regression on the time, one for each on
     the period found, and one on the profile of the week.
@@ -287,6 +288,7 @@ class Specialists:
         self._places = np.arange(self._first_cycle, self._first_periodic)
         self._periodic_places = np.arange(self._first_periodic, self._place_of_hours)
         self.half = 0
+        self.late = late
         self._judged = Judgement(self.size, self.rows)
         if late > 0:
             self._double_rows()
@@ -366,6 +368,8 @@ class Specialists:
             return z
         for j in range(self.rows):
             wealth = exp(self._log_wealth[j]) / self._speaking(j)
+            if self.half > 0 and j >= self.half:
+                wealth *= hindsight_weight(self.late)
             for k in range(self.size):
                 if self._speaks[k]:
                     e = exp(-self._z[k])
@@ -473,6 +477,7 @@ class Specialists:
         """Learn the label y of weight w at the log-odds x, and how right was what was said of it."""
         if found.late > 0.0 and self.half == 0:
             self._double_rows()
+        self.late = found.late
         self._weigh(found, w)
         self.counts.learn(x, y, w)
         if found.t == found.t:
@@ -544,7 +549,10 @@ class Specialists:
 
     def weights(self):
         """The weight of each forecast if all spoke, a new array; they sum to 1."""
-        found = np.exp(np.asarray(self._log_wealth)) @ np.asarray(self._shares)
+        wealth = np.exp(np.asarray(self._log_wealth))
+        if self.half > 0:
+            wealth[self.half :] *= hindsight_weight(self.late)
+        found = wealth @ np.asarray(self._shares)
         return found / found.sum()
 
     def state(self):

@@ -404,7 +404,7 @@ class Auto(SequentialCalibrator):
             judged = [Judgement(self._last.size, self._last.rows) for _ in late]
             for (x, y, w, _), one in zip(late, judged, strict=True):
                 self._last.learn(x, float(y), w, one)
-        self._steps.n = n
+        self._steps.n, self._last.late = n, self._live.late
         for (x, y, w, of), one in zip(late, judged, strict=True):
             one.late = self._delay
             self._steps.late.append((x, float(y), w, self._then.assessment(of), one))

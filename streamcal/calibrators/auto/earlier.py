@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from streamcal.calibrators.auto.experts import NAMES
+from streamcal.kernels.fixed_share import hindsight_weight
 
 #: Share rates of each mixture; rows where labels were late, and are.
 RATES, LATE_ROWS, NOW_ROWS = 2, 4, 6
@@ -30,14 +31,16 @@ def tripled(rows: list[Any]) -> list[Any]:
     return [*rows, *rows[RATES:]] if len(rows) == LATE_ROWS else rows
 
 
-def _shared(log_wealth: list[float]) -> list[float]:
-    """Log-wealth of rows of which some are there twice now, and have half of it each."""
-    halves = tripled([*log_wealth[:RATES], *(one - LN2 for one in log_wealth[RATES:])])
-    return [one - max(halves) for one in halves]
+def _shared(log_wealth: list[float], delay: int) -> list[float]:
+    """Log-wealth of rows of which some are there twice now, and count for half each: what is judged by hindsight, by
+    the delay, counts less than it has."""
+    halves = [*log_wealth[:RATES], *(one - LN2 for one in log_wealth[RATES:])]
+    shared = [*halves, *(one - math.log(hindsight_weight(delay)) for one in halves[RATES:])]
+    return [one - max(shared) for one in shared]
 
 
-def mixture(saved: Any) -> Any:
-    """The parts of a mixture, of which there are nine today."""
+def mixture(saved: Any, delay: int) -> Any:
+    """The parts of a mixture with a label delay, of which there are nine today."""
     if not isinstance(saved, (list, tuple)) or len(saved) not in (6, 7, 8, 9):
         return saved  # the readers say what is wrong
     parts = list(saved)
@@ -48,7 +51,7 @@ def mixture(saved: Any) -> Any:
         weights = np.asarray(parts[0][0], dtype=np.float64)
         stack = [np.asarray(one, dtype=np.float64) for one in parts[3]]
         if {len(one) for part in parts[:3] for one in part} == {LATE_ROWS}:
-            parts[:3] = [[tripled(list(shares)), _shared(list(wealth))] for shares, wealth in parts[:3]]
+            parts[:3] = [[tripled(list(shares)), _shared(list(wealth), delay)] for shares, wealth in parts[:3]]
     except (TypeError, ValueError, IndexError, KeyError):
         return saved
     size = len(NAMES)
@@ -87,7 +90,8 @@ def said(numbers: Sequence[float], specialists: int, means: int) -> Sequence[flo
     """What `Auto` said of a score, as `AutoSteps.issue` returns it; what is none of an earlier version as it is.
 
     Versions of before 2026-11-23 said neither how many labels had been learned nor what the third mixture says; these
-    are not known here. `specialists` is the number of forecasts in the last mixture, and `means` that of the means of labels.
+    are not known here. `specialists` is the number of forecasts in the last mixture, and `means` that of the means of
+    labels.
     """
     tail = means + 2
     if isinstance(numbers, np.ndarray):

@@ -109,11 +109,12 @@ class Ensemble:
     def restore(self, state: Any) -> None:
         """Take over what `state` wrote; called on a new ensemble. `StateError` for anything else."""
         mixture = row(*self._mixture_state())
-        read = record({"panel": unread, "mixture": lambda value: mixture(earlier.mixture(value))})(state)
+        read = record({"panel": unread, "mixture": lambda value: mixture(earlier.mixture(value, self._delay))})(state)
         rows = {len(wealths) for _, wealths in read["mixture"][:3]}
         ensure(len(rows) == 1, "the mixtures have other numbers of rows")
         self._panel.restore(read["panel"])
         self._mixture.load(read["mixture"])
+        self._mixture.set_late(self.late)
         self.kernel.forget()
 
     def _mixture_state(self) -> tuple[Reader, ...]:
@@ -122,6 +123,11 @@ class Ensemble:
         corrections = (_correction_state, _correction_state)
         switch, lined = row(number(-FAR, FAR)), shares_state(1, len(LINES_PRIOR))
         return (*shares, regression_state(len(NAMES) + 2), *corrections, switch, _restarts_state, lined)
+
+    @property
+    def late(self) -> int:
+        """How many labels were learned between the last label's forecast and it."""
+        return self._panel.late
 
     @property
     def learned(self) -> int:

@@ -206,6 +206,11 @@ class ExpertPanel:
         self._panel.drawn = due > 0
 
     @property
+    def late(self) -> int:
+        """How many labels ahead is forecast: as many as the last one was late."""
+        return int(self._panel.ahead)
+
+    @property
     def learned(self) -> int:
         """Number of observations learned."""
         return int(self.kernel.learned)
