@@ -359,8 +359,8 @@ def test_a_correction_never_overshoots(w):
 class SharesByHand:
     """Weights in every row as they are; rows weighted by the probability that each gave, to the power `row_rate`.
 
-    Where labels are late every row is there thrice; the first third has half of the wealth, and the last counts less the
-    later they are.
+    Where labels are late every row is there thrice; the first third has half of the wealth, and the last counts less
+    the later they are.
     """
 
     def __init__(self, rates, prior, late=0):

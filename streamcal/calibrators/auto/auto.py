@@ -90,7 +90,7 @@ class Auto(SequentialCalibrator):
     with the probabilities that forecasts give to y *now*, which tell sooner what is good if labels do not persist. Rows
     are weighted by what they said then, to the power 1/(1 + d), so that those which only look right in hindsight lose
     their weight. Specialists have the first and the last kind. Lines begun anew are judged by now, and the forecast
-    with them is mixed, as issued, with that without.
+    with them is mixed, as issued, with that without. What is judged by now has 1/(1 + d/300) of its weight.
 
     Parameters
     ----------
@@ -128,10 +128,10 @@ class Auto(SequentialCalibrator):
     .0007 each. Experts never say less than 1e-7 or more than 1 − 1e-7. An observation of weight w counts w times in the
     weights of the mixtures and is one step of w-fold size for the experts, of 10⁶-fold at most for the regressions.
 
-    **Cost.** O(1) per observation: 9 µs to predict and to learn, 15 µs with a delay (`examples/auto_weights.py`), half
-    as much again with times; memory for 1,000 observations, 1,024 scores, 4,096 times and, 9 KB each, late labels.
-    `map()` is exact, for 257 forecasts and four for each score that has repeated; it is of forecasts without a time.
-    `weights()` are those of the experts, before specialists.
+    **Cost.** O(1) per observation: 9 to 12 µs to predict and to learn, 16 to 22 µs with a delay
+    (`examples/auto_weights.py`), half as much again with times; memory for 1,000 observations, 1,024 scores, 4,096
+    times and, 9 KB each, late labels. `map()` is exact, for 257 forecasts and four for each score that has repeated; it
+    is of forecasts without a time. `weights()` are those of the experts, before specialists.
 
     **An inferred delay.** Asking changes no forecast, and the scores that were asked for are no part of the state: a
     copy, and what is loaded, have the delay found so far, and begin to remember anew. Scores that come again tell
