@@ -205,6 +205,26 @@ def test_an_inferred_delay_goes_on_from_tripled_rows():
     assert plain(Auto.from_state(json.loads(plain(cal)))) == plain(cal)
 
 
+def test_what_was_issued_with_an_inferred_delay_is_taken_when_that_is_none_again():
+    """Labels come 9 late, a forecast is issued, and labels come at once until that is seen: rows are fewer then."""
+    cal, asked = Auto("inferred"), np.random.default_rng(4).random(400).tolist()
+    for k, score in enumerate(asked[:120]):
+        cal.predict_one(score)
+        if k >= 9:
+            cal.learn_one(asked[k - 9], k % 3 == 0)
+    assert cal.label_delay == 9
+    said = cal._issue(0.3, math.nan)
+    for k, score in enumerate(asked[120:]):
+        cal.predict_one(score)
+        cal.learn_one(score, k % 3 == 0)
+    assert cal.label_delay == 0
+    assert len(cal._issue(0.3, math.nan)) < len(said)
+    n = cal.n
+    cal._require_issued(said)
+    cal._learn_issued(0.3, 1.0, 1.0, math.nan, said)
+    assert cal.n == n + 1.0
+
+
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize(
     ("place", "value", "match"),

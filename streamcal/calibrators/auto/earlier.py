@@ -118,5 +118,5 @@ def _said(numbers: list[float], experts: int, rows: int, own: int) -> list[float
     start = 2 * (experts + 5)
     of_rows = [one for k in range(6) for one in tripled(numbers[start + k * rows : start + (k + 1) * rows])]
     third = numbers[own - 2 : own]
-    now = 3 * RATES if rows == LATE_ROWS else rows
+    now = NOW_ROWS if rows == LATE_ROWS else rows
     return [*sides, *of_rows, *third, *third, *third, *numbers[own:-1], float(now)]
