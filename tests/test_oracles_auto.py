@@ -385,9 +385,10 @@ class SharesByHand:
         self.shares = self.shares / self.shares.sum(axis=1, keepdims=True)
         self.shares = (1.0 - self.rates) * self.shares + self.rates * self.prior
 
-    def learn_late(self, gains, rows, now, w, rate, row_rate):
+    def learn_late(self, gains, rows, now, w, late):
         third = len(self.rates) // 3
-        self.learn(np.repeat([rate * gains, gains, now], third, axis=0), rows, w, row_rate)
+        self.counts = np.repeat([1.0, 1.0, 1.0 / (1.0 + late / 300.0)], third)
+        self.learn(np.repeat([(1.0 + late) ** -0.75 * gains, gains, now], third, axis=0), rows, w, 1.0 / (1.0 + late))
 
 
 SHARE_RATES = [1e-4, 0.05]
@@ -421,9 +422,9 @@ def test_weights_are_multiplied_and_shared(late):
         shares.assess(gains, of_rows)
         np.testing.assert_allclose(of_rows, np.log(rows), rtol=0.0, atol=SOLVED)
         if late:
-            now, rate, row_rate = -log_loss(z + rng.normal(0.0, 0.5, 4), y), rng.random(), rng.random()
-            shares.learn_late(gains, of_rows, now, w, rate, row_rate)
-            by_hand.learn_late(gains, rows, now, w, rate, row_rate)
+            now, behind = -log_loss(z + rng.normal(0.0, 0.5, 4), y), float(rng.integers(0, 2 * late))
+            shares.learn_late(gains, of_rows, now, w, behind)
+            by_hand.learn_late(gains, rows, now, w, behind)
         else:
             shares.learn(gains, of_rows, w)
             by_hand.learn(gains, rows, w)
@@ -664,14 +665,13 @@ class MixtureByHand:
 
     def learn(self, assessed, now=None):
         x, base, phi, gains, rows, either, last, lines, y, w = assessed
-        rate, row_rate = (1.0 + self.late) ** -0.75, 1.0 / (1.0 + self.late)
         for k, shares in enumerate(self.shares):
             if self.late:
-                shares.learn_late(gains[k], rows[k], now[0][k], w, rate, row_rate)
+                shares.learn_late(gains[k], rows[k], now[0][k], w, self.late)
             else:
                 shares.learn(gains[k], rows[k], w)
         if self.late:
-            self.lined.learn(last, 1.0, rate * w)
+            self.lined.learn(last, 1.0, (1.0 + self.late) ** -0.75 * w)
         self.switch.learn(either, w, self.late > 0)
         self.restarts.learn(x, y, w, now[1] if self.late else lines)
         self.stack.learn(phi, y, w)

@@ -29,8 +29,7 @@ cdef class FixedShare:
         const double[::1] of_rows,
         const double[::1] now,
         double w,
-        double rate,
-        double row_rate,
+        double late,
     )
     cdef void _set_factors(self, const double[::1] gains, double w) noexcept nogil
     cdef void _weigh_rows(self) noexcept nogil

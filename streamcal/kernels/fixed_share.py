@@ -243,13 +243,18 @@ class FixedShare:
             self._log_wealth[j] += w * of_rows[j]
         self._weigh_rows()
 
-    def learn_late(self, gains, of_rows, now, w, rate, row_rate):
-        """One step after `triple_rows`: gains and rows as of the forecasts issued, and gains of those of `now`."""
+    def learn_late(self, gains, of_rows, now, w, late):
+        """One step after `triple_rows`: gains and rows as of forecasts issued `late` labels ago, and gains of `now`.
+
+        The first third has the learning rate (1 + late)^−¾, and rows themselves 1/(1 + late).
+        """
         j: cython.Py_ssize_t
+        row_rate: cython.double = 1.0 / (1.0 + late)
+        self.late = late
         self._require_sizes(gains.shape[0], of_rows.shape[0])
         for j in range(self.rows):
             if j == 0:
-                self._set_factors(gains, w * rate)
+                self._set_factors(gains, w * late_rate(late))
             elif j == self.third:
                 self._set_factors(gains, w)
             elif j == 2 * self.third:
@@ -281,12 +286,12 @@ class FixedShare:
     def triple_rows(self):
         """Have every row thrice from now on, since labels are late: `learn_late` then makes the steps.
 
-        The first third, with half of the wealth, has the learning rate that is given with an outcome: its factors are
-        to that power. The second has the learning rate 1. Both are judged by the forecasts that were issued. The last
+        The first third, with half of the wealth, has a learning rate that is the smaller the later a label is: its
+        factors are to that power. The second has the learning rate 1. Both are judged by the forecasts that were issued. The last
         third, of learning rate 1 too, is judged by what the forecasts say now that the outcome is known, which is a
         better guess of how good they are now, unless outcomes that come in a row have much in common. Whichever third
         it is, R grows with what its mean said when the forecast was issued, so that one that is fooled loses its
-        weight. The last third counts less the later labels are, `late`, which may be set with each of them.
+        weight. The last third counts less the later the last label was, `late`.
         """
         j: cython.Py_ssize_t
         self.third = self.rows

@@ -59,7 +59,7 @@ cdef class Mixture:
     cdef double[:, ::1] _features
     cdef Py_ssize_t _knot
     cdef Assessment _spare  # of a label that is not known yet
-    cdef double[::1] _of_row
+    cdef double[::1] _of_row  # of `lined`, which has one, so that nothing is weighed against it
 
     cpdef show(self, const double[::1] left, const double[::1] right, Py_ssize_t knot)
     cdef void _fill(self, Py_ssize_t side, const double[::1] z) noexcept
@@ -77,7 +77,6 @@ cdef class Mixture:
     cdef _triple_rows(self)
     cpdef set_late(self, double late)
     cdef double _weight_of_lines(self) noexcept
-    cdef double _mean_with_lines(self, Py_ssize_t side) noexcept
     cpdef learn(self, Assessment found)
     cdef _learn_late(self, Assessment found)
     cpdef record(self, Assessment found)

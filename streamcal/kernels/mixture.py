@@ -17,14 +17,14 @@ if not cython.compiled:
 
     from streamcal.kernels.fixed_share import FixedShare, hindsight_weight, late_rate, require_said
     from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
-    from streamcal.kernels.restarts import Restarts, Switch, set_gains
+    from streamcal.kernels.restarts import Restarts, Switch, mean_of_two, set_gains
 
-    exp, log = math.exp, math.log
+    exp = math.exp
 else:
-    from cython.cimports.libc.math import exp, log
+    from cython.cimports.libc.math import exp
     from cython.cimports.streamcal.kernels.fixed_share import FixedShare, hindsight_weight, late_rate, require_said
     from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
-    from cython.cimports.streamcal.kernels.restarts import Restarts, Switch, set_gains
+    from cython.cimports.streamcal.kernels.restarts import Restarts, Switch, mean_of_two, set_gains
 
 import numpy as np
 
@@ -220,19 +220,14 @@ class Mixture:
         self._forecast[side] = self._last[side, WITH_LINES]
         if self._experts.third > 0:
             _odds(self._last, self._last_odds, side)
-            self._forecast[side] = self._mean_with_lines(side)
+            self._forecast[side] = mean_of_two(
+                self._weight_of_lines(), self._last_odds[side, WITH_LINES], self._last_odds[side, WITHOUT]
+            )
 
     def _weight_of_lines(self):
         """The weight of the forecast with lines beside that without, where labels are late."""
         weight: cython.double = self._lined.weight_of(WITH_LINES) * hindsight_weight(self._experts.late)
         return weight / (weight + self._lined.weight_of(WITHOUT))
-
-    def _mean_with_lines(self, side):
-        """The log-odds of the mixture of the forecasts without and with lines at a knot."""
-        v: cython.double = self._weight_of_lines()
-        p: cython.double = (1.0 - v) / (1.0 + self._last_odds[side, WITHOUT])
-        q: cython.double = v / (1.0 + self._last_odds[side, WITH_LINES])
-        return log((p + q) / (self._last_odds[side, WITHOUT] * p + self._last_odds[side, WITH_LINES] * q))
 
     def _choose(self, side, third):
         """Set what the switch chooses between at a knot, where the third mixture says `third`, and what it says."""
@@ -412,7 +407,6 @@ class Mixture:
             raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
         if first:
             self._triple_rows()
-        self._experts.late = self._stacked.late = self._corrected.late = found.late
         if self._experts.third == 0:
             self._experts.learn(found.experts, found.expert_rows, found.w)
             self._stacked.learn(found.stacked, found.stacked_rows, found.w)
@@ -430,35 +424,16 @@ class Mixture:
 
     def _learn_late(self, found):
         """One step of the tripled rows, and of the mixture with lines. What was said of a label on time is said now."""
-        on_time: cython.bint = found.late == 0.0
-        rate: cython.double = 1.0 if on_time else late_rate(found.late)
-        row_rate: cython.double = 1.0 / (1.0 + found.late)
-        self._experts.learn_late(
-            found.experts,
-            found.expert_rows,
-            found.experts if on_time else found.experts_now,
-            found.w,
-            rate,
-            row_rate,
-        )
-        self._stacked.learn_late(
-            found.stacked,
-            found.stacked_rows,
-            found.stacked if on_time else found.stacked_now,
-            found.w,
-            rate,
-            row_rate,
-        )
-        self._corrected.learn_late(
-            found.corrected,
-            found.corrected_rows,
-            found.corrected if on_time else found.corrected_now,
-            found.w,
-            rate,
-            row_rate,
-        )
-        if not on_time:
-            self._lined.learn(found.with_lines, self._of_row, found.w * rate)
+        late: cython.double = found.late
+        if late == 0.0:
+            self._experts.learn_late(found.experts, found.expert_rows, found.experts, found.w, late)
+            self._stacked.learn_late(found.stacked, found.stacked_rows, found.stacked, found.w, late)
+            self._corrected.learn_late(found.corrected, found.corrected_rows, found.corrected, found.w, late)
+        else:
+            self._experts.learn_late(found.experts, found.expert_rows, found.experts_now, found.w, late)
+            self._stacked.learn_late(found.stacked, found.stacked_rows, found.stacked_now, found.w, late)
+            self._corrected.learn_late(found.corrected, found.corrected_rows, found.corrected_now, found.w, late)
+            self._lined.learn(found.with_lines, self._of_row, found.w * late_rate(late))
 
     def rows(self):
         """Rows of each mixture."""

@@ -1,5 +1,7 @@
 cimport cython
 
+cpdef double mean_of_two(double v, double first, double second) noexcept
+
 cpdef void set_gains(
     const double[:, ::1] z, const double[:, ::1] odds, double share, double y, double[::1] out
 ) noexcept

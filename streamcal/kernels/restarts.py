@@ -41,6 +41,15 @@ HEAVIEST = cython.declare(cython.double, 1e6)
 """Larger weights of observations are clipped to this in a line."""
 
 
+@cython.ccall
+@cython.exceptval(check=False)
+def mean_of_two(v: cython.double, first: cython.double, second: cython.double) -> cython.double:
+    """The log-odds of the mixture of two forecasts, of the odds against each; the first has the weight v."""
+    p: cython.double = v / (1.0 + first)
+    q: cython.double = (1.0 - v) / (1.0 + second)
+    return log((p + q) / (first * p + second * q))
+
+
 @cython.final
 @cython.cclass
 class Restarts:
@@ -239,10 +248,7 @@ class Switch:
 
     def mean_of(self, first, second):
         """The log-odds of the mixture of two forecasts, of the odds against each of them."""
-        v: cython.double = self.weight()
-        p: cython.double = v / (1.0 + first)
-        q: cython.double = (1.0 - v) / (1.0 + second)
-        return log((p + q) / (first * p + second * q))
+        return mean_of_two(self.weight(), first, second)
 
     def learn(self, first, second, w, late):
         """One step on an outcome of weight w, late or not, with its log-probabilities under both forecasts."""

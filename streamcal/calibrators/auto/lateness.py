@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import Any
 
+from streamcal.calibrators.auto.earlier import LN2
 from streamcal.calibrators.auto.mixture import RATES
 
 #: Scores that are remembered: labels that come later than this are not recognised.
@@ -74,7 +74,7 @@ def _rows(weights: list[list[float]], log_wealth: list[float], was: int, delay: 
     """
     third = len(RATES)
     if delay and len(weights) == third:
-        return [weights * 3, [*log_wealth, *(one - math.log(2.0) for one in log_wealth * 2)]]
+        return [weights * 3, [*log_wealth, *(one - LN2 for one in log_wealth * 2)]]
     if was and not delay:
         own = log_wealth[third : 2 * third]
         return [weights[third : 2 * third], [one - max(own) for one in own]]
