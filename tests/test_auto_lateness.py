@@ -2,6 +2,8 @@
 
 import copy
 import json
+import math
+import tracemalloc
 from collections import deque
 
 import numpy as np
@@ -232,6 +234,30 @@ def test_where_labels_persist_nobody_has_to_tell():
     # The first hundred labels or so, before the delay is known, are judged by hindsight. Rows that believe it lose what
     # they won slowly, at the rate 1/(1 + delay): on five seeds 0 to .016 nats more than told.
     assert losses[2] < losses[0] + 0.02
+
+
+@COMPILED
+def test_what_is_held_of_a_late_label_is_as_large_as_the_docs_say():
+    """9 kB with a delay; and in a join, once labels are late, 1.3 kB of a forecast, and a list of what was issued."""
+    scores, y, _ = stream(1_100)
+    told, joined = Auto(2_000), Auto()
+    said = joined._issue(0.3, math.nan)
+    joined.learn_one(0.5, True)
+    joined._learn_issued(0.3, 1.0, 1.0, math.nan, said)
+    join, later = LabelJoin(joined, horizon=1e9), scores[100:].tolist()
+    told.learn_many(scores[:100], y[:100])
+    held = []
+    for what in (
+        lambda: told.learn_many(scores[100:], y[100:]),
+        lambda: [join.issue(id=f"impression-{k:08d}", score=p, t=float(k)) for k, p in enumerate(later)],
+    ):
+        tracemalloc.start()
+        kept = what()
+        held.append(tracemalloc.get_traced_memory()[0] / 1_000)
+        tracemalloc.stop()
+    del kept
+    assert 6_000 < held[0] < 9_500
+    assert 800 < held[1] < 1_600
 
 
 def test_a_join_judges_by_what_was_issued_and_infers_nothing():

@@ -10,7 +10,9 @@ import pytest
 
 from streamcal import Auto, InputError, StateError, states
 from streamcal.app.doctor import kernel_form
+from streamcal.calibrators.auto import earlier as of_before
 from streamcal.calibrators.auto.experts import NAMES
+from streamcal.calibrators.auto.mixture import FAR, MOST_LINES, RATES, STACK_PRECISION
 from streamcal.calibrators.auto.specialists import SPECIALISTS
 from streamcal.kernels.ensemble import FadingMoments, RecentScores
 from streamcal.kernels.fast_path import LARGEST_WEIGHT, SMALLEST_WEIGHT
@@ -483,6 +485,11 @@ def test_a_state_whose_specialists_are_apart_is_taken(delay):
     for wrong in ({}, {**parts, "judged": [*parts["judged"], [0.0]]}, {**parts, "then": 1.0}, {**parts, "more": 1}):
         with pytest.raises(StateError):
             Auto.from_state({**state, "learned": {**state["learned"], "specialists": wrong}})
+
+
+def test_what_is_made_of_earlier_states_has_the_constants_of_today():
+    assert (len(RATES), STACK_PRECISION, -FAR) == (of_before.RATES, of_before.STACK_PRECISION, of_before.SWITCHED)
+    assert of_before.RESTARTED == 1 + MOST_LINES
 
 
 def forms(said, specialists):

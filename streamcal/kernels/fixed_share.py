@@ -287,11 +287,11 @@ class FixedShare:
         """Have every row thrice from now on, since labels are late: `learn_late` then makes the steps.
 
         The first third, with half of the wealth, has a learning rate that is the smaller the later a label is: its
-        factors are to that power. The second has the learning rate 1. Both are judged by the forecasts that were issued. The last
-        third, of learning rate 1 too, is judged by what the forecasts say now that the outcome is known, which is a
-        better guess of how good they are now, unless outcomes that come in a row have much in common. Whichever third
-        it is, R grows with what its mean said when the forecast was issued, so that one that is fooled loses its
-        weight. The last third counts less the later the last label was, `late`.
+        factors are to that power. The second has the learning rate 1. Both are judged by the forecasts that were
+        issued. The last third, of learning rate 1 too, is judged by what the forecasts say now that the outcome is
+        known, which is a better guess of how good they are now, unless outcomes that come in a row have much in common.
+        Whichever third it is, R grows with what its mean said when the forecast was issued, so that one that is fooled
+        loses its weight. The last third counts less the later the last label was, `late`.
         """
         j: cython.Py_ssize_t
         self.third = self.rows
