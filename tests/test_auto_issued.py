@@ -48,7 +48,7 @@ def said_now(cal, x, late):
 
 def test_weights_are_those_of_the_formula():
     """Fixed share at the learning rates (1 + d)^−¾ and 1, of gains as they follow from what was said; and of what is
-    said now. Rows are weighted by what they said, at the rate 1/(1 + d)."""
+    said now. Rows of a third are weighted in the same way, and thirds by what they said, at the rate 1/(1 + d)."""
     cal, size = Auto(), len(NAMES)
     prior = np.array(PRIOR) / sum(PRIOR)
     rows, wealth, tripled = np.array([prior] * 2), np.zeros(2), False
@@ -70,13 +70,19 @@ def test_weights_are_those_of_the_formula():
         )
         now = -np.logaddexp(0, -sign * said_now(cal, x, late)) if late else gains
         issued = int(said[-1])
-        of_rows = z[2 * (size + 5) + 3 * issued * int(y) :][:issued]
+        of_rows = np.resize(z[2 * (size + 5) + 3 * issued * int(y) :][:issued], len(wealth))
         slow = (1.0 + late) ** -0.75
         factors = np.repeat([slow * gains, gains, now] if tripled else [gains], 2, axis=0)
+        own = w * of_rows
+        if tripled:
+            own = np.array([*(slow * own[:2]), *own[2:4], *np.log(rows[4:] @ np.exp(w * now))])
+            whole = w / (1.0 + late) * np.logaddexp.reduceat(wealth + of_rows, (0, 2, 4))
+            whole += (1.0 - w / (1.0 + late)) * np.logaddexp.reduceat(wealth, (0, 2, 4))
+            own += np.repeat(whole - np.logaddexp.reduceat(wealth + own, (0, 2, 4)), 2)
+        wealth = wealth + own
         rows = rows * np.exp(w * factors)
         rates = np.resize(RATES, len(rows))[:, None]
         rows = (1.0 - rates) * rows / rows.sum(axis=1, keepdims=True) + rates * prior
-        wealth = wealth + w / (1.0 + late) * np.resize(of_rows, len(wealth))
     assert tripled
 
 

@@ -357,10 +357,10 @@ def test_a_correction_never_overshoots(w):
 
 
 class SharesByHand:
-    """Weights in every row as they are; rows weighted by the probability that each gave, to the power `row_rate`.
+    """Weights in every row as they are; rows weighted by the probability that each gave.
 
     Where labels are late every row is there thrice; the first third has half of the wealth, and the last counts less
-    the later they are.
+    the later they are. Rows of a third are weighted by what it is judged by, thirds by what they said when issued.
     """
 
     def __init__(self, rates, prior, late=0):
@@ -378,17 +378,27 @@ class SharesByHand:
         p = self.weights() @ sigmoid(z)
         return math.log(p / (1.0 - p))
 
-    def learn(self, gains, rows, w, row_rate=1.0):
-        """`gains` of all rows, or one list for each."""
-        self.row = self.row * rows ** (row_rate * w)
-        self.shares = self.shares * np.exp(gains * w)
-        self.shares = self.shares / self.shares.sum(axis=1, keepdims=True)
-        self.shares = (1.0 - self.rates) * self.shares + self.rates * self.prior
+    def learn(self, gains, rows, w):
+        self.row = self.row * rows**w
+        self.shares = self.shared(self.shares, gains, w, self.rates)
+
+    def shared(self, shares, gains, w, rates):
+        shares = shares * np.exp(gains * w)
+        shares = shares / shares.sum(axis=1, keepdims=True)
+        return (1.0 - rates) * shares + rates * self.prior
 
     def learn_late(self, gains, rows, now, w, late):
         third = len(self.rates) // 3
         self.counts = np.repeat([1.0, 1.0, 1.0 / (1.0 + late / 300.0)], third)
-        self.learn(np.repeat([(1.0 + late) ** -0.75 * gains, gains, now], third, axis=0), rows, w, 1.0 / (1.0 + late))
+        slow = (1.0 + late) ** -0.75 * w
+        for first, judged, rate in ((0, gains, slow), (third, gains, w), (2 * third, now, w)):
+            of = slice(first, first + third)
+            whole = self.row[of].sum()
+            said = self.row[of] @ rows[of] / whole
+            own = rows[of] ** rate if judged is gains else self.shares[of] @ np.exp(rate * now)
+            each = self.row[of] * own
+            self.row[of] = whole * said ** (w / (1.0 + late)) * each / each.sum()
+            self.shares[of] = self.shared(self.shares[of], judged, rate, self.rates[of])
 
 
 SHARE_RATES = [1e-4, 0.05]

@@ -32,6 +32,10 @@ cdef class FixedShare:
         double late,
     )
     cdef void _set_factors(self, const double[::1] gains, double w) noexcept nogil
+    cdef void _learn_third(
+        self, Py_ssize_t first, const double[::1] of_rows, bint issued, double rate, double whole
+    ) noexcept nogil
+    cdef double _wealth_of(self, Py_ssize_t first) noexcept nogil
     cdef void _weigh_rows(self) noexcept nogil
     cpdef triple_rows(self)
     cpdef set_late(self, double late)

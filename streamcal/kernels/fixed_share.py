@@ -244,24 +244,47 @@ class FixedShare:
         self._weigh_rows()
 
     def learn_late(self, gains, of_rows, now, w, late):
-        """One step after `triple_rows`: gains and rows as of forecasts issued `late` labels ago, and gains of `now`.
-
-        The first third has the learning rate (1 + late)^−¾, and rows themselves 1/(1 + late).
-        """
-        j: cython.Py_ssize_t
-        row_rate: cython.double = 1.0 / (1.0 + late)
+        """One step after `triple_rows`: gains and rows as of forecasts issued `late` labels ago, and gains of `now`."""
+        rate: cython.double = w * late_rate(late)
+        whole: cython.double = w / (1.0 + late)
         self.late = late
         self._require_sizes(gains.shape[0], of_rows.shape[0])
-        for j in range(self.rows):
-            if j == 0:
-                self._set_factors(gains, w * late_rate(late))
-            elif j == self.third:
-                self._set_factors(gains, w)
-            elif j == 2 * self.third:
-                self._set_factors(now, w)
-            self._pay(j)
-            self._log_wealth[j] += w * row_rate * of_rows[j]
+        self._set_factors(gains, rate)
+        self._learn_third(0, of_rows, True, rate, whole)
+        self._set_factors(gains, w)
+        self._learn_third(self.third, of_rows, True, w, whole)
+        self._set_factors(now, w)
+        self._learn_third(2 * self.third, of_rows, False, w, whole)
         self._weigh_rows()
+
+    def _learn_third(self, first, of_rows, issued, rate, whole):
+        """Multiply the rows of a third, and weigh them: against each other, and all of them against the other thirds.
+
+        Against each other, by the log-probability under each row, when it was issued or as of now, times `rate`. All,
+        by that under their mean when it was issued, times `whole`.
+        """
+        j: cython.Py_ssize_t
+        own: cython.double
+        before: cython.double = self._wealth_of(first)
+        said: cython.double = 0.0
+        for j in range(first, first + self.third):
+            said += exp(self._log_wealth[j] - before + of_rows[j])
+            own = self._pay(j)
+            self._log_wealth[j] += rate * of_rows[j] if issued else log(own)
+        before += whole * log(said) - self._wealth_of(first)
+        for j in range(first, first + self.third):
+            self._log_wealth[j] += before
+
+    def _wealth_of(self, first):
+        """The log of the wealth of a third."""
+        j: cython.Py_ssize_t
+        largest: cython.double = self._log_wealth[first]
+        total: cython.double = 0.0
+        for j in range(first, first + self.third):
+            largest = max(largest, self._log_wealth[j])
+        for j in range(first, first + self.third):
+            total += exp(self._log_wealth[j] - largest)
+        return largest + log(total)
 
     def _set_factors(self, gains, w):
         """Set what each weight of a row is multiplied by, of which the largest is 1."""
@@ -290,8 +313,9 @@ class FixedShare:
         factors are to that power. The second has the learning rate 1. Both are judged by the forecasts that were
         issued. The last third, of learning rate 1 too, is judged by what the forecasts say now that the outcome is
         known, which is a better guess of how good they are now, unless outcomes that come in a row have much in common.
-        Whichever third it is, R grows with what its mean said when the forecast was issued, so that one that is fooled
-        loses its weight. The last third counts less the later the last label was, `late`.
+        The rows of a third are weighted against each other in the same way. Whichever third it is, its wealth grows
+        with what its mean said when the forecast was issued, so that one that is fooled loses its weight. The last
+        third counts less the later the last label was, `late`.
         """
         j: cython.Py_ssize_t
         self.third = self.rows

@@ -87,10 +87,11 @@ class Auto(SequentialCalibrator):
 
     Where a label comes d labels after its forecast, what was said then is judged, and every row is there thrice: with
     factors to the power (1 + d)^−¾, since labels that come in a row often have one cause; with factors as they are; and
-    with the probabilities that forecasts give to y *now*, which tell sooner what is good if labels do not persist. Rows
-    are weighted by what they said then, to the power 1/(1 + d), so that those which only look right in hindsight lose
-    their weight. Specialists have the first and the last kind. Lines begun anew are judged by now, and the forecast
-    with them is mixed, as issued, with that without. What is judged by now has 1/(1 + d/300) of its weight.
+    with the probabilities that forecasts give to y *now*, which tell sooner what is good if labels do not persist. The
+    rows of each kind are weighted against each other in the same way. The three kinds are weighted by what they said
+    then, to the power 1/(1 + d), so that one which only looks right in hindsight loses its weight. Specialists have the
+    first and the last kind. Lines begun anew are judged by now, and the forecast with them is mixed, as issued, with
+    that without. What is judged by now has 1/(1 + d/300) of its weight.
 
     Parameters
     ----------
