@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from streamcal.calibrators.auto.earlier import LN2
 from streamcal.calibrators.auto.mixture import RATES
+from streamcal.kernels.fixed_share import FixedShare
 
 #: Scores that are remembered: labels that come later than this are not recognised.
 REMEMBERED = 4_096
@@ -74,7 +74,10 @@ def _rows(weights: list[list[float]], log_wealth: list[float], was: int, delay: 
     """
     third = len(RATES)
     if delay and len(weights) == third:
-        return [weights * 3, [*log_wealth, *(one - LN2 for one in log_wealth * 2)]]
+        tripled = FixedShare(RATES, weights[0])
+        tripled.load(weights, log_wealth)
+        tripled.triple_rows()
+        return tripled.state()
     if was and not delay:
         own = log_wealth[third : 2 * third]
         return [weights[third : 2 * third], [one - max(own) for one in own]]
