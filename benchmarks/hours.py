@@ -4,7 +4,8 @@
 
 It prints the log loss above that of the oracle, in 1e-4 nats a row, on simulated streams with times, and what the
 profile costs on development streams of the race with invented times. Without the profile, the weight of its expert is
-given back to the experts on the day and the week. The last table is of labels that come late to a `LabelJoin`.
+given back to the experts on the day and the week. The next table is of labels that come late to a `LabelJoin`, and the
+last one of logistic regressions that are told what `Auto` has to find.
 """
 
 from __future__ import annotations
@@ -112,10 +113,58 @@ def courses() -> None:
         print(f"| {name} | {delay} | {', '.join(more)} |", flush=True)
 
 
+def told() -> None:
+    """Bayesian logistic regressions that are told which days are closed; `Auto` is told nothing."""
+    print("| stream | `Auto`, told nothing | told the weekend, a number for each hour | told when it is open |")
+    print("|---|---|---|---|")
+    for rows, opens, closes, seed in HOURS:
+        made = further.hours(rows, opens, closes, seed)
+        x, best = np.log(made.scores / (1.0 - made.scores)), losses(made.oracle, made.y).mean()
+        day = np.arange(len(x)) / rows
+        closed = day % 7.0 >= 5.0
+        hour = np.where(closed, 24, (24.0 * (day % 1.0) + 1e-9).astype(int))
+        is_open = (day % 1.0 >= opens) & (day % 1.0 < closes) & ~closed
+        features = (hour[:, None] == np.arange(25), np.column_stack((np.ones(len(x)), is_open)))
+        said = [[stepwise_auto(delay, made) for delay in DELAYS]]
+        said += [[bayesian(np.column_stack((x, more)), made.y, delay) for delay in DELAYS] for more in features]
+        cells = [", ".join(f"{1e4 * (losses(p, made.y).mean() - best):.0f}" for p in both) for both in said]
+        print(f"| hours, {rows} rows a day | {' | '.join(cells)} |", flush=True)
+
+
+def stepwise_auto(delay: int, made: further.Made) -> Any:
+    from benchmarks.streams.entrants import stepwise
+    from streamcal import Auto
+
+    return stepwise(Auto(delay), made.scores, made.y, delay, made.t)
+
+
+def bayesian(features: Any, y: Any, delay: int) -> Any:
+    """Forecasts of a logistic regression whose first coefficient is N(1, 1/10) and the others N(0, ½) beforehand.
+
+    The posterior is taken for normal about its mode, which is found anew whenever a 60th more labels are known; so the
+    mean of the sigmoid is nearly the sigmoid of the mean over √(1 + π/8 variance).
+    """
+    size = features.shape[1]
+    mean, precision = np.eye(size)[0], np.array([10.0] + [2.0] * (size - 1))
+    mode, covariance, refit = mean, np.diag(1.0 / precision), 1
+    said = np.empty(len(y))
+    for i, row in enumerate(features.astype(float)):
+        known = i - delay
+        if known >= refit:
+            refit = known + max(1, known // 60)
+            past, labels = features[:known].astype(float), y[:known]
+            for _ in range(8):  # Newton steps, which begin near the mode
+                p = 1.0 / (1.0 + np.exp(-past @ mode))
+                covariance = np.linalg.inv((past.T * (p * (1.0 - p))) @ past + np.diag(precision))
+                mode = mode - covariance @ (past.T @ (p - labels) + precision * (mode - mean))
+        said[i] = 1.0 / (1.0 + math.exp(-(row @ mode) / math.sqrt(1.0 + math.pi / 8.0 * (row @ covariance @ row))))
+    return said
+
+
 def main() -> None:
     require_compiled()
     parser = argparse.ArgumentParser()
-    parts = {"simulated": simulated, "courses": courses, "joined": joined}
+    parts = {"simulated": simulated, "courses": courses, "joined": joined, "told": told}
     parser.add_argument("--only", choices=parts)
     given = parser.parse_args()
     for name, part in parts.items():

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from shares_by_hand import SharesByHand
 
 from streamcal import Auto, InputError, StateError
 from streamcal.calibrators.auto.experts import NAMES, PRIOR
@@ -47,42 +48,28 @@ def said_now(cal, x, late):
 
 
 def test_weights_are_those_of_the_formula():
-    """Fixed share at the learning rates (1 + d)^−¾ and 1, of gains as they follow from what was said; and of what is
-    said now. Rows of a third are weighted in the same way, and thirds by what they said, at the rate 1/(1 + d)."""
+    """Of what was said when the forecast was issued, and of what is said now; the first late label triples the rows."""
     cal, size = Auto(), len(NAMES)
-    prior = np.array(PRIOR) / sum(PRIOR)
-    rows, wealth, tripled = np.array([prior] * 2), np.zeros(2), False
+    by_hand, tripled = SharesByHand(RATES, np.array(PRIOR) / sum(PRIOR)), False
     for x, y, w, late, said in late_labels(cal, 150):
         shares, log_wealth = cal._live._mixture.state()[0]
-        np.testing.assert_allclose(shares, rows, rtol=1e-9)
-        np.testing.assert_allclose(log_wealth, wealth - wealth.max(), atol=1e-9)
+        np.testing.assert_allclose(shares, by_hand.shares, rtol=1e-9)
+        np.testing.assert_allclose(log_wealth, np.log(by_hand.row / by_hand.row.max()), atol=1e-9)
         if late > 0 and not tripled:
-            rows, wealth, tripled = (
-                np.tile(rows, (3, 1)),
-                np.tile(wealth, 3) - np.repeat([0, 1, 1], 2) * np.log(2),
-                True,
-            )
+            by_hand.triple_rows()
+            tripled = True
         at = (x + LARGEST) * KNOTS_A_UNIT
         share = at - min(int(at), 2 * LARGEST * KNOTS_A_UNIT - 1)
         sign, z = (1.0 if y else -1.0), np.array(said)
-        gains = -(
-            (1.0 - share) * np.logaddexp(0, -sign * z[:size]) + share * np.logaddexp(0, -sign * z[size + 5 :][:size])
-        )
-        now = -np.logaddexp(0, -sign * said_now(cal, x, late)) if late else gains
+        left, right = (-np.logaddexp(0, -sign * z[start:][:size]) for start in (0, size + 5))
+        gains = (1.0 - share) * left + share * right
         issued = int(said[-1])
-        of_rows = np.resize(z[2 * (size + 5) + 3 * issued * int(y) :][:issued], len(wealth))
-        slow = (1.0 + late) ** -0.75
-        factors = np.repeat([slow * gains, gains, now] if tripled else [gains], 2, axis=0)
-        own = w * of_rows
+        of_rows = np.exp(np.resize(z[2 * (size + 5) + 3 * issued * int(y) :][:issued], len(by_hand.row)))
         if tripled:
-            own = np.array([*(slow * own[:2]), *own[2:4], *np.log(rows[4:] @ np.exp(w * now))])
-            whole = w / (1.0 + late) * np.logaddexp.reduceat(wealth + of_rows, (0, 2, 4))
-            whole += (1.0 - w / (1.0 + late)) * np.logaddexp.reduceat(wealth, (0, 2, 4))
-            own += np.repeat(whole - np.logaddexp.reduceat(wealth + own, (0, 2, 4)), 2)
-        wealth = wealth + own
-        rows = rows * np.exp(w * factors)
-        rates = np.resize(RATES, len(rows))[:, None]
-        rows = (1.0 - rates) * rows / rows.sum(axis=1, keepdims=True) + rates * prior
+            now = -np.logaddexp(0, -sign * said_now(cal, x, late)) if late else gains
+            by_hand.learn_late(gains, of_rows, now, w, late)
+        else:
+            by_hand.learn(gains, of_rows, w)
     assert tripled
 
 

@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from shares_by_hand import SharesByHand
 
 from streamcal import Auto, Identity, OnlinePlatt
 from streamcal.app.doctor import kernel_form
@@ -356,58 +357,11 @@ def test_a_correction_never_overshoots(w):
 # ---- the mixture ---------------------------------------------------------------------------------------------------
 
 
-class SharesByHand:
-    """Weights in every row as they are; rows weighted by the probability that each gave.
-
-    Where labels are late every row is there thrice; the first third has half of the wealth, and the last counts less
-    the later they are. Rows of a third are weighted by what it is judged by, thirds by what they said when issued.
-    """
-
-    def __init__(self, rates, prior, late=0):
-        self.rates = np.tile(rates, 3 if late else 1)[:, None]
-        self.prior = np.array(prior)
-        self.row = np.repeat([1.0, 0.5, 0.5], len(rates)) if late else np.ones(len(rates))
-        self.shares = np.tile(self.prior, (len(self.rates), 1))
-        self.counts = np.repeat([1.0, 1.0, 1.0 / (1.0 + late / 300.0)], len(rates)) if late else np.ones(len(rates))
-
-    def weights(self):
-        row = self.row * self.counts
-        return row @ self.shares / row.sum()
-
-    def mean(self, z):
-        p = self.weights() @ sigmoid(z)
-        return math.log(p / (1.0 - p))
-
-    def learn(self, gains, rows, w):
-        self.row = self.row * rows**w
-        self.shares = self.shared(self.shares, gains, w, self.rates)
-
-    def shared(self, shares, gains, w, rates):
-        shares = shares * np.exp(gains * w)
-        shares = shares / shares.sum(axis=1, keepdims=True)
-        return (1.0 - rates) * shares + rates * self.prior
-
-    def learn_late(self, gains, rows, now, w, late):
-        third = len(self.rates) // 3
-        self.counts = np.repeat([1.0, 1.0, 1.0 / (1.0 + late / 300.0)], third)
-        slow = (1.0 + late) ** -0.75 * w
-        for first, judged, rate in ((0, gains, slow), (third, gains, w), (2 * third, now, w)):
-            of = slice(first, first + third)
-            whole = self.row[of].sum()
-            said = self.row[of] @ rows[of] / whole
-            own = rows[of] ** rate if judged is gains else self.shares[of] @ np.exp(rate * now)
-            each = self.row[of] * own
-            self.row[of] = whole * said ** (w / (1.0 + late)) * each / each.sum()
-            self.shares[of] = self.shared(self.shares[of], judged, rate, self.rates[of])
-
-
 SHARE_RATES = [1e-4, 0.05]
 
 
 def shares_of(prior, late, made=FixedShare):
     """Two share rates."""
-    if made is SharesByHand:
-        return made(SHARE_RATES, prior, late)
     shares = made(SHARE_RATES, prior)
     if late:
         shares.triple_rows()
