@@ -272,11 +272,32 @@ def test_an_impression_from_the_past_keeps_its_place_and_its_time():
 def test_outcomes_do_not_move_the_clock():
     join = LabelJoin(OnlinePlatt(), HORIZON)
     join.issue("a", 0.1, 0.0)
-    join.resolve("a", True, 5_000.0)  # the clock of the clicks is ahead
+    join.resolve("a", True, 1.5 * HORIZON)  # the clock of the clicks is ahead
     assert join.clock == 0.0
     assert join.waiting == 1
     join.advance(HORIZON)
     assert join.tally()["positives"] == 1
+
+
+@pytest.mark.parametrize(("late", "last"), [(0.0, HORIZON), (30.0, HORIZON + 30.0), (None, 2 * HORIZON)])
+def test_a_click_counts_by_its_own_time(late, last):
+    """Also where no impression has moved the clock since; and the earliest click is the one that counts."""
+    join = LabelJoin(OnlinePlatt(), HORIZON, late=late)
+    for id in ("in time", "too late", "both"):
+        join.issue(id, 0.1, 0.0)
+    join.resolve("in time", True, last)
+    join.resolve("too late", True, last + 1e-9)
+    for t in (last + 1.0, last - 1.0):
+        join.resolve("both", True, t)
+    join.advance(HORIZON)
+    tally = join.tally()
+    assert (tally["learned"], tally["positives"], tally["timed_out"]) == (3, 2, 0)
+    other = LabelJoin(OnlinePlatt(), HORIZON)
+    for id in ("in time", "too late", "both"):
+        other.issue(id, 0.1, 0.0)
+        other.resolve(id, id != "too late", 0.0)
+    other.advance(HORIZON)
+    assert join.predict_one(0.1) == other.predict_one(0.1)
 
 
 def test_an_outcome_before_its_impression_counts_as_immediate():
@@ -885,16 +906,20 @@ class Model:
     def __init__(self, calibrator):
         self.calibrator = calibrator
         self.clock = -math.inf
-        self.events = []  # [id, score, at, positive, learned]
-        self.aside = []  # [id, positive]
+        self.events = []  # [id, score, at, first positive, learned, t]
+        self.aside = []  # [id, first positive]
 
     def _move(self, t):
         self.clock = max(self.clock, t)
         for event in self.events:
             if not event[4] and event[2] <= self.clock - HORIZON:
-                self.calibrator.learn_one(event[1], event[3])
+                self.calibrator.learn_one(event[1], self._positive(event))
                 event[4] = True
         self.events = [event for event in self.events if event[2] > self.clock - 2 * HORIZON]
+
+    @staticmethod
+    def _positive(event):
+        return event[3] - event[5] <= 2 * HORIZON
 
     def issue(self, id, score, t):
         if any(event[0] == id and event[2] > t - 2 * HORIZON for event in self.events):
@@ -902,21 +927,24 @@ class Model:
         self._move(t)
         p = self.calibrator.predict_one(score)
         came = [one for one in self.aside if one[0] == id]
-        self.events.append([id, score, self.clock, any(one[1] for one in came), False])
+        first = min((one[1] for one in came), default=math.inf)
+        self.events.append([id, score, self.clock, first, False, t])
         self.aside = [one for one in self.aside if one[0] != id]
         return p
 
-    def resolve(self, id, y):
+    def resolve(self, id, y, t):
+        first = t if y else math.inf
         for event in self.events:
             if event[0] == id:
-                if y and event[4] and not event[3]:
+                before = self._positive(event)
+                event[3] = min(event[3], first)
+                if event[4] and self._positive(event) and not before:
                     self.calibrator.unlearn_one(event[1], False)
                     self.calibrator.learn_one(event[1], True)
-                event[3] = event[3] or y
                 return True
         came = [one for one in self.aside if one[0] == id]
         self.aside = [one for one in self.aside if one[0] != id]
-        self.aside.append([id, y or any(one[1] for one in came)])
+        self.aside.append([id, min([first, *(one[1] for one in came)])])
         self.aside = self.aside[-3:]
         return False
 
@@ -945,7 +973,7 @@ class Joining(RuleBasedStateMachine):
 
     @rule(id=ids, y=st.booleans(), ahead=times)
     def resolve(self, id, y, ahead):
-        assert self.join.resolve(id, y, self.now + ahead) == self.model.resolve(id, y)
+        assert self.join.resolve(id, y, self.now + ahead) == self.model.resolve(id, y, self.now + ahead)
 
     @rule(ahead=times)
     def advance(self, ahead):

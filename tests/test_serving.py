@@ -260,24 +260,38 @@ def test_limits():
         assert client.post("/v1/issue", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
 
 
-def test_a_body_that_does_not_come_is_not_waited_for():
+def status_of(service, receive):
+    """The status of the answer to an impression whose body of 10 bytes `receive` is asked for."""
+
     async def ask():
         sent = []
-
-        async def receive():
-            await asyncio.sleep(3600)
 
         async def send(message):
             sent.append(message)
 
         headers = [(b"content-type", b"application/json"), (b"content-length", b"10")]
         scope = {"type": "http", "method": "POST", "path": "/v1/issue", "raw_path": b"/v1/issue", "headers": headers}
-        await application(service_of(body_timeout=0.01))(
-            {**scope, "query_string": b"", "http_version": "1.1"}, receive, send
-        )
+        await application(service)({**scope, "query_string": b"", "http_version": "1.1"}, receive, send)
         return sent[0]["status"]
 
-    assert asyncio.run(ask()) == 408
+    return asyncio.run(ask())
+
+
+def test_a_body_that_does_not_come_is_not_waited_for():
+    async def receive():
+        await asyncio.sleep(3600)
+
+    assert status_of(service_of(body_timeout=0.01), receive) == 408
+
+
+def test_a_client_that_leaves_half_way_is_no_error_of_the_server(caplog):
+    parts = [{"type": "http.request", "body": b'{"id":', "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive():
+        return parts.pop(0)
+
+    assert status_of(service_of(), receive) == 400
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_the_token_is_asked_for_except_by_probes():
@@ -632,10 +646,11 @@ def test_a_snapshot_under_way_is_given_up_at_the_end(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_hangs_is_given_up(monkeypatch):
-    monkeypatch.setattr("streamcal.serving.forking.LONGEST", 0.05)
     writer = Forked(lambda: time.sleep(3600))
-    with pytest.raises(StateError, match="status -9"):
-        writer.read()
+    with monkeypatch.context() as patched:
+        patched.setattr("streamcal.serving.forking.LONGEST", 0.05)
+        with pytest.raises(StateError, match="status -9"):
+            writer.read()
     writer.end()  # nothing happens
     assert Forked(lambda: b"x" * 10**6).read() == b"x" * 10**6
 

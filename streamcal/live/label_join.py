@@ -73,6 +73,7 @@ class LabelJoin(Holding, Journaled):
     **When.** Labels are learned in the order of issue, each when the clock has passed its time of issue by `horizon`: a
     positive outcome that came by then, else negative. Any order in which the outcomes before that come leads to the
     same state, to the last bit. The clock is the latest time of an impression or of `advance`; outcomes do not move it.
+    By its own time, an outcome is positive up to `horizon` + `late` after its impression, and none later.
 
     **With `early`** labels are learned so much after issue, and mean "clicked within `early`". The rate of such clicks
     is divided by the share of clicks that come so early, which is estimated from the clicks that come up to `horizon`
@@ -192,6 +193,7 @@ class LabelJoin(Holding, Journaled):
         horizon, early, expected, late = self.spans
         self._hold = horizon if early is None else early
         self._keep = horizon + late
+        self._within = self._keep if early is None else early
         factor = 1.0 if early is None else expected
         self._versions: dict[Id | None, VersionLearner] = {None: VersionLearner(calibrator, None, factor)}
         self._newest: Id | None = None
@@ -484,8 +486,7 @@ class LabelJoin(Holding, Journaled):
         """The label that an outcome means."""
         if outcome is None or not outcome.positive:
             return False
-        early = self.spans.early
-        return early is None or outcome.t - one.t <= early
+        return outcome.t - one.t <= self._within
 
     def _learn(self, one: Issued) -> bool:
         """Learn a label whose time has come; False: it has to wait, for its levels cannot be read now."""

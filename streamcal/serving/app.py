@@ -14,7 +14,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -137,7 +137,7 @@ def require_list(items: Any, most: int) -> None:
 
 
 async def body_of(request: Request, service: Service) -> bytes:
-    """The body of a request; `RefusedError` for one that is too long, too slow or no JSON."""
+    """The body of a request; `RefusedError` for one that is too long, too slow, cut off or no JSON."""
     most, kind = service.settings.max_body, request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != "application/json":
         raise RefusedError(415, "the body is no JSON; give the header Content-Type: application/json", "content-type")
@@ -155,6 +155,8 @@ async def body_of(request: Request, service: Service) -> bytes:
     except TimeoutError:
         text = f"the body did not come in {service.settings.body_timeout:g} s; send it at once"
         raise RefusedError(408, text, "body", {"Connection": "close"}) from None
+    except ClientDisconnect:  # nobody reads the answer: it is counted
+        raise RefusedError(400, "the connection ended before the body did; send all of it", "body") from None
     return b"".join(parts)
 
 

@@ -14,7 +14,7 @@ from streamcal.serving.settings import LONGEST_TEXT
 
 #: What every answer may be instead, by status.
 ERRORS = {
-    "400": "the body is no JSON",
+    "400": "the body is no JSON, or ended early",
     "401": "the token is missing or wrong",
     "408": "the body did not come in time",
     "409": "the id was issued with another score, or the time is too far from the clock",
