@@ -24,10 +24,14 @@ from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.parameters.forgetting import Forever
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import Logit, Probability
 from streamcal.parameters.types import FloatArray
 
+#: Labels that change so many times less often than those of shuffled rows are taken for sorted ones, where shuffled
+#: rows would have at least so many runs of equal labels: labels that persist have a third of those runs on elec2.
+SORTED, FEWEST_RUNS = 20, 20
 #: Tolerance for probabilities outside [0, 1], since models normalise in floating point, some in single precision.
 ROUNDING = 1e-6
 
@@ -76,8 +80,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
     Sample weights are passed to the calibrator, and to the base if it accepts them; otherwise a warning is raised. Rows
     of weight 0 are left out. The result of a sequential fit depends on the order of the rows and on the chunks, so that
-    weight 2 is not the same as repeating a row. If the base continues to learn, or scores come from several clones,
-    Venn-Abers has no validity guarantee.
+    weight 2 is not the same as repeating a row. Rows are taken to be in the order of time, or in no order: where they
+    are sorted by their labels, a calibrator that follows changes follows this one, and a warning is raised. If the base
+    continues to learn, or scores come from several clones, Venn-Abers has no validity guarantee.
 
     `FrozenEstimator(base.fit(X, y))`, fitted on the same X and y, calibrates on the scores of the training rows; with
     `VennAbers` this is the simplified predictor (SVAP) of paper 003, §6. It is suitable for bases that hardly overfit,
@@ -117,6 +122,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         sample = _checked(X, y, sample_weight)
         rows = sample.weighty()
         self._start(np.unique(sample.y[rows]))
+        self._warn_of_sorted(sample.y[rows])
         if not (self._base_learns or self._base_is_ready):
             return self._cross_fit(sample)
         if self._base_learns and len(rows) <= chunk:
@@ -153,6 +159,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
                 stacklevel=2,
             )
         if not (self._base_learns or self._base_is_ready):
+            self._warn_of_sorted(sample.y[sample.weighty()])
             return self._cross_fit(sample)
         return self._learn(sample.take(sample.weighty()))
 
@@ -206,6 +213,21 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self._base_is_ready = frozen
         self._base_stays = not (self._base_learns or frozen)
 
+    def _warn_of_sorted(self, y: npt.NDArray[Any]) -> None:
+        """Warn where rows are sorted by their labels, and the result depends on their order."""
+        in_any_order = isinstance(getattr(self.calibrator_, "forgetting", None), Forever)
+        if in_any_order and not self._base_learns:
+            return
+        positives = np.count_nonzero(y == self.classes_[1])
+        runs, shuffled = 1 + np.count_nonzero(y[1:] != y[:-1]), 1 + 2 * positives * (1 - positives / max(len(y), 1))
+        if shuffled >= FEWEST_RUNS and runs <= max(2, shuffled / SORTED):
+            warnings.warn(
+                f"the rows are sorted by their labels, which change {runs - 1} times in {len(y)} rows, and what is "
+                "fitted depends on their order; if they are in no order of time, shuffle them: "
+                "X, y = sklearn.utils.shuffle(X, y, random_state=0)",
+                stacklevel=3,
+            )
+
     def _learn(self, chunk: _Sample) -> Self:
         """Score the chunk, update the calibrator, then the base."""
         if self._base_is_ready:
@@ -244,7 +266,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         if not np.array_equal(estimator.classes_, self.classes_):
             raise ValueError(
                 f"the base was fitted on the classes {estimator.classes_.tolist()}, not {self.classes_.tolist()}; "
-                "in cross-fitting every training part must hold both classes"
+                "they must be the same"
+                if isinstance(estimator, FrozenEstimator)
+                else f"a part of the rows held only the classes {estimator.classes_.tolist()} of "
+                f"{self.classes_.tolist()}; every training part of the cross-fitting must hold both"
             )
         if not hasattr(estimator, "predict_proba"):
             margins: FloatArray = np.asarray(estimator.decision_function(X), dtype=np.float64)

@@ -10,7 +10,8 @@ class SharesByHand:
     """Weights in every row as they are; rows weighted by the probability that each gave.
 
     Where labels are late every row is there thrice; the first third has half of the wealth, and the last counts less
-    the later they are. Rows of a third are weighted by what it is judged by, thirds by what they said when issued.
+    the later they usually are (`set_late`). Rows of a third are weighted by what it is judged by, thirds by what they
+    said when issued.
     """
 
     def __init__(self, rates, prior):
@@ -47,7 +48,6 @@ class SharesByHand:
     def learn_late(self, gains, rows, now, w, late):
         """Gains are log-probabilities of the label as issued and as of now, and `rows` probabilities as issued."""
         third = len(self.row) // 3
-        self.set_late(late)
         slow = (1.0 + late) ** -0.75 * w
         for k, (judged, rate) in enumerate(((gains, slow), (gains, w), (now, w))):
             of = slice(k * third, (k + 1) * third)

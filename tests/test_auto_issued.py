@@ -39,10 +39,16 @@ def late_labels(cal, n, seed=0, most=12):
             cal._learn_issued(x, y, w, math.nan, said)
 
 
-def said_now(cal, x, late):
-    """What the experts say now at the knot nearest to x, as many labels ahead as the label that comes is late."""
+def usually(ahead, late):
+    """How late labels are taken to be after one that was so late: an eighth of it and 1 more or less, at most."""
+    step = ahead // 8 + 1
+    return min(max(late, ahead - step), ahead + step)
+
+
+def said_now(cal, x, ahead):
+    """What the experts say now at the knot nearest to x, so many labels ahead."""
     state = json.loads(plain(cal))
-    state["learned"]["live"]["panel"]["panel"]["ahead"] = late
+    state["learned"]["live"]["panel"]["panel"]["ahead"] = ahead
     twin = Auto.from_state(signed(state))
     return np.array(twin._issue(round(x * KNOTS_A_UNIT) / KNOTS_A_UNIT, math.nan))[: len(NAMES)]
 
@@ -50,7 +56,7 @@ def said_now(cal, x, late):
 def test_weights_are_those_of_the_formula():
     """Of what was said when the forecast was issued, and of what is said now; the first late label triples the rows."""
     cal, size = Auto(), len(NAMES)
-    by_hand, tripled = SharesByHand(RATES, np.array(PRIOR) / sum(PRIOR)), False
+    by_hand, tripled, ahead = SharesByHand(RATES, np.array(PRIOR) / sum(PRIOR)), False, 0
     for x, y, w, late, said in late_labels(cal, 150):
         shares, log_wealth = cal._live._mixture.state()[0]
         np.testing.assert_allclose(shares, by_hand.shares, rtol=1e-9)
@@ -58,6 +64,7 @@ def test_weights_are_those_of_the_formula():
         if late > 0 and not tripled:
             by_hand.triple_rows()
             tripled = True
+        ahead = usually(ahead, late)
         at = (x + LARGEST) * KNOTS_A_UNIT
         share = at - min(int(at), 2 * LARGEST * KNOTS_A_UNIT - 1)
         sign, z = (1.0 if y else -1.0), np.array(said)
@@ -66,7 +73,7 @@ def test_weights_are_those_of_the_formula():
         issued = int(said[-1])
         of_rows = np.exp(np.resize(z[2 * (size + 5) + 3 * issued * int(y) :][:issued], len(by_hand.row)))
         if tripled:
-            now = -np.logaddexp(0, -sign * said_now(cal, x, late)) if late else gains
+            now = -np.logaddexp(0, -sign * said_now(cal, x, ahead)) if late else gains
             by_hand.learn_late(gains, of_rows, now, w, late)
         else:
             by_hand.learn(gains, of_rows, w)
@@ -262,24 +269,48 @@ def test_experts_are_those_of_a_delay_that_is_told(delay):
             joined._learn_issued(earlier, float(labels[k - delay]), 1.0, math.nan, said)
 
 
-def test_a_label_on_time_ends_the_look_ahead():
-    """The panel forecasts for labels as late as the last one; a copy does, too, and a lateness that cannot be is
-    refused."""
+def test_forecasts_are_for_labels_as_late_as_the_last_ones():
+    """One that is far later changes little; a copy knows it too, and a lateness that cannot be is refused."""
+
+    def ahead(one):
+        return one.state_dict()["learned"]["live"]["panel"]["panel"].get("ahead", 0)
+
     cal, x = Auto(), 0.3
-    said = cal._issue(x, math.nan)
-    for _ in range(7):
-        cal.learn_one(0.6, True)
-    cal._learn_issued(x, 1.0, 1.0, math.nan, said)
-    state = json.loads(plain(cal))
-    panel = state["learned"]["live"]["panel"]["panel"]
-    assert panel["ahead"] == 7
+    first, waiting = cal._issue(x, math.nan), []
+    for k in range(40):  # each label comes when the 12 after it were asked for: the first ones are less late
+        waiting.append(cal._issue(x, math.nan))
+        if k >= 12:
+            cal._learn_issued(x, 1.0, 1.0, math.nan, waiting.pop(0))
+            assert ahead(cal) == min(k - 12, 12)
+    cal._learn_issued(x, 1.0, 1.0, math.nan, first)  # 28 labels late
+    assert ahead(cal) == 14
     twin = Auto.from_state(json.loads(plain(cal)))
     assert twin._issue(x, math.nan) == cal._issue(x, math.nan)
-    panel["ahead"] = 9
+    state = json.loads(plain(cal))
+    state["learned"]["live"]["panel"]["panel"]["ahead"] = 40
     with pytest.raises(StateError, match="later than there are labels"):
         Auto.from_state(signed(state))
-    cal.learn_one(0.6, True)
-    assert "ahead" not in cal.state_dict()["learned"]["live"]["panel"]["panel"]
+    lateness = []
+    while ahead(cal):
+        cal.learn_one(0.6, True)
+        lateness.append(ahead(cal))
+    assert lateness == [12, 10, 8, 6, 5, 4, 3, 2, 1, 0]
+
+
+def test_one_label_from_long_ago_moves_no_forecast_far():
+    """Where a drift is followed, forecasts were extrapolated by as many labels as the last one was late."""
+    rng = np.random.default_rng(0)
+    scores = 1.0 / (1.0 + np.exp(-rng.normal(size=10_000)))
+    z = np.log(scores / (1.0 - scores)) + np.linspace(-2.0, 2.0, 10_000)
+    cal, x = Auto(), 0.0
+    cal.learn_many(scores[:100], rng.random(100) < 1.0 / (1.0 + np.exp(-z[:100])))
+    said = cal._issue(x, math.nan)
+    cal.learn_many(scores[100:], rng.random(9_900) < 1.0 / (1.0 + np.exp(-z[100:])))
+    at_once = Auto.from_state(cal.state_dict())
+    at_once.learn_one(0.5, False)
+    cal._learn_issued(x, 0.0, 1.0, math.nan, said)
+    for score in (0.05, 0.5, 0.95):  # 9,900 labels ahead the line is 4 higher
+        assert cal.predict_one(score) == pytest.approx(at_once.predict_one(score), abs=0.01)
 
 
 @pytest.mark.parametrize("delay", [0, 3])

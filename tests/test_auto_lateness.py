@@ -144,6 +144,21 @@ def test_states_that_cannot_be():
         Auto.from_state({**state, "learned": {k: v for k, v in state["learned"].items() if k != "delay"}})
 
 
+@pytest.mark.parametrize("between", [REMEMBERED // 2, REMEMBERED, 120_000])
+def test_what_is_learned_between_asking_and_telling_is_soon_forgotten(between):
+    """A warm start after the first predictions: 120,000 labels late was found, and such a state could not be read."""
+    cal, rng = Auto("inferred"), np.random.default_rng(3)
+    scores, past = rng.random(3 * CHECKED), rng.random(between)
+    y = scores > 0.5
+    cal.predict_many(scores[:CHECKED])
+    cal.learn_many(past, past > 0.5)
+    cal.learn_many(scores[:CHECKED], y[:CHECKED])
+    assert cal.label_delay == (between + CHECKED // 2 if between < REMEMBERED else 0)
+    assert Auto.from_state(cal.state_dict()).label_delay == cal.label_delay
+    late(cal, scores[CHECKED:], y[CHECKED:], 0)
+    assert cal.label_delay == 0
+
+
 @pytest.mark.parametrize("delay", ["auto", "", True, -1, 2.0, None, [1]])
 def test_delays_that_are_none(delay):
     with pytest.raises(InputError, match="inferred"):

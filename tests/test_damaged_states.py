@@ -177,7 +177,7 @@ def test_kernels_of_auto_refuse_arrays_of_other_lengths():
     with pytest.raises(ValueError, match="forecasts"):
         ensemble._mixture.show(out, out[:24], 0)
     with pytest.raises(ValueError, match=r"another size|experts"):
-        Ensemble(5)._mixture.learn(ensemble.kernel.assess(0.5, 1.0, 1.0))
+        Ensemble(5)._mixture.learn(ensemble.kernel.assess(0.5, 1.0, 1.0), 5.0)
 
 
 # -- checksum and version ------------------------------------------------------------------------------------------

@@ -758,7 +758,7 @@ def learned(panel, mixture, x, y, w):
     blends = mixture.at(0.0), mixture.at(share)
     assessed = mixture.assess(share, y, w)
     now = mixture.look_back(left, knot, y, assessed) if assessed.late else 0.0
-    mixture.learn(assessed)
+    mixture.learn(assessed, assessed.late)
     panel.learn(x, y, w)
     experts, *others = mixture.weights()
     forecasts = [*left, *right, *assessed.state(), *blends, now, *experts, *others]
@@ -976,7 +976,7 @@ def test_an_assessment_is_read_as_it_was_written():
         assert mixture.assessment(written).state() == written
         with pytest.raises(ValueError, match="assessment of"):
             mixture.assessment(written[1:])
-        mixture.learn(mixture.assessment(written))
+        mixture.learn(mixture.assessment(written), 0.0)
     assert repr(slow.state()) == repr(fast.state())
 
 

@@ -387,6 +387,9 @@ def test_weights_are_multiplied_and_shared(late):
         np.testing.assert_allclose(of_rows, np.log(rows), rtol=0.0, atol=SOLVED)
         if late:
             now, behind = -log_loss(z + rng.normal(0.0, 0.5, 4), y), float(rng.integers(0, 2 * late))
+            usually = float(rng.integers(0, 2 * late))
+            for one in (shares, by_hand):
+                one.set_late(usually)
             shares.learn_late(gains, of_rows, now, w, behind)
             by_hand.learn_late(gains, rows, now, w, behind)
         else:
@@ -693,7 +696,7 @@ def test_three_mixtures_stand_upon_each_other(delay):
             beside = (right, knot + 1) if share > 0.5 else (left, knot)
             assert live[0].look_back(*beside, y, assessed) == pytest.approx(live[1].forecast(*beside), abs=SOLVED)
             now = live[1].look_back(*beside, y)
-        live[0].learn(assessed)
+        live[0].learn(assessed, delay)
         live[1].learn(by_hand, now)
         experts, *others = live[0].weights()
         np.testing.assert_allclose([*experts, *others], live[1].weights(), rtol=0.0, atol=SOLVED)
@@ -701,7 +704,7 @@ def test_three_mixtures_stand_upon_each_other(delay):
         late.append((assessed, by_hand, now))
         if 0 < delay < len(late):
             assessed, *given_then = late.pop(0)
-            then[0].learn(assessed)
+            then[0].learn(assessed, delay)
             then[1].learn(*given_then)
     assert heaviest > 0.01  # lines take part
 

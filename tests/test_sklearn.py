@@ -447,3 +447,31 @@ def test_parameters_are_not_changed_under_what_was_learned():
     assert cal.state_dict() == before
     assert clone(cal).set_params(degree=4).degree == 4
     assert clone(cal).n == 0.0
+
+
+@pytest.mark.parametrize("base", [LogisticRegression(), FrozenEstimator(LogisticRegression().fit(X, Y)), SGD])
+@pytest.mark.parametrize("calibrator", [DEFAULT_METHOD, VennAbers(forgetting=Window(100)), Platt()])
+def test_rows_sorted_by_their_labels_are_warned_of(base, calibrator):
+    """Where the result depends on their order: all negatives and then all positives look like a change."""
+    order = np.argsort(Y, kind="stable")
+    model = StreamingCalibratedClassifier(base, calibrator)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X[order], Y[order])
+        if base is not SGD:
+            clone(model).partial_fit(X[order], Y[order], classes=[0, 1])
+    told = [one for one in caught if "sorted by their labels" in str(one.message)]
+    in_any_order = isinstance(calibrator, Platt) and base is not SGD
+    assert len(told) == (0 if in_any_order else 1 + isinstance(base, LogisticRegression))
+    assert all(one.filename == __file__ for one in told)
+    persisting = np.repeat(Y[:60], 10)  # ten equal labels in a row are no sorted rows
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="the rows are sorted")
+        model.fit(X, Y)
+        model.fit(X, persisting)
+
+
+def test_a_frozen_base_of_other_classes_is_refused():
+    base = FrozenEstimator(LogisticRegression().fit(X, Y))
+    with pytest.raises(ValueError, match=r"classes \[0, 1\], not \['a', 'b'\]; they must be the same"):
+        StreamingCalibratedClassifier(base).fit(X, np.where(Y, "b", "a"))

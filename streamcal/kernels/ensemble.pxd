@@ -70,6 +70,7 @@ cdef class Ensemble:
     cdef long long learned(self) noexcept
     cdef list means(self)
     cdef void look_ahead(self, long long late) noexcept
+    cdef long long ahead(self) noexcept
     cdef Py_ssize_t rows(self) noexcept
     cdef Py_ssize_t said_of_rows(self, Py_ssize_t rows) noexcept
     cdef double _show_beside(self, double x) except? -1

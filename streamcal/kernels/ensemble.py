@@ -45,6 +45,11 @@ GROWTH = cython.declare(cython.longlong, 16)
 observations more, and a 16th more."""
 
 
+SLOWLY = cython.declare(cython.longlong, 8)
+"""A label changes how late labels are taken to be by a part of it, and 1: one that is far later than others says
+little, and where all are equally late, this is known from the first that can be as late as that."""
+
+
 @cython.final
 @cython.cclass
 class RecentScores:
@@ -277,8 +282,14 @@ class Ensemble:
         return self._experts.panel.means()
 
     def look_ahead(self, late):
-        """From now on so many labels are learned between a forecast and its own."""
-        self._experts.panel.ahead = late
+        """A label came so late. Labels are taken to be as late as the last ones: this changes by an eighth at most."""
+        ahead: cython.longlong = self._experts.panel.ahead
+        step: cython.longlong = ahead // SLOWLY + 1
+        self._experts.panel.ahead = min(max(late, ahead - step), ahead + step)
+
+    def ahead(self):
+        """How late labels are taken to be."""
+        return self._experts.panel.ahead
 
     def rows(self):
         """Rows of the mixtures."""
@@ -340,7 +351,7 @@ class Ensemble:
 
     def learn(self, x, y, w, found):
         """Learn an observation, and how right the forecasts issued for its score were."""
-        self._mixture.learn(found)
+        self._mixture.learn(found, cython.cast(cython.double, self._experts.panel.ahead))
         self._experts.learn(x, y, w, found)
         self._knot = -1
 
@@ -464,6 +475,7 @@ class AutoSteps:
         if judged.late > 0.0:
             self._last.look_back(self._live.look_back(x, y, found), x, y, judged)
         self._live.learn(x, y, w, found)
+        self._last.late = self._live.ahead()
         self._last.learn(x, y, w, judged)
         self._spent, self._spent_last = found, judged
         if self._delay > 0:

@@ -112,7 +112,7 @@ class Panel:
     knots_a_unit : float
         Knots in a unit of log-odds.
     delay : int
-        Label delay: number of predictions made between a score and its label. Regressions that move at a steady pace
+        Label delay: number of labels learned between a prediction and its own. Regressions that move at a steady pace
         forecast so many steps `ahead`, a field that may be set where labels come late to a delay of 0.
     whole : int or None
         Index of a curve that has the forecast of the regression at index `until_drawn` until the field `drawn` is set.

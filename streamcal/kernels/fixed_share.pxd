@@ -10,7 +10,7 @@ cdef class FixedShare:
     cdef readonly Py_ssize_t rows
     cdef const double[::1] _rates
     cdef readonly Py_ssize_t third  # of the rows, where labels are late; else 0
-    cdef public double late  # how late they are, in labels
+    cdef public double late  # how late they usually are, in labels
     cdef double _passive
     cdef const double[::1] _prior
     cdef double[:, ::1] _shares  # weights within each row; a row sums to 1

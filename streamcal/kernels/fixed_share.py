@@ -244,10 +244,12 @@ class FixedShare:
         self._weigh_rows()
 
     def learn_late(self, gains, of_rows, now, w, late):
-        """One step after `triple_rows`: gains and rows as of forecasts issued `late` labels ago, and gains of `now`."""
+        """One step after `triple_rows`: gains and rows as of forecasts issued `late` labels ago, and gains of `now`.
+
+        `self.late`, by which the last third counts, is how late labels usually are: it is set beforehand.
+        """
         rate: cython.double = w * late_rate(late)
         whole: cython.double = w / (1.0 + late)
-        self.late = late
         self._require_sizes(gains.shape[0], of_rows.shape[0])
         self._set_factors(gains, rate)
         self._learn_third(0, of_rows, True, rate, whole)
@@ -315,7 +317,7 @@ class FixedShare:
         known, which is a better guess of how good they are now, unless outcomes that come in a row have much in common.
         The rows of a third are weighted against each other in the same way. Whichever third it is, its wealth grows
         with what its mean said when the forecast was issued, so that one that is fooled loses its weight. The last
-        third counts less the later the last label was, `late`.
+        third counts less the later labels are, `late`.
         """
         j: cython.Py_ssize_t
         self.third = self.rows

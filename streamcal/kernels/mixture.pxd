@@ -77,6 +77,6 @@ cdef class Mixture:
     cdef _triple_rows(self)
     cpdef set_late(self, double late)
     cdef double _weight_of_lines(self) noexcept
-    cpdef learn(self, Assessment found)
+    cpdef learn(self, Assessment found, double late)
     cdef _learn_late(self, Assessment found)
     cpdef record(self, Assessment found)

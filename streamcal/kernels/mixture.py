@@ -396,8 +396,8 @@ class Mixture:
         self._corrected.triple_rows()
         self._spare = Assessment(self._experts.size, self._experts.rows)
 
-    def learn(self, found):
-        """Learn from an assessment; `ValueError` if it is one of another size.
+    def learn(self, found, late):
+        """Learn from an assessment, where labels are usually so late; `ValueError` if it is one of another size.
 
         If `found.recorded`, another mixture has learned from it in the same state: the stack repeats the recorded step.
         """
@@ -412,6 +412,7 @@ class Mixture:
             self._stacked.learn(found.stacked, found.stacked_rows, found.w)
             self._corrected.learn(found.corrected, found.corrected_rows, found.w)
         else:
+            self._experts.late = self._stacked.late = self._corrected.late = late
             self._learn_late(found)
         self._switch.learn(found.switched[SCORE], found.switched[THIRD_MIXTURE], found.w, found.late > 0.0)
         self._restarts.learn(found.place / self._unit - LARGEST, found.y, found.w, found.restarted)

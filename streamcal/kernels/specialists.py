@@ -250,6 +250,11 @@ class Specialists:
         As in `FixedShare`.
     late : int
         The label delay, if it is known beforehand.
+
+    Attributes
+    ----------
+    late : float
+        How late labels usually are; to be set before `learn`.
     """
 
     def __init__(
@@ -477,7 +482,6 @@ class Specialists:
         """Learn the label y of weight w at the log-odds x, and how right was what was said of it."""
         if found.late > 0.0 and self.half == 0:
             self._double_rows()
-        self.late = found.late
         self._weigh(found, w)
         self.counts.learn(x, y, w)
         if found.t == found.t:

@@ -96,13 +96,15 @@ class Auto(SequentialCalibrator):
     Parameters
     ----------
     delay : int or "inferred"
-        Label delay: number of predictions made between a score and its label, 0 to 100,000; 0 if a label is known
-        before the next prediction. It is a fact of your deployment, not a tuning parameter; if delays vary, give a
-        typical one. The forecast issued then is scored, and means of recent labels leave out those that were not known
-        then. A delay that is not given makes forecasts overconfident where labels persist. In a `LabelJoin` it need not
-        be given, since it is known of each label. With "inferred" it is found: the last 4,096 scores that were asked
-        for are remembered, and where the score of a label is one of them, the labels learned since are counted. After
-        64 such labels their median is the delay, and again where it has grown by a fifth or halved. See `label_delay`.
+        Label delay: number of labels that are learned between a prediction and its own label, 0 to 100,000; 0 if a
+        label is known before the next prediction. Where every prediction gets a label, it is the number of predictions
+        in between. It is a fact of your deployment, not a tuning parameter; if delays vary, give a typical one. The
+        forecast issued then is scored, and means of recent labels leave out those that were not known then. A delay
+        that is not given makes forecasts overconfident where labels persist. In a `LabelJoin` it need not be given,
+        since it is known of each label. With "inferred" it is found: the last 4,096 scores that were asked for are
+        remembered, and where the score of a label is one of them, the labels learned since are counted. After 64 such
+        labels their median is the delay, up to 4,096, and again where it has grown by a fifth or halved. See
+        `label_delay`.
 
     Raises
     ------
@@ -136,8 +138,9 @@ class Auto(SequentialCalibrator):
 
     **An inferred delay.** Asking changes no forecast, and the scores that were asked for are no part of the state: a
     copy, and what is loaded, have the delay found so far, and begin to remember anew. Scores that come again tell
-    nothing, nor do labels more than 4,096 scores late, or learned without a prediction; the delay then stays as it is,
-    0 at first. Where it changes, what was learned is kept, and late labels are judged by what is said at the change.
+    nothing, nor do labels before which 4,096 others were learned since, or that are learned without a prediction; the
+    delay then stays as it is, 0 at first. Where it changes, what was learned is kept, and late labels are judged by
+    what is said at the change.
 
     References
     ----------
@@ -331,7 +334,7 @@ class Auto(SequentialCalibrator):
     # are the forecasts that were issued, and regressions learn from the means of labels that were known then, without a
     # second ensemble. The mixtures triple their rows with the first label that comes late, as with a delay that is
     # told, and the weight of the score is at most .85. Coefficients that move at a steady pace are forecast for as many
-    # labels on as the last one was late. A label before which nothing else was learned is learned as by `learn_one`.
+    # labels on as the last ones were late. A label before which nothing else was learned is learned as by `learn_one`.
 
     def _issue(self, x: float, t: float) -> list[float]:
         said: list[float] = self._steps.issue(x, t)

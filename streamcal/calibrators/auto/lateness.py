@@ -8,12 +8,13 @@ from typing import Any
 from streamcal.calibrators.auto.mixture import RATES
 from streamcal.kernels.fixed_share import FixedShare
 
-#: Scores that are remembered: labels that come later than this are not recognised.
+#: Scores that are remembered, and the longest delay that is found: later labels are not recognised.
 REMEMBERED = 4_096
 #: The delay is reconsidered after so many labels whose score was recognised: it becomes their median lateness,
 CHECKED = 64
-#: if that is so many times larger or smaller, and not before so many delays have passed since it last changed.
-GROWN, SHRUNK, PASSED = 1.2, 0.5, 2
+#: if that is so many times smaller; or larger, once so many delays have passed since it last changed: until then the
+#: first labels are less late than those to come.
+SHRUNK, GROWN, PASSED = 0.5, 1.2, 2
 #: In place of a number of labels: the score was asked for at several times.
 SEVERAL = -1
 
@@ -45,12 +46,15 @@ class IssuedScores:
         if asked == SEVERAL:
             return delay
         self._learned_at[x] = SEVERAL  # a further label at this score has no prediction of its own
+        if learned - asked > REMEMBERED:
+            return delay
         self._lateness.append(learned - asked)
         self._recognised += 1
-        if self._recognised % CHECKED or learned - self._changed < PASSED * delay:
+        if self._recognised % CHECKED:
             return delay
         median = sorted(self._lateness)[CHECKED // 2]
-        if SHRUNK * delay <= median <= GROWN * delay:
+        grown = median > GROWN * delay and learned - self._changed >= PASSED * delay
+        if not grown and median >= SHRUNK * delay:
             return delay
         self._changed = learned
         return median

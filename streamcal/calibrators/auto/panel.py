@@ -207,7 +207,7 @@ class ExpertPanel:
 
     @property
     def late(self) -> int:
-        """How many labels ahead is forecast: as many as the last one was late."""
+        """How many labels ahead is forecast: as many as the last ones were late."""
         return int(self._panel.ahead)
 
     @property
