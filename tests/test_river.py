@@ -85,7 +85,7 @@ def taught(model, rows=ROWS):
 
 #: A method over the base with the harshest scores, which are often exactly 0 or 1, and one over a pipeline. With
 #: `-m full`, every method over that base, and three over every base.
-CHECKED = [("naive Bayes", "venn-abers"), ("pipeline", "platt")]
+CHECKED = [("naive Bayes", "venn-abers")]
 MORE = [("naive Bayes", method) for method in REGISTRY]
 MORE += [(name, method) for name in BASES for method in ("platt", "venn-abers", "auto")]
 CHECKED += [pytest.param(*row, marks=pytest.mark.full) for row in dict.fromkeys(MORE) if row not in CHECKED]
@@ -354,10 +354,8 @@ def test_score_calibrator_reads_its_feature():
 # -- cross-fitted ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["logistic regression", *(pytest.param(n, marks=pytest.mark.full) for n in BASES if n != "logistic regression")],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", BASES)
 def test_all_of_rivers_checks_of_a_cross_calibrated_classifier(name):
     # On its default grid: exact, two scores that differ in their last digit, as they do when the features come in
     # another order, are no tie, and an interval beside a score is not the interval at it.

@@ -27,9 +27,8 @@ BASES = {
 ROWS = list(datasets.ImageSegments().take(150))
 
 
-@pytest.mark.parametrize(
-    "calibrator", ["online", *(pytest.param(c, marks=pytest.mark.full) for c in [*CALIBRATORS][1:])]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("calibrator", CALIBRATORS)
 def test_all_of_rivers_checks(calibrator):
     model = CalibratedMulticlassClassifier(BASES["tree"](), CALIBRATORS[calibrator]())
     assert model._multiclass

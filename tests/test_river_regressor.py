@@ -44,13 +44,8 @@ def taught(model, rows=ROWS, **kwargs):
     return model
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Bayesian linear regression",
-        *(pytest.param(name, marks=pytest.mark.full) for name in ("linear regression", "Hoeffding tree")),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["Bayesian linear regression", "linear regression", "Hoeffding tree"])
 def test_all_of_rivers_checks(name):
     model = CalibratedRegressor(BASES[name](), half_life=50)
     assert not model._unit_test_skips()
