@@ -148,7 +148,7 @@ def test_states_that_cannot_be():
 def test_what_is_learned_between_asking_and_telling_is_soon_forgotten(between):
     """A warm start after the first predictions: 120,000 labels late was found, and such a state could not be read."""
     cal, rng = Auto("inferred"), np.random.default_rng(3)
-    scores, past = rng.random(3 * CHECKED), rng.random(between)
+    scores, past = rng.random(4 * CHECKED), rng.random(between)
     y = scores > 0.5
     cal.predict_many(scores[:CHECKED])
     cal.learn_many(past, past > 0.5)

@@ -12,9 +12,9 @@ from streamcal.kernels.fixed_share import FixedShare
 REMEMBERED = 4_096
 #: The delay is reconsidered after so many labels whose score was recognised: it becomes their median lateness,
 CHECKED = 64
-#: if that is so many times smaller; or larger, once so many delays have passed since it last changed: until then the
-#: first labels are less late than those to come.
-SHRUNK, GROWN, PASSED = 0.5, 1.2, 2
+#: if that is so many times larger or smaller, and so many delays have passed since it last changed: until then the
+#: first labels are less late than those to come. If it is smaller in so many checks in a row, nothing is waited for.
+GROWN, SHRUNK, PASSED, SMALLER = 1.2, 0.5, 2, 3
 #: In place of a number of labels: the score was asked for at several times.
 SEVERAL = -1
 
@@ -30,7 +30,7 @@ class IssuedScores:
     def __init__(self) -> None:
         self._learned_at: dict[float, int] = {}
         self._lateness: deque[int] = deque(maxlen=CHECKED)
-        self._recognised = 0
+        self._recognised = self._smaller = 0
         self._changed = 0
 
     def add(self, x: float, learned: int) -> None:
@@ -53,10 +53,12 @@ class IssuedScores:
         if self._recognised % CHECKED:
             return delay
         median = sorted(self._lateness)[CHECKED // 2]
-        grown = median > GROWN * delay and learned - self._changed >= PASSED * delay
-        if not grown and median >= SHRUNK * delay:
+        self._smaller = self._smaller + 1 if median < SHRUNK * delay else 0
+        if SHRUNK * delay <= median <= GROWN * delay:
             return delay
-        self._changed = learned
+        if learned - self._changed < PASSED * delay and self._smaller < SMALLER:
+            return delay
+        self._changed, self._smaller = learned, 0
         return median
 
 
