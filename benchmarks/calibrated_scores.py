@@ -11,10 +11,12 @@ import numpy as np
 
 from benchmarks.environment import require_compiled
 
-#: The two development streams of the race (centre and spread of the log-odds, seed), and four more of each kind.
+#: The two development streams of the race (centre and spread of the log-odds, seed), and four more of each kind; and the
+#: two held-out ones.
 STREAMS = {
     "calibrated": [(0.0, 1.5, seed) for seed in (0, 100, 101, 102, 103)],
     "calibrated, rare": [(-4.5, 1.0, seed) for seed in (1, 100, 101, 102, 103)],
+    "calibrated again; calibrated, rare again": [(1.0, 1.0, 2), (-5.5, 1.0, 3)],
 }
 DELAYS = (0, 48)
 
