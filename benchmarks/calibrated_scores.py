@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.environment import require_compiled
 
-#: The two development streams of the race (centre and spread of the log-odds, seed), and four more of each kind; and the
-#: two held-out ones.
+#: The two development streams of the race (centre and spread of the log-odds, seed), and four more of each kind; and
+#: the two held-out ones.
 STREAMS = {
     "calibrated": [(0.0, 1.5, seed) for seed in (0, 100, 101, 102, 103)],
     "calibrated, rare": [(-4.5, 1.0, seed) for seed in (1, 100, 101, 102, 103)],

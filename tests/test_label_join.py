@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from streamcal import (
     REGISTRY,
+    Auto,
     Decay,
     HistogramBinning,
     Identity,
@@ -29,7 +30,7 @@ from streamcal import (
 )
 from streamcal.errors import ClockError, StreamcalError
 from streamcal.fusion import LogisticFusion
-from streamcal.live import Issued, Journal, LabelJoin, Segmented
+from streamcal.live import Issued, Journal, LabelJoin, Segmented, Shadow
 from streamcal.live.early import DelayCurve
 from streamcal.states import signed
 
@@ -277,6 +278,19 @@ def test_outcomes_do_not_move_the_clock():
     assert join.waiting == 1
     join.advance(HORIZON)
     assert join.tally()["positives"] == 1
+
+
+def test_before_the_first_event_there_is_no_time():
+    """The forecast was that of 1970-01-01, a Thursday at midnight."""
+    cal, rng = Auto(), np.random.default_rng(0)
+    hours = np.arange(2_000) % 24
+    cal.learn_many(
+        np.full(2_000, 0.5), rng.random(2_000) < np.where(hours < 12, 0.8, 0.2), None, 3600.0 * np.arange(2_000)
+    )
+    assert abs(cal.predict_one(0.5, 0.0) - cal.predict_one(0.5)) > 0.1
+    timeless = cal.predict_one(0.5)
+    for calibrator, p in ((cal, timeless), (Shadow(cal), timeless), (Segmented(cal, by=["campaign"]), 0.5)):
+        assert LabelJoin(calibrator, HORIZON).predict_one(0.5) == p  # segments begin with nothing learned
 
 
 @pytest.mark.parametrize(("late", "last"), [(0.0, HORIZON), (30.0, HORIZON + 30.0), (None, 2 * HORIZON)])

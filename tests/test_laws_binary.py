@@ -56,9 +56,11 @@ from streamcal import (
     SmoothIsotonic,
     Window,
 )
+from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.calibeating import CalibeatenOPS
 from streamcal.calibrators.newton import RADIUS
 
+COMPILED = kernel_form() == "compiled"
 ADDITIVE = [case for case in CASES if case.policy is not None]
 ADDING = [case for case in CASES if case.adds]
 UNLEARNING = [case for case in CASES if case.unlearns]
@@ -325,6 +327,8 @@ def test_minus_zero_is_zero(case):
 def test_half_a_percent_of_positives(case, shape):
     """In sum the predictions keep the base rate, and an identity stays one."""
     scores, y = realistic(seed=3, size=6_000, a=shape[0], b=shape[1])
+    if is_sequential(case.method) and not COMPILED:  # minutes of one method, of which no sum is compared below
+        scores, y = scores[:500], y[:500]
     for params in case.variants():
         cal = case.make(**params)
         cal.learn_many(scores, y)
@@ -343,6 +347,7 @@ def test_a_method_that_does_not_claim_to_be_monotone_is_not(case):
     assert cal.predict_one(0.9) < cal.predict_one(0.1)
 
 
+@pytest.mark.skipif(not COMPILED, reason="minutes, and what is held does not depend on the form of the kernels")
 @each(CASES, under=("forever",))
 def test_memory_is_bounded_where_claimed_and_grows_elsewhere(case):
     assert_bounded_or_growing(case, [{}])

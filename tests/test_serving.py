@@ -31,7 +31,7 @@ pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 import serving_kills
 from starlette.testclient import TestClient
 
-from streamcal import InputError, OnlinePlatt, StateError, load_map
+from streamcal import Auto, InputError, OnlinePlatt, StateError, VennAbers, Window, load_map
 from streamcal.app.html_report import live_page
 from streamcal.app.html_style import POLICY
 from streamcal.live import Journal, LabelJoin, Segmented
@@ -354,6 +354,16 @@ def test_the_map_is_made_seldom_and_says_when_it_is_not_what_is_served():
         assert client.get("/v1/map").json() == first
         assert not service.join.served_by_map
         assert service.join.newest == "v2"
+
+
+@pytest.mark.parametrize(
+    ("method", "exact"),
+    [(OnlinePlatt(), True), (Auto(), False), (VennAbers(forgetting=Window(50.0, by="time")), False)],
+)
+def test_the_map_is_not_all_where_forecasts_depend_on_the_time(method, exact):
+    service = Service(ServedJoin(method, HORIZON), None, Settings(event_time=True))
+    with client_of(service) as client:
+        assert client.get("/v1/map").json()["exact"] == exact
 
 
 def test_measures_and_segments():

@@ -243,13 +243,16 @@ def test_a_restored_shadow_goes_on(copied):
         (lambda s: s["learned"]["versions"].clear(), r"damaged"),
         (lambda s: s["learned"]["versions"][0].__setitem__(2, 10**6), "a version is of a later time"),
         (lambda s: s["learned"]["versions"][0].__setitem__(0, 2), "versions are missing"),
-        (lambda s: s["learned"]["calibrators"].pop("champion"), "the calibrator in use is missing"),
+        (lambda s: [s["learned"][of].pop("champion") for of in ("calibrators", "numbers")], "in use is missing"),
+        (lambda s: s["learned"]["calibrators"].pop("champion"), "no numbers of their own"),
         (lambda s: s["learned"]["differences"].pop("ops"), "comparisons and challengers differ"),
-        (lambda s: s["learned"].__setitem__("compared", 1), "more comparisons than were begun"),
+        (lambda s: s["learned"].__setitem__("compared", 1), "a number of later ones"),
         (lambda s: s["learned"]["differences"]["ops"].__setitem__(0, 0.5), "a confidence is not possible"),
         (lambda s: s["learned"]["differences"]["ops"].__setitem__(1, 10**6), "more outcomes were compared"),
         (lambda s: s["learned"]["differences"]["ops"].__setitem__(2, 1e9), "the sum of the differences"),
-        (lambda s: s["learned"].__setitem__("numbers", [0, 0, 1]), "no numbers of their own"),
+        (lambda s: s["learned"]["numbers"].__setitem__("ops", 0), "two calibrators have one number"),
+        (lambda s: s["learned"]["numbers"].__setitem__("ops", -1), "damaged"),
+        (lambda s: s["learned"].__setitem__("numbers", [0, 0, 1]), "two calibrators have one number"),
         (lambda s: s["learned"].__setitem__("numbers", [0, 1]), "no numbers of their own"),
         (lambda s: s["learned"].__setitem__("numbers", [0, 1, 9]), "a number of later ones"),
         (lambda s: s["params"].__setitem__("confidence", 2.0), "confidence=2.0"),
@@ -263,6 +266,16 @@ def test_a_damaged_state_is_refused(change, message):
         Shadow.from_state(state)
     with pytest.raises(StateError, match=message):
         Shadow.from_state(signed({key: value for key, value in state.items() if key != "checksum"}))
+
+
+@pytest.mark.parametrize("numbers", [None, [0, 1, 2]])
+def test_a_state_that_numbers_calibrators_by_their_order_is_read(numbers):
+    """As versions until 2026-11-24 wrote it, which left the numbers out where they are 0, 1, 2."""
+    state = learned(100).state_dict()
+    assert [*state["learned"]["numbers"].values()] == [0, 1, 2]
+    before = {name: value for name, value in state["learned"].items() if name != "numbers"}
+    before |= {} if numbers is None else {"numbers": numbers}
+    assert Shadow.from_state(signed({**state, "learned": before})).state_dict() == state
 
 
 # -- in a `LabelJoin` ------------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def restore(join: LabelJoin, found: Learned) -> None:
     ensure(len(join._aside) == len(found.aside) <= join.max_unknown, "there are too many outcomes")
     ensure(all(one.positive or one.negative for one in (*join._outcomes.values(), *join._aside.values())), "no label")
     ensure(found.counts.keys() == join._counts.keys(), "the counts are others")
-    join._counts = dict(found.counts)
+    join._counts = {name: found.counts[name] for name in join._counts}
     join._note = found.note
     ensure(found.stride == 1 or found.next_stride is not None, "forecasts are thinned out since no time")
     join._stride, join._next_stride = found.stride, -math.inf if found.next_stride is None else found.next_stride

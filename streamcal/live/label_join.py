@@ -357,7 +357,8 @@ class LabelJoin(Holding, Journaled):
         score, keys
             As in `issue`.
         t : float or datetime, optional
-            As in `issue`; the clock by default. Labels whose time comes only then are not learned.
+            As in `issue`; the clock by default, and no time before the first event. Labels whose time comes only then
+            are not learned.
         version : str, int or None
             As in `issue`; one that has issued nothing yet is taken to be the newest.
 
@@ -367,7 +368,7 @@ class LabelJoin(Holding, Journaled):
             For a bad value.
         """
         checked, levels = self._check_score(score), check_keys(keys)
-        time = (0.0 if self._clock == -math.inf else self._clock) if t is None else check_time(t)
+        time = (self._clock if self._clock > -math.inf else None) if t is None else check_time(t)
         named = self._newest if version is None else check_id(version, "version")
         learner = self._versions.get(named) or self._versions[self._newest]
         p = learner.forecast(checked, levels, time)[0]

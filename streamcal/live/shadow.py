@@ -518,22 +518,21 @@ class Shadow(Saved):
         return {"confidence": self.confidence}
 
     def _state(self) -> dict[str, Any]:
-        numbers = list(self._numbers.values())
-        written = {
+        return {
             "n": self._n,
             "compared": self._compared,
             "versions": [list(one) for one in self._versions],
             "calibrators": {name: one._written() for name, one in self._calibrators.items()},
             "differences": {name: [one.confidence, *one.state()] for name, one in self._differences.items()},
+            "numbers": dict(self._numbers),
         }
-        return written if numbers == [*range(len(numbers))] else {**written, "numbers": numbers}
 
     @classmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
         fields = {"n": whole(), "compared": whole(), "versions": listed(row(whole(1), text(LONGEST_NAME), whole()))}
         shadow = cls(Identity(), **params)
         fields |= {"calibrators": unread, "differences": unread}
-        shadow._load(**record(fields, {"numbers": listed(whole())})(learned))
+        shadow._load(**record(fields, {"numbers": _numbers})(learned))
         return shadow
 
     def _load(
@@ -543,12 +542,20 @@ class Shadow(Saved):
         versions: list[Any],
         calibrators: dict[str, Any],
         differences: dict[str, Any],
-        numbers: list[int] | None,
+        numbers: dict[str, int] | list[int] | None,
     ) -> None:
-        """Load what `_state` has written into a new shadow."""
+        """Load what `_state` has written into a new shadow; earlier ones gave numbers in the order of calibrators."""
+        if not isinstance(numbers, dict):
+            numbers = [*range(len(calibrators))] if numbers is None else numbers
+            ensure(len(calibrators) == len(numbers), "calibrators have no numbers of their own")
+            numbers = dict(zip(calibrators, numbers, strict=True))
+        ensure(numbers.keys() == calibrators.keys(), "calibrators have no numbers of their own")
+        ensure(len(set(numbers.values())) == len(numbers), "two calibrators have one number")
+        ensure(max(numbers.values(), default=0) <= compared, "a calibrator has a number of later ones")
         self._calibrators.clear()
-        for name, one in calibrators.items():
-            self._enter(name, Calibrator._from_written(one))
+        for name in sorted(numbers, key=lambda name: numbers[name]):  # as they came, in whatever order they are written
+            self._enter(name, Calibrator._from_written(calibrators[name]))
+        self._numbers = {name: numbers[name] for name in self._calibrators}
         self._n, self._compared = n, compared
         self._versions = [Version(*one) for one in versions]
         ensure([one.number for one in self._versions] == [*range(1, len(versions) + 1)], "versions are missing")
@@ -556,10 +563,6 @@ class Shadow(Saved):
         ensure(self.version.name in self._calibrators, "the calibrator in use is missing")
         ensure(differences.keys() == self.challengers.keys(), "comparisons and challengers differ")
         ensure(compared >= len(differences), "there are more comparisons than were begun")
-        numbers = [*range(len(calibrators))] if numbers is None else numbers
-        ensure(len(set(numbers)) == len(calibrators) == len(numbers), "calibrators have no numbers of their own")
-        ensure(max(numbers) <= compared, "a calibrator has a number of later ones")
-        self._numbers = dict(zip(calibrators, numbers, strict=True))
         for name, (confidence, *sums) in differences.items():
             ensure(self.confidence <= number(0.0, 1.0)(confidence) < 1.0, "a confidence is not possible")
             self._differences[name] = LogLossDifference(confidence, adaptive=True)
@@ -579,6 +582,13 @@ def _require_forecast(issued: Any) -> None:
         if all(isinstance(parts, (array, list, tuple)) for parts in issued.parts.values()):
             return
     raise InputError(f"issued={issued!r} is no ShadowForecast; give what `issue_one` returned")
+
+
+def _numbers(value: Any) -> Any:
+    """The number of each calibrator by its name; of earlier versions, in the order of the calibrators."""
+    if not isinstance(value, dict):
+        return listed(whole())(value)
+    return {text(LONGEST_NAME)(name): whole()(one) for name, one in value.items()}
 
 
 def _method(given: Any) -> Any:

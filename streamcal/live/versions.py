@@ -33,21 +33,26 @@ LEAST_WEIGHT = SHARE * PRIOR * (1.0 - ROUNDING)
 CERTAIN = 1e-7
 
 
+def timed(calibrator: Calibrator) -> bool:
+    """Whether forecasts depend on the time: of the day, or since observations that are forgotten by time."""
+    return calibrator.learns_time or bool(getattr(calibrator, "_timed", False))
+
+
 class ByScore:
     """How a calibrator of one score is asked and taught."""
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
-        self._timed = calibrator.learns_time or bool(getattr(calibrator, "_timed", False))
+        self._timed = timed(calibrator)
         self._judged = type(calibrator)._issue is not Calibrator._issue
 
-    def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
+    def forecast(self, score: float, keys: Keys | None, t: float | None) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
         calibrator = self.calibrator
         p = calibrator.predict_one(score, t) if self._timed else calibrator.predict_one(score)
         if not self._judged:
             return p, None
-        said = calibrator._issue(calibrator.scale.coordinate(score), t)
+        said = calibrator._issue(calibrator.scale.coordinate(score), math.nan if t is None else t)
         return p, None if said is None else array("d", said)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
@@ -78,10 +83,9 @@ class ByKeys:
 
     def __init__(self, calibrator: Any) -> None:
         self.calibrator = calibrator
-        overall = calibrator.overall
-        self._timed = overall.learns_time or bool(getattr(overall, "_timed", False))
+        self._timed = timed(calibrator.overall)
 
-    def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
+    def forecast(self, score: float, keys: Keys | None, t: float | None) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
         p, said = self.calibrator._issued_parts(score, keys or {}, t if self._timed else None)
         return p, array("d", said)
@@ -107,7 +111,7 @@ class ByShadow:
     def __init__(self, shadow: Shadow) -> None:
         self.shadow = shadow
 
-    def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
+    def forecast(self, score: float, keys: Keys | None, t: float | None) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
         forecast = self.shadow.issue_one(score, t)
         return forecast.p, self.shadow.plain(forecast)
@@ -186,7 +190,7 @@ class VersionLearner:
         )
         self.calibrator._change(what, name, None if calibrator is None else calibrator_of(calibrator))
 
-    def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
+    def forecast(self, score: float, keys: Keys | None, t: float | None) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
         score *= self.factor
         if self.before is None:

@@ -6,6 +6,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.live.issued import Id
 from streamcal.live.judged import JudgedJoin
 from streamcal.live.segmented import Segmented
+from streamcal.live.versions import timed
 
 
 class ServedJoin(JudgedJoin):
@@ -28,7 +29,12 @@ class ServedJoin(JudgedJoin):
         return calibrator.overall if isinstance(calibrator, Segmented) else calibrator
 
     @property
-    def served_by_map(self) -> bool:
-        """Whether forecasts of the newest version are the map of `overall` and nothing else."""
+    def has_one_map(self) -> bool:
+        """Whether forecasts of the newest version are those of `overall`, and of no other beside it."""
         mixed = self.spans.early is not None or self._versions[self._newest].before is not None
         return not (mixed or isinstance(self.calibrator, Segmented))
+
+    @property
+    def served_by_map(self) -> bool:
+        """Whether they are its map: of the score alone, and not of the time."""
+        return self.has_one_map and not timed(self.overall)

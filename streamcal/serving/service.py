@@ -170,7 +170,8 @@ class Service:
         """The calibration map as JSON, empty where it cannot be written; made by a thread, for all that ask meanwhile.
 
         `exact` is whether forecasts are this function of the score: not with an early window, whose share divides
-        them, nor with segments, nor while a version of the model still leans on the map of the one before.
+        them, nor with segments, nor while a version of the model still leans on the map of the one before, nor where
+        forecasts depend on the time, as those of `Auto` do.
         """
         async with self._drawing:
             learned, now = self.join.tally()["learned"], time.monotonic()
@@ -205,7 +206,7 @@ class Service:
         """In the child process, which may change what it has."""
         comparison, overall = self.quality.comparison, self.join.overall
         comparison.source, comparison.seconds = "the service", time.monotonic() - self._begun
-        if self.join.served_by_map and overall.scale.domain == (0.0, 1.0):
+        if self.join.has_one_map and overall.scale.domain == (0.0, 1.0):
             comparison.finish(lambda last: {self.quality.name: Entrant(overall, 0).end(last)})
         assert self.page is not None
         return self.page.write(comparison).encode()
