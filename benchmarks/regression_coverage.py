@@ -32,6 +32,7 @@ from streamcal.regression import (
     ScaleRecalibration,
 )
 from streamcal.river import CalibratedRegressor
+from streamcal.river.regressor import _normal
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "regression.md"
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95])
@@ -108,7 +109,7 @@ def forecast(data: str, model: str, rows: int) -> Rows:
         warnings.simplefilter("ignore", RuntimeWarning)  # of trees, on constant features
         for x, y in islice(SETS[data](rows), rows):
             numbers = {name: value for name, value in x.items() if isinstance(value, (int, float))}
-            one = base._forecast(numbers)
+            one = _normal(*base._predicted(numbers))
             if one is not None:
                 found.append((one, float(y)))
             base.learn_one(numbers, y)

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -206,6 +207,12 @@ def test_moments_of_a_normal_variable_between_two_values(low, high):
     mean, deviation = moments_between(low, high)
     # A variance is a difference of terms z²: of 900 at 30 standard deviations, eleven digits are left.
     assert (mean, deviation) == pytest.approx((expected.mean(), expected.std()), rel=1e-8)
+
+
+def test_the_mean_of_a_distribution_with_infinite_quantiles_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert math.isfinite(Rescored(Normal(0.0, 1e308), NormalRamp(10.0, 1.0)).mean)
 
 
 # -- compositions --------------------------------------------------------------------------------------------------

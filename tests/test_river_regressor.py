@@ -132,7 +132,7 @@ def test_a_base_that_diverges_and_comes_back(half_life):
     for far in (1e160, -1.7e308):  # finite, and their squares are not
         model.regressor.answer = far
         model.learn_one({}, 1e308)
-    assert (model.residual_sd, model.calibrator.n, len(model.regressor.learned)) == (before, 6.0, 7)
+    assert (model.residual_sd, model.calibrator.n, len(model.regressor.learned)) == (before, 4.0, 7)
     model.regressor.answer = 0.0
     assert model.predict_distribution_one({}) is not None
 
@@ -179,6 +179,51 @@ def test_an_outlier_does_not_widen_the_forecasts_after_it(outlier, half_life):
     low, high = model.predict_distribution_one({"mean": 0.0}).interval(0.8)
     assert 1.5 < high - low < 4.0  # 2.56 is right
     assert abs(model.predict_one({"mean": 0.0})) < 0.5
+
+
+@pytest.mark.parametrize("far", [100.0, 1e11, 1e150])
+@pytest.mark.parametrize("row", [0, 1, 3, 60, 500])
+@pytest.mark.parametrize("unit", [1.0, 1e-9])
+def test_one_error_of_the_base_is_no_matter_for_what_is_predicted_after_it(far, row, unit):
+    outcomes = (unit * np.random.default_rng(0).normal(size=row + 80)).tolist()
+    given = [({"mean": far * unit if i == row else 0.0}, y) for i, y in enumerate(outcomes)]
+    model = taught(CalibratedRegressor(Scripted()), given[: row + 1])
+    # Three standard deviations, if the largest error is the 90 % quantile; and the rounding of the error itself.
+    most = max(3.0 / 1.645 * max(map(abs, outcomes)), 1e-15 * far * unit)
+    for i, (x, y) in enumerate(given[row + 1 :], row + 1):
+        assert abs(model.predict_one(x)) <= most, i
+        if i >= 40:
+            low, high = model.predict_distribution_one(x).interval(0.8)
+            assert -10.0 * unit < low < high < 10.0 * unit, i
+            assert high - low > 0.3 * unit, i  # 2.56 is right
+        model.learn_one(x, y)
+
+
+def test_an_exact_base_that_erred_once_is_followed():
+    given = [({"mean": 1e11 if i == 1 else 5.0}, 5.0) for i in range(100)]
+    model = CalibratedRegressor(Scripted())
+    for x, y in given:
+        if (model.residual_sd or 0.0) > 0.0:
+            assert model.predict_one({"mean": 5.0}) == 5.0
+        model.learn_one(x, y)
+
+
+def test_what_is_out_of_proportion_is_learned_where_it_comes_again():
+    model = taught(CalibratedRegressor(Scripted()), rows(60))
+    learned = []
+    for y in (1e6, 1e6, 1e5, 1e8, 0.0):
+        before = model.calibrator.n
+        model.learn_one({"mean": 0.0}, y)
+        learned.append(model.calibrator.n - before)
+    assert learned == [0.0, 1.0, 1.0, 0.0, 1.0]
+
+
+def test_errors_that_are_seldom_large_are_learned():
+    """One in twelve is a thousand times as large as the others: s is small, and the 95 % interval has to be wide."""
+    errors = np.random.default_rng(0).normal(size=600) * np.where(np.arange(600) % 12 == 0, 1000.0, 1.0)
+    model = taught(CalibratedRegressor(Scripted()), [({"mean": 0.0}, e) for e in errors.tolist()])
+    low, high = model.predict_distribution_one({"mean": 0.0}).interval(0.95)
+    assert high - low > 100.0
 
 
 def test_first_errors_of_any_size_are_forgotten():

@@ -277,7 +277,8 @@ class Recalibrated(CalibratedDistribution):
         far = ndtri(np.array(TAIL_LEVELS))
         centre = self._ppf(np.array(0.5))
         for sign in (1.0, -1.0):
-            spread = np.abs(self._at_normal_scores(sign * far) - centre)
+            with np.errstate(invalid="ignore"):  # ∞ − ∞ of a base that does not know them
+                spread = np.abs(self._at_normal_scores(sign * far) - centre)
             if np.isfinite(spread).all() and spread[1] * TAIL_LEVELS[1] > TAIL_DECREASE * spread[0] * TAIL_LEVELS[0]:
                 raise CapabilityError(f"{self!r} has no mean: its tail is too heavy; use its median, ppf(0.5)")
 

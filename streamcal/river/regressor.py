@@ -35,9 +35,9 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     of the base, and its variance the mean squared error of past predictions, each made before its outcome was learned;
     outliers, and first rows in which a base diverges, are kept out of it as the Notes say.
 
-    `learn_one(x, y)` first makes the forecast of x; the calibrator learns (forecast, y); then the mean squared error is
-    updated, and the base learns (x, y). `predict_distribution_one` returns the calibrated forecast and `predict_one`
-    its mean.
+    `learn_one(x, y)` first makes the forecast of x; the calibrator learns (forecast, y), unless y is out of proportion
+    (see the Notes); then the mean squared error is updated, and the base learns (x, y). `predict_distribution_one`
+    returns the calibrated forecast and `predict_one` its mean.
 
     Parameters
     ----------
@@ -64,12 +64,17 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     Before the first residual, and if the prediction of the base is not finite, there is no forecast: the calibrator
     does not learn, `predict_one` returns the prediction of the base, and `predict_distribution_one` None.
 
-    Let s be the standard deviation that the last 50 residuals would have if they were normal, by their 90 % quantile:
-    |residual| / 1.645. Once there are 50, a residual that is larger than 10 s counts as 10 s in the mean squared error;
-    where the root of that exceeds 10 s, all residuals but the last 50 are forgotten. So an outlier does not widen the
-    forecasts of the base, and first errors of any size are forgotten after 50 rows; the calibrator learns every outcome
-    as it is, and the default one widens its intervals for some hundred rows. Where more than nine residuals of ten
-    are 0, s is 0, and neither happens. Residuals whose squares overflow are left out.
+    Let s be the standard deviation that the last 50 residuals, or all while there are fewer, would have if they were
+    normal, by their 90 % quantile: |residual| / 1.645. A residual that is larger than 10 s counts as 10 s in the mean
+    squared error; where the root of that exceeds 10 s, all residuals but the last 50 are forgotten. So an outlier does
+    not widen the forecasts of the base from the tenth row on (of fewer residuals s is that of the largest), and first
+    errors of any size are forgotten once they are a tenth of the last 50, or fewer. Where more than nine residuals of
+    ten are 0, s is 0, and neither cap is applied. Residuals whose squares overflow are left out.
+
+    The calibrator learns every outcome but those whose residual is more than ten times the largest of the last 50: such
+    a residual is of a base that has diverged, and says nothing about its next forecasts. The next one is learned unless
+    it is ten times as large again, so that a change of any size costs the calibrator one row. The default one then
+    widens its intervals for some hundred rows. With `with_dist` every outcome is learned.
 
     One variance for all x is the assumption of ordinary least squares; where it does not hold, use a base with
     predictive distributions.
@@ -135,7 +140,7 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         outcome, weight = check_outcome(y), check_weight(w)
         mean, sd = self._predicted(x)
         forecast = _normal(mean, sd)
-        if forecast is not None:
+        if forecast is not None and not self._out_of_proportion(outcome - forecast.mean):
             self.calibrator.learn_one(forecast, outcome, w, t)
         if not self._with_dist:
             self._learn_scale(outcome, mean, weight)
@@ -144,13 +149,14 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     def predict_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> Any:
         """The mean of the calibrated forecast, as of time `t`; without a forecast the prediction of the base.
 
-        So it is where that mean is further than 3 s from it (see the Notes), as after an outlier. Nothing is learned.
+        So it is where that mean is further than 3 s from it, as after an outlier: s is as in the Notes, but for fewer
+        than ten residuals that of the second largest. Nothing is learned.
         """
         calibrated = self.predict_distribution_one(x, t, **kwargs)
         if calibrated is None:
             return self.regressor.predict_one(x, **kwargs)
         mean = calibrated.mean
-        if not self._with_dist and (most := MOST_MOVED * self._recent_sd()) < math.inf:
+        if not self._with_dist and (most := MOST_MOVED * self._recent_sd(left_out=1)) < math.inf:
             own = self.regressor.predict_one(x, **kwargs)
             if abs(mean - own) > most:
                 return own
@@ -176,10 +182,9 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         error = abs(y - predicted)
         if not error * error * w < math.inf:  # not ** 2, which raises where a float overflows
             return
-        most = MOST * self._recent_sd()
-        self._add(min(error, most), w)
         self._hold(error, w)
-        most = MOST * self._recent_sd()
+        most = MOST * self._recent_sd() or math.inf
+        self._add(min(error, most), w)
         if self._squares > most * most * self._weight:
             self._weight = self._squares = 0.0
             for one, weight in self._held:
@@ -199,12 +204,16 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         self._held.append((error, w))
         insort(self._sorted, error)
 
-    def _recent_sd(self) -> float:
-        """What the standard deviation of the residuals held is if they are normal; ∞ where that cannot be said."""
-        if len(self._held) < HELD:
-            return math.inf
-        size = self._sorted[int(SHARE * HELD) - 1]
-        return size / OF_NORMAL if size > 0.0 else math.inf
+    def _recent_sd(self, left_out: int = 0) -> float:
+        """s of the Notes, without so many of the largest residuals at least; ∞ before the first one."""
+        held = len(self._sorted)
+        place = min(math.ceil(SHARE * held), held - left_out)
+        return self._sorted[max(place, 1) - 1] / OF_NORMAL if held else math.inf
+
+    def _out_of_proportion(self, error: float) -> bool:
+        """Whether a residual is not for the calibrator; where none is held, or all are 0, there is no proportion."""
+        largest = self._sorted[-1] if self._sorted else 0.0
+        return largest > 0.0 and abs(error) > MOST * largest
 
 
 def _number(predicted: Any) -> float | None:
