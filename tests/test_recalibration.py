@@ -223,9 +223,10 @@ def test_each_stage_learns_the_forecasts_that_were_issued_before_it():
     cal = Composition((ScaleRecalibration(), QuantileRecalibration()))
     cal.learn_many(forecasts, y)
     scale, levels = ScaleRecalibration(), QuantileRecalibration()
-    for forecast, outcome in zip(forecasts, y.tolist(), strict=True):
+    for i, (forecast, outcome) in enumerate(zip(forecasts, y.tolist(), strict=True)):
         issued = scale.predict_one(forecast)
-        levels.learn_one(issued, outcome)
+        if i >= 5:  # the first stage learns five observations alone
+            levels.learn_one(issued, outcome)
         scale.learn_one(forecast, outcome)
     t = np.linspace(-4.0, 4.0, 33)
     expected = levels.predict_one(scale.predict_one(Normal(0.3, 0.25))).cdf(t)
@@ -236,6 +237,27 @@ def test_each_stage_learns_the_forecasts_that_were_issued_before_it():
     with pytest.raises(InputError):
         cal.learn_many([Normal(0.0, 1.0), None], [0.0, 0.0])
     assert cal.n == 60.0
+
+
+@pytest.mark.parametrize("stages", [None, ("scale-recalibration", "quantile-recalibration")])
+@pytest.mark.parametrize("far", [44.0, -1e5])
+def test_first_errors_in_units_that_are_corrected_do_not_overshoot(stages, far):
+    """The first outcomes are far out in standard deviations that the first stage then corrects."""
+    cal = Composition(stages)
+    for i in range(40):
+        cal.learn_one(Normal(0.0, 1.0), far + (-1.0) ** i)
+        found = cal.predict_one(Normal(0.0, 1.0))
+        assert 0.0 < found.mean / far < 1.1, i
+        assert 0.0 < found.ppf(0.5) / far < 1.1, i
+
+
+@pytest.mark.parametrize("weight", [0.01, 1.0, 100.0])
+def test_the_first_stage_learns_five_observations_alone_whatever_they_weigh(weight):
+    cal = Composition()
+    for i in range(8):
+        cal.learn_one(Normal(0.0, 1.0), 0.5, w=weight)
+        cal.learn_one(Normal(0.0, 1.0), 9.0, w=0.0)
+        assert [stage.n / weight for stage in cal.stages[1:]] == pytest.approx([max(i - 4, 0)] * 2, rel=0.02)
 
 
 def test_a_state_of_the_former_default_goes_on_with_its_stages():

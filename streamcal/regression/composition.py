@@ -32,6 +32,8 @@ HALF_LIFE, CELLS = 300, 64
 FORMER_HALF_LIFE = 20
 #: Of the default: levels whose intervals are corrected last, by which rate, and by how many outcomes they may be off.
 LEVELS, RATE, SLACK = (0.5, 0.8, 0.9, 0.95), 0.1, 2.0
+#: So many observations the first stage learns alone.
+ALONE = 5
 
 
 class Composition(SequentialLearner, DistributionCalibrator):
@@ -39,7 +41,8 @@ class Composition(SequentialLearner, DistributionCalibrator):
 
     With stages c₁, …, c_k and a forecast F₀, stage i predicts Fᵢ = cᵢ(Fᵢ₋₁), and the composition predicts F_k. When the
     outcome y comes, each stage learns (Fᵢ₋₁, y), where Fᵢ₋₁ is what it was before y was learned: an out-of-sample
-    forecast, as the next one will be.
+    forecast, as the next one will be. The first five observations are learned by the first stage alone: what it issues
+    for them is mostly what it was given, and not as the next one will be.
 
     Parameters
     ----------
@@ -62,11 +65,11 @@ class Composition(SequentialLearner, DistributionCalibrator):
     as issued, which were functions of all that had been learned until then. So it neither merges nor unlearns. A stage
     that does can be taken out of it and merged on its own.
 
-    With `AdaptiveConformal` as the last stage, as by default, its guarantee holds for the composition, whatever the
-    base, the drift and the stages before it do: the share of outcomes below each end of an interval, as it is tracked,
-    tends to its level. Where tracked ends are out of order, what is predicted is their isotonic regression, for which
-    nothing is proven: an adversary who knows them had 61.5 % of the outcomes in the 50 % intervals. The coverage on
-    streams that drift is in `docs/regression.md`.
+    With `AdaptiveConformal` as the last stage, as by default, its guarantee holds for the composition from the sixth
+    observation on, whatever the base, the drift and the stages before it do: the share of outcomes below each end of an
+    interval, as it is tracked, tends to its level. Where tracked ends are out of order, what is predicted is their
+    isotonic regression, for which nothing is proven: an adversary who knows them had 61.5 % of the outcomes in the 50 %
+    intervals. The coverage on streams that drift is in `docs/regression.md`.
 
     Cost: the sum of those of the stages, each of which solves at every observation.
 
@@ -144,11 +147,12 @@ class Composition(SequentialLearner, DistributionCalibrator):
         self._learn_at(x, y, w, None)
 
     def _learn_at(self, distribution: Any, y: float, w: float, t: float | None) -> None:
-        """Issue the forecasts of all stages, and then have each learn what the one before issued."""
+        """Issue the forecasts of all stages that learn yet, and then have each learn what the one before issued."""
+        learning = self._stages if self._totals.count >= ALONE else self._stages[:1]
         forecasts = [distribution]
-        for stage in self._stages[:-1]:
+        for stage in learning[:-1]:
             forecasts.append(stage.predict_one(forecasts[-1], t))
-        for stage, forecast in zip(self._stages, forecasts, strict=True):
+        for stage, forecast in zip(learning, forecasts, strict=True):
             stage.learn_one(forecast, y, w, t)
         self._totals.update(None, 1.0, w)
 
