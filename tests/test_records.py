@@ -219,7 +219,7 @@ def test_share_goes_from_none_to_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
 BAD_ROWS = [
     ("s.csv", "a,b\n1,2\n1,2,3\n5,6\n", "3 fields", "1,2,3"),
     ("s.csv", 'a,b\n1,2\n"x, y"\n5,6\n', "1 fields", '"x, y"'),
-    ("s.csv", 'a,b\n1,2\n"3"x,4\n5,6\n', "not valid CSV", None),
+    ("s.csv", 'a,b\n1,2\n"3"x,4\n5,6\n', "not valid CSV", '"3"x,4'),
     ("s.jsonl", '{"a": 1}\n{"a": \n{"a": 5}\n', "not valid JSON", '{"a":'),
     ("s.jsonl", '{"a": 1}\n[1]\n{"a": 5}\n', "not an object", "[1]"),
     ("s.jsonl", '{"a": 1}\n' + "[" * 100_000 + '\n{"a": 5}\n', "not valid JSON", "[" * 100_000),
@@ -256,9 +256,13 @@ def test_a_handler_hears_of_bad_rows_before_the_first_good_one(tmp_path: Path) -
 
 
 def test_unclosed_quote_is_an_error(tmp_path: Path) -> None:
-    rows, error = read_until_error(write(tmp_path / "s.csv", 'a,b\n1,2\n"3,4\n5,6\n'))
-    assert len(rows) == 1
-    assert "not valid CSV" in error.reason
+    """It says how many lines it has taken with it, whatever ends them."""
+    for end in ("\n", "\r\n", "\r"):
+        rows, error = read_until_error(write(tmp_path / "s.csv", end.join(["a,b", "1,2", '"3,4', "5,6", "7,8", ""])))
+        assert len(rows) == 1
+        assert "not valid CSV" in error.reason
+        assert "; the row takes 3 lines; allowed: " in str(error)
+        assert (error.record or "").rstrip() == end.join(['"3,4', "5,6", "7,8"])
 
 
 @pytest.mark.parametrize("keep", [0.05, 0.3, 0.5, 0.9, 0.999])

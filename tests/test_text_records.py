@@ -20,6 +20,7 @@ from streamcal.stream import reading
 from streamcal.stream.arrow import as_text
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
+from streamcal.stream.run import GOES_ON
 
 LONGEST = 40
 
@@ -228,13 +229,51 @@ def test_a_field_that_is_too_long_is_one_bad_row(tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     long = b"0.5,1," + b"x" * (reading.LONGEST_FIELD + 1)
     opened = b'0.5,1,"' + b"y" * 10 + b"\n" + b"0.5,1,z\n" * (reading.LONGEST_FIELD // 8 + 2)
-    source.write_bytes(b"score,click,text\n0.5,1,a\n" + long + b"\n" + opened + b"0.5,0,b\n")
+    text = b"score,click,text\n0.5,1,a\n" + long + b"\n" + opened + b"0.5,0,b\n"
+    source.write_bytes(text)
     result = run(source, "--on-error", "skip", "--rejects", tmp_path / "bad.csv")
     assert result.exit_code == 0
     with RecordReader(tmp_path / "bad.csv") as reader:
-        reasons = [row["reason"] for batch in reader for row in batch.rows]
-    assert len(reasons) == 2
-    assert all("field" in reason for reason in reasons)
+        rejects = [row for batch in reader for row in batch.rows]
+    records = {"2": "", "3": ""}
+    for reject in rejects:
+        records[reject["row"]] += reject["record"]
+    assert records["2"] == long.decode()
+    taken = records["3"].count("\n") + 1
+    assert records["3"].encode() + b"\n" == b"\n".join(text.splitlines()[3 : 3 + taken]) + b"\n"
+    begins = [reject["reason"] for reject in rejects if reject["reason"] != GOES_ON]
+    assert len(begins) == 2
+    assert all("field" in reason for reason in begins)
+    assert "lines" not in begins[0]
+    assert begins[1].endswith(f"; the row takes {taken:,} lines; allowed: fields, quoted or not; quotes in pairs")
+    assert all(reject["record"].endswith("\n") for reject in rejects[:-1] if reject["row"] == "3"), "whole lines"
+    rest = len(text.splitlines()) - 1 - 1 - taken
+    assert f"{rest:,} rows ({rest - 1:,} positive), 2 skipped ({1 + taken:,} lines of the file);" in result.output
+
+
+def test_lines_in_the_quotes_of_a_row_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
+    """The quote of one row closes at that of another, and the fields are as many as they should be."""
+    source = tmp_path / "in.csv"
+    source.write_text('score,click\n0.5,1\n"0.4,0\n0.3,0\n0.2",0\n0.1,0\n')
+    result = run(source, "--on-error", "skip", "--rejects", tmp_path / "bad.jsonl")
+    assert "2 rows (1 positive), 1 skipped (3 lines of the file);" in result.output
+    (reject,) = map(json.loads, (tmp_path / "bad.jsonl").read_text().splitlines())
+    assert "; the row takes 3 lines; allowed: " in reject["reason"]
+    assert json.loads(reject["record"]) == {"score": "0.4,0\n0.3,0\n0.2", "click": "0"}
+    line = the_line(run(source))
+    assert line.startswith(f"{source}, row 2, column 'score': ")
+    assert "; the row takes 3 lines; allowed: " in line
+
+
+@pytest.mark.parametrize("letter", ["é", '"', "\udcff", "漢", "𝄞"])
+def test_rejects_can_be_read_however_long_a_record_is(tmp_path: Path, letter: str) -> None:
+    source = tmp_path / "in.csv"
+    source.write_bytes(b"score,click\n0.5,1\n" + f"{letter * 70_000},1,1\n".encode("utf-8", "surrogateescape"))
+    run(source, "--on-error", "skip", "--rejects", tmp_path / "bad.csv")
+    with RecordReader(tmp_path / "bad.csv") as reader:
+        rejects = [row for batch in reader for row in batch.rows]
+    assert "".join(row["record"] for row in rejects) == letter * 70_000 + ",1,1"
+    assert {row["row"] for row in rejects} == {"2"}
 
 
 DEEP = 100_000

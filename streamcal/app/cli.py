@@ -446,6 +446,8 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
         advice = "" if job.replay is not None else "; --again learns them once more"
         console.print(f"the {job.passed_over:,} rows before had been learned{advice}")
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
+    if job.skipped_lines > job.skipped:
+        skipped += f" ({job.skipped_lines:,} lines of the file)"
     pace = job.taken / job.seconds if job.taken else 0.0
     positives = evaluation.positives if job.replay is None else job.replay.clicks
     console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}; {pace:,.0f} rows per second")

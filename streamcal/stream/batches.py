@@ -25,7 +25,7 @@ from streamcal.kernels.text_records import gather_fields, joined_records
 from streamcal.parameters.types import FloatArray
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import RecordError, line_count
 
 Row = dict[str, Any]
 #: Rows of a batch, as an index of its arrays.
@@ -61,6 +61,10 @@ class Batch(ABC):
     def row(self, i: int) -> Row:
         """The i-th record; `RecordError` where it cannot be read after all."""
         return self.rows[i]
+
+    def lines(self, i: int) -> int:
+        """The number of lines that the i-th record takes in its file."""
+        return 1
 
     def readable(self) -> list[Row]:
         """The records that can be read."""
@@ -137,6 +141,9 @@ class CsvBatch(TextBatch):
     def _split(self) -> Iterator[list[str]]:
         """The fields of each record."""
         return csv.reader(map(self.record, range(len(self))), delimiter=self.delimiter, strict=True)
+
+    def lines(self, i: int) -> int:
+        return line_count(self.record(i))
 
     def column(self, name: str) -> Any:
         return arrow.strings(*gather_fields(self.text, self.spans, self.slots[name]))

@@ -380,10 +380,12 @@ class RecordReader:
         try:
             number = len(self._fields(record))
         except csv.Error as error:
-            return RecordError(f"the row is not valid CSV ({error})", "fields, quoted or not")
-        if number == len(self.names):
-            return RecordError(f"the row has a field of more than {LONGEST_FIELD:,} bytes", "shorter fields")
-        return RecordError(f"the row has {number} fields", f"{len(self.names)}, as in the header", record=record)
+            reason, allowed = f"the row is not valid CSV ({error})", "fields, quoted or not; quotes in pairs"
+        else:
+            reason, allowed = f"the row has {number} fields", f"{len(self.names)}, as in the header"
+            if number == len(self.names):
+                reason, allowed = f"the row has a field of more than {LONGEST_FIELD:,} bytes", "shorter fields"
+        return RecordError(reason, allowed, record=record)
 
     def _fields(self, record: str) -> list[str]:
         return next(csv.reader([record], delimiter=self.delimiter or ",", strict=True))

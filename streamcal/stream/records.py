@@ -28,6 +28,8 @@ LONGEST_SHOWN = 80
 #: The reason where a field is empty or not there.
 MISSING = "the value is missing"
 
+LINE_END = re.compile(r"\r\n?|\n")
+
 #: What to do about a row without a value.
 SKIP_OPTION = " (streamcal run: --on-error skip)"
 LEAVE_OUT = f"leave such rows out{SKIP_OPTION}"
@@ -50,8 +52,9 @@ _MINUS_ONE, _ZERO = ("-1", "-1.0"), ("0", "0.0")
 class RecordError(InputError):
     """A record, or a file of records, that cannot be used.
 
-    The message is one line. Its parts are attributes: `file`, `row` (data rows are counted from 1), `column`, `reason`,
-    `allowed`, and `record`, the text of a whole row that could not be split into fields.
+    The message is one line. Its parts are attributes: `file`, `row` (data rows are counted from 1), `lines` (how many
+    the row takes in the file), `column`, `reason`, `allowed`, and `record`, the text of a whole row that could not be
+    split into fields.
 
     Examples
     --------
@@ -76,6 +79,13 @@ class RecordError(InputError):
         self.row = row
         self.column = column
         self.record = record
+        self.lines = 1 if record is None else line_count(record)
+
+    @property
+    def explanation(self) -> str:
+        """The reason, how many lines the row takes where they are several, and what is allowed."""
+        lines = f"; the row takes {self.lines:,} lines" if self.lines > 1 else ""
+        return self.reason + lines + (f"; allowed: {self.allowed}" if self.allowed else "")
 
     def at(self, file: str, row: int, column: str | None = None) -> Self:
         """This error with its location filled in."""
@@ -92,7 +102,16 @@ class RecordError(InputError):
             )
             if part is not None
         )
-        return (f"{place}: " if place else "") + self.reason + (f"; allowed: {self.allowed}" if self.allowed else "")
+        return (f"{place}: " if place else "") + self.explanation
+
+
+def line_count(record: str) -> int:
+    """The number of lines that a record takes: more than one where line ends are in quotes.
+
+    >>> line_count("a,b"), line_count('a,"b\\r\\nc"'), line_count('a,"b\\nc\\n')
+    (1, 2, 2)
+    """
+    return 1 + len(LINE_END.findall(record.rstrip("\r\n")))
 
 
 def parse_score(value: Any) -> float:

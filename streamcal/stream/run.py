@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +24,7 @@ from streamcal.stream.checkpoints import Checkpoint, Position, Written
 from streamcal.stream.columns import Columns, FieldReader
 from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind
 from streamcal.stream.prequential import Prediction, Prequential
-from streamcal.stream.reading import BadRowHandler, RecordReader
+from streamcal.stream.reading import LONGEST_FIELD, BadRowHandler, RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.tables import end_of_tables
 from streamcal.stream.writing import RecordWriter, to_json
@@ -39,6 +38,9 @@ if TYPE_CHECKING:  # what late labels and segments need is imported where they a
 #: The options that name outputs.
 OUT, REJECTS = "out", "rejects"
 REJECT_COLUMNS = ("row", "column", "reason", "record")
+#: Characters of a record in a row of the rejects, which may have four bytes each, and what the next row says.
+LONGEST_REJECT = LONGEST_FIELD // 4 - 1
+GOES_ON = "the record goes on"
 #: Rows that a run begins with, and seconds that it takes for one part of a batch: then it writes, tells of its progress
 #: and hears of interrupts. The parts of a method become twice or half as large until they take as long.
 FIRST_ROWS = 16
@@ -66,7 +68,7 @@ class Run:
     skip : bool
         Continue after a row that cannot be used, instead of raising its `RecordError`.
     rejects : str or None
-        A file for the rows skipped, each with its number, column and reason.
+        A file for the rows skipped, each with its number, column, reason and text.
     delimiter : str or None
         What stands between the fields of a CSV source, and of a CSV output unless their names say otherwise. None: what
         `RecordReader` finds.
@@ -93,6 +95,8 @@ class Run:
         The number of rows that were predicted.
     skipped : int
         The number of rows skipped.
+    skipped_lines : int
+        The number of lines that they take in the file.
     late : int
         The number of rows too old to be learned, by the method's own count.
     latest : float or None
@@ -124,6 +128,7 @@ class Run:
     evaluation: Prequential | Replay = field(init=False)
     taken: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
+    skipped_lines: int = field(default=0, init=False)
     latest: float | None = field(default=None, init=False)
     started: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
@@ -145,7 +150,8 @@ class Run:
         self._steps: Any = self.evaluation  # which takes the fields that the reader reads
         self._fields = reader(self.columns, self.unit or scores)
         self._late_before = self._late_in_all
-        self._rejected: list[dict[str, Any]] = []  # those not counted yet: the reader is ahead of what is learned
+        # Rows and their lines, those not counted yet: the reader is ahead of what is learned.
+        self._rejected: list[tuple[dict[str, Any], int]] = []
         self._rows_at_once = FIRST_ROWS
         self._writers: dict[str, RecordWriter] = {}  # by option
         self._unwritten = False  # whether writing has failed, so that outputs and calibrator differ
@@ -379,6 +385,7 @@ class Run:
                     values.append(self._step(row))
                 except RecordError as error:
                     error.at(self.source, number, error.column)
+                    error.lines = part.lines(taken)
                     if not self.skip:
                         self._fields.advise(error, part.readable())
                         raise
@@ -446,18 +453,18 @@ class Run:
 
     def _reject(self, error: RecordError, row: Row | None) -> None:
         record = error.record if row is None else to_json(row)
-        reason = error.reason + (f"; allowed: {error.allowed}" if error.allowed else "")
-        values = (error.row, error.column, reason, record)
-        self._rejected.append(dict(zip(REJECT_COLUMNS, values, strict=True)))
+        values = (error.row, error.column, error.explanation, record)
+        self._rejected.append((dict(zip(REJECT_COLUMNS, values, strict=True)), error.lines))
 
     def _settle_rejected(self) -> None:
         """Count and write the rows rejected up to the present position."""
-        self._rejected.sort(key=itemgetter("row"))
-        settled = [row for row in self._rejected if row["row"] <= self._position.rows]
+        self._rejected.sort(key=lambda rejected: rejected[0]["row"])
+        settled = [(row, lines) for row, lines in self._rejected if row["row"] <= self._position.rows]
         del self._rejected[: len(settled)]
         self.skipped += len(settled)
+        self.skipped_lines += sum(lines for _, lines in settled)
         if REJECTS in self._writers and settled:
-            self._writing(REJECTS, lambda writer: writer.write(settled))
+            self._writing(REJECTS, lambda writer: writer.write(part for row, _ in settled for part in _parts_of(row)))
 
     def _write_out(self, done: Batch, values: FloatArray) -> None:
         if OUT in self._writers and len(done):
@@ -498,6 +505,20 @@ class Run:
         if reader.kind.format == "jsonl":
             self._known = frozenset() if writer.kind.format == "jsonl" else frozenset(reader.names)
         self._writers[OUT] = files.enter_context(writer)
+
+
+def _parts_of(rejected: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row of the rejects; several where its record is longer than a field of CSV, cut at line ends if possible."""
+    record = rejected["record"]
+    begin, size = 0, len(record or "")
+    while True:
+        end = min(begin + LONGEST_REJECT, size)
+        if end < size:
+            end = record.rfind("\n", begin, end) + 1 or end
+        yield {**rejected, "record": record and record[begin:end]}
+        if end >= size:
+            return
+        rejected, begin = {**rejected, "reason": GOES_ON}, end
 
 
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
