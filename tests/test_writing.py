@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +120,80 @@ def test_values_in_csv(tmp_path: Path) -> None:
             "missing": "",
         }
     ]
+
+
+TYPES_OF_BYTES = {
+    "binary": pa.binary(),
+    "large": pa.large_binary(),
+    "fixed": pa.binary(3),
+    "view": pa.binary_view(),
+    "dictionary": pa.dictionary(pa.int32(), pa.binary()),
+    "list": pa.list_(pa.binary()),
+    "struct": pa.struct([("x", pa.list_(pa.binary()))]),
+}
+
+
+def table_batch(column: pa.Array) -> TableBatch:
+    return TableBatch(("id",), np.arange(1, len(column) + 1), pa.RecordBatch.from_arrays([column], names=["id"]))
+
+
+def shaped(kind: str, value: Any) -> Any:
+    """What holds the value in a column of this type."""
+    return [value] if kind == "list" else {"x": [value]} if kind == "struct" else value
+
+
+@pytest.mark.parametrize("kind", TYPES_OF_BYTES)
+def test_bytes_of_a_table_are_text(tmp_path: Path, kind: str) -> None:
+    texts = ["c17", "ß!"]
+    batch = table_batch(pa.array([shaped(kind, text.encode()) for text in texts], TYPES_OF_BYTES[kind]))
+    for name in ("o.csv", "o.jsonl"):
+        with RecordWriter(tmp_path / name, ["id"]) as writer:
+            writer.write_batch(batch)
+    expected = [shaped(kind, text) for text in texts]
+    assert [row["id"] for row in read(tmp_path / "o.jsonl")[1]] == expected
+    fields = [row["id"] for row in read(tmp_path / "o.csv")[1]]
+    assert (list(map(json.loads, fields)) if kind in ("list", "struct") else fields) == expected
+
+
+@pytest.mark.parametrize("kind", TYPES_OF_BYTES)
+@pytest.mark.parametrize("name", ["o.csv", "o.jsonl"])
+def test_bytes_of_a_table_that_are_no_utf_8_are_refused(tmp_path: Path, name: str, kind: str) -> None:
+    batch = table_batch(pa.array([shaped(kind, b"\xff\x00!")], TYPES_OF_BYTES[kind]))
+    with RecordWriter(tmp_path / name, ["id"]) as writer, pytest.raises(RecordError) as caught:
+        writer.write_batch(batch)
+    reason = "bytes that are no text in UTF-8; allowed: text, or an output of Parquet or Arrow"
+    assert str(caught.value) == f"{tmp_path / name}, column 'id': {reason}"
+
+
+def test_bytes_of_a_table_stay_bytes_in_a_table(tmp_path: Path) -> None:
+    for name in ("o.parquet", "o.arrow"):
+        with RecordWriter(tmp_path / name, ["id"]) as writer:
+            writer.write_batch(table_batch(pa.array([b"\xff", None])))
+        assert read(tmp_path / name)[1] == [{"id": b"\xff"}, {"id": None}]
+
+
+def test_bytes_in_rows_are_text_with_escapes(tmp_path: Path) -> None:
+    row = {"id": b"c17", "more": [b"a\xff"]}
+    for name in ("o.csv", "o.jsonl"):
+        with RecordWriter(tmp_path / name, list(row)) as writer:
+            writer.write([row])
+    assert read(tmp_path / "o.csv")[1] == [{"id": "c17", "more": '["a\\\\xff"]'}]
+    assert read(tmp_path / "o.jsonl")[1] == [{"id": "c17", "more": ["a\\xff"]}]
+
+
+def test_numbers_that_json_has_not_are_null(tmp_path: Path) -> None:
+    """Also in what is nested, and in JSON that stands in a field of CSV."""
+    numbers = [0.5, float("nan"), float("inf"), -float("inf")]
+    batch = table_batch(pa.array([{"x": numbers, "y": numbers[1]}]))
+    for name in ("o.csv", "o.jsonl"):
+        with RecordWriter(tmp_path / name, ["id"]) as writer:
+            writer.write_batch(batch)
+    expected = '{"x": [0.5, null, null, null], "y": null}'
+    assert (tmp_path / "o.jsonl").read_text() == f'{{"id": {expected}}}\n'
+    assert read(tmp_path / "o.csv")[1] == [{"id": expected}]
+    with RecordWriter(tmp_path / "o.csv", ["id"]) as writer:
+        writer.write_batch(table_batch(pa.array(numbers)))
+    assert (tmp_path / "o.csv").read_text() == "id\n0.5\nnan\ninf\n-inf\n"
 
 
 def test_json_lines_keep_the_keys_of_each_row(tmp_path: Path) -> None:

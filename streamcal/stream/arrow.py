@@ -5,6 +5,7 @@ It runs on one thread: a calibrator learns one observation after another.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,19 +57,28 @@ def cast(column: Any, kind: Any) -> Any:
 
 def plain_type(kind: Any) -> Any:
     """The type with texts and bytes in place of views of them, also in dictionaries, lists and structs."""
+    views = {pyarrow.string_view(): pyarrow.large_string(), pyarrow.binary_view(): pyarrow.large_binary()}
+    return _with_parts(kind, lambda part: views.get(part, part))
+
+
+def text_type(kind: Any) -> Any:
+    """The type with texts in place of bytes, also in dictionaries, lists and structs."""
     types = pyarrow.types
-    if kind == pyarrow.string_view():
-        return pyarrow.large_string()
-    if kind == pyarrow.binary_view():
-        return pyarrow.large_binary()
+    bytes_of = types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view
+    return _with_parts(kind, lambda part: pyarrow.large_string() if any(of(part) for of in bytes_of) else part)
+
+
+def _with_parts(kind: Any, change: Callable[[Any], Any]) -> Any:
+    """The type, or a dictionary, list or struct of types, each changed."""
+    types = pyarrow.types
     if types.is_dictionary(kind):
-        return pyarrow.dictionary(kind.index_type, plain_type(kind.value_type), kind.ordered)
+        return pyarrow.dictionary(kind.index_type, _with_parts(kind.value_type, change), kind.ordered)
     if types.is_list(kind) or types.is_large_list(kind):
         make = pyarrow.list_ if types.is_list(kind) else pyarrow.large_list
-        return make(kind.value_field.with_type(plain_type(kind.value_type)))
+        return make(kind.value_field.with_type(_with_parts(kind.value_type, change)))
     if types.is_struct(kind):
-        return pyarrow.struct([field.with_type(plain_type(field.type)) for field in kind])
-    return kind
+        return pyarrow.struct([field.with_type(_with_parts(field.type, change)) for field in kind])
+    return change(kind)
 
 
 def without_views(table: Any) -> Any:

@@ -6,10 +6,12 @@ import codecs
 import contextlib
 import csv
 import json
+import math
 import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
@@ -35,7 +37,7 @@ class RecordWriter:
     for line ends, which become line feeds. From CSV to another format a field is the same text, with quotes where they
     are needed. A lone surrogate, which JSON can represent and UTF-8 cannot, is written as its JSON escape. Numbers are
     written with all their digits. In CSV a missing key or None is an empty field, and lists and dicts are written as
-    JSON.
+    JSON, in which NaN and infinities are null. From a table to a text, bytes are text.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ class RecordWriter:
     ------
     RecordError
         If the file cannot be written, a row has a column that is not in `names` (all but JSON Lines), or a value does
-        not fit its column of a table.
+        not fit its column of a table, or is bytes that are no UTF-8 for a text.
 
     Notes
     -----
@@ -234,6 +236,8 @@ class RecordWriter:
 
     def _convert(self, batch: Batch, added: Mapping[str, list[float]]) -> None:
         """Write the rows of a batch of another format: by column where all of them have the same."""
+        if isinstance(batch, TableBatch):
+            batch = self._with_texts(batch)
         fields = None if self.kind.format == "jsonl" else batch.fields()
         if fields is None or not {*fields, *added} <= self._known:
             rows = zip(batch.rows, *added.values(), strict=True)
@@ -245,6 +249,19 @@ class RecordWriter:
             self._write_csv(zip(*(map(_csv_field, values) for values in columns.values()), strict=True))
         else:
             self._tables.write_columns(columns)
+
+    def _with_texts(self, batch: TableBatch) -> TableBatch:
+        """A batch whose bytes are texts; `RecordError` where they are no UTF-8."""
+        columns = batch.table.columns
+        for i, name in enumerate(batch.names):
+            kind = arrow.text_type(columns[i].type)
+            if kind != columns[i].type:
+                try:
+                    columns[i] = arrow.cast(columns[i], kind)
+                except arrow.ERRORS:
+                    reason, allowed = "bytes that are no text in UTF-8", "text, or an output of Parquet or Arrow"
+                    raise RecordError(reason, allowed, file=self.path, column=name) from None
+        return replace(batch, table=pyarrow.RecordBatch.from_arrays(columns, names=list(batch.names)))
 
     def _refuse_unknown(self, row: Mapping[str, Any]) -> None:
         if not row.keys() <= self._known:
@@ -307,13 +324,43 @@ def _csv_field(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, (list, dict)):
         return to_json(value)
+    if isinstance(value, bytes):
+        return _text_of(value)
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _json_value(value: Any) -> str:
-    """Values that JSON cannot represent: times in ISO 8601, all others (such as decimals) as text."""
+    """Values that JSON cannot represent: times in ISO 8601, all others (such as bytes and decimals) as text."""
+    if isinstance(value, bytes):
+        return _text_of(value)
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
+def _text_of(value: bytes) -> str:
+    """Bytes as text, those that are no UTF-8 as escapes."""
+    return value.decode("utf-8", "backslashreplace")
+
+
 #: One encoder for all rows: `json.dumps` would construct one per call.
-to_json = json.JSONEncoder(ensure_ascii=False, default=_json_value).encode
+_strictly = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_json_value).encode
+
+
+def to_json(value: Any) -> str:
+    """The value as JSON: null for NaN and for infinities, which it cannot represent.
+
+    >>> to_json({"score": 0.5, "more": [float("nan"), 1]})
+    '{"score": 0.5, "more": [null, 1]}'
+    """
+    try:
+        return _strictly(value)
+    except ValueError:
+        return _strictly(_with_nulls(value))
+
+
+def _with_nulls(value: Any) -> Any:
+    """The value with None for each number that is not finite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _with_nulls(one) for key, one in value.items()}
+    return [_with_nulls(one) for one in value] if isinstance(value, (list, tuple)) else value
