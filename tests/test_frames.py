@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -158,6 +160,92 @@ def test_columns_that_are_not_there_or_there_already() -> None:
         streamcal.calibrate(ARROW, score="scores", label="click")
     with pytest.raises(InputError, match="the table has a column 'calibrated', which would be added"):
         streamcal.calibrate(ARROW.append_column("calibrated", ARROW["score"]), score="score", label="click")
+
+
+def frame(library: Any, scores: list[Any], labels: list[Any]) -> Any:
+    """A table with columns of objects, as they come where values are of several types."""
+    if library is pd:
+        return pd.DataFrame({"s": pd.Series(scores, dtype=object), "y": pd.Series(labels, dtype=object)})
+    return pl.DataFrame({"s": pl.Series(scores, dtype=pl.Object), "y": pl.Series(labels, dtype=pl.Object)})
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_column_of_objects_of_several_types_is_read_as_one_of_csv(library: Any) -> None:
+    plain = pd.DataFrame({"s": [0.1, 0.2, 0.7, 1.0], "y": [0, 1, 0, 1]})
+    expected = streamcal.calibrate(plain, score="s", label="y", calibrator="ops")["calibrated"].to_list()
+    for scores, labels in (
+        ([0.1, "0.2", Decimal("0.7"), 1], [0, "1", False, True]),
+        ([0.1, " 0.2", 0.7, b"1.0"], ["no", True, 0.0, b"yes"]),
+    ):
+        table = frame(library, scores, labels)
+        found = streamcal.calibrate(table, score="s", label="y", calibrator="ops")
+        assert found["calibrated"].to_list() == expected
+        assert found["s"].to_list() == scores
+        assert streamcal.compare(table, score="s", label="y", methods=["ops"]).rows == 4
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+@pytest.mark.parametrize(
+    ("scores", "labels", "message"),
+    [
+        ([0.1, "n/a", 0.3], [0, 1, 0], "row 2, column 's': 'n/a' cannot be used; allowed: a number from 0 to 1; leave"),
+        ([0.1, "0.2", None], [0, 1, 0], "row 3, column 's': the value is missing"),
+        ([0.1, 1j, 0.3], [0, 1, 0], "row 2, column 's': '1j' cannot be used"),
+        ([0.1, 0.2, [0.3, 0.4]], [0, 1, 0], "row 3, column 's': '[0.3, 0.4]' cannot be used"),
+        ([0.1, 0.2, 0.3], [0, "1", "maybe"], "row 3, column 'y': 'maybe' cannot be used"),
+    ],
+)
+def test_an_object_that_cannot_be_used_has_its_row(
+    library: Any, scores: list[Any], labels: list[Any], message: str
+) -> None:
+    table = frame(library, scores, labels)
+    for call in (streamcal.calibrate, streamcal.compare):
+        with pytest.raises(InputError) as caught:
+            call(table, score="s", label="y")
+        assert str(caught.value).startswith(message)
+
+
+def test_a_type_of_numpy_that_arrow_has_not() -> None:
+    with pytest.raises(InputError, match=r"row 1, column 's': '\(0.1\+0j\)' cannot be used"):
+        streamcal.calibrate(pd.DataFrame({"s": np.array([0.1 + 0j]), "y": [0]}), score="s", label="y")
+
+
+def test_a_lazy_frame_is_collected() -> None:
+    table = TABLES["polars"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = streamcal.calibrate(table.lazy(), score="score", label="click", calibrator="ops")
+    assert found.equals(streamcal.calibrate(table, score="score", label="click", calibrator="ops"))
+    assert streamcal.compare(table.lazy(), score="score", label="click", methods=["ops"]).rows == len(table)
+
+
+def test_names_that_are_numbers_and_columns_that_are_there_twice() -> None:
+    table = pd.DataFrame({0: [0.1, 0.2], 1: [0, 1]})
+    named = table.set_axis(["s", "y"], axis=1)
+    expected = streamcal.calibrate(named, score="s", label="y", calibrator="ops")["calibrated"].tolist()
+    assert streamcal.calibrate(table, score=0, label=1, calibrator="ops")["calibrated"].tolist() == expected
+    for call in (streamcal.calibrate, streamcal.compare):
+        with pytest.raises(InputError, match="there is no column '0'; did you mean 0\\?; there are 0, 1"):
+            call(table, score="0", label=1)
+        with pytest.raises(InputError, match="the table has 2 columns 's'; rename all but one"):
+            call(pd.concat([named, named], axis=1), score="s", label="y")
+    more = pd.concat([named, pd.DataFrame({"z": [1, 2]}), pd.DataFrame({"z": [3, 4]})], axis=1)
+    assert streamcal.calibrate(more, score="s", label="y", calibrator="ops")["calibrated"].tolist() == expected
+
+
+@pytest.mark.parametrize("table", [None, [[0.1, 0]], np.array([[0.1, 0]]), pd.Series([0.1]), pl.Series([0.1])])
+def test_what_is_no_table(table: Any) -> None:
+    message = f"^{type(table).__name__} cannot be read as a table: .*; give a DataFrame"
+    for call in (streamcal.calibrate, streamcal.compare):
+        with pytest.raises(InputError, match=message):
+            call(table, score="s", label="y")
+
+
+def test_a_column_is_given_by_its_name() -> None:
+    table = pd.DataFrame({"s": [0.1], "y": [0]})
+    for call in (streamcal.calibrate, streamcal.compare):
+        with pytest.raises(InputError, match="a column is given by its name, and Series is none"):
+            call(table, score=table["s"], label="y")
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.uint64, np.bool_])

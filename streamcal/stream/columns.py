@@ -59,6 +59,14 @@ class Columns:
     label_time: str | None = None
     version: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in (self.score, self.label, self.time, self.weight):
+            try:
+                hash(name)  # not of a text alone: columns of pandas may be numbers
+            except TypeError:
+                kind = type(name).__name__
+                raise InputError(f"a column is given by its name, and {kind} is none; give the name") from None
+
     def used(self) -> list[str]:
         """The names given, each once."""
         late = self.id, self.label_time, self.version
@@ -166,7 +174,7 @@ class FieldReader:
         found: dict[str, str | int | None] = {}
         for name in self._columns.segments:
             try:
-                found[name] = level_of(name, _or_missing(_as_read(row.get(name))))
+                found[name] = level_of(name, _or_missing(as_read(row.get(name))))
             except InputError as error:
                 raise RecordError(str(error), column=name) from None
         return found
@@ -181,7 +189,7 @@ class FieldReader:
 def field_of(row: Row, column: str, read: Callable[[Any], T]) -> T:
     """What a field holds; the `RecordError` names its column."""
     try:
-        return read(_as_read(row.get(column)))
+        return read(as_read(row.get(column)))
     except RecordError as error:
         error.column = column
         raise
@@ -260,7 +268,7 @@ def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> 
     if len(distinct) > MANY:
         return None
     try:
-        labels = np.array([read(_as_read(value)) for value in distinct], dtype=np.bool_)
+        labels = np.array([read(as_read(value)) for value in distinct], dtype=np.bool_)
     except RecordError:
         reader.negative = before
         return None
@@ -269,13 +277,13 @@ def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> 
 
 def plain(column: Any) -> list[Any]:
     """The values of a column as Python has them; no text is a missing level, since CSV has no other way to say so."""
-    return [_or_missing(_as_read(value)) for value in column.to_pylist()]
+    return [_or_missing(as_read(value)) for value in column.to_pylist()]
 
 
 def _or_missing(value: Any) -> Any:
     return None if value == "" else value
 
 
-def _as_read(value: Any) -> Any:
+def as_read(value: Any) -> Any:
     """A field of CSV, or of a column of bytes, as text."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

@@ -15,7 +15,7 @@ from streamcal.parameters.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import TableBatch
-from streamcal.stream.columns import Columns, FieldReader, Observations
+from streamcal.stream.columns import Columns, FieldReader, Observations, as_read
 from streamcal.stream.prequential import Prequential, added_columns
 from streamcal.stream.records import SKIP_OPTION, RecordError, label_text
 
@@ -45,9 +45,11 @@ def calibrate(
     Parameters
     ----------
     table : DataFrame, Table or an object with `__arrow_c_stream__`
-        Of pandas, polars or Arrow, or one that Arrow can read, such as a relation of DuckDB.
+        Of pandas, polars or Arrow, or one that Arrow can read, such as a relation of DuckDB. A LazyFrame of polars is
+        collected.
     score, label : str
-        Columns. Scores are probabilities, or on the calibrator's scale; labels are those of `streamcal run`.
+        Columns. Scores are probabilities, or on the calibrator's scale; labels are those of `streamcal run`. Objects of
+        several types in a column are read as in CSV: by their texts.
     calibrator : str or Calibrator
         It learns the rows; a name makes a new one.
     weight, time : str or None
@@ -64,8 +66,8 @@ def calibrate(
     Raises
     ------
     InputError
-        Where a field cannot be used, with its row (counted from 1) and column; then nothing is learned. Where a column
-        is not there, or one that would be added is.
+        Where a field cannot be used, with its row (counted from 1) and column; then nothing is learned. Where this is
+        no table, a column is not there or there twice, or one that would be added is there.
     SolverError
         Where a solver fails; the rows before are learned then.
 
@@ -103,19 +105,30 @@ def calibrate(
 
 
 def as_table(table: Any) -> Any:
-    """A table of pandas, polars or Arrow as it is; of anything else what Arrow reads, once: it may be a stream."""
-    if library_of(table) in ("pandas", "polars") or isinstance(table, pyarrow.Table):
+    """A table of pandas, polars or Arrow as it is; of anything else what Arrow reads, once: it may be a stream.
+
+    `InputError` for what is no table.
+    """
+    if library_of(table) == "polars" and hasattr(table, "collect"):
+        table = table.collect()
+    if isinstance(table, pyarrow.Table) or (library_of(table) in ("pandas", "polars") and hasattr(table, "columns")):
         return table
-    return pyarrow.table(table)
+    try:
+        return pyarrow.table(table)
+    except arrow.ERRORS as error:
+        what = f"{type(table).__name__} cannot be read as a table: {error}"
+        raise InputError(f"{what}; give a DataFrame of pandas or polars, or a Table of Arrow") from None
 
 
 def require_columns(table: Any, used: list[str]) -> None:
-    """`InputError`, with the columns that there are, unless all of these are."""
+    """`InputError`, with the columns that there are, unless each of these is there once."""
     names = _names(table)
     for name in used:
         if name not in names:
             there = f"{did_you_mean(name, names)}; there are {', '.join(map(repr, names))}"
             raise InputError(f"there is no column {name!r}{there}")
+        if names.count(name) > 1:
+            raise InputError(f"the table has {names.count(name)} columns {name!r}; rename all but one")
 
 
 def say_in_python(error: RecordError) -> None:
@@ -131,16 +144,32 @@ def _names(table: Any) -> list[str]:
 
 def table_batches(table: Any, used: list[str]) -> list[TableBatch]:
     """The columns in use."""
-    library, names = library_of(table), list(dict.fromkeys(used))
-    if library == "pandas":
-        some = pyarrow.Table.from_pandas(table[names], preserve_index=False)
-    else:
-        some = pyarrow.table(table[names]) if library == "polars" else table.select(names)
+    names = list(dict.fromkeys(used))
+    some = pyarrow.table([_column_of(table, name) for name in names], names=list(map(str, names)))
     batches, rows = [], 0
     for batch in arrow.without_views(some).combine_chunks().to_batches():
         batches.append(TableBatch(tuple(names), np.arange(rows + 1, rows + len(batch) + 1), batch))
         rows += len(batch)
     return batches
+
+
+def _column_of(table: Any, name: str) -> Any:
+    """A column as Arrow has it; of objects that it has no type for, or of several types, their texts."""
+    library, column = library_of(table), table[name]
+    if library == "polars":
+        return column.to_arrow() if str(column.dtype) != "Object" else _texts_of(column, column.is_null())
+    if library != "pandas":
+        return column
+    try:
+        return pyarrow.Array.from_pandas(column)
+    except arrow.ERRORS:
+        return _texts_of(column, column.isna())
+
+
+def _texts_of(column: Any, missing: Any) -> Any:
+    """The texts of values, as a column of Arrow."""
+    values = zip(column.to_list(), missing.to_list(), strict=True)
+    return pyarrow.array([None if null else str(as_read(value)) for value, null in values], pyarrow.string())
 
 
 def _predicted(evaluation: Prequential, batch: TableBatch, found: Observations, fields: FieldReader) -> Any:
