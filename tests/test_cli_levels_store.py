@@ -53,9 +53,17 @@ def test_forecasts_are_those_without_a_store(tmp_path: Path, name: str) -> None:
     assert run(source, *OPTIONS, "--out", tmp_path / "all.csv").exit_code == 0
     result = run(source, *OPTIONS, *stored(tmp_path), "--out", tmp_path / "some.csv")
     assert result.exit_code == 0, result.output
-    assert "levels of segments that made room in memory, and are in the store" in result.output
+    cal = Segmented("ops", by=["campaign", ("campaign", "placement")], max_levels=5)
+    for row in rows_with_levels():
+        cal.learn_one(0.5, row, True)
+    there, times = len({row["campaign"] for row in rows_with_levels()}), f"{cal.tally()['evicted']:,}"
+    assert cal.tally()["evicted"] > 10 * there, "levels come back"
+    assert f"segments by campaign: {there} ({there - 5} of them in the store), which differ by" in result.output
+    assert f"times a level of a segment made room in memory, and went to the store: {times}\n" in result.output
     assert forecasts(tmp_path / "some.csv") == forecasts(tmp_path / "all.csv")
-    assert run(source, *OPTIONS, "--max-levels", 5, "--out", tmp_path / "few.csv").exit_code == 0
+    few = run(source, *OPTIONS, "--max-levels", 5, "--out", tmp_path / "few.csv")
+    assert "segments by campaign: 5, which differ by" in few.output
+    assert f"times a level of a segment was dropped to make room for another: {times}\n" in few.output
     assert forecasts(tmp_path / "few.csv") != forecasts(tmp_path / "all.csv"), "levels were dropped"
 
 

@@ -97,9 +97,9 @@ TALLIES = {
     "clamped": "scores beyond the scale, moved to its end",
     "late": "rows too old to be learned",
     "missed": "retractions of what was forgotten already",
-    "evicted": "levels of segments dropped for lack of space",
+    "evicted": "times a level of a segment was dropped to make room for another",
 }
-EVICTED_TO_STORE = "levels of segments that made room in memory, and are in the store"
+EVICTED_TO_STORE = "times a level of a segment made room in memory, and went to the store"
 #: The run came to its end, but learned less than half of its rows.
 UNLEARNED = 1
 #: The choices of `--on-error`.
@@ -470,5 +470,7 @@ def _segments_found(calibrator: Calibrator | Segmented) -> Iterator[str]:
     for field in calibrator.by:
         name = field if isinstance(field, str) else ",".join(field)
         deviation, share = math.sqrt(calibrator.variance(field)), 1.0 - calibrator.weights(field)["nothing"]
+        held, stored = len(calibrator.levels(field)), calibrator.levels_stored(field)
+        away = f" ({stored:,} of them in the store)" if stored else ""
         differ = f"which differ by {deviation:.2f} in log-odds; corrections weigh {share:.0%}"
-        yield f"segments by {name}: {len(calibrator.levels(field)):,}, {differ}"
+        yield f"segments by {name}: {held + stored:,}{away}, {differ}"

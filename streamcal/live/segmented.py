@@ -228,7 +228,7 @@ class Segmented(Learner):
         return self.overall.n
 
     def tally(self) -> dict[str, int]:
-        """The counts of the calibrator, and the number of levels "evicted" for lack of space."""
+        """The counts of the calibrator, and how often a level was "evicted" for lack of space, each time it was."""
         return {**self.overall.tally(), "evicted": int(self._corrections.evicted)}
 
     # -- predicting and learning -----------------------------------------------------------------------------------
@@ -567,6 +567,10 @@ class Segmented(Learner):
     def levels(self, field: Field) -> list[Level]:
         """The levels held of a field, that longest without an outcome first."""
         return list(self._chain.levels(self._place(field)))
+
+    def levels_stored(self, field: Field) -> int:
+        """The number of levels of a field that are in the store and not held; 0 where there is none."""
+        return int(self._chain.absent(self._place(field)))
 
     def weights(self, field: Field) -> dict[str, float]:
         """The weights of the members of a field in forecasts: "nothing", "offset", "recent", "free" and "line"."""
