@@ -307,7 +307,9 @@ def test_truncated_gzip_raises_whatever_the_handler(tmp_path: Path) -> None:
         ("s.csv", b"ARROW1\0\0", "the file is Arrow; .*.arrow, or --format arrow"),
         ("s.csv", b"PK\x03\x04\x14", "a zip archive or an Excel workbook; .*save the sheet as CSV"),
         ("s.jsonl", b'[{"a": 1}, {"a": 2}]\n', "an object a line"),
-        ("s.csv", b"a,b,a\n1,2,3\n", "twice"),
+        ("s.csv", b"a,b,a\n1,2,3\n", "twice; allowed: different names"),
+        ("s.csv", b"1,b,c,d,1\n1,2,3,4,5\n", "twice; allowed: different names"),
+        ("s.csv", b"u1,0,0.5,0\n", "twice; names are numbers: if the file has no header row, give it one; allowed"),
         ("s.csv", b'"a"b\n', "header is not valid CSV"),
         ("s.parquet", b"PAR1 not really", "cannot be read as Parquet"),
         ("s.txt", b"a\n", "ending"),
@@ -338,6 +340,19 @@ def test_missing_column_says_which_there_are(tmp_path: Path) -> None:
         with pytest.raises(RecordError, match="'id', 'score', 'click'") as caught:
             reader.require("score", "pctr")
     assert caught.value.column == "pctr"
+    assert "header row" not in str(caught.value)
+
+
+def test_a_header_that_is_missing_is_asked_for(tmp_path: Path) -> None:
+    message = "no such column; names are numbers: if the file has no header row,"
+    source = write(tmp_path / "s.csv", "u1,x,0.25,1\nu2,x,0.5,0\n")
+    with RecordReader(source) as reader, pytest.raises(RecordError, match=message):
+        reader.require("score", "click")
+    with RecordWriter(tmp_path / "s.parquet", ["1", "2"]) as writer:
+        writer.write([{"1": 1, "2": 2}])
+    with RecordReader(tmp_path / "s.parquet") as reader, pytest.raises(RecordError) as caught:
+        reader.require("3")
+    assert "header row" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,23 @@ def test_csv_text_survives_the_way_through(tmp_path_factory: pytest.TempPathFact
         assert list(csv.reader(file)) == [["a", "b"], *rows]
 
 
+@pytest.mark.parametrize("between", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["a,b", "a;b;c;d", "a\tb\tc\td", "a|b|c|d", 'say "a,b"'])
+def test_a_header_shows_the_same_delimiter_again(tmp_path: Path, between: str, name: str) -> None:
+    for names in ([name, "click"], ["click", name], [name]):
+        with RecordWriter(tmp_path / "o.csv", names, delimiter=between) as writer:
+            writer.write([dict.fromkeys(names, "x")])
+        with RecordReader(tmp_path / "o.csv") as reader:
+            assert reader.names == tuple(names)
+            assert [row for batch in reader for row in batch.rows] == [dict.fromkeys(names, "x")]
+
+
+def test_a_header_has_no_more_quotes_than_it_needs(tmp_path: Path) -> None:
+    with RecordWriter(tmp_path / "o.csv", ["a:b", "say", ""]):
+        pass
+    assert (tmp_path / "o.csv").read_text() == "a:b,say,\n"
+
+
 def test_a_carriage_return_in_a_field_does_not_end_its_row(tmp_path: Path) -> None:
     rows = [{"a": "x\ry", "b": "\r"}, {"a": "\r\n", "b": "z\r\n"}]
     with RecordWriter(tmp_path / "out.csv", ["a", "b"]) as writer:

@@ -28,7 +28,8 @@ ENDINGS_ALLOWED = (
     "or for an input --format"
 )
 
-
+#: What can stand between the fields of a CSV file without being named.
+DELIMITERS = (",", ";", "\t", "|")
 #: What an address has and a path has not.
 ADDRESS = "://"
 

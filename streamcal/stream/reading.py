@@ -25,7 +25,7 @@ from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch, json_object
 from streamcal.stream.compression import COMPRESSIONS, MAGIC, opened_to_read, recognised
-from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind
+from streamcal.stream.formats import ADDRESS, DELIMITERS, STANDARD_STREAM, FileKind
 from streamcal.stream.records import RecordError, shown
 
 #: Most rows of a batch: tables have no more, and texts of short records.
@@ -53,8 +53,6 @@ OTHER_KINDS = {
     b"PAR1": ("Parquet", "that, with a name that ends in .parquet, or --format parquet"),
     b"PK\x03\x04": ("a zip archive or an Excel workbook", "text; unpack the archive, or save the sheet as CSV"),
 }
-#: What can stand between the fields of a CSV file without being named.
-DELIMITERS = (",", ";", "\t", "|")
 
 #: Called for each row that cannot be read; reading continues when it returns.
 BadRowHandler = Callable[[RecordError], None]
@@ -161,6 +159,7 @@ class RecordReader:
                 reason = f"there is no such column{did_you_mean(column, self.names)}"
                 if self.delimiter is not None and len(self.names) == 1:
                     reason += "; if the one column is several, say with --delimiter what is between them"
+                reason += self._perhaps_no_header()
                 raise RecordError(reason, _listed(self.names), file=self.path, column=column)
         self._used = tuple(dict.fromkeys(columns))
 
@@ -184,7 +183,14 @@ class RecordReader:
     def _refuse_doubled_names(self) -> None:
         doubled = next((name for i, name in enumerate(self.names) if name in self.names[:i]), None)
         if doubled is not None:
-            raise RecordError("the file has this column twice", "different names", file=self.path, column=doubled)
+            reason = "the file has this column twice" + self._perhaps_no_header()
+            raise RecordError(reason, "different names", file=self.path, column=doubled)
+
+    def _perhaps_no_header(self) -> str:
+        """A remedy to be added to a message, where half of the names of CSV or more are numbers; otherwise empty."""
+        numbers = sum(map(_is_number, self.names)) if self.kind.format == "csv" else 0
+        many = 2 * numbers >= len(self.names)
+        return "; names are numbers: if the file has no header row, give it one" if many else ""
 
     def _bad_row(self, error: RecordError, row: int) -> None:
         """Pass the error of a row to the handler, or raise it."""
@@ -480,6 +486,19 @@ def _listed(names: Sequence[str]) -> str:
     """The names of columns for a message, the first ones of many."""
     more = f", … ({len(names):,} in all)" if len(names) > MOST_SHOWN else ""
     return ", ".join(map(shown, names[:MOST_SHOWN])) + more
+
+
+def _is_number(name: str) -> bool:
+    """Whether a name of a column is a number.
+
+    >>> _is_number(" 0.25"), _is_number("score")
+    (True, False)
+    """
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_text(begin: bytes) -> bool:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Literal, Self, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch
 from streamcal.stream.compression import opened_to_write
-from streamcal.stream.formats import STANDARD_STREAM, FileKind
+from streamcal.stream.formats import DELIMITERS, STANDARD_STREAM, FileKind
 from streamcal.stream.records import RecordError
 from streamcal.stream.tables import TableWriter
 
@@ -102,7 +102,7 @@ class RecordWriter:
             if self.kind.format in ("parquet", "arrow"):
                 self._tables = TableWriter(self.path, self._bytes, self.kind.format, self.names, types, append_at)
             elif self.kind.format == "csv" and append_at is None:
-                self._write_csv([self.names])
+                self._write_header()
             else:
                 self._opened()  # a compressed file without rows is one too
             self._closing = self._closing.pop_all()  # from now on closed by `close`
@@ -217,10 +217,16 @@ class RecordWriter:
     def _write_text(self, text: str) -> None:
         self._opened().write(text.encode("utf-8", SURROGATES))
 
-    def _write_csv(self, rows: Iterable[Sequence[Any]]) -> None:
-        lines = _LineFeeds()
+    def _write_header(self) -> None:
+        """The names, in quotes where one has what could be taken for the delimiter, since the header shows that."""
+        others = set(DELIMITERS) - {self._delimiter}
+        found = any(others.intersection(name) for name in self.names)
+        self._write_csv([self.names], csv.QUOTE_ALL if found else csv.QUOTE_MINIMAL)
+
+    def _write_csv(self, rows: Iterable[Sequence[Any]], quotes: Literal[0, 1] = csv.QUOTE_MINIMAL) -> None:
+        lines, end = _LineFeeds(), _LineFeeds.REPLACED
         try:
-            csv.writer(lines, delimiter=self._delimiter, lineterminator=_LineFeeds.REPLACED).writerows(rows)
+            csv.writer(lines, delimiter=self._delimiter, lineterminator=end, quoting=quotes).writerows(rows)
         finally:  # also those before an error
             self._write_text("".join(lines))
 
