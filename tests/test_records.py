@@ -302,7 +302,7 @@ def test_truncated_gzip_raises_whatever_the_handler(tmp_path: Path) -> None:
         ("s.csv.bz2", bz2.compress(b"a,b\n1,2\n")[:20], "truncated"),
         ("s.csv.bz2", b"a,b\n1,2\n", "the file is not compressed by bzip2"),
         ("s.csv.zst", b"a,b\n1,2\n", "the file is not compressed by Zstandard"),
-        ("s.csv", gzip.compress(b"a,b\n1,2\n"), "compressed by gzip; allowed: that, with a name that ends in .gz"),
+        ("s.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), "compressed by gzip; .*with a name that ends in .gz"),
         ("s.jsonl", b"PAR1\x15\x04", "the file is Parquet; .*.parquet, or --format parquet"),
         ("s.csv", b"ARROW1\0\0", "the file is Arrow; .*.arrow, or --format arrow"),
         ("s.csv", b"PK\x03\x04\x14", "a zip archive or an Excel workbook; .*save the sheet as CSV"),
