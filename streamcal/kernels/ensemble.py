@@ -46,8 +46,8 @@ observations more, and a 16th more."""
 
 
 SLOWLY = cython.declare(cython.longlong, 8)
-"""A label changes how late labels are taken to be by a part of it, and 1: one that is far later than others says
-little, and where all are equally late, this is known from the first that can be as late as that."""
+"""With each label, how late labels are taken to be changes by this part of it, and 1, at most: one that is far later
+than the others changes little."""
 
 
 @cython.final
@@ -282,7 +282,7 @@ class Ensemble:
         return self._experts.panel.means()
 
     def look_ahead(self, late):
-        """A label came so late. Labels are taken to be as late as the last ones: this changes by an eighth at most."""
+        """A label came so late: forecasts are made for labels as late as the last ones, see `SLOWLY`."""
         ahead: cython.longlong = self._experts.panel.ahead
         step: cython.longlong = ahead // SLOWLY + 1
         self._experts.panel.ahead = min(max(late, ahead - step), ahead + step)
