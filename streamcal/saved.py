@@ -38,6 +38,10 @@ class Saved(ABC):
     def state_dict(self) -> dict[str, Any]:
         """Parameters and everything learned, as plain, versioned data that `json` can write, with a checksum.
 
+        Notes
+        -----
+        Later forecasts may differ in the last place from those without this call; docs/states.md says where.
+
         Examples
         --------
         >>> from streamcal import Platt

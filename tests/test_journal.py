@@ -13,7 +13,7 @@ import journal_kills
 import pytest
 
 import streamcal
-from streamcal import InputError, OnlinePlatt, Platt, StateError
+from streamcal import Auto, InputError, OnlinePlatt, Platt, StateError, VennAbers
 from streamcal.live import Journal, LabelJoin
 from streamcal.live import events as packed
 from streamcal.live.issued import Issued
@@ -414,6 +414,26 @@ def test_a_join_is_resumed_from_its_journal_to_the_last_bit(path):
         resumed = journal_kills.new_join(journal)
         assert json.dumps(resumed.state_dict()) == twin.state_after(1500)
         assert len(list(journal.events())) == 800
+
+
+@pytest.mark.parametrize(("unit", "within"), [(1.0, 0.0), (0.25, 0.0), (0.1, 1e-14)])
+@pytest.mark.parametrize("method", [Auto, VennAbers])
+def test_a_snapshot_that_another_process_wrote(path, method, unit, within):
+    """As `streamcal serve` has it: the live join writes none, so that its sums are not added in another order."""
+    with Journal(path) as journal:
+        live, child = LabelJoin(method(), 50.0, journal=journal), LabelJoin(method(), 50.0)
+        for k in range(400):
+            if k == 300:
+                journal.acknowledge()
+                journal.snapshot(child.to_bytes())
+            for join in (live, child) if k < 300 else (live,):
+                join.issue(k, k * 0.618 % 1.0, float(k), w=unit * (1 + k % 7))
+                join.resolve(k, k * k % 7 < 3, k + 0.5)
+        journal.acknowledge()
+        told = [live.predict_one(score / 64) for score in range(65)]
+    with Journal(path) as journal:
+        resumed = LabelJoin(method(), 50.0, journal=journal)
+        assert max(abs(resumed.predict_one(score / 64) - p) for score, p in enumerate(told)) <= within
 
 
 def test_what_was_served_is_what_the_journal_says(path):

@@ -14,6 +14,7 @@ from golden.cases import ROOMS, Case
 from golden.make import plain, read
 from golden.streams import CALLS
 
+from benchmarks.states_written import DECAYING, SUBJECTS, WEIGHTS, moved
 from streamcal import RetractionError
 
 golden = functools.cache(read)
@@ -88,3 +89,28 @@ def test_what_was_saved_goes_on_to_the_last_bit(room: str, case: Case, times: fl
                 assert bits(CALLS[room].answers(twin, probes, None)) == bits(found), f"{step - BEFORE} steps later"
     assert twin is not None
     assert plain(twin.state_dict()) == plain(live.state_dict())
+
+
+#: What has an exact tree of scores, which is built anew where it is written, unless all weights are whole numbers.
+TREES = ["isotonic", "venn-abers", "cross-venn-abers", "auto"]
+#: As docs/states.md has it: of trees, and of methods that solve from a start.
+LITTLE, SOLVED = 1e-14, 1e-12
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("weights", ["1", "quarters"])
+def test_writing_a_state_changes_no_later_forecast_where_sums_are_exact(name: str, weights: str) -> None:
+    assert moved(SUBJECTS[name], WEIGHTS[weights], seed=0, rows=600) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "within"),
+    [
+        *((name, "tenths", LITTLE) for name in TREES),
+        (DECAYING, "1", LITTLE),
+        ("platt", "1", LITTLE),
+        ("bernstein-logistic", "1", SOLVED),
+    ],
+)
+def test_writing_a_state_changes_later_forecasts_by_little_elsewhere(name: str, weights: str, within: float) -> None:
+    assert moved(SUBJECTS[name], WEIGHTS[weights], seed=0, rows=600) <= within

@@ -92,7 +92,8 @@ class LabelJoin(Holding, Journaled):
         Less than `horizon`; scores must be probabilities then.
     journal : Journal, optional
         Every event is written to it, and is safe once `acknowledge` has returned. A journal that holds events already
-        is resumed from: the state is the one that wrote them, to the last bit.
+        is resumed from: the state is the one that wrote them, to the last bit; after a snapshot that another process
+        wrote, as a child of `streamcal serve`, where sums of the weights are exact.
     late : float or timedelta, optional
         For so long after it was learned, default `horizon`, a forecast is remembered. Without `early`, a click in this
         time corrects the negative that was learned: it is unlearned and the positive one learned, exactly, where the
