@@ -268,6 +268,20 @@ def test_a_damaged_state_is_refused(change, message):
         Shadow.from_state(signed({key: value for key, value in state.items() if key != "checksum"}))
 
 
+def test_the_order_of_the_calibrators_in_a_state_is_of_no_account():
+    """Comparisons are listed, and those of a new version begin, in the order in which the calibrators came."""
+    shadow = Shadow(Identity(), {"platt": OnlinePlatt(), "ops": TrackingOPS(), "late": trained()})
+    state = shadow.state_dict()
+    for name in ("calibrators", "differences", "numbers"):
+        state["learned"][name] = dict(reversed(state["learned"][name].items()))
+    again = Shadow.from_state(state)
+    assert repr(again) == repr(shadow)
+    assert again.comparisons() == shadow.comparisons()
+    for one in (shadow, again):
+        one._use("ops")
+    assert again.state_dict() == shadow.state_dict()
+
+
 @pytest.mark.parametrize("numbers", [None, [0, 1, 2]])
 def test_a_state_that_numbers_calibrators_by_their_order_is_read(numbers):
     """As versions until 2026-11-24 wrote it, which left the numbers out where they are 0, 1, 2."""

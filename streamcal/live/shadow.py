@@ -563,7 +563,8 @@ class Shadow(Saved):
         ensure(self.version.name in self._calibrators, "the calibrator in use is missing")
         ensure(differences.keys() == self.challengers.keys(), "comparisons and challengers differ")
         ensure(compared >= len(differences), "there are more comparisons than were begun")
-        for name, (confidence, *sums) in differences.items():
+        for name in self.challengers:
+            confidence, *sums = differences[name]
             ensure(self.confidence <= number(0.0, 1.0)(confidence) < 1.0, "a confidence is not possible")
             self._differences[name] = LogLossDifference(confidence, adaptive=True)
             self._differences[name].load(sums)
