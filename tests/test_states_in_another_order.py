@@ -7,10 +7,20 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from fuzz_states import content, room_of, stream_of, subjects
+from live_rooms import LIVE
 
 from streamcal.errors import CapabilityError
 
-LEARNERS = [subject for subject in subjects() if subject.room != "map"]
+
+def is_full(subject):
+    """A plain `pytest` tries all that is live, and each method in its first variant, in a window."""
+    case = subject.case
+    return subject.room not in LIVE and (case.policy not in (None, "window") or case.name.count("/") > 1)
+
+
+LEARNERS = [
+    pytest.param(one, id=one.name, marks=[pytest.mark.full] * is_full(one)) for one in subjects() if one.room != "map"
+]
 
 
 def reversed_objects(plain):
@@ -27,7 +37,7 @@ def numbers(found):
     return [np.float64(math.nan if found is None else found).tobytes()]
 
 
-@pytest.mark.parametrize("subject", LEARNERS, ids=lambda subject: subject.name)
+@pytest.mark.parametrize("subject", LEARNERS)
 def test_it_goes_on_as_in_its_own_order(subject):
     """To the last bit."""
     room, stream, learner = room_of(subject), stream_of(subject), type(subject.case.build())
