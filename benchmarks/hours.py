@@ -125,17 +125,12 @@ def told() -> None:
         hour = np.where(closed, 24, (24.0 * (day % 1.0) + 1e-9).astype(int))
         is_open = (day % 1.0 >= opens) & (day % 1.0 < closes) & ~closed
         features = (hour[:, None] == np.arange(25), np.column_stack((np.ones(len(x)), is_open)))
-        said = [[stepwise_auto(delay, made) for delay in DELAYS]]
-        said += [[bayesian(np.column_stack((x, more)), made.y, delay) for delay in DELAYS] for more in features]
-        cells = [", ".join(f"{1e4 * (losses(p, made.y).mean() - best):.0f}" for p in both) for both in said]
+        found = [[loss(delay, made.scores, made.y, made.t) for delay in DELAYS]]
+        for more in features:
+            said = (bayesian(np.column_stack((x, more)), made.y, delay) for delay in DELAYS)
+            found.append([losses(p, made.y).mean() for p in said])
+        cells = [", ".join(f"{1e4 * (one - best):.0f}" for one in both) for both in found]
         print(f"| hours, {rows} rows a day | {' | '.join(cells)} |", flush=True)
-
-
-def stepwise_auto(delay: int, made: further.Made) -> Any:
-    from benchmarks.streams.entrants import stepwise
-    from streamcal import Auto
-
-    return stepwise(Auto(delay), made.scores, made.y, delay, made.t)
 
 
 def bayesian(features: Any, y: Any, delay: int) -> Any:

@@ -30,7 +30,7 @@ from streamcal.parameters.scales import Logit, Probability
 from streamcal.parameters.types import FloatArray
 
 #: Labels that change so many times less often than those of shuffled rows are taken for sorted ones, where shuffled
-#: rows would have at least so many runs of equal labels: labels that persist have a third of those runs on elec2.
+#: rows would have at least so many runs of equal labels. Labels that come in tens are not.
 SORTED, FEWEST_RUNS = 20, 20
 #: Tolerance for probabilities outside [0, 1], since models normalise in floating point, some in single precision.
 ROUNDING = 1e-6

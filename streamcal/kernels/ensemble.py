@@ -43,8 +43,6 @@ LEAST_MORE = cython.declare(cython.longlong, 4)
 GROWTH = cython.declare(cython.longlong, 16)
 """The curve of all observations is fitted to so many positives and negatives at least, and again when there are four
 observations more, and a 16th more."""
-
-
 SLOWLY = cython.declare(cython.longlong, 8)
 """With each label, how late labels are taken to be changes by this part of it, and 1, at most: one that is far later
 than the others changes little."""
