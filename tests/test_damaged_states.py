@@ -159,7 +159,7 @@ def test_kernels_refuse_arrays_of_other_lengths():
     softmax = OnlineSoftmax(0.1, 100.0, 100.0, 1.0)
     for delta, d, rows in (([0.0], [1.0], [[]]), ([0.0, 0.0], [1.0], [[], [0.0]]), ([0.0, 0.0], [1.0, 1.0], [[], []])):
         with pytest.raises(ValueError, match="go with"):
-            softmax.load(delta, d, rows, 1.0)
+            softmax.load(delta, d, rows, 1.0, [0.0, 0.0])
     softmax.add_class()
     for places, x, came in (([0], [0.1, 0.2], 0), ([3], [0.1], 0), ([0], [0.1], 1), ([-1], [0.1], 0)):
         with pytest.raises(ValueError, match="class"):

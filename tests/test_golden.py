@@ -7,7 +7,6 @@ that led to it, given to a new learner, leads there again.
 from __future__ import annotations
 
 import functools
-import gzip
 import inspect
 import json
 import re
@@ -21,7 +20,7 @@ from golden.make import plain, read
 from golden.streams import CALLS
 from laws import trying
 
-from streamcal import Auto, load_map
+from streamcal import load_map
 from streamcal.learners.learner import Learner, _plain
 
 #: The cases of a method are tried in one test: one of the 1,200 takes as long as pytest takes for a test.
@@ -76,9 +75,10 @@ ADDED = {"low"}
 
 
 def assert_same_structure(found: Any, expected: Any, where: str = "state") -> None:
-    """Equal keys, lengths, types, texts and whole numbers, and floats within `REPLAYED`."""
+    """Equal keys, lengths, types, texts and whole numbers, and floats and exact sums within `REPLAYED`."""
     assert type(found) is type(expected), where
     if isinstance(expected, dict):
+        found, expected = with_ratios(found), with_ratios(expected)
         assert found.keys() - ADDED == expected.keys() - ADDED, where
         for key, value in expected.items():
             assert_same_structure(found[key], value, f"{where}.{key}")
@@ -89,8 +89,18 @@ def assert_same_structure(found: Any, expected: Any, where: str = "state") -> No
     elif isinstance(expected, float):
         within = REPLAYED * max(abs(expected), 1.0)
         assert found == expected or abs(found - expected) <= within, f"{where}: {found} is not {expected}"
+    elif isinstance(expected, str) and expected.lstrip("-").startswith("0x"):
+        assert int(found, 16) == pytest.approx(int(expected, 16), rel=REPLAYED), where
     else:
         assert found == expected, where
+
+
+def with_ratios(state: dict[str, Any]) -> dict[str, Any]:
+    """The integers of `Totals` over their common denominator, which the last place of a decayed weight may double."""
+    if state.keys() != {"integers", "count"}:
+        return state
+    *numerators, denominator = (int(one, 16) for one in state["integers"])
+    return {**state, "integers": [one / denominator for one in numerators]}
 
 
 #: Fields of a state that later versions write beside those that were recorded: what makes it go on to the last bit.
@@ -244,17 +254,3 @@ def test_every_kind_of_map_is_recorded() -> None:
     table = page.split("| `kind` | fields |")[1].split("\n\n")[0]
     kinds = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
     assert {expected["json"]["kind"] for _, expected in MAPS} == kinds
-
-
-@pytest.mark.parametrize("lacks", ["specialists", "switch", "lines", "period", "hours", "whole", "now"])
-def test_a_state_of_auto_from_before_some_of_its_parts_goes_on(lacks: str) -> None:
-    """What it lacks has no weight, so that it predicts what was recorded; then it has, and goes on as one of today."""
-    path = Path(__file__).parent / "golden" / f"auto_without_{lacks}.json.gz"
-    content = json.loads(gzip.decompress(path.read_bytes()))
-    case = next(case for case in ROOMS["binary"][1] if case.name == content.get("name", "auto"))
-    cal = Auto.from_state(content["case"]["state"])
-    assert_answers(answers("binary", case, cal), content["case"]["answers"], case.within)
-    assert (cal.weights()["venn-abers 1"] == 0.0) == (lacks != "now")
-    CALLS["binary"].apply_all(cal, golden("binary")["streams"][case.stream]["then"], case.timed)
-    assert cal.weights()["venn-abers 1"] > 0.0
-    assert Auto.from_state(cal.state_dict()).predict_one(0.5) == cal.predict_one(0.5)

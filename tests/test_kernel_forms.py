@@ -80,6 +80,7 @@ HERE = {
     "recent_moments",
     "restarts",
     "specialists",
+    "weights",
 }
 
 
@@ -462,6 +463,23 @@ def test_online_newton_loads_the_state_of_its_twin_and_no_other(size):
             newton.load(*fast.state()[1:])
         with pytest.raises(ValueError, match="two or three"):
             type(newton)((1.0,), 0.1, 100.0, 100.0, 1.0, 16.0)
+
+
+@given(st.lists(st.floats(1e-60, 1e60) | st.floats(0.1, 10.0), min_size=1, max_size=60))
+def test_relative_weights(weights):
+    forms = twins("weights")
+    made = [module.WeightScale() for module in forms]
+    for w in weights:
+        found = [scale.relative(w) for scale in made]
+        assert bits(found[0]) == bits(found[1]) == bits(made[1].ratio(w))
+        assert forms[0].steps_of(found[0]) == forms[1].steps_of(found[1])
+    for scale, module in zip(made, forms, strict=True):
+        other = module.WeightScale()
+        other.load(*scale.state())
+        scale.merge(other)
+        assert scale.state() == [2.0 * one for one in other.state()]
+    mixed = np.array([0.0, *weights, 0.0])
+    assert bits(made[0].relative_many(mixed)) == bits([made[1].relative(w) if w else 0.0 for w in mixed.tolist()])
 
 
 UNUSUAL = [1, True, None, "0.5", math.nan, math.inf, -0.5, 1.5, np.float64(0.5), -0.0, 0.0, 5e-324, 1e-9, 0.5, 1.0]

@@ -39,6 +39,7 @@ from laws.binary import (
     tolerance,
     variants,
 )
+from weights_by_hand import WeightsByHand
 
 from streamcal import (
     REGISTRY,
@@ -141,14 +142,17 @@ def test_by_count_two_observations_age_the_rest_twice(case):
 
 @given(stream=st.lists(rough_observations, max_size=30), discount=st.sampled_from([1.0, 0.9]))
 def test_online_platt_takes_newton_steps_whose_size_is_the_weight(stream, discount):
-    """The definition, with a matrix inverted: A ← d·A + (1 − d)·100·I + g gᵀ, θ ← θ − A⁻¹ g / γ, g = w (p − y) z."""
+    """The definition, with a matrix inverted: A ← A + r g gᵀ, θ ← θ − r A⁻¹ g / γ, g = (p − y) z; before, A fades."""
     cal = OnlinePlatt(discount=discount)
-    theta, curvature = np.array([1.0, 0.0]), 100.0 * np.eye(2)
+    theta, curvature, weights = np.array([1.0, 0.0]), 100.0 * np.eye(2), WeightsByHand()
     for score, y, w, _ in stream:
         z = np.array([cal.scale.coordinate(score), 1.0])
-        gradient = w * (1.0 / (1.0 + np.exp(-theta @ z)) - y) * z
-        curvature = discount * curvature + (1.0 - discount) * 100.0 * np.eye(2) + np.outer(gradient, gradient)
-        theta = theta - np.linalg.solve(curvature, gradient) / 0.1
+        if w > 0.0:
+            curvature = discount * curvature + (1.0 - discount) * 100.0 * np.eye(2)
+            for r in weights.steps(w):
+                gradient = (1.0 / (1.0 + np.exp(-theta @ z)) - y) * z
+                curvature = curvature + r * np.outer(gradient, gradient)
+                theta = theta - r * np.linalg.solve(curvature, gradient) / 0.1
         if np.linalg.norm(theta) > 99.0:
             break  # the projection has tests of its own
         cal.learn_one(score, y, w)

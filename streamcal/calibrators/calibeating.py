@@ -46,7 +46,7 @@ class CalibeatenOPS(SequentialCalibrator):
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         p = self._newton.predict_fast(score)
         if self._newton.learn_fast(score, y, w):
-            self._forecaster.learn(bin_of(p, self.bins), 1.0 if y else 0.0, w)
+            self._forecaster.learn(bin_of(p, self.bins), 1.0 if y else 0.0, self._newton.relative)
         else:
             super().learn_one(score, y, w, t)
 
@@ -58,8 +58,9 @@ class CalibeatenOPS(SequentialCalibrator):
         return self._forecaster.forecast(bin_of(self._newton.predict(x), self.bins))
 
     def _step(self, x: float, y: float, w: float) -> None:
-        self._forecaster.learn(bin_of(self._newton.predict(x), self.bins), y, w)
+        place = bin_of(self._newton.predict(x), self.bins)
         self._newton.step(x, y, w)
+        self._forecaster.learn(place, y, self._newton.relative)
 
     def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
         stream(self._newton, self._forecaster, scores, y, w, predictions)

@@ -42,8 +42,8 @@ class HedgedOPS(CalibeatenOPS):
 
     Notes
     -----
-    O(bins) per observation: 0.4 µs to learn, 0.3 µs to predict. O(bins²) memory. An observation of weight w counts w
-    times in its bin and is a Newton step of w-fold size. An outcome is counted for the forecast made just before it is
+    O(bins) per observation: 0.4 µs to learn, 0.3 µs to predict. O(bins²) memory. Weights count relative to their
+    running mean, in the bin and in the Newton step. An outcome is counted for the forecast made just before it is
     learned: with delayed labels that is not the issued forecast, and the bound does not hold. The prediction of an
     empty calibrator is the midpoint of the score's bin, not the score.
 

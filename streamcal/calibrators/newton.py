@@ -17,7 +17,7 @@ NEWTON_GAMMA = 0.1
 RADIUS = 100.0
 #: A₀ of online Platt scaling, 1/(γD)² with D = 1.
 INITIAL_CURVATURE = 100.0
-#: A sums squares of gradients: of weights up to 1e60, and features up to 16.
+#: A sums squares of gradients, times relative weights.
 LARGEST_CURVATURE = 1e140
 
 
@@ -27,7 +27,7 @@ class NewtonCalibrator(SequentialCalibrator):
     Parameters
     ----------
     discount : float
-        d of A ← d·A + (1 − d)·A₀ + g gᵀ.
+        d of A ← d·A + (1 − d)·A₀ + r g gᵀ.
     """
 
     #: Where the parameters begin: those of the identity.
@@ -83,12 +83,12 @@ def newton_state(size: int, initial: float) -> Reader:
     below = size * (size - 1) // 2
 
     def read(value: Any) -> list[float]:
-        numbered = numbers(2 * size + below + 1, least=-LARGEST_CURVATURE, most=LARGEST_CURVATURE)(value)
-        theta, d, lower = numbered[:size], numbered[size : 2 * size], numbered[2 * size : -1]
+        numbered = numbers(2 * size + below + 3, least=-LARGEST_CURVATURE, most=LARGEST_CURVATURE)(value)
+        theta, d, lower, weights = np.split(numbered, [size, 2 * size, 2 * size + below])
         ensure(np.linalg.norm(theta) <= RADIUS * (1.0 + ROUNDING), "the parameters are outside of their ball")
         ensure((d >= initial * (1.0 - ROUNDING)).all(), "a curvature is below the first one")
         ensure((np.abs(lower) <= np.sqrt(LARGEST_CURVATURE)).all(), "a curvature is not possible")
-        ensure(0.0 <= numbered[-1] <= HEAVIEST, "a weight is not possible")
+        ensure(((weights >= 0.0) & (weights <= HEAVIEST)).all(), "a weight is not possible")
         return numbered.tolist()
 
     return read

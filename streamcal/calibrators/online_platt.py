@@ -10,14 +10,17 @@ from streamcal.parameters.given import real_number
 class OnlinePlatt(NewtonCalibrator):
     """Online Platt scaling (OPS): p = σ(a·logit(s) + b), with (a, b) moved by one online Newton step per outcome.
 
-    With z = (logit s, 1), g = w·(p − y)·z:  A ← A + g gᵀ,  θ ← Π_A(θ − A⁻¹ g / γ), Π_A being the projection on the
+    With z = (logit s, 1), g = (p − y)·z:  A ← A + r·g gᵀ,  θ ← Π_A(θ − r·A⁻¹ g / γ), Π_A being the projection on the
     ball of radius 100 in the norm of A. γ = 0.1 and A₀ = 100·I. It starts at the identity (1, 0), which is ours; the
-    authors' code starts at (0, 0). The slope may become negative, so the map need not be monotone.
+    authors' code starts at (0, 0). r is the weight relative to the running mean of all weights, so that a factor common
+    to all changes nothing; with r > 1 the step is split into several, each at its own prediction, which does not
+    overshoot (Karampatziakis and Langford, Online importance weight aware updates, UAI 2011). The slope may become
+    negative, so the map need not be monotone.
 
     Parameters
     ----------
     discount : float
-        d in A ← d·A + (1 − d)·A₀ + g gᵀ, 0 < d ≤ 1. Below 1 the method keeps following drift, with a memory of
+        d in A ← d·A + (1 − d)·A₀ + r·g gᵀ, 0 < d ≤ 1. Below 1 the method keeps following drift, with a memory of
         about 1/(1 − d) observations; what A knew fades back to A₀, which keeps every step bounded.
 
     Raises

@@ -10,6 +10,7 @@ import numpy as np
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.fixed_share import Jumper
+from streamcal.learners.sequential import weight_scale_state
 from streamcal.maps.sigmoids import SigmoidMixtureMap
 from streamcal.parameters.given import real_number
 from streamcal.parameters.scales import Logit
@@ -34,7 +35,7 @@ class Protected(SequentialCalibrator):
     of the calibrators by weight, over all jump rates and over the part `passive` that always stays on the score.
 
     The summed log loss is at most that of the score (clamped at log-odds ±16) plus log(1/passive), log 2 by default,
-    on every stream, for weights up to 1.
+    on every stream, where relative weights (see the notes) are at most 1, and each loss is multiplied by its own.
 
     Parameters
     ----------
@@ -51,11 +52,11 @@ class Protected(SequentialCalibrator):
 
     Notes
     -----
-    O(9·rates) per observation: 0.2 µs to learn, 0.1 µs to predict with three rates. An observation of weight w counts
-    as w equal outcomes at once, with one jump after them. The authors' code jumps before the first outcome too, which
-    changes the first predictions by less than the largest rate; here the prediction of an empty calibrator is the
-    score. It also weights by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten
-    but by jumping.
+    O(9·rates) per observation: 0.2 µs to learn, 0.1 µs to predict with three rates. An observation counts as r equal
+    outcomes at once, with one jump after them, r being its weight relative to the running mean of all weights: a factor
+    common to all changes nothing. The authors' code jumps before the first outcome too, which changes the first
+    predictions by less than the largest rate; here the prediction of an empty calibrator is the score. It also weights
+    by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
 
     References
     ----------
@@ -134,8 +135,8 @@ def jumper_state(rates: int = len(JUMP_RATES)) -> Reader:
     """What reads the state of a `Jumper` with so many jump rates."""
 
     def read(value: Any) -> list[Any]:
-        shares, wealth, weight = row(unread, unread, number(0.0, HEAVIEST))(value)
-        return [*shares_state(rates, len(CALIBRATORS))([shares, wealth]), weight]
+        shares, wealth, weight, scale = row(unread, unread, number(0.0, HEAVIEST), weight_scale_state)(value)
+        return [*shares_state(rates, len(CALIBRATORS))([shares, wealth]), weight, scale]
 
     return read
 

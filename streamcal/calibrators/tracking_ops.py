@@ -35,9 +35,9 @@ class TrackingOPS(CalibeatenOPS):
 
     Notes
     -----
-    O(1) per observation: 0.4 µs to learn, 0.3 µs to predict. O(bins) memory. An observation of weight w counts w times
-    in its bin and is a Newton step of w-fold size. The prediction of an empty calibrator is the midpoint of the score's
-    bin, not the score.
+    O(1) per observation: 0.4 µs to learn, 0.3 µs to predict. O(bins) memory. Weights count relative to their running
+    mean, in the bin and in the Newton step. The prediction of an empty calibrator is the midpoint of the score's bin,
+    not the score.
 
     References
     ----------

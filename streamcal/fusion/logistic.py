@@ -14,7 +14,8 @@ from streamcal.fusion.base import FusionMap, MeanMap, NamedScores, Scores, coord
 from streamcal.fusion.missing import Missing
 from streamcal.kernels.implicit_regression import ForgettingRegression
 from streamcal.kernels.logistic import sigmoid, sigmoids
-from streamcal.learners.sequential import SequentialLearner
+from streamcal.kernels.weights import WeightScale
+from streamcal.learners.sequential import LearnedWeights
 from streamcal.maps.base import frozen
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number
@@ -33,15 +34,13 @@ PRECISIONS = (1.0, 0.25, 1.0)
 PRIOR_WEIGHT = 2.0
 PRIOR_MOMENTS = ((4.0, 1.4), (1.4, 0.6))
 PRIOR_CORRELATION = 0.9
-#: Larger weights of observations count as this in the moments, as in the regression, for numerical accuracy.
-HEAVIEST = 1e6
 #: No coefficient is further from 0: its steps end where the log-odds of a forecast are clamped.
 FARTHEST = 1e9
 #: Added to variances, so that scores that are functions of one another can be regressed on each other.
 JITTER = 1e-6
 
 
-class LogisticFusion(SequentialLearner, NamedScores):
+class LogisticFusion(LearnedWeights, NamedScores):
     """Online logistic fusion: logit p = b + Σ (a_m z_m + c_m tanh z_m), z_m the log-odds of score m.
 
     Scores may be missing. Each outcome is one implicit step of logistic regression with forgetting, from the mean of
@@ -70,10 +69,10 @@ class LogisticFusion(SequentialLearner, NamedScores):
 
     Notes
     -----
-    The map is not monotone: the weight of a model that says less than the others may be negative. An observation of
-    weight 2 is one step of double size. Cost: an observation O(M²), and a factorisation of O(4M³/3), 25 µs for two to
-    five scores; a prediction O(M), and O(M³) for a set of scores that is asked for the first time after an observation;
-    memory O(M²).
+    The map is not monotone: the weight of a model that says less than the others may be negative. Weights count
+    relative to their running mean: a factor common to all changes nothing. Cost: an observation O(M²), and a
+    factorisation of O(4M³/3), 25 µs for two to five scores; a prediction O(M), and O(M³) for a set of scores that is
+    asked for the first time after an observation; memory O(M²).
 
     References
     ----------
@@ -118,6 +117,7 @@ class LogisticFusion(SequentialLearner, NamedScores):
         precisions = [*PRECISIONS[:1] * n_scores, *PRECISIONS[1:2] * n_scores, PRECISIONS[2]]
         self._regression = ForgettingRegression(range(size), [discount] * size, precisions, start)
         self._moments = FeatureMoments(n_scores, discount)
+        self._weight_scale = WeightScale()
         self._n = 0.0
         self._map: FusionMap | None = None
 
@@ -133,8 +133,9 @@ class LogisticFusion(SequentialLearner, NamedScores):
         phi, left = np.array(features(self._scales, x, self.bound)), None
         if ABSENT in x:
             phi, left = self._moments.completed(phi, places_of(x))
-        self._regression.learn(np.append(phi, 1.0), y, w)
-        self._moments.update(phi, left, min(w, HEAVIEST))
+        relative = self._weight_scale.relative(w)
+        self._regression.learn(np.append(phi, 1.0), y, relative)
+        self._moments.update(phi, left, relative)
         self._n = self.discount * self._n + w
         self._map = None
 

@@ -6,6 +6,7 @@ from streamcal.kernels.fixed_share cimport Jumper
 from streamcal.kernels.hull_tree cimport HullTree
 from streamcal.kernels.mixture cimport Assessment, Mixture
 from streamcal.kernels.specialists cimport Judgement, Specialists
+from streamcal.kernels.weights cimport WeightScale
 
 
 @cython.final
@@ -97,6 +98,7 @@ cdef class AutoSteps:
     cdef Assessment _spent  # one that was learned, to be written over
     cdef Judgement _spent_last  # likewise
     cdef public double n
+    cdef readonly WeightScale scale
 
     cpdef double at(self, double x, double t) except? -1
     cpdef double predict(self, double x) except? -1

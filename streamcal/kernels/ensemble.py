@@ -18,6 +18,7 @@ if not cython.compiled:
     from streamcal.kernels.mixture import Assessment, Mixture
     from streamcal.kernels.online_newton import log_odds
     from streamcal.kernels.specialists import Judgement, Specialists
+    from streamcal.kernels.weights import WeightScale
 
     exp2, floor, inf, nan, rint = math.exp2, math.floor, math.inf, math.nan, round
 else:
@@ -33,6 +34,7 @@ else:
     from cython.cimports.streamcal.kernels.mixture import Assessment, Mixture
     from cython.cimports.streamcal.kernels.online_newton import log_odds
     from cython.cimports.streamcal.kernels.specialists import Judgement, Specialists
+    from cython.cimports.streamcal.kernels.weights import WeightScale
 
 import numpy as np
 
@@ -388,6 +390,7 @@ class AutoSteps:
         self._means = len(live.means())
         self._spent = self._spent_last = None
         self.n = 0.0
+        self.scale = WeightScale()
 
     def at(self, x, t):
         """The log-odds of the forecast at the log-odds x and the time t."""
@@ -414,11 +417,13 @@ class AutoSteps:
 
     def step(self, x, y, w, t):
         """Learn the label y at the log-odds x and the time t, with weight w > 0."""
-        found: Assessment = self._then.assess(x, y, w, self._spent)
+        relative: cython.double = self.scale.relative(w)
+        found: Assessment = self._then.assess(x, y, relative, self._spent)
         judged: Judgement = self._last_then.assess(self._then.at(x), x, y, t, self._spent_last)
         judged.late = self._delay
         self._live.look_ahead(self._delay)
-        self._learn(x, y, w, found, judged)
+        self._learn(x, y, relative, found, judged)
+        self.n += w
 
     def issue(self, x, t):
         """What all parts say at the log-odds x and the time t, as a list of floats, for `step_issued`.
@@ -433,12 +438,16 @@ class AutoSteps:
 
         `ValueError` for another number of them, or for one that cannot be, before anything is learned.
         """
-        found, judged = self._assess_issued(x, y, w, t, said)
+        assessed: tuple = self._assess_issued(x, y, w, t, said)
+        found: Assessment = assessed[0]
+        judged: Judgement = assessed[1]
         if judged.late == 0.0:  # what was said then is what is said now
             self.step(x, y, w, t)
             return
         self._live.look_ahead(cython.cast(cython.longlong, judged.late))
-        self._learn(x, y, w, found, judged)
+        found.w = self.scale.relative(w)
+        self._learn(x, y, found.w, found, judged)
+        self.n += w
 
     def require_issued(self, said):
         """`ValueError` where `step_issued` does not take what was said; nothing changes."""
@@ -485,7 +494,6 @@ class AutoSteps:
                 self._then.learn(oldest[0], oldest[1], oldest[2], oldest[3])
                 self._last_then.learn(oldest[0], oldest[1], oldest[2], oldest[4])
                 self._spent, self._spent_last = oldest[3], oldest[4]
-        self.n += w
 
     def stream(
         self,

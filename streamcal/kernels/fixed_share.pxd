@@ -1,5 +1,7 @@
 cimport cython
 
+from streamcal.kernels.weights cimport WeightScale
+
 cpdef double late_rate(double late) noexcept nogil
 cpdef double hindsight_weight(double late) noexcept nogil
 
@@ -47,6 +49,7 @@ cdef class FixedShare:
 @cython.final
 cdef class Jumper(FixedShare):
     cdef readonly double weight  # learned
+    cdef WeightScale _scale
     cdef const double[::1] _slopes  # without repetition
     cdef const Py_ssize_t[::1] _of_slope  # of each calibrator
     cdef const double[::1] _factors  # exp(−offset)

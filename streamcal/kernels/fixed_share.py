@@ -17,6 +17,7 @@ if not cython.compiled:
 
     from streamcal.kernels.fast_path import fast_observation, fast_score
     from streamcal.kernels.online_newton import log_odds
+    from streamcal.kernels.weights import WeightScale
 
     exp, log, log1p, nan, power = math.exp, math.log, math.log1p, math.nan, math.pow
 else:
@@ -25,6 +26,7 @@ else:
     from cython.cimports.libc.math import pow as power
     from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
     from cython.cimports.streamcal.kernels.online_newton import log_odds
+    from cython.cimports.streamcal.kernels.weights import WeightScale
 
 import numpy as np
 
@@ -418,7 +420,8 @@ class Jumper(FixedShare):
         self._table = np.zeros((0, self.size))
         start = np.zeros((self.rows, self.size))
         start[:, 0] = 1.0
-        self.load(start, np.zeros(self.rows), 0.0)
+        self._scale = WeightScale()
+        self.load(start, np.zeros(self.rows), 0.0, (0.0, 0.0))
 
     def predict(self, x):
         """Σ weightₖ fₖ(x)."""
@@ -481,9 +484,10 @@ class Jumper(FixedShare):
         self._learn(y, w)
 
     def _learn(self, y, w):
-        """The step where `_look` has looked."""
+        """The step where `_look` has looked, with the weight relative to the running mean."""
         j: cython.Py_ssize_t
-        best: cython.double = self._set_gains(y) if w == 1.0 else self._set_weighted_gains(y, w)
+        relative: cython.double = self._scale.relative(w)
+        best: cython.double = self._set_gains(y) if relative == 1.0 else self._set_weighted_gains(y, relative)
         for j in range(self.rows):
             self._log_wealth[j] += best + log(self._pay(j))
         self.weight += w
@@ -539,10 +543,11 @@ class Jumper(FixedShare):
                     self._learn(y[i], w[i])
 
     def state(self):
-        """[V, R, weight learned] as plain data, for `load`."""
-        return [*FixedShare.state(self), float(self.weight)]
+        """[V, R, weight learned, state of the weight scale] as plain data, for `load`."""
+        return [*FixedShare.state(self), float(self.weight), self._scale.state()]
 
-    def load(self, shares, log_wealth, weight: cython.double):
+    def load(self, shares, log_wealth, weight: cython.double, scale):
         """Load an earlier `state`; `ValueError` if it is of another size."""
         FixedShare.load(self, shares, log_wealth)
         self.weight = weight
+        self._scale.load(*scale)

@@ -162,8 +162,8 @@ def stream(
             if predicts:
                 predictions[i] = bins._forecast(row)
             if w[i] > 0.0:
-                bins._learn(row, y[i], w[i])
                 newton._learn(z, p, y[i], w[i])
+                bins._learn(row, y[i], newton.relative)
 
 
 @cython.final

@@ -1,10 +1,14 @@
 cimport cython
 
+from streamcal.kernels.weights cimport WeightScale
+
 cpdef double log_odds(double s, double limit) noexcept nogil
 
 @cython.final
 cdef class OnlineNewton:
     cdef readonly double weight
+    cdef readonly double relative  # the last weight learned, relative to the running mean
+    cdef WeightScale _scale
     cdef Py_ssize_t _size
     cdef double _gamma
     cdef double _initial

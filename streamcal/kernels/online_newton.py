@@ -6,8 +6,12 @@ Symbols, x being the log-odds of the score s:
 
     θ, z                     (slope, offset) and (x, 1), or (a, b, c) and (log s, −log(1 − s), 1)
     p = σ(θ·z)               the prediction
-    g = w (p − y) z          the gradient of the weighted log loss at θ
+    g = (p − y) z            the gradient of the log loss at θ
+    r                        the weight, relative to the running mean of all weights: A ← A + r g gᵀ, θ ← θ − r A⁻¹g / γ
     A = L D Lᵀ               the curvature: L unit lower triangular, its entries below the diagonal row by row in `l`
+
+An observation with r > 1 is split into equal steps, each at the prediction that the step before it leaves: the limit of
+repeated observations, which does not overshoot (Karampatziakis & Langford 2011).
 
 A is kept factored: adding g gᵀ then only ever adds positive numbers to D, where the determinant of the entries would
 cancel. The functions of a matrix take its size as an argument, so that the compiler unrolls their loops for 2 and 3.
@@ -19,12 +23,14 @@ if not cython.compiled:
     import math
 
     from streamcal.kernels.fast_path import fast_observation, fast_score
+    from streamcal.kernels.weights import WeightScale, steps_of
 
     exp, log, log1p, nan, sqrt = math.exp, math.log, math.log1p, math.nan, math.sqrt
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import exp, log, log1p, sqrt
     from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
+    from cython.cimports.streamcal.kernels.weights import WeightScale, steps_of
 
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the
@@ -201,7 +207,7 @@ class OnlineNewton:
     radius : float
         The radius of the ball to which θ is projected.
     discount : float
-        d in A ← d·A + (1 − d)·initial·I + g gᵀ.
+        d in A ← d·A + (1 − d)·initial·I + r g gᵀ.
     limit : float
         Log-odds are clamped to ±limit.
 
@@ -231,7 +237,9 @@ class OnlineNewton:
         self._radius = radius
         self._discount = discount
         self._limit = limit
-        self.load(*theta, *[initial] * len(theta), *[0.0] * (len(theta) * (len(theta) - 1) // 2), 0.0)
+        self._scale = WeightScale()
+        self.relative = 1.0
+        self.load(*theta, *[initial] * len(theta), *[0.0] * (len(theta) * (len(theta) - 1) // 2), 0.0, 0.0, 0.0)
 
     def predict_fast(self, score: object) -> cython.double:
         """The prediction at `score`, a float in [0, 1]; NaN for anything else."""
@@ -292,34 +300,42 @@ class OnlineNewton:
     @cython.nogil
     @cython.exceptval(check=False)
     def _learn(self, z: cython.p_double, p: cython.double, y: cython.double, w: cython.double) -> cython.void:
-        """One step on the label y at z, where p was forecast."""
-        if self._size == 2:
-            self._step(2, z, w * (p - y), w)
-        else:
-            self._step(3, z, w * (p - y), w)
+        """Learn the label y, of weight w, at z, where p was predicted."""
+        k: cython.Py_ssize_t
+        steps: cython.Py_ssize_t
+        weight: cython.double = self._scale.relative(w)
+        self.relative = weight
+        self.weight = self._discount * self.weight + w
+        if self._discount < 1.0:
+            for k in range(self._size):
+                self._d[k] = self._d[k] * self._discount
+            _add_identity(self._size, self._d, self._l, (1.0 - self._discount) * self._initial)
+        steps = steps_of(weight)
+        weight /= steps
+        for k in range(steps):
+            if self._size == 2:
+                self._step(2, z, (p if k == 0 else _sigmoid_of(2, self._theta, z)) - y, weight)
+            else:
+                self._step(3, z, (p if k == 0 else _sigmoid_of(3, self._theta, z)) - y, weight)
 
     @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
     def _step(self, size: cython.Py_ssize_t, z: cython.p_double, error: cython.double, w: cython.double) -> cython.void:
-        """One step of weight w, of the gradient error·z."""
+        """One step of relative weight w, with the gradient error·z."""
         k: cython.Py_ssize_t
         g: cython.double[3] = [0.0, 0.0, 0.0]
         target: cython.double[3] = [0.0, 0.0, 0.0]
         damping: cython.double
-        self.weight = self._discount * self.weight + w
-        if self._discount < 1.0:
-            for k in range(size):
-                self._d[k] = self._d[k] * self._discount
-            _add_identity(size, self._d, self._l, (1.0 - self._discount) * self._initial)
+        root: cython.double = sqrt(w)
         for k in range(size):
-            g[k] = error * z[k]
+            g[k] = root * error * z[k]
         # With A before g gᵀ is added, (A + g gᵀ)⁻¹ g = A⁻¹g / (1 + gᵀA⁻¹g): of bounded length whatever the weight,
         # where the solve with the sum would lose all digits to a heavy observation.
         damping = self._gamma * _solve(size, self._d, self._l, g, target)
         for k in range(size):
-            target[k] = self._theta[k] - target[k] / damping
+            target[k] = self._theta[k] - root * target[k] / damping
         _add_outer(size, self._d, self._l, g)
         for k in range(size):
             self._theta[k] = target[k]
@@ -420,21 +436,22 @@ class OnlineNewton:
         return tuple([self._theta[k] for k in range(self._size)])
 
     def state(self):
-        """(θ, D, the rows of L below the diagonal, weight), concatenated, for `load`."""
+        """(θ, D, the rows of L below the diagonal, weight, state of the weight scale), concatenated, for `load`."""
         below = self._size * (self._size - 1) // 2
         d, l = [self._d[k] for k in range(self._size)], [self._l[k] for k in range(below)]  # noqa: E741
-        return (*self.parameters(), *d, *l, self.weight)
+        return (*self.parameters(), *d, *l, self.weight, *self._scale.state())
 
     def load(self, *numbers):
         """Load an earlier `state`; `ValueError` if it is of another size."""
         size, below = self._size, self._size * (self._size - 1) // 2
-        if len(numbers) != 2 * size + below + 1:
-            raise ValueError(f"expected {2 * size + below + 1} numbers, not {len(numbers)}")
+        if len(numbers) != 2 * size + below + 3:
+            raise ValueError(f"expected {2 * size + below + 3} numbers, not {len(numbers)}")
         for k in range(size):
             self._theta[k], self._d[k] = numbers[k], numbers[size + k]
         for k in range(below):
             self._l[k] = numbers[2 * size + k]
         self.weight = numbers[2 * size + below]
+        self._scale.load(numbers[2 * size + below + 1], numbers[2 * size + below + 2])
 
 
 def predict_each(newtons: list, scores: list):

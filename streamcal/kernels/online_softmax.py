@@ -5,9 +5,10 @@ Symbols, for an observation of J classes, x_j being the log-probability of class
 
     δ                 slope − 1 and offset of class k at the indices 2k and 2k + 1
     q                 the shares of exp(x_j + δ_2k x_j + δ_2k+1), k the class at j
-    g                 w (q_j − [j is the outcome]) (x_j, 1) at the indices of the classes of the observation, else 0
+    g                 (q_j − [j is the outcome]) (x_j, 1) at the indices of the classes of the observation, else 0
     A = L D Lᵀ        the curvature: L unit lower triangular, D diagonal; it starts at initial·I
-    A ← d·A + (1 − d)·initial·I + g gᵀ,  δ ← Π_A(δ − A⁻¹ g / γ)
+    r                 the weight, relative to the running mean of all weights, in equal steps of at most 1
+    A ← d·A + (1 − d)·initial·I + r g gᵀ,  δ ← Π_A(δ − r A⁻¹ g / γ)
     Π_A               the projection on the ball |δ| <= radius in the norm of A
 
 A class may be added at any time: its parameters are 0, and its part of A is initial·I.
@@ -19,9 +20,12 @@ import numpy as np
 if not cython.compiled:
     import math
 
+    from streamcal.kernels.weights import WeightScale, steps_of
+
     exp, sqrt = math.exp, math.sqrt
 else:
     from cython.cimports.libc.math import exp, sqrt
+    from cython.cimports.streamcal.kernels.weights import WeightScale, steps_of
 
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the
@@ -58,6 +62,7 @@ class OnlineSoftmax:
     initial: cython.double
     radius: cython.double
     discount: cython.double
+    scale: WeightScale
     room: cython.Py_ssize_t  # number of parameters for which memory is allocated
     delta: cython.double[::1]
     d: cython.double[::1]
@@ -72,6 +77,7 @@ class OnlineSoftmax:
         self.radius = radius
         self.discount = discount
         self.weight = 0.0
+        self.scale = WeightScale()
         self.classes = 0
         self.room = 0
         self._make_room(8)
@@ -99,7 +105,7 @@ class OnlineSoftmax:
         self.classes += 1
 
     def step(self, places: list, x: list, came: cython.Py_ssize_t, w: cython.double):
-        """One step of weight w on an observation of the classes `places`, with outcome places[came]."""
+        """Learn an observation of the classes `places`, of weight w, with outcome places[came]."""
         size: cython.Py_ssize_t = 2 * self.classes
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
@@ -110,12 +116,8 @@ class OnlineSoftmax:
             k = places[j]
             if not 0 <= k < self.classes:
                 raise ValueError(f"there is no class {k} of {self.classes}")
-        value: cython.double
-        top: cython.double = -1e300
-        total: cython.double = 0.0
-        error: cython.double
-        damping: cython.double = 1.0
-        norm: cython.double = 0.0
+        relative: cython.double = self.scale.relative(w)
+        steps: cython.Py_ssize_t = steps_of(relative)
         fresh: cython.double = (1.0 - self.discount) * self.initial
         self.weight = self.discount * self.weight + w
         if self.discount < 1.0:
@@ -125,6 +127,23 @@ class OnlineSoftmax:
                 self._clear()
                 self.v[i] = sqrt(fresh)
                 self._add_outer(i)
+        for _ in range(steps):
+            self._step(places, x, came, relative / steps)
+
+    @cython.cfunc
+    def _step(self, places: list, x: list, came: cython.Py_ssize_t, w: cython.double):
+        """One step of relative weight w."""
+        size: cython.Py_ssize_t = 2 * self.classes
+        i: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        value: cython.double
+        top: cython.double = -1e300
+        total: cython.double = 0.0
+        error: cython.double
+        damping: cython.double = 1.0
+        norm: cython.double = 0.0
+        root: cython.double = sqrt(w)
         for j in range(len(places)):
             k = places[j]
             value = x[j]
@@ -138,7 +157,7 @@ class OnlineSoftmax:
             self.g[i] = 0.0
         for j in range(len(places)):
             k = places[j]
-            error = w * (self.q[j] / total - (1.0 if j == came else 0.0))
+            error = root * (self.q[j] / total - (1.0 if j == came else 0.0))
             value = x[j]
             self.g[2 * k] = error * value
             self.g[2 * k + 1] = error
@@ -155,7 +174,7 @@ class OnlineSoftmax:
                 value = value - self.l[j * self.room + i] * self.v[j]
             self.v[i] = value
         for i in range(size):
-            self.delta[i] = self.delta[i] - self.v[i] / (self.gamma * damping)
+            self.delta[i] = self.delta[i] - root * self.v[i] / (self.gamma * damping)
             norm = norm + self.delta[i] * self.delta[i]
             self.v[i] = self.g[i]
         self._add_outer(0)
@@ -237,12 +256,18 @@ class OnlineSoftmax:
         return [[1.0 + self.delta[2 * k], self.delta[2 * k + 1]] for k in range(self.classes)]
 
     def state(self):
-        """(δ, D, rows of L below the diagonal, weight), for `load`."""
+        """(δ, D, rows of L below the diagonal, weight, state of the weight scale), for `load`."""
         size = 2 * self.classes
         rows = [[self.l[i * self.room + j] for j in range(i)] for i in range(size)]
-        return [self.delta[i] for i in range(size)], [self.d[i] for i in range(size)], rows, self.weight
+        return (
+            [self.delta[i] for i in range(size)],
+            [self.d[i] for i in range(size)],
+            rows,
+            self.weight,
+            self.scale.state(),
+        )
 
-    def load(self, delta: list, d: list, rows: list, weight: cython.double):
+    def load(self, delta: list, d: list, rows: list, weight: cython.double, scale: object):
         """Load an earlier `state`; `ValueError` if its parts do not go together."""
         size = len(delta)
         if size % 2 or len(d) != size or [len(row) for row in rows] != list(range(size)):
@@ -255,3 +280,4 @@ class OnlineSoftmax:
             for j in range(i):
                 self.l[i * self.room + j] = rows[i][j]
         self.weight = weight
+        self.scale.load(*scale)

@@ -91,9 +91,10 @@ class PairedChain:
 
     **The mixture.** The probability forecast is Σ Wₐ·pₐ of the chain (prior ½), of the joint model (¼), and of the mean
     of the log-odds of both (¼), under fixed share 10⁻⁵. By the theorem of fixed share (Herbster and Warmuth 1998), for
-    labels in order and without delay, and weights up to 1, whatever the n labels are, the log loss is at most that of
-    the chain plus ln 2 + n·share/2, and that of the joint model, or of the mean, plus ln 4 + n·share·¾ (the last terms
-    to first order in the share). With the bound of the chain: (J + 1)·(ln 2 + n·share/2) more than the calibrator.
+    labels in order and without delay, and relative weights up to 1, whatever the n labels are, the log loss is at most
+    that of the chain plus ln 2 + n·share/2, and that of the joint model, or of the mean, plus ln 4 + n·share·¾ (the
+    last terms to first order in the share). With the bound of the chain: (J + 1)·(ln 2 + n·share/2) more than the
+    calibrator.
 
     What is remembered of a forecast until its label comes, after what the members of the chain said: the log-odds of
     the chain and of the joint model. W is judged by these at the learning rate of the chain, (1 + d)^−0.3, shares by

@@ -16,8 +16,10 @@ from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.kernels.fast_path import fast_levels
 from streamcal.kernels.segment_chain import MEMBERS, SegmentChain
+from streamcal.kernels.weights import WeightScale
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
+from streamcal.learners.sequential import weight_scale_state
 from streamcal.live.level_store import LevelRows, is_path
 from streamcal.live.levels import (
     LONGEST_LEVEL,
@@ -77,8 +79,8 @@ class Segmented(Learner):
     variances 1 and ¼. The weights W are those of fixed share 10⁻⁵ with the prior ½ for "nothing". A level keeps sums
     of natural parameters alone, moved by implicit Newton steps: there is no learning rate.
 
-    **Guarantee.** With labels in order and without delay, and weights up to 1, the log loss exceeds that of the
-    calibrator by at most J·(ln 2 + share·n/2), in sum over any n observations, for J fields.
+    **Guarantee.** With labels in order and without delay, and relative weights up to 1, the log loss exceeds that of
+    the calibrator by at most J·(ln 2 + share·n/2), in sum over any n observations, for J fields.
 
     Parameters
     ----------
@@ -110,12 +112,12 @@ class Segmented(Learner):
     A correction is a function of the calibrator's probability, whatever the score. A Venn-Abers interval of the
     calibrator does not hold for it, and is not given.
 
-    Weights above 10⁶ count in the corrections as that, and the guarantee holds up to weight 1. `merge` adds the sums of
-    each level, and multiplies the weights of members, relative to their prior, as independent evidence. `unlearn_one`
-    subtracts from the sums what the observation adds to them at the present means: exact, up to τ² and the cap, for the
-    last observation of a level, and of second order in the distance of the means for others. It is for labels that are
-    corrected, one in many: errors of retractions add up, and no window should be made of them. The weights of members
-    are not taken back.
+    In the corrections a weight counts relative to the running mean of all weights: a factor common to all changes
+    nothing. `merge` adds the sums of each level, and multiplies the weights of members, relative to their prior, as
+    independent evidence. `unlearn_one` subtracts from the sums what the observation adds to them at the present means:
+    exact, up to τ² and the cap, for the last observation of a level, and of second order in the distance of the means
+    for others. It is for labels that are corrected, one in many: errors of retractions add up, and no window should be
+    made of them. The weights of members are not taken back.
 
     With a `store` a state has the levels held, and says which rows of the file are those of the others. It is loaded
     where the file has the same path, and goes on from there even if more rows were written since. Of the states taken
@@ -180,6 +182,7 @@ class Segmented(Learner):
         self._level_rows: LevelRows | None = None
         if self.store is not None:
             self._keep_in(LevelRows(self.store))
+        self._weight_scale = WeightScale()
         self._learned = 0  # observations, of whatever weight above 0
 
     def _keep_in(self, rows: LevelRows) -> None:
@@ -284,7 +287,7 @@ class Segmented(Learner):
         p = overall.predict_one(score, t)
         overall.learn_one(score, y > 0.0, w, t)  # of a bool it needs no check
         if w > 0.0:
-            self._corrections.learn(p, levels, y, w)
+            self._corrections.learn(p, levels, y, self._weight_scale.relative(w))
             self._learned += 1
 
     def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -304,7 +307,8 @@ class Segmented(Learner):
         self._require_store(levels)
         self.overall.unlearn_one(score, y, w, t)
         if weight > 0.0:
-            self._corrections.unlearn(self.overall.predict_one(score, t), levels, label, weight)
+            relative = self._weight_scale.ratio(weight)
+            self._corrections.unlearn(self.overall.predict_one(score, t), levels, label, relative)
 
     def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
@@ -386,7 +390,7 @@ class Segmented(Learner):
         scores, columns = x
         self._require_store()
         p = np.ascontiguousarray(self.overall.predict_learn_many(scores, y, w, t), dtype=np.float64)
-        self._corrections.stream(p, columns, y, w, predictions)
+        self._corrections.stream(p, columns, y, self._weight_scale.relative_many(w), predictions)
         self._learned += int(np.count_nonzero(w))
 
     def _levels(self, keys: Any) -> list[Any]:
@@ -471,7 +475,8 @@ class Segmented(Learner):
             else:
                 overall.learn_one(score, label > 0.0, weight, t)
             late = min(max(self._learned - learned, 0.0), MOST_LABELS)
-            self._corrections.learn_issued(p, levels, of_fields, label, weight, (1.0 + late) ** -LATE_POWER, int(late))
+            relative, rate = self._weight_scale.relative(weight), (1.0 + late) ** -LATE_POWER
+            self._corrections.learn_issued(p, levels, of_fields, label, relative, rate, int(late))
             self._learned += 1
 
     def _read_parts(self, levels: list[Any], said: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:
@@ -508,7 +513,7 @@ class Segmented(Learner):
             the mean log-odds of the level. Thompson sampling takes a draw from N(mean, sd²), an upper confidence bound
             mean + c·sd.
         n : float
-            The weight of the observations of this level held.
+            The weight of the observations of this level held, in units of the mean weight of all observations.
 
         Raises
         ------
@@ -624,6 +629,7 @@ class Segmented(Learner):
         other._require_store()
         self.overall.merge(other.overall)
         self._corrections.merge(other._corrections)
+        self._weight_scale.merge(other._weight_scale)
         self._learned += other._learned
 
     def _time(self, t: Time | None) -> float:
@@ -652,7 +658,8 @@ class Segmented(Learner):
             counts["stored"] = [*stored, [self._chain.absent(j) for j in range(len(self.by))]]
         if self.pairs:
             counts["pairs"] = self._corrections.state()
-        return {"overall": self.overall._written(), **counts, "fields": fields}
+        scale = self._weight_scale.state()
+        return {"overall": self.overall._written(), **counts, "weight_scale": scale, "fields": fields}
 
     def _optional_fields(self) -> dict[str, Reader]:
         of_fields = listed(whole(), length=len(self.by))
@@ -667,6 +674,7 @@ class Segmented(Learner):
             "overall": unread,
             "learned": whole(),
             "evicted": whole(),
+            "weight_scale": weight_scale_state,
             "fields": listed(unread, length=len(self.by)),
         }
 
@@ -676,6 +684,7 @@ class Segmented(Learner):
         overall: Any,
         learned: int,
         evicted: int,
+        weight_scale: list[float],
         fields: list[Any],
         late: Any = None,
         stored: Any = None,
@@ -697,5 +706,6 @@ class Segmented(Learner):
             self._keep_in(LevelRows(self.store, *stored[:3]))
         self._chain.load_lateness(*(late or (0, len(fields) * [learned])))  # earlier states: as if all had judged
         self._learned, self._chain.evicted = learned, evicted
+        self._weight_scale.load(*weight_scale)
         if pairs is not None:
             self._corrections.load(pairs, self.max_levels)

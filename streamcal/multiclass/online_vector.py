@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamcal.calibrators.newton import INITIAL_CURVATURE, LARGEST_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.kernels import class_scores
 from streamcal.kernels.online_softmax import OnlineSoftmax
-from streamcal.learners.sequential import SequentialLearner
+from streamcal.learners.sequential import SequentialLearner, weight_scale_state
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap, by_label
 from streamcal.multiclass.labels import (
     ClassLabel,
@@ -34,7 +34,7 @@ from streamcal.statistics.class_table import log_scores
 class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
     """Vector scaling, p_L proportional to exp(a_L ln s_L + b_L), updated by one online Newton step per outcome.
 
-    With g the gradient of the weighted log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), where
+    With g the gradient of the log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), where
     Π_A is the projection on the ball of radius 100 around the identity in the norm of A; γ = 0.1 and A₀ = 100·I, as in
     `OnlinePlatt`. A label that appears later starts with a = 1, b = 0, and its part of A₀.
 
@@ -51,10 +51,10 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
 
     Notes
     -----
-    An observation of weight 2 is one step of double size. Scores must sum to one, up to 0.01; ln s is limited to −16
-    from below. For more than two classes the step, A₀ and γ are those for two, which is ours. Cost: O(K²) per
-    observation for K labels, O(K³) with a discount: 8 µs to learn and predict for 10 labels, 10 µs with a discount;
-    O(K²) memory.
+    Weights count relative to their running mean: a factor common to all changes nothing. Scores must sum to one, up to
+    0.01; ln s is limited to −16 from below. For more than two classes the step, A₀ and γ are those for two, which is
+    ours. Cost: O(K²) per observation for K labels, O(K³) with a discount: 8 µs to learn and predict for 10 labels, 10
+    µs with a discount; O(K²) memory.
 
     References
     ----------
@@ -135,7 +135,10 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         return {"labels": list(self._places), "newton": list(self._newton.state())}
 
     def _state_fields(self) -> dict[str, Reader]:
-        return {"labels": listed(check_class), "newton": row(unread, unread, unread, number(0.0, HEAVIEST))}
+        return {
+            "labels": listed(check_class),
+            "newton": row(unread, unread, unread, number(0.0, HEAVIEST), weight_scale_state),
+        }
 
     def _load(self, *, labels: list[ClassLabel], newton: tuple[Any, ...]) -> None:
         size, largest = 2 * len(labels), LARGEST_CURVATURE
@@ -148,4 +151,4 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
             for i, one in enumerate(listed(unread, length=size)(newton[2]))
         ]
         self._places = {label: place for place, label in enumerate(labels)}
-        self._newton.load(delta.tolist(), d.tolist(), [one.tolist() for one in rows], newton[3])
+        self._newton.load(delta.tolist(), d.tolist(), [one.tolist() for one in rows], *newton[3:])

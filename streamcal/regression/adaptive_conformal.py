@@ -15,7 +15,8 @@ from scipy.special import ndtri
 from sortedcontainers import SortedList
 
 from streamcal.errors import InputError
-from streamcal.learners.sequential import SequentialLearner
+from streamcal.kernels.weights import WeightScale
+from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
@@ -33,7 +34,7 @@ SATURATION = 0.5
 MEAN_SIZE, SIZE_RATE = math.sqrt(2.0 / math.pi), 0.02
 #: No level is higher: the upper end's, (1 + level)/2, would be 1 in double precision.
 MOST_LEVEL = 1.0 - 2.0**-52
-#: Of a larger weight, a step is of this one: an end would else be far away for as many observations as it weighs.
+#: A larger relative weight counts as this: an end would otherwise stay far away for as many observations.
 MOST_WEIGHT = 10.0
 #: No rate or slack is larger.
 LARGEST = 1e300
@@ -41,7 +42,7 @@ LARGEST = 1e300
 LARGEST_ANGLE = math.atan(FURTHEST)
 
 
-class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
+class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
     """Central intervals whose ends move after every outcome, so that the long-run coverage of each is its level.
 
     Each end is a quantile of the forecast, F⁻¹(Φ(q)), and is corrected on its own: the upper one for the level
@@ -85,8 +86,9 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
 
     The calibrated distribution has these intervals as its `interval(level)`, and elsewhere the shape of the forecast.
 
-    An observation of weight w is one step of w times the size, 10 times at most; the bounds are of weight 1. It neither
-    merges nor unlearns. Cost: O(k) for k levels, O(k log window) for ``"aci"``.
+    A weight is relative to the running mean of all weights, and an observation of relative weight w is one step of w
+    times the size, 10 times at most; the bounds are for equal weights. It neither merges nor unlearns. Cost: O(k) for k
+    levels, O(k log window) for ``"aci"``.
 
     References
     ----------
@@ -131,6 +133,7 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
         self._upper = [make(0.5 + 0.5 * one, rate, slack) for one in levels]
         #: The mean of |z|, with weights that decay.
         self._size = MEAN_SIZE
+        self._weight_scale = WeightScale()
         self._totals = Totals()
 
     bounded_memory = True
@@ -157,11 +160,12 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
     def _step(self, x: tuple[float, float], y: float, w: float) -> None:
         """Learn the normal scores of F(y−) and F(y)."""
         low, high = x
+        relative = self._weight_scale.relative(w)
         for end in self._lower:
-            end.step(high < end.score(self._scores, self._size), w)
+            end.step(high < end.score(self._scores, self._size), relative)
         for end in self._upper:
             score = end.score(self._scores, self._size)
-            end.step(low < score if low < high else high <= score, w)
+            end.step(low < score if low < high else high <= score, relative)
         self._scores.add(high)
         self._size += SIZE_RATE * (abs(high) - self._size)
         self._totals.update(None, 1.0, w)

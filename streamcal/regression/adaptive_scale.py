@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.learners.sequential import SequentialLearner
+from streamcal.kernels.weights import WeightScale
+from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.given import plain_number, real_number
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
@@ -36,7 +37,7 @@ FREEDOM = 2.0
 MOST_FREEDOM = 1e6
 
 
-class AdaptiveScale(SequentialLearner, DistributionCalibrator):
+class AdaptiveScale(LearnedWeights, DistributionCalibrator):
     """A location and a scale for all forecasts, from memories of several lengths, weighed by their likelihood.
 
     Of Normal(m, s) it predicts Normal(m + a·s, b·s), as `ScaleRecalibration` does. Each memory keeps the mean and the
@@ -69,8 +70,8 @@ class AdaptiveScale(SequentialLearner, DistributionCalibrator):
     ln(k)/T + ln(1/(1 − share)) nats an observation over T observations of weight 1 with k memories; what is predicted
     is not that mixture but one scale, the average above.
 
-    Atoms and outcomes without predicted mass are read as by `ScaleRecalibration`. An observation of weight w counts w
-    times, and time is not read. Cost: O(k), some 15 µs.
+    Atoms and outcomes without predicted mass are read as by `ScaleRecalibration`. Weights count relative to their
+    running mean: a factor common to all changes nothing. Time is not read. Cost: O(k), some 15 µs.
 
     References
     ----------
@@ -96,6 +97,7 @@ class AdaptiveScale(SequentialLearner, DistributionCalibrator):
         self.share = real_number(share, "share", "a number from 0 to 1", least=0.0, most=1.0)
         self._memories = [Memory(0.5 ** (1.0 / one)) for one in (*self.half_lives, math.inf)]
         self._weights = [1.0 / len(self._memories)] * len(self._memories)
+        self._weight_scale = WeightScale()
         self._totals = Totals()
         #: The map of what has been learned; None before it is asked for.
         self._map: ScaleMap | None = None
@@ -123,8 +125,9 @@ class AdaptiveScale(SequentialLearner, DistributionCalibrator):
 
     def _step(self, x: tuple[float, float], y: float, w: float) -> None:
         centre, deviation = x
+        relative = self._weight_scale.relative(w)
         logs = [
-            math.log(max(weight, 1e-300)) + w * memory.log_density(centre, *estimate)
+            math.log(max(weight, 1e-300)) + relative * memory.log_density(centre, *estimate)
             for weight, memory, estimate in zip(self._weights, self._memories, self._estimates(), strict=True)
         ]
         largest = max(logs)
@@ -132,7 +135,7 @@ class AdaptiveScale(SequentialLearner, DistributionCalibrator):
         total, equal = sum(likely), self.share / len(likely)
         self._weights = [equal + (1.0 - self.share) * one / total for one in likely]
         for memory in self._memories:
-            memory.add(centre, deviation, w)
+            memory.add(centre, deviation, relative)
         self._totals.update(None, 1.0, w)
         self._map = None
 

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
+from streamcal.kernels.weights import WeightScale
 from streamcal.learners.choosing import chosen
-from streamcal.learners.sequential import SequentialLearner
+from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.forgetting import Decay
 from streamcal.parameters.inputs import check_time, check_times
 from streamcal.parameters.types import FloatArray, Time
@@ -22,21 +23,18 @@ from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.quantile_recalibration import QuantileRecalibration
 from streamcal.regression.reading import check_distributions
-from streamcal.regression.scale_recalibration import ScaleRecalibration
 from streamcal.states import Reader, ensure, listed, unread
 from streamcal.statistics.totals import Totals
 
 #: Of the default: the half-life of the shape, in observations, and its cells.
 HALF_LIFE, CELLS = 300, 64
-#: Of the default before: the half-life of the scale.
-FORMER_HALF_LIFE = 20
 #: Of the default: levels whose intervals are corrected last, by which rate, and by how many outcomes they may be off.
 LEVELS, RATE, SLACK = (0.5, 0.8, 0.9, 0.95), 0.1, 2.0
 #: So many observations the first stage learns alone.
 ALONE = 5
 
 
-class Composition(SequentialLearner, DistributionCalibrator):
+class Composition(LearnedWeights, DistributionCalibrator):
     """Calibrators in a row: each stage learns from the outcome and the forecast that the stage before it issued for it.
 
     With stages c₁, …, c_k and a forecast F₀, stage i predicts Fᵢ = cᵢ(Fᵢ₋₁), and the composition predicts F_k. When the
@@ -91,6 +89,7 @@ class Composition(SequentialLearner, DistributionCalibrator):
     def __init__(self, calibrators: tuple[DistributionCalibrator | str, ...] | None = None) -> None:
         self.calibrators = None if calibrators is None else stages_of(calibrators)
         self._stages = [stage.clone() for stage in self.calibrators or default_stages()]
+        self._weight_scale = WeightScale()
         self._totals = Totals()
 
     @property
@@ -152,8 +151,9 @@ class Composition(SequentialLearner, DistributionCalibrator):
         forecasts = [distribution]
         for stage in learning[:-1]:
             forecasts.append(stage.predict_one(forecasts[-1], t))
+        relative = self._weight_scale.relative(w)
         for stage, forecast in zip(learning, forecasts, strict=True):
-            stage.learn_one(forecast, y, w, t)
+            stage.learn_one(forecast, y, relative, t)
         self._totals.update(None, 1.0, w)
 
     # -- predicting ----------------------------------------------------------------------------------------------
@@ -186,8 +186,6 @@ class Composition(SequentialLearner, DistributionCalibrator):
     def _load(self, *, totals: Any, stages: list[Any], **fields: Any) -> None:
         super()._load(**fields)
         self._totals.restore(totals)
-        if self.calibrators is None and len(stages) == len(former_stages()):
-            self._stages = list(former_stages())
         ensure(len(stages) == len(self._stages), "it has another number of stages")
         for stage, saved in zip(self._stages, stages, strict=True):
             stage._restore(saved)
@@ -212,14 +210,6 @@ def default_stages() -> tuple[DistributionCalibrator, ...]:
         AdaptiveScale(),
         QuantileRecalibration(1.0, resolution=CELLS, forgetting=Decay(HALF_LIFE)),
         AdaptiveConformal(LEVELS, "tracking", RATE, slack=SLACK),
-    )
-
-
-def former_stages() -> tuple[DistributionCalibrator, ...]:
-    """The default of states saved before 2026-11-23, which go on with it."""
-    return (
-        ScaleRecalibration(forgetting=Decay(FORMER_HALF_LIFE)),
-        QuantileRecalibration(1.0, resolution=CELLS, forgetting=Decay(HALF_LIFE)),
     )
 
 

@@ -27,6 +27,7 @@ from streamcal.errors import InputError
 from streamcal.kernels.ensemble import AutoSteps
 from streamcal.kernels.logistic import sigmoid
 from streamcal.kernels.specialists import Judgement
+from streamcal.learners.sequential import weight_scale_state
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
@@ -113,8 +114,8 @@ class Auto(SequentialCalibrator):
 
     Notes
     -----
-    **Bound.** With `delay=0` and weights up to 1, for every stream of n observations, cut into m spells in any way,
-    with any expert kᵢ in spell i,
+    **Bound.** With `delay=0` and relative weights up to 1, for every stream of n observations, cut into m spells in any
+    way, with any expert kᵢ in spell i,
 
         loss of Auto ≤ loss of these experts + Σᵢ ln 1/π(kᵢ) + ln 2 + minᵣ [(m − 1) ln 1/αᵣ + (n − m) ln 1/(1 − αᵣ)]
                        + 2.5 + 2n ln 1/(1 − 1e-5) + 3.1e-5 n + .92 + n′ ln 1/(1 − 1e-5).
@@ -206,8 +207,10 @@ class Auto(SequentialCalibrator):
             return
         delay = self._asked.delay_after(x, self._live.learned, self._delay)
         if delay != self._delay:
-            n, live, last = self.n, with_delay(self._live.state(), self._delay, delay), self._last.state()
+            n, scale = self.n, self._steps.scale.state()
+            live, last = with_delay(self._live.state(), self._delay, delay), self._last.state()
             self._begin(delay)
+            self._steps.scale.load(*scale)
             self._live.restore(live)
             restored(self._last, last)
             if delay:
@@ -366,13 +369,14 @@ class Auto(SequentialCalibrator):
         then, last_then = (None, None) if self._delay == 0 else (self._then.state(), self._last_then.state())
         specialists = {"now": self._last.state(), "then": last_then, "judged": judged}
         own = {"n": self.n, "live": self._live.state(), "then": then, "late": late, "specialists": specialists}
+        own["scale"] = self._steps.scale.state()
         found = {} if self._asked is None else {"delay": self._delay}
         return {**super()._state(), **own, **found}
 
     def _state_fields(self) -> dict[str, Reader]:
         late = row(number(self.scale.lo, self.scale.hi), whole(0, 1), number(SMALLEST_WEIGHT, LARGEST_WEIGHT), unread)
         own = {"n": number(0.0, HEAVIEST), "live": unread, "then": unread, "late": listed(late, most=self._most())}
-        return {**super()._state_fields(), **own}
+        return {**super()._state_fields(), **own, "scale": weight_scale_state}
 
     def _most(self) -> int:
         """The longest delay that a state can have."""
@@ -388,6 +392,7 @@ class Auto(SequentialCalibrator):
         }
 
     def _load(self, *, n: float, live: Any, then: Any, late: list[Any], specialists: Any, **fields: Any) -> None:
+        scale = fields.pop("scale")
         apart = {now: fields.pop(before) for before, now in APART.items()}
         delay = fields.pop("delay")
         super()._load(**fields)
@@ -409,6 +414,7 @@ class Auto(SequentialCalibrator):
             for (x, y, w, _), one in zip(late, judged, strict=True):
                 self._last.learn(x, float(y), w, one)
         self._steps.n, self._last.late = n, self._live.late
+        self._steps.scale.load(*scale)
         for (x, y, w, of), one in zip(late, judged, strict=True):
             one.late = self._delay
             self._steps.late.append((x, float(y), w, self._then.assessment(of), one))

@@ -1,0 +1,89 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: binding=False, always_allow_keywords=False
+"""Weights relative to their running mean, for methods that take one step per observation.
+
+A sequential method has a learning rate, and so a unit of weight: an observation of weight 1 moves it as far as its rate
+says. `WeightScale` makes the mean weight that unit. A factor common to all weights then changes nothing.
+"""
+
+import cython
+import numpy as np
+
+if not cython.compiled:
+    import math
+
+    ceil = math.ceil
+else:
+    from cython.cimports.libc.math import ceil
+
+KEEP = cython.declare(cython.double, 0.9999)
+"""An observation's part in the mean falls by this factor with each later observation: a memory of 10⁴ observations."""
+SPLITTER = cython.declare(cython.double, 536870913.0)
+"""2²⁹ + 1. Veltkamp's splitting keeps 24 of the 53 digits, so that rounding in the division does not reach a step."""
+LIGHTEST = cython.declare(cython.double, 1e-50)
+"""Smaller relative weights count as this: their products with gradients stay normal numbers."""
+MOST_STEPS = cython.declare(cython.Py_ssize_t, 32)
+"""An observation is learned in at most this many steps."""
+
+
+@cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def steps_of(weight: cython.double) -> cython.Py_ssize_t:
+    """Return into how many equal steps to split a relative weight: the whole number above it, at most 32."""
+    if weight <= 1.0:
+        return 1
+    return MOST_STEPS if weight >= MOST_STEPS else cython.cast(cython.Py_ssize_t, ceil(weight))
+
+
+@cython.final
+@cython.cclass
+class WeightScale:
+    """The running mean of the weights of observations.
+
+    Notes
+    -----
+    The mean includes the present weight, so that a relative weight is at most the number of observations in the mean,
+    10⁴. Where all weights are equal, each is 1 exactly. O(1).
+    """
+
+    def __init__(self):
+        self._total = self._count = 0.0
+
+    @cython.ccall
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def relative(self, w: cython.double) -> cython.double:
+        """Add a weight above 0 to the mean, and return it relative to the mean, rounded to 24 binary digits."""
+        self._total = KEEP * self._total + w
+        self._count = KEEP * self._count + 1.0
+        return self.ratio(w)
+
+    @cython.ccall
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def ratio(self, w: cython.double) -> cython.double:
+        """Return a weight relative to the present mean, which stays as it is; `relative` returned it if w came last."""
+        high: cython.double
+        ratio: cython.double = w * self._count / self._total if self._total > 0.0 else 1.0
+        if ratio < LIGHTEST:
+            return LIGHTEST
+        high = SPLITTER * ratio
+        return high - (high - ratio)
+
+    def relative_many(self, weights: object):
+        """Return `relative` of each weight in order, as an array; 0 stays 0 and does not enter the mean."""
+        return np.array([self.relative(w) if w > 0.0 else 0.0 for w in weights.tolist()], dtype=np.float64)
+
+    def merge(self, other: "WeightScale"):
+        """Add the weights of another mean."""
+        self._total += other._total
+        self._count += other._count
+
+    def state(self):
+        """[Sum of the weights, and their number], both with the factors of `KEEP`, for `load`."""
+        return [self._total, self._count]
+
+    def load(self, total: cython.double, count: cython.double):
+        """Load an earlier `state`."""
+        self._total, self._count = total, count
