@@ -177,7 +177,7 @@ def test_what_a_version_may_be(tmp_path: Path, versions: list[Any]) -> None:
 
 
 def test_a_truth_value_is_no_version_beside_a_number_either() -> None:
-    assert impressions_of._versions([1, 1.0, None, "1"]) == [1, 1, None, "1"]
+    assert impressions_of._versions([1, 1.0, None, "1", "a"]) == [1, 1, None, 1, "a"]
     for values in ([1, True], [True, 1], [0, False]):
         with pytest.raises(RecordError, match="version"):
             impressions_of._versions(values)

@@ -526,7 +526,7 @@ def test_impossible_parameters(wrong):
         (0.2, True, ["campaign"]),
         (0.2, True, {3: "a"}),
         (0.2, True, {"a": "b", "s": 1.5}),
-        (0.2, True, {"s": 2**60}),
+        (0.2, True, {"s": 2.0**60}),
     ],
 )
 def test_a_wrong_outcome_changes_nothing(wrong):

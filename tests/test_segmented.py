@@ -16,7 +16,7 @@ from test_kernel_forms import twins
 from streamcal import InputError, Platt, Window
 from streamcal.datasets import bank
 from streamcal.kernels.segment_chain import NOTHING, SHARE
-from streamcal.live import Segmented
+from streamcal.live import LabelJoin, Segmented
 
 BY = ["campaign", ("campaign", "placement")]
 
@@ -348,28 +348,49 @@ def test_a_level_never_seen_leaves_the_forecast_and_repeats_do_not():
     assert "new" not in cal.levels("campaign"), "predicting learns nothing"
 
 
-@pytest.mark.parametrize("same", [(1, 1.0, True, np.int64(1), np.float64(1.0), np.bool_(True)), ("1", np.str_("1"))])
+@pytest.mark.parametrize(
+    "same", [(1, 1.0, True, "1", b"1", np.int64(1), np.float64(1.0), np.bool_(True)), ("a", np.str_("a"))]
+)
 def test_levels_that_are_equal_are_one(same):
     cal = Segmented("identity", ["device"])
     for level in same:
         cal.learn_one(0.3, {"device": level}, True)
     cal.learn_many([0.3] * len(same), {"device": list(same)}, [True] * len(same))
-    assert cal.levels("device") == [1 if same[0] == 1 else "1"]
+    assert cal.levels("device") == [same[0]]
     assert cal.effect("device", same[0])[2] == 2 * len(same)
     assert plain(cal) == cal.state_dict()
 
 
-def test_the_text_of_a_number_is_another_level():
+def test_only_the_shortest_text_of_a_number_is_the_number():
     cal = Segmented("identity", ["device"])
-    cal.learn_many([0.5, 0.5], {"device": [1, "1"]}, [1, 0])
-    assert cal.levels("device") == [1, "1"]
+    cal.learn_many([0.5] * 4, {"device": [1, "01", "1.0", "+1"]}, [1, 0, 1, 0])
+    assert cal.levels("device") == [1, "01", "1.0", "+1"]
+
+
+@pytest.mark.parametrize("keys", [{"campagin": "c1"}, {"Campaign": "c1", "placement": 0}, {"site": "a", "page": 3}])
+def test_a_field_under_another_name_is_an_error(keys):
+    cal = learned(Segmented("ops", BY), *stream(100))
+    before, columns = cal.state_dict(), {name: [level] for name, level in keys.items()}
+    calls = [
+        lambda: cal.predict_one(0.3, keys),
+        lambda: cal.learn_one(0.3, keys, True),
+        lambda: cal.predict_many([0.3], columns),
+        lambda: cal.learn_many([0.3], columns, [True]),
+        lambda: LabelJoin(cal, 10.0).issue(1, 0.3, 0.0, keys=keys),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match=r"keys have no 'campaign', but .* give 'campaign', with None where"):
+            call()
+    assert cal.state_dict() == before
+    for fine in ({}, {"campaign": None, "site": "a"}, {"campaign": "c1", "placement": 0, "campagin": "c1"}):
+        LabelJoin(cal, 10.0).issue(1, cal.predict_one(0.3, fine), 0.0, keys=fine)
 
 
 @pytest.mark.parametrize(
     "keys",
     [
-        *(None, 3, "c1", {"campaign": 0.5}, {"campaign": []}, {"campaign": b"c"}, {"campaign": "x" * 20_000}),
-        *({"campaign": math.inf}, {"campaign": 2**60}, {"campaign": "c1", "placement": ("a", "b")}),
+        *(None, 3, "c1", {"campaign": 0.5}, {"campaign": []}, {"campaign": b"\xff"}, {"campaign": "x" * 20_000}),
+        *({"campaign": math.inf}, {"campaign": 2.0**60}, {"campaign": "c1", "placement": ("a", "b")}),
     ],
 )
 def test_bad_keys_change_nothing(keys):

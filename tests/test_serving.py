@@ -174,7 +174,7 @@ def test_labels_are_learned_by_the_clock_of_the_server_alone():
         ({"id": "é", "score": 0.5}, "id", "printable ASCII"),
         ({"id": "a\n", "score": 0.5}, "id", "printable ASCII"),
         ({"id": "x" * 257, "score": 0.5}, "id", "1 to 256"),
-        ({"id": 2**63, "score": 0.5}, "id", "64 bits"),
+        ({"id": 2**64, "score": 0.5}, "id", "64 bits"),
         ({"id": True, "score": 0.5}, "id", "64 bits"),
         ({"id": "a", "score": "0.5"}, "score", "give one"),
         ({"id": "a", "score": True}, "score", "give one"),

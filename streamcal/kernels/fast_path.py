@@ -40,7 +40,9 @@ def fast_observation(score: object, y: object, w: object, lo: cython.double, hi:
 def fast_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
     """The levels that a dict has of fields, None for a field without one, if all are texts or whole numbers; else None.
 
-    `fields` are texts and tuples of texts. Texts are at most `longest` long, and numbers have fewer than 53 bits.
+    `fields` are texts and tuples of texts. Texts are at most `longest` long and begin with neither a digit nor a minus
+    sign, and numbers have fewer than 53 bits: others may not have the form of `streamcal.parameters.keys.canonical`. It
+    is None, too, where a dict lacks a field.
     """
     found: list = []
     if type(keys) is not dict:
@@ -75,6 +77,8 @@ def plain_keys(keys: object, longest: cython.Py_ssize_t):
 
 @cython.cfunc
 def _is_plain(level: object, longest: cython.Py_ssize_t) -> cython.bint:
+    size: cython.Py_ssize_t
     if type(level) is str:
-        return len(level) <= longest
+        size = len(level)
+        return 0 < size <= longest and not (level[0].isdigit() or level[0] == "-")
     return type(level) is int and -(2**53) < level < 2**53

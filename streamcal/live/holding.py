@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import OrderedDict, deque
 
 from streamcal.live.issued import Id, Issued, Outcome
 
+#: A warning comes where this many outcomes were of unknown ids, and this many times those of known ones.
+MANY_UNKNOWN, MOSTLY = 100, 9
 #: Low-discrepancy sequence k·φ mod 1, in 32 bits: which impressions are held when there is not room for all.
 GOLDEN, RANGE = 2_654_435_769, 2**32
 
@@ -32,6 +35,8 @@ class Holding:
         self._aside: OrderedDict[Id, Outcome] = OrderedDict()
         self._stride = 1  # one of so many is held
         self._next_stride = -math.inf  # the clock from which on it may be smaller
+        self._matched = self._unmatched = 0  # outcomes of this process, by whether the id was held
+        self._warned = False
 
     @property
     def waiting(self) -> int:
@@ -88,6 +93,15 @@ class Holding:
         """Keep the outcome of an unknown id; the one that has been there longest makes room."""
         before = self._aside.pop(id, None)
         self._counts["unknown"] += 1
+        self._unmatched += 1
+        if self._unmatched >= max(MANY_UNKNOWN, MOSTLY * self._matched) and self._stride == 1 and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{self._unmatched} outcomes are of unknown ids such as {id!r}, and {self._matched} of known ones: "
+                "give `resolve` the ids that `issue` got, and keep forecasts until their outcomes come",
+                RuntimeWarning,
+                stacklevel=4,
+            )
         self._aside[id] = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
         if len(self._aside) > self.max_unknown:
             self._aside.popitem(last=False)

@@ -14,10 +14,10 @@ from streamcal.kernels.fast_path import plain_keys
 from streamcal.live.levels import LONGEST_LEVEL
 from streamcal.live.monitor import segments_of
 from streamcal.parameters.given import real_number
+from streamcal.parameters.keys import canonical
 
 #: Longer ids and versions are refused, since every state and every event holds them.
 LONGEST_ID = 256
-LARGEST_ID = 2**63 - 1
 #: Seconds: thirty million years.
 LONGEST_SPAN = 1e15
 #: More keys are refused: an event holds them all.
@@ -92,21 +92,15 @@ class Outcome(NamedTuple):
 
 
 def check_id(value: Any, what: str = "id") -> Id:
-    """A text of 1 to 256 characters, or an integer of 64 bits, those of NumPy too; `InputError` otherwise."""
-    if isinstance(value, (np.str_, np.integer)):
-        value = value.item()
-    if value.__class__ is str:
-        if 0 < len(value) <= LONGEST_ID and value.isprintable():
-            return value
-    elif value.__class__ is int and -LARGEST_ID <= value <= LARGEST_ID:
-        return value
-    elif isinstance(value, int) and not isinstance(value, bool) and -LARGEST_ID <= value <= LARGEST_ID:
-        return int(value)
+    """Return the canonical form of a text of 1 to 256 characters, a whole number or a UUID; `InputError` otherwise."""
+    found = None if isinstance(value, (bool, np.bool_)) else canonical(value)
+    if isinstance(found, int) or (isinstance(found, str) and 0 < len(found) <= LONGEST_ID and found.isprintable()):
+        return found
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     raise InputError(
-        f"{what} {shown} is not possible; give a printable text of 1 to {LONGEST_ID} characters, or an integer "
-        "of 64 bits"
+        f"{what} {shown} is not possible; give a printable text of 1 to {LONGEST_ID} characters, a whole number or a "
+        "UUID"
     )
 
 

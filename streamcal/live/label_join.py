@@ -19,7 +19,7 @@ from streamcal.live.holding import Holding
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
-from streamcal.live.versions import VersionLearner, can_join
+from streamcal.live.versions import VersionLearner, can_join, reads_keys
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
@@ -274,7 +274,8 @@ class LabelJoin(Holding, Journaled):
         Parameters
         ----------
         id : str or int
-            Its own, by which `resolve` finds it: a printable text of up to 256 characters, or an integer.
+            Its own, by which `resolve` finds it: a printable text of up to 256 characters, a whole number or a UUID,
+            read by value: 7, 7.0 and "7" are one id.
         score : float
             The score of the model.
         t : float or datetime
@@ -299,7 +300,7 @@ class LabelJoin(Holding, Journaled):
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        if id.__class__ is not str or not 0 < len(id) <= 64 or not id.isprintable():
+        if id.__class__ is not str or not _is_plain(id):
             id = check_id(id)
         if score.__class__ is not float or not self._first <= score <= self._last:
             score = self._check_score(score)
@@ -307,7 +308,7 @@ class LabelJoin(Holding, Journaled):
         if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
             self._refuse_time(time)
         weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
-        levels = None if keys is None else check_keys(keys)
+        levels = None if keys is None else self._check_keys(keys)
         if version is not None:
             version = check_id(version, "version")
         known = self._index.get(id)
@@ -368,7 +369,7 @@ class LabelJoin(Holding, Journaled):
         InputError
             For a bad value.
         """
-        checked, levels = self._check_score(score), check_keys(keys)
+        checked, levels = self._check_score(score), self._check_keys(keys)
         time = (self._clock if self._clock > -math.inf else None) if t is None else check_time(t)
         named = self._newest if version is None else check_id(version, "version")
         learner = self._versions.get(named) or self._versions[self._newest]
@@ -404,7 +405,7 @@ class LabelJoin(Holding, Journaled):
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        if id.__class__ is not str or not 0 < len(id) <= 64 or not id.isprintable():
+        if id.__class__ is not str or not _is_plain(id):
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
         time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
@@ -421,6 +422,7 @@ class LabelJoin(Holding, Journaled):
         if one is None:
             self._set_aside(id, positive, t)
             return False
+        self._matched += 1
         before = self._outcomes.get(id)
         if before is None:
             now = tuple.__new__(Outcome, (positive, not positive, t))
@@ -572,6 +574,12 @@ class LabelJoin(Holding, Journaled):
         self._versions[self._newest].calibrator.scale.coordinate(checked)
         return checked
 
+    def _check_keys(self, keys: Any) -> dict[str, str | int] | None:
+        """The levels that are there; `InputError` also where a field that the calibrator reads has another name."""
+        if keys is not None and reads_keys(self.calibrator):
+            self.calibrator.require_names(keys)
+        return check_keys(keys)
+
     def _refuse_time(self, t: float) -> None:
         raise ClockError(
             f"time {t!r} is {abs(t - self._clock):.4g} s from the clock, {self._clock!r}, and more than max_jump="
@@ -628,3 +636,8 @@ class LabelJoin(Holding, Journaled):
         window = "" if early is None else f", early={early!r}"
         kept = "" if late == horizon else f", late={late!r}"
         return f"LabelJoin({self.calibrator!r}, horizon={horizon!r}{window}{kept})"
+
+
+def _is_plain(id: str) -> bool:
+    """Whether a text is an id as it is: of usual length, and no number in its first character."""
+    return 0 < len(id) <= 64 and not (id[0].isdigit() or id[0] == "-") and id.isprintable()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH
+from streamcal.parameters.keys import canonical
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, text, whole
 
@@ -19,6 +22,8 @@ Level: TypeAlias = str | int | tuple[str | int, ...]
 
 #: Longer names of levels are refused, since every state holds them.
 LONGEST_LEVEL = 10_000
+#: A name as similar as this to a missing one, as `difflib` measures it, is taken for a slip.
+SIMILAR = 0.75
 #: More fields are refused: an observation takes a step in each.
 MOST_FIELDS = 64
 #: Classes of pandas whose objects stand for a missing value, and are not equal to themselves or cannot be compared.
@@ -65,13 +70,10 @@ def check_field(field: Any) -> str:
 
 
 def check_level(field: str, level: Any) -> str | int:
-    """A text or a whole number that a state can hold."""
-    if isinstance(level, np.integer) and not isinstance(level, np.timedelta64):
-        level = int(level)
-    if isinstance(level, str) and len(level) <= LONGEST_LEVEL:
-        return level
-    if isinstance(level, int) and not isinstance(level, bool) and -(2**53) <= level <= 2**53:
-        return level
+    """Return the canonical form of a text or a whole number that a state can hold."""
+    found = canonical(level)
+    if isinstance(found, int) or (isinstance(found, str) and len(found) <= LONGEST_LEVEL):
+        return found
     raise InputError(f"level {str(level)[:60]!r} of {field!r} is not possible; give a text or a whole number")
 
 
@@ -90,7 +92,7 @@ def names_of(fields: Iterable[Field]) -> tuple[str, ...]:
 
 
 def level_of(name: str, value: Any) -> str | int | None:
-    """A level as it is kept: whole numbers and bools as integers, None for what is missing.
+    """A level in the form in which it is kept, `canonical`; None for what is missing.
 
     Raises
     ------
@@ -99,21 +101,12 @@ def level_of(name: str, value: Any) -> str | int | None:
 
     Examples
     --------
-    >>> level_of("device", "a"), level_of("device", 3.0), level_of("device", float("nan"))
-    ('a', 3, None)
+    >>> level_of("device", "a"), level_of("device", 3.0), level_of("device", "3"), level_of("device", float("nan"))
+    ('a', 3, 3, None)
     """
-    if type(value) is str and len(value) <= LONGEST_LEVEL:  # fast path
-        return value
-    if value is None or type(value).__name__ in NULLS:
+    if value is None or type(value).__name__ in NULLS or (isinstance(value, (float, np.floating)) and value != value):
         return None
-    if isinstance(value, (float, np.floating)):
-        if value != value:
-            return None
-        value = int(value) if float(value).is_integer() else value
-    elif isinstance(value, (bool, np.bool_)):
-        value = int(value)
-    level = check_level(name, value)
-    return str(level) if isinstance(level, str) else level  # an np.str_ is a text of its own class
+    return check_level(name, value)
 
 
 def level_in(field: Field, keys: Any) -> Level | None:
@@ -121,6 +114,26 @@ def level_in(field: Field, keys: Any) -> Level | None:
     if isinstance(field, str):
         return level_of(field, keys.get(field))
     return whole_level([level_of(part, keys.get(part)) for part in field])
+
+
+def require_names(names: Sequence[str], keys: Any) -> None:
+    """Raise an `InputError` where keys lack a field and have another one in its place.
+
+    That is a name like it, or only other names. A field that is there without a level, as None, is not missing.
+    """
+    missing = tuple(name for name in names if name not in keys)
+    others = tuple(str(name) for name in keys if name not in names)
+    if missing and others:
+        _require_names(missing, others, len(missing) == len(names))
+
+
+@functools.lru_cache(maxsize=1024)
+def _require_names(missing: tuple[str, ...], others: tuple[str, ...], none: bool) -> None:
+    for name in missing:
+        like = difflib.get_close_matches(name, others, 1, SIMILAR)
+        if like or none:
+            shown = ", ".join(map(repr, like or others[:3]))
+            raise InputError(f"keys have no {name!r}, but {shown}; give {name!r}, with None where its level is missing")
 
 
 def whole_level(parts: Sequence[str | int | None]) -> Level | None:
@@ -163,7 +176,7 @@ def column_of(name: str, values: Any, length: int) -> list[str | int | None]:
             known[value] = level_of(name, value)
         except InputError as error:
             raise InputError(f"keys[{name!r}][{column.index(value)}]: {error}") from None
-    if all(type(value) in (str, int) for value in known):
+    if all(level is value for value, level in known.items()):
         return column
     return [known[value] for value in column]
 
@@ -184,6 +197,7 @@ def columns_of(fields: Sequence[Field], keys: Any, length: int) -> list[list[Any
     if not (isinstance(keys, Mapping) or hasattr(keys, "columns")):
         raise InputError(f"keys {str(keys)[:60]!r} are no mapping; give fields and columns of levels")
     keys = keys if isinstance(keys, Mapping) else {name: keys[name] for name in keys.columns}
+    require_names(names_of(fields), keys)
     given = {name: column_of(name, keys[name], length) for name in names_of(fields) if name in keys}
     nothing: list[Any] = [None] * length
     found = []

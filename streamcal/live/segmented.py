@@ -32,6 +32,7 @@ from streamcal.live.levels import (
     level_of,
     names_of,
     parts_of,
+    require_names,
     whole_level,
 )
 from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
@@ -106,8 +107,9 @@ class Segmented(Learner):
 
     Notes
     -----
-    A level is a text or a whole number (1, 1.0 and True are one level). A field that is missing in `keys`, or None or
-    NaN there, is passed, and learns nothing; other keys are not read. A level never seen leaves the forecast as it is.
+    A level is a text or a whole number, read by value: 1, 1.0, "1" and True are one level. A field that is None or NaN
+    in `keys`, or missing, is passed, and learns nothing; other keys are not read. Keys that lack a field and have one
+    of a similar name, or only others, are an error. A level never seen leaves the forecast as it is.
 
     A correction is a function of the calibrator's probability, whatever the score. A Venn-Abers interval of the
     calibrator does not hold for it, and is not given.
@@ -176,6 +178,7 @@ class Segmented(Learner):
         self.overall: Calibrator = template.clone()
         self.store = None if store is None else str(os.fspath(store))
         self.pairs = pairs
+        self._names = names_of(self.by)
         self._chain = SegmentChain(len(self.by), self.max_levels)
         #: What corrects: the chain, or that and pairs of fields.
         self._corrections: Any = PairedChain(self._chain, self.by, self.max_levels) if pairs else self._chain
@@ -259,7 +262,7 @@ class Segmented(Learner):
             For an argument that is not allowed.
         """
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)  # here, since a call costs as much as the look-ups
-        if levels is None:
+        if levels is None or None in levels:
             levels = self._levels(keys)
         p: float = self._corrections.predict(self.overall.predict_one(score, t), levels)
         return p
@@ -273,7 +276,7 @@ class Segmented(Learner):
             For an argument that is not allowed; nothing is learned then.
         """
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)
-        if levels is None:
+        if levels is None or None in levels:
             levels = self._levels(keys)
         label = 1.0 if y is True else 0.0 if y is False else check_label(y)
         weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
@@ -396,12 +399,19 @@ class Segmented(Learner):
     def _levels(self, keys: Any) -> list[Any]:
         """The level of each field, None where it is missing; `InputError` for what is no level."""
         found: list[Any] | None = fast_levels(keys, self.by, LONGEST_LEVEL)
-        if found is not None:
-            return found
-        if not isinstance(keys, Mapping):
-            shown = str(keys)[:60]
-            raise InputError(f"keys {shown!r} are no mapping; give fields and levels, such as {{'campaign': 'c17'}}")
-        return [level_in(field, keys) for field in self.by]
+        if found is None:
+            if not isinstance(keys, Mapping):
+                shown = str(keys)[:60]
+                raise InputError(f"keys {shown!r} are no mapping; give fields and levels, as {{'campaign': 'c17'}}")
+            found = [level_in(field, keys) for field in self.by]
+        if None in found:
+            require_names(self._names, keys)
+        return found
+
+    def require_names(self, keys: Any) -> None:
+        """Raise an `InputError` for keys that seem to have a field under another name."""
+        if isinstance(keys, Mapping):
+            require_names(self._names, keys)
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
@@ -426,7 +436,7 @@ class Segmented(Learner):
     def _issued_parts(self, score: float, keys: Keys, t: Time | None) -> tuple[float, list[float]]:
         """What `predict_one` says, and `issue_parts`."""
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)
-        if levels is None:
+        if levels is None or None in levels:
             levels = self._levels(keys)
         overall = self.overall
         p = overall.predict_one(score, t)

@@ -15,6 +15,7 @@ from streamcal.errors import CapabilityError, StreamcalError
 from streamcal.kernels.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
+from streamcal.live.levels import names_of
 from streamcal.live.shadow import Shadow
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
@@ -84,21 +85,26 @@ class ByKeys:
     def __init__(self, calibrator: Any) -> None:
         self.calibrator = calibrator
         self._timed = timed(calibrator.overall)
+        self._missing = dict.fromkeys(names_of(calibrator.by))
+
+    def _keys(self, keys: Keys | None) -> dict[str, str | int | None]:
+        """Return keys with None for every field without a level."""
+        return {**self._missing, **(keys or {})}
 
     def forecast(self, score: float, keys: Keys | None, t: float | None) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
-        p, said = self.calibrator._issued_parts(score, keys or {}, t if self._timed else None)
+        p, said = self.calibrator._issued_parts(score, self._keys(keys), t if self._timed else None)
         return p, array("d", said)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
         """Learn the label of an issued forecast."""
-        self.calibrator.learn_issued(score, one.keys or {}, y, said, one.w, one.t if self._timed else None)
+        self.calibrator.learn_issued(score, self._keys(one.keys), y, said, one.w, one.t if self._timed else None)
 
     def turn(self, score: float, one: Issued) -> None:
         """Unlearn a negative label, and learn a positive one."""
         given = one.w, one.t if self._timed else None
-        self.calibrator.unlearn_one(score, one.keys or {}, False, *given)
-        self.calibrator.learn_one(score, one.keys or {}, True, *given)
+        self.calibrator.unlearn_one(score, self._keys(one.keys), False, *given)
+        self.calibrator.learn_one(score, self._keys(one.keys), True, *given)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Those of the calibrator of all observations, whatever their keys."""

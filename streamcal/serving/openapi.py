@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import streamcal
-from streamcal.live.issued import LARGEST_ID
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
-from streamcal.serving.reading import LARGEST_LEVEL
+from streamcal.serving.reading import LARGEST_WHOLE, LEAST_WHOLE
 from streamcal.serving.service import Service
 from streamcal.serving.settings import LONGEST_TEXT
 
@@ -62,7 +61,7 @@ def issue_schema(service: Service) -> dict[str, Any]:
     low, high = service.join.overall.scale.domain
     score = {"type": "number", "minimum": low, "maximum": high}
     weight = {"anyOf": [{"const": 0}, {"type": "number", "minimum": SMALLEST_WEIGHT, "maximum": LARGEST_WEIGHT}]}
-    level = {"anyOf": [TEXT, {"type": "integer", "minimum": -LARGEST_LEVEL, "maximum": LARGEST_LEVEL}]}
+    level = {"anyOf": [TEXT, {"type": "integer", "minimum": LEAST_WHOLE, "maximum": LARGEST_WHOLE}]}
     keys = {
         "type": "object",
         "maxProperties": service.settings.max_keys,
@@ -97,7 +96,7 @@ def item(fields: dict[str, Any], needed: list[str], service: Service) -> dict[st
 def id_schema() -> dict[str, Any]:
     """An id or a version."""
     text = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": "^[ -~]+$"}
-    return {"anyOf": [text, {"type": "integer", "minimum": -LARGEST_ID, "maximum": LARGEST_ID}]}
+    return {"anyOf": [text, {"type": "integer", "minimum": LEAST_WHOLE, "maximum": LARGEST_WHOLE}]}
 
 
 def maybe(schema: dict[str, Any]) -> dict[str, Any]:

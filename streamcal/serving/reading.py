@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamcal.errors import ClockError, InputError
-from streamcal.live.issued import LARGEST_ID
 from streamcal.live.judged import ConflictError
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.names import did_you_mean
 from streamcal.serving.settings import LONGEST_TEXT
 
 #: Beyond it a float does not hold every whole number.
-LARGEST_LEVEL = 2**53
+#: Ids and levels are integers of 64 bits, signed or not; of floats, those that are exact.
+LEAST_WHOLE, LARGEST_WHOLE, LARGEST_LEVEL = -(2**63), 2**64 - 1, 2**53
 #: Raises `InputError`; what it returns, unless None, is used in place of the value.
 Check = Callable[[Any], Any]
 
@@ -93,7 +93,7 @@ def check_id(value: Any) -> int | None:
     if value.__class__ is str:
         if 0 < len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
             return None
-    elif value.__class__ is int and -LARGEST_ID <= value <= LARGEST_ID:
+    elif value.__class__ is int and LEAST_WHOLE <= value <= LARGEST_WHOLE:
         return None
     elif value.__class__ is float and value.is_integer() and abs(value) <= LARGEST_LEVEL:
         return int(value)
@@ -110,9 +110,9 @@ def check_keys(value: Any, most: int) -> None:
     for field, level in value.items():
         if level.__class__ is float and level.is_integer() and abs(level) <= LARGEST_LEVEL:
             value[field] = level = int(level)
-        number = level.__class__ is int and -LARGEST_LEVEL <= level <= LARGEST_LEVEL
+        number = level.__class__ is int and LEAST_WHOLE <= level <= LARGEST_WHOLE
         if not (_is_text(field) and (number or level is None or _is_text(level))):
-            allowed = f"give texts of up to {LONGEST_TEXT} characters, or as level a whole number up to 2^53 or null"
+            allowed = f"give texts of up to {LONGEST_TEXT} characters, or as level a whole number of 64 bits or null"
             raise InputError(f"level {_short(level)} of {_short(field)} is not possible; {allowed}")
 
 

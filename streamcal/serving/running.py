@@ -112,6 +112,7 @@ def log_as_json(level: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(True)
     for name in ("uvicorn", "uvicorn.error"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
     logging.getLogger("asyncio").setLevel(logging.WARNING)
