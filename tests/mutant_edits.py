@@ -332,8 +332,8 @@ MUTANTS = [
     Mutant(
         "calibeating-learns-first",
         "calibrators/calibeating.py",
-        "(bin_of(self._newton.predict(x), self.bins), y, w)\n        self._newton.step(x, y, w)",
-        "(bin_of(self._newton.step(x, y, w) or self._newton.predict(x), self.bins), y, w)",
+        "place = bin_of(self._newton.predict(x), self.bins)\n        self._newton.step(x, y, w)",
+        "self._newton.step(x, y, w)\n        place = bin_of(self._newton.predict(x), self.bins)",
         "a label is filed under the forecast made after it, where input is not plain",
         "test_oracles_sequential test_golden test_laws",
     ),

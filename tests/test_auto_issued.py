@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from shares_by_hand import SharesByHand
+from weights_by_hand import WeightsByHand
 
 from streamcal import Auto, InputError, StateError
 from streamcal.calibrators.auto.experts import NAMES, PRIOR
@@ -57,7 +58,9 @@ def test_weights_are_those_of_the_formula():
     """Of what was said when the forecast was issued, and of what is said now; the first late label triples the rows."""
     cal, size = Auto(), len(NAMES)
     by_hand, tripled, ahead = SharesByHand(RATES, np.array(PRIOR) / sum(PRIOR)), False, 0
-    for x, y, w, late, said in late_labels(cal, 150):
+    weights = WeightsByHand()
+    for x, y, weight, late, said in late_labels(cal, 150):
+        w = weights.relative(weight)
         shares, log_wealth = cal._live._mixture.state()[0]
         np.testing.assert_allclose(shares, by_hand.shares, rtol=1e-9)
         np.testing.assert_allclose(log_wealth, np.log(by_hand.row / by_hand.row.max()), atol=1e-9)

@@ -1,9 +1,7 @@
 """States as bytes: the same plain data, in few bytes, and nothing but `StateError` for other bytes."""
 
-import json
 import struct
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -270,15 +268,3 @@ def test_no_other_error_whatever_the_bytes():
         except StateError:
             continue
     assert 100 < read < 1_900
-
-
-#: Bytes that version 1 wrote, with the states that they hold: later versions read them.
-KEPT = Path(__file__).with_name("golden") / "bytes_1.json"
-
-
-def test_the_bytes_of_each_version_are_read():
-    kept = json.loads(KEPT.read_text(encoding="utf-8"))
-    assert {"OnlinePlatt", "VennAbers", "Bernstein"} <= {one["state"]["class"] for one in kept}
-    for one in kept:
-        learner = Learner.from_bytes(bytes.fromhex(one["bytes"]))
-        assert json.loads(json.dumps(learner.state_dict())) == one["state"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -69,10 +70,13 @@ def answers(metric: DistributionMetric) -> list[float]:
 
 
 @pytest.mark.parametrize("make", METRICS)
-def test_what_a_retraction_has_left_to_rounding_alone_is_no_value(make):
-    metric = filled(make, [(Normal(0.0, 1.0), 0.5, 1e60), (Normal(0.0, 1.0), 0.5, 1.0)])
-    metric.revert(Normal(0.0, 1.0), 0.5, 1e60)
-    assert metric.value is None
+@pytest.mark.parametrize("w", [1e60, 1e10])
+def test_a_retraction_that_leaves_what_rounding_has_reached_is_refused(make, w):
+    metric = filled(make, [(Normal(0.0, 1.0), 0.5, w), (Normal(0.0, 1.0), 0.5, 1.0)])
+    before = pickle.dumps(metric)
+    with pytest.raises(RetractionError, match="rounding"):
+        metric.revert(Normal(0.0, 1.0), 0.5, w)
+    assert pickle.dumps(metric) == before
 
 
 # -- each measure against its definition -------------------------------------------------------------------------
@@ -198,6 +202,24 @@ def test_the_e_process_is_the_product_of_its_bets():
         log_e += math.log(5 * (counts[place] + 0.5) / (counts.sum() + 2.5))
         counts[place] += 1
         assert metric.log_e_value == pytest.approx(log_e, abs=1e-9)
+
+
+@pytest.mark.parametrize("rate", [0.5, 2.0, 30.0])
+def test_calibrated_counts_are_uniform_and_wrong_ones_are_not(rate):
+    """Czado, Gneiting and Held 2009: the mean of the cdfs of a uniform level between F(y−) and F(y)."""
+    rng = np.random.default_rng(4)
+    y, u = rng.poisson(rate, 3_000).astype(float), np.arange(1, 10) / 10
+    right, wrong = PITHistogram(10), PITHistogram(10)
+    right.update_many([stats.poisson(rate)] * len(y), y)
+    wrong.update_many([stats.poisson(1.3 * rate)] * len(y), y)
+    low, high = stats.poisson(rate).cdf(y - 1.0), stats.poisson(rate).cdf(y)
+    shares = np.clip((u[:, np.newaxis] - low) / (high - low), 0.0, 1.0).mean(axis=1)
+    np.testing.assert_allclose(np.cumsum(right.weights)[:-1] / len(y), shares, atol=1e-12)
+    assert right.log_e_value < math.log(20.0) < wrong.log_e_value
+    for k, outcome in enumerate(y.tolist()):
+        right.revert(stats.poisson(rate), outcome)
+        assert right.n == len(y) - 1.0 - k
+    assert right.counts.tolist() == [0.0] * 10
 
 
 def log_e_paths(u: np.ndarray, bins: int) -> np.ndarray:

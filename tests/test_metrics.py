@@ -447,14 +447,13 @@ def test_metrics_do_not_change_when_read() -> None:
 
 @pytest.mark.parametrize("make", [*METRICS, DebiasedECE])
 @pytest.mark.parametrize("p", [0.5, 0.1])  # in the cell of what is reverted, and beside it
-def test_what_a_retraction_has_left_to_rounding_alone_is_no_value(make, p) -> None:
-    metric = filled(make, [(0.5, True, 1e60), (p, True, 1.0)])
-    metric.revert(0.5, True, 1e60)
-    assert metric.value is None
-    metric.update(0.25, True, 1.0)  # of known weight again
-    metric.update(0.125, True, 1.0)
-    metric.update(0.25, False, 1.0)
-    assert metric.value is not None
+@pytest.mark.parametrize("w", [1e60, 1e10])
+def test_a_retraction_that_leaves_what_rounding_has_reached_is_refused(make, p, w) -> None:
+    metric = filled(make, [(0.5, True, w), (p, True, 1.0)])
+    before = pickle.dumps(metric)
+    with pytest.raises(RetractionError, match="rounding"):
+        metric.revert(0.5, True, w)
+    assert pickle.dumps(metric) == before
 
 
 @pytest.mark.parametrize("make", [EqualMassECE, DebiasedECE])

@@ -121,12 +121,14 @@ def test_a_retraction_that_is_refused_takes_nothing():
 
 
 @pytest.mark.parametrize("build", METRICS)
-def test_what_a_retraction_has_left_to_rounding_alone_is_no_value(build):
+def test_a_retraction_that_leaves_what_rounding_has_reached_is_refused(build):
     metric = build()
-    for w in (1e60, 1.0):
+    for w in (1e10, 1.0):
         metric.update({"a": 0.5, "b": 0.5}, "a", w)
-    metric.revert({"a": 0.5, "b": 0.5}, "a", 1e60)
-    assert metric.value is None
+    before = metric.value
+    with pytest.raises(RetractionError, match="rounding"):
+        metric.revert({"a": 0.5, "b": 0.5}, "a", 1e10)
+    assert metric.value == before
 
 
 def test_parameters_that_are_not_possible_are_refused():

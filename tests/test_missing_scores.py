@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from laws import ROUNDED
+from weights_by_hand import WeightsByHand
 
 from streamcal import Decay, InputError, Logit, Probability
 from streamcal.fusion import (
@@ -151,6 +152,7 @@ class Transcribed:
     def __init__(self, m, discount, bound):
         self.m, self.d, self.bound = m, discount, bound
         self.theta = np.r_[np.full(m, 1 / m), np.zeros(m + 1)]
+        self.weights = WeightsByHand()
         self.a0 = np.diag(np.r_[np.full(m, 1.0), np.full(m, 0.25), 1.0])
         self.a = self.a0.copy()
         correlation = 0.9 + 0.1 * np.eye(m)
@@ -178,6 +180,7 @@ class Transcribed:
         return 1.0 / (1.0 + math.exp(-z))
 
     def learn(self, scores, y, w):
+        w = self.weights.relative(w)
         phi, left = self.completed(np.array(scores, dtype=float))
         f = np.r_[phi, 1.0]
         self.a = self.d * self.a + (1.0 - self.d) * self.a0

@@ -17,6 +17,8 @@ from streamcal.parameters.inputs import as_number, check_batch, check_label, che
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Label
 
+#: The least part of a weight that may be left when it is taken from sums: rounding is then below 1e-6 of what is left.
+LEAST_LEFT = 1e-9
 #: Forecasts from which on sums are made by column: below, a loop is as fast.
 MANY = 256
 
@@ -112,10 +114,19 @@ class Summed(ABC):
         """The constructor's arguments by name."""
         return {}
 
-    def _require_held(self) -> None:
-        """`RetractionError` where no observation is held that could be reverted."""
+    def _require_held(self, weight: float) -> None:
+        """Raise a `RetractionError` where no observation of this weight can be taken from the sums.
+
+        Where what is left is less than `LEAST_LEFT` of it, it has been rounded away in the sums.
+        """
         if not self._count:
             raise RetractionError(f"{type(self).__name__} holds no observation that could be reverted")
+        left = self._weight - weight
+        if self._count > 1 and left < LEAST_LEFT * weight:
+            raise RetractionError(
+                f"without the weight {weight:g}, {type(self).__name__} has {max(left, 0.0):g} left, which rounding has "
+                "reached; start a new one and give it the other observations"
+            )
 
     def _released(self, weight: float) -> None:
         """Count one observation of this weight as taken from the sums."""
@@ -227,7 +238,7 @@ class Metric(Summed):
         probability, label, weight = check_probability(p), check_label(y), check_weight(w)
         if not weight:
             return
-        self._require_held()
+        self._require_held(weight)
         self._add(probability, label, weight, -1)
         self._released(weight)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy.typing as npt
 
@@ -87,11 +88,11 @@ class DistributionMetric(Summed):
         outcome, weight = check_outcome(y), check_weight(w)
         term = self._term(distribution, outcome)
         if weight:
-            self._require_held()
+            self._require_held(weight)
             self._add(term, weight, -1)
             self._released(weight)
 
-    def _take(self, term: float, w: float) -> None:
+    def _take(self, term: Any, w: float) -> None:
         """Add a term of weight w ≥ 0."""
         if w:
             self._count += 1
@@ -99,9 +100,9 @@ class DistributionMetric(Summed):
             self._add(term, w, 1)
 
     @abstractmethod
-    def _term(self, distribution: Distribution, y: float) -> float:
-        """The number that the metric keeps of an observation."""
+    def _term(self, distribution: Distribution, y: float) -> Any:
+        """What the metric keeps of an observation: a number, or several."""
 
     @abstractmethod
-    def _add(self, term: float, w: float, sign: int) -> None:
+    def _add(self, term: Any, w: float, sign: int) -> None:
         """Add (`sign` 1) or remove (`sign` −1) the term of one observation of weight w > 0."""

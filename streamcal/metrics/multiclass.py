@@ -90,7 +90,7 @@ class MulticlassMetric(Summed):
         scores, label, weight = read_scores(p, True), check_class(y), check_weight(w)
         if not weight:
             return
-        self._require_held()
+        self._require_held(weight)
         self._add(scores, label, weight, -1)
         self._released(weight)
 

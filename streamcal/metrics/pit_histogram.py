@@ -6,18 +6,19 @@ import math
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamcal.errors import RetractionError
 from streamcal.metrics.distribution import DistributionMetric
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import Distribution
-from streamcal.regression.reading import pit
+from streamcal.regression.reading import pit_interval
 
 #: Jeffreys' prior over the histograms of the mixture (Krichevsky and Trofimov 1981): relative to the best histogram in
 #: hindsight, log e is smaller by ½·(bins − 1)·log n and a constant.
 PRIOR_COUNT = 0.5
+#: Shares of a count below this are rounding, of a million additions and retractions.
+SLACK = 1e-9
 
 
 class PITHistogram(DistributionMetric):
@@ -49,15 +50,18 @@ class PITHistogram(DistributionMetric):
 
     Notes
     -----
-    A cdf with jumps has no uniform PIT: use this metric for continuous distributions. A bin includes its right end, as
-    a cdf does, and the first bin both ends. Cost: `update` and `revert` one `cdf` of the distribution; `merge`, `value`
-    and `log_e_value` O(M); O(M) memory.
+    An outcome y at which the cdf jumps, as all counts are, is spread uniformly over the levels from F(y−) to F(y), so
+    that the PITs of calibrated counts are uniform too (Czado and others 2009); k_b is then a sum of shares, and e at
+    most what drawing one level for each would make of it in the geometric mean: the bound holds. A bin includes its
+    right end, as a cdf does, and the first bin both ends. Cost: `update` and `revert` one `cdf` of the distribution;
+    `merge`, `value` and `log_e_value` O(M); O(M) memory.
 
     References
     ----------
     A. P. Dawid, Statistical theory: the prequential approach, Journal of the Royal Statistical Society A 147, 1984; A.
     Ramdas, P. Grünwald, V. Vovk and G. Shafer, Game-theoretic statistics and safe anytime-valid inference, Statistical
-    Science 38, 2023, for e-processes; R. E. Krichevsky and V. K. Trofimov 1981 for the mixture.
+    Science 38, 2023, for e-processes; R. E. Krichevsky and V. K. Trofimov 1981 for the mixture; C. Czado, T. Gneiting
+    and L. Held, Predictive model assessment for count data, Biometrics 65, 2009.
 
     Examples
     --------
@@ -89,8 +93,8 @@ class PITHistogram(DistributionMetric):
         return self._weights.copy()
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """Number of observations in each bin, a new array of shape (bins,)."""
+    def counts(self) -> FloatArray:
+        """Number of observations in each bin, a new array of shape (bins,); of spread outcomes, their shares."""
         return self._counts.copy()
 
     @property
@@ -103,17 +107,27 @@ class PITHistogram(DistributionMetric):
 
     def _clear(self) -> None:
         self._weights = np.zeros(self.bins)
-        self._counts = np.zeros(self.bins, dtype=np.int64)
+        self._counts = np.zeros(self.bins)
 
-    def _term(self, distribution: Distribution, y: float) -> float:
-        return float(max(math.ceil(pit(distribution, y) * self.bins), 1) - 1)
+    def _term(self, distribution: Distribution, y: float) -> FloatArray:
+        """The share of the observation in each bin."""
+        low, high = pit_interval(distribution, y, normal=False)
+        if low == high:
+            shares = np.zeros(self.bins)
+            shares[max(math.ceil(high * self.bins), 1) - 1] = 1.0
+            return shares
+        edges = np.clip(np.arange(self.bins + 1) / self.bins, low, high)
+        spread: FloatArray = np.diff(edges) / (high - low)
+        return spread
 
-    def _add(self, term: float, w: float, sign: int) -> None:
-        place = int(term)
-        if sign < 0 and not self._counts[place]:
+    def _add(self, term: FloatArray, w: float, sign: int) -> None:
+        counts = self._counts + sign * term
+        if (counts < -SLACK).any():
+            place = int(np.argmin(counts))
             raise RetractionError(f"no observation in bin {place} of the PIT histogram is held that could be reverted")
-        self._counts[place] += sign
-        self._weights[place] = self._weights[place] + sign * w if self._counts[place] else 0.0
+        left = counts > SLACK
+        self._counts = np.where(left, counts, 0.0)
+        self._weights = np.where(left, self._weights + sign * w * term, 0.0)
 
     def _absorb(self, other: Self) -> None:
         self._weights = self._weights + other._weights

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
 
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_outcome
-from streamcal.parameters.types import Time
-from streamcal.regression.distributions import Distribution
+from streamcal.parameters.types import FloatArray, Time
+from streamcal.regression.base import DistributionMap
+from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.pit_calibrator import Levels, PITCalibrator
 from streamcal.regression.reading import pit_interval
 from streamcal.statistics.pits import PITs
@@ -24,7 +26,10 @@ class ConformalPredictive(PITCalibrator):
 
     lies between the two values of `predict_bounds_one(F, t)` = (Q(t, 0), Q(t, 1)), which differ by 1/(n + 1) where no
     PIT is tied. `predict_one` gives a proper cdf between the two: R(F(t)), where R is linear through (0, 0), the points
-    (u₍ₖ₎, k/(n + 1)) and (1, 1).
+    (u₍ₖ₎, k/(n + 1)) and (1, 1). The ends of its `interval(level)` are at the multiples of 1/(n + 1) beside the levels
+    (1 ± level)/2, outwards, so that the interval contains the new outcome with a probability of at least `level`; an
+    end is infinite where n + 1 < 2/(1 − level), that is for n < 19 at 0.9. Before any observation it is that of the
+    forecast.
 
     Parameters
     ----------
@@ -89,5 +94,68 @@ class ConformalPredictive(PITCalibrator):
         total = statistic.n + 1.0
         return less / total, (no_more + 1.0) / total
 
+    def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
+        return ConformalMap(super().solve(statistic, None), statistic.n)
+
     def _levels(self) -> Levels:
         return Levels(0.0, 1.0)
+
+
+#: Products of a level and a number of observations that are this near to a whole number are that number.
+ROUNDED = 1e-9
+
+
+class ConformalMap(DistributionMap):
+    """A map whose distributions have conformal intervals, n being the weight learned."""
+
+    def __init__(self, inner: DistributionMap, n: float) -> None:
+        self.inner = inner
+        self.n = n
+
+    def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
+        return ConformalDistribution(self.inner.predict_one(distribution), self.n)
+
+
+class ConformalDistribution(CalibratedDistribution):
+    """A distribution whose intervals end at levels k/(n + 1), k whole, and are infinite beyond the first and the
+    last."""
+
+    def __init__(self, inner: CalibratedDistribution, n: float) -> None:
+        self.inner = inner
+        self.n = n
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+    @property
+    def mean(self) -> float:
+        return self.inner.mean
+
+    def interval(self, level: float) -> tuple[float, float]:
+        super().interval(level)  # which checks the level
+        below = math.floor(0.5 * (1.0 - level) * (self.n + 1.0) + ROUNDED)
+        return self._end(below, -math.inf), self._end(self.n + 1.0 - below, math.inf)
+
+    def _end(self, count: float, beyond: float) -> float:
+        return self.ppf(count / (self.n + 1.0)) if 0.0 < count < self.n + 1.0 else beyond
+
+    def _cdf(self, t: FloatArray) -> FloatArray:
+        return self.inner._cdf(t)
+
+    def _pdf(self, t: FloatArray) -> FloatArray:
+        return self.inner._pdf(t)
+
+    def _log_prob(self, y: FloatArray) -> FloatArray:
+        return self.inner._log_prob(y)
+
+    def _ppf(self, level: FloatArray) -> FloatArray:
+        return self.inner._ppf(level)
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        return self.inner._crps(y)
+
+    def _normal_scores(self, t: FloatArray) -> FloatArray:
+        return self.inner._normal_scores(t)
+
+    def _at_normal_scores(self, z: FloatArray) -> FloatArray:
+        return self.inner._at_normal_scores(z)

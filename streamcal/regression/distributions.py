@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from streamcal.errors import InputError
 from streamcal.parameters.columns import as_array
-from streamcal.parameters.given import is_number
+from streamcal.parameters.given import is_number, plain_number
 from streamcal.parameters.types import FloatArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -162,11 +162,12 @@ class Normal(CalibratedDistribution):
     __slots__ = ("_mean", "_sd")
 
     def __init__(self, mean: float, sd: float) -> None:
-        if not (is_number(mean) and -LARGEST <= mean <= LARGEST):
+        centre, width = plain_number(mean), plain_number(sd)  # a comparison of float32 with LARGEST would overflow
+        if not -LARGEST <= centre <= LARGEST:
             raise InputError(f"mean={mean!r} is not possible; give a finite number")
-        if not (is_number(sd) and 0.0 < sd <= LARGEST):
+        if not 0.0 < width <= LARGEST:
             raise InputError(f"sd={sd!r} is not possible; give a finite number above 0")
-        self._mean, self._sd = float(mean), float(sd)
+        self._mean, self._sd = float(centre), float(width)
 
     @property
     def mean(self) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from streamcal.errors import InputError
 from streamcal.parameters.given import whole_number
@@ -28,6 +28,10 @@ JUMP = 1e-6
 #: An outcome to which no mass was predicted counts as one at this normal score, of the last level below 1.
 OUTSIDE = 8.25
 RETURNED = "it must give a number for a float, and may give an array for an array"
+#: The last normal score at which Φ(−z) is a normal double.
+LAST_SCORE = 37.0
+#: Steps of a bisection: a double has 53 binary places, and two numbers of one sign at most 11 more between them.
+BISECTIONS = 200
 #: Limit of doublings of the bracket in the search for a quantile: from ±1 to the largest float.
 DOUBLINGS = 1023
 
@@ -116,14 +120,46 @@ def pit_intervals(
 
 
 def quantiles_at_scores(distribution: Distribution, z: FloatArray) -> FloatArray:
-    """The quantiles at the levels Φ(z), by `isf` of the distribution in the upper tail, if it has it."""
+    """The quantiles at the levels Φ(z), by `isf` of the distribution in the upper tail, if it has it.
+
+    Where Φ(−|z|) is below the smallest doubles, they are found by bisection of `logsf` or `logcdf`.
+    """
     if isinstance(distribution, CalibratedDistribution):
         return distribution._at_normal_scores(z)
     isf = getattr(distribution, "isf", None)
     if not callable(isf):
         return quantiles_of(distribution, ndtr(z))
-    upper = np.asarray(isf(ndtr(-np.maximum(z, 0.0))), dtype=np.float64)
-    return np.where(z > 0.0, upper, quantiles_of(distribution, ndtr(np.minimum(z, 0.0))))
+    near = np.clip(z, -LAST_SCORE, LAST_SCORE)
+    upper = np.asarray(isf(ndtr(-np.maximum(near, 0.0))), dtype=np.float64)
+    found: FloatArray = np.where(z > 0.0, upper, quantiles_of(distribution, ndtr(np.minimum(near, 0.0))))
+    for place in np.flatnonzero(np.isfinite(z) & (near != z)):
+        found.flat[place] = _far_quantile(distribution, float(z.flat[place]), float(found.flat[place]))
+    return np.where(np.isinf(z), quantiles_of(distribution, ndtr(z)), found) if np.isinf(z).any() else found
+
+
+def _far_quantile(distribution: Distribution, z: float, start: float) -> float:
+    """The quantile at Φ(z), |z| > `LAST_SCORE`, by the log mass of the tail beyond it; `start` is at ±`LAST_SCORE`.
+
+    Where the distribution has no log mass, or its support ends, `start`.
+    """
+    sign = math.copysign(1.0, z)
+    log_mass = getattr(distribution, "logsf" if sign > 0.0 else "logcdf", None)
+    if not callable(log_mass) or not math.isfinite(start):
+        return start
+    wanted, inner, step = float(log_ndtr(-abs(z))), start, max(abs(start), 1.0)
+    for _ in range(DOUBLINGS):
+        outer = inner + sign * step
+        if not (math.isfinite(outer) and float(log_mass(outer)) > -math.inf):
+            return start  # the support, or the family's precision, ends before
+        if float(log_mass(outer)) <= wanted:
+            break
+        inner, step = outer, 2.0 * step
+    for _ in range(BISECTIONS):
+        middle = 0.5 * inner + 0.5 * outer
+        if middle in (inner, outer):
+            break
+        inner, outer = (inner, middle) if float(log_mass(middle)) <= wanted else (middle, outer)
+    return outer
 
 
 def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:

@@ -62,7 +62,7 @@ def complete(distribution: Distribution) -> CalibratedDistribution:
 
 def weighted_crps(distribution: Distribution, y: float, low: float, high: float) -> float:
     """∫ (F(t) − 1[y ≤ t])² dt from `low` to `high`, which may be infinite."""
-    base = complete(distribution)
+    base = complete(getattr(distribution, "inner", distribution))
     if isinstance(base, Piecewise):
         return _clipped(base, low, high).crps(min(max(y, low), high))
     general = base if isinstance(base, Recalibrated) else Recalibrated(base, IDENTITY)
