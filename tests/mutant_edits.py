@@ -226,8 +226,8 @@ MUTANTS = [
     Mutant(
         "decay-off-by-one",
         "memories/decay.py",
-        "clocks = self._clock + 1.0 + np.arange",
-        "clocks = self._clock + np.arange",
+        "self._clock + np.cumsum(learned, dtype=np.float64)",
+        "self._clock - 1.0 + np.cumsum(learned, dtype=np.float64)",
         "in bulk the first observation does not age the ones before it",
         "test_forgetting test_golden",
     ),

@@ -41,7 +41,7 @@ from streamcal import (
 from streamcal.memories.decay import FORGOTTEN_HALF_LIVES, FURTHEST_AHEAD, PRUNE_FRACTION, RESCALE_HALF_LIVES
 from streamcal.memories.policies import memory_under
 from streamcal.states import plain, signed
-from streamcal.statistics import score_tree
+from streamcal.statistics import score_table, score_tree
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_table import GridTable
 from streamcal.statistics.score_tree import PRUNED_CHANGE, ScoreTree
@@ -348,17 +348,21 @@ def test_long_decay_is_the_weighted_fit(method, by):
         assert_close(cal.predict_many(np.arange(1, 32) / 32), expected.predict_many(np.arange(1, 32) / 32), 1e-6)
 
 
-@pytest.mark.parametrize("resolution", [None, 64])
 @pytest.mark.parametrize("method", [Platt, HistogramBinning, VennAbers], ids=lambda method: method.name)
 @pytest.mark.parametrize("by", ["count", "time"])
-def test_decay_drops_scores_that_no_longer_matter(method, by, resolution):
-    cal = method(forgetting=Decay(1.0, by=by), resolution=resolution)
-    cal.learn_many(np.arange(1, 20) / 20, np.arange(19) % 2, None, np.zeros(19))
+def test_a_table_of_many_scores_drops_light_ones_between_heavy_ones(method, by, monkeypatch):
+    """A range that went quiet is kept whole: there the light scores are all that is known."""
+    for module in (score_table, score_tree):
+        monkeypatch.setattr(module, "KEPT_WHOLE", 8)
+    cal = method(forgetting=Decay(1.0, by=by), resolution=None, scale=Probability())
+    old = [0.1, 0.3, 0.6, 0.7, 0.8]
+    cal.learn_many(old, np.arange(5) % 2, None, np.zeros(5))
     for k in range(1, 100):
-        cal.learn_one(0.5, 1, 1.0, float(k))
+        cal.learn_one([0.2, 0.25, 0.35, 0.4, 0.5][k % 5], k % 2, 1.0, float(k))
     statistic = cal._memory.statistic
     held = statistic.scores() if hasattr(statistic, "scores") else statistic.columns()[0]
-    assert len(held) == 1
+    quiet = [] if method is VennAbers else [0.1, 0.6, 0.7, 0.8]  # a test object outweighs what is light
+    assert held.tolist() == sorted([*quiet, 0.2, 0.25, 0.35, 0.4, 0.5])
     assert cal._memory.late == 0
 
 
@@ -773,10 +777,11 @@ def test_a_prior_fades_under_decay_by_count(method):
     assert np.abs(early.predict_many(scores) - bare.predict_many(scores)).max() > 0.2
 
 
-@pytest.mark.parametrize("method", [Platt, VennAbers])  # the tree of Isotonic is kept whole
+@pytest.mark.parametrize("method", [Platt, VennAbers])
 def test_what_is_held_is_told_when_it_counts_as_many_as_the_prior_did(method):
     """Decay has then dropped rows of the prior, and holds as many observations instead."""
-    cal = method(prior=Prior(20), forgetting=Decay(half_life=1.5))
+    # After 498 half-lives a weight is dropped; 64 observations, as many as the prior has rows, are held then.
+    cal = method(prior=Prior(20), forgetting=Decay(half_life=0.127))
     met = 0
     for k in range(300):
         cal.learn_one(k * 0.618 % 1.0, k % 3 == 0)

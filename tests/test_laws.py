@@ -24,6 +24,7 @@ from laws import (
     HALF_LIFE,
     LONGEST,
     POLICIES,
+    ROUNDED,
     TIMED,
     assert_close,
     binary,
@@ -120,6 +121,28 @@ def test_a_policy_is_a_fresh_fit_of_what_it_holds(case, draw):
     cal = draw(case.calibrators(**({"prior": None} if case.policy == "decay" and case in binary.CASES else {})))
     stream = draw(case.streams(cal, max_size=LONGEST))
     case.assert_same(learned(cal, stream), case.fit(cal, case.model(cal, stream).held()))
+
+
+@each((case for case in ADDITIVE if case.policy == "decay"), under=("decay",))
+def test_rows_that_went_quiet_are_held_alike_in_a_loop_and_in_bulk(case):
+    """Over several rescalings; what is held is that of the definition, where no other row is near."""
+    half_life = POLICIES["decay"].half_life
+    for make in case.makers:
+        loop, bulk, pieces = (make() for _ in range(3))
+        rows = case.ordered(loop, 6)
+        stream = [*rows[3:], *itertools.islice(itertools.cycle(rows[:3]), 150)]
+        within = max(case.within(loop), ROUNDED)
+        with trying(loop):
+            learned(loop, stream)
+            case.learn_many(bulk, stream)
+            for first in range(0, len(stream), 33):
+                case.learn_many(pieces, stream[first : first + 33])
+            for other in (bulk, pieces):
+                assert other._memory.count == loop._memory.count
+                case.assert_same(loop, other, within)
+            if loop.params().get("prior") is None:  # it fades as the rows do
+                weighed = [o._replace(w=2.0 ** ((k + 1 - len(stream)) / half_life)) for k, o in enumerate(stream)]
+                case.assert_same(loop, case.fit(loop, weighed), within)
 
 
 @law(ADDING)

@@ -29,6 +29,8 @@ FORGOTTEN_HALF_LIVES = 1000
 FURTHEST_AHEAD = 498
 #: Decay drops scores whose weights together are below this fraction (about 1e-9) of the total weight.
 PRUNE_FRACTION = 2.0**-30
+#: Most rows that are learned at once: they bound the memory of a batch.
+LARGEST_PART = 1 << 20
 
 
 class _DecayingMemory(Memory[Held]):
@@ -74,11 +76,6 @@ class _DecayingMemory(Memory[Held]):
         """The stored weight of an observation of weight 1 at time `t`."""
         exponent = (t - self._landmark) / self._half_life - self._halvings
         return math.exp2(min(exponent, FURTHEST_AHEAD))
-
-    def _growths(self, t: FloatArray) -> FloatArray:
-        """`_growth` for an array."""
-        growths: FloatArray = np.exp2((t - self._landmark) / self._half_life - self._halvings)
-        return growths
 
     def _advance(self, t: float) -> None:
         """Set the clock to `t` if that is later, and rescale if the stored weights have become too large."""
@@ -162,34 +159,51 @@ class CountDecay(_DecayingMemory[Held]):
         """Pieces that end with the prediction before weights are rescaled; that row is learned by `learn`."""
         nothing, start = np.empty(0), 0
         while start < len(x):
-            learned = w[start : start + PIECE] > 0.0
-            clocks = self._clock + np.cumsum(learned)
-            exponents = (clocks - self._landmark) / self._half_life - self._halvings
-            rescaled = np.flatnonzero(learned & (exponents >= RESCALE_HALF_LIVES))
-            before = int(rescaled[0]) if len(rescaled) else len(clocks)
-            size = min(before + 1, len(clocks))
-            # by the function that `_growth` uses, whose last place may be another than that of NumPy's
-            growths = np.array([self._growth(self._clock), *map(math.exp2, exponents[:before].tolist())])
-            stored = np.zeros(size)
-            stored[:before] = w[start : start + before] * growths[1:]
+            clocks, stored = self._until_rescaled(w[start : start + PIECE])
+            before = len(stored)
+            size = min(before + 1, len(w) - start, PIECE)
+            growths = np.empty(size)
+            growths[0] = self._growth(self._clock)
+            growths[1:] = stored[: size - 1]
+            weights = np.zeros(size)
+            weights[:before] = w[start : start + before] * stored
             rows = slice(start, start + size)
-            yield Piece(rows, stored, growths[:size], (nothing, nothing, nothing), PIECE)
+            yield Piece(rows, weights, growths, (nothing, nothing, nothing), PIECE)
             if before:
-                self._clock = float(clocks[before - 1])
+                self._clock = float(clocks[-1])
             self.version += 1
             start += size
             if before < size:
                 self.learn(float(x[start - 1]), float(y[start - 1]), float(w[start - 1]), 0.0)
 
+    def _until_rescaled(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the clock after each row, up to the first that rescales, and the growth at that clock."""
+        learned = w > 0.0
+        clocks: FloatArray = self._clock + np.cumsum(learned, dtype=np.float64)
+        exponents = (clocks - self._landmark) / self._half_life - self._halvings
+        rescaled = np.flatnonzero(learned & (exponents >= RESCALE_HALF_LIVES))
+        before = int(rescaled[0]) if len(rescaled) else len(clocks)
+        # by the function that `_growth` uses: the last place of NumPy's may differ
+        return clocks[:before], np.array([math.exp2(one) for one in exponents[:before].tolist()])
+
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
-        # In pieces no longer than the interval between two rescalings, so that no weight underflows.
-        piece = max(1, int(min(self._half_life * RESCALE_HALF_LIVES, len(x))))
-        for start in range(0, len(x), piece):
-            part = slice(start, start + piece)
-            clocks = self._clock + 1.0 + np.arange(len(x[part]), dtype=np.float64)
-            self._advance(float(clocks[-1]))
-            self.statistic.update_many(x[part], y[part], w[part] * self._growths(clocks))
+        # Weights are rescaled before the same rows as in a loop: what a statistic drops then depends on what it holds.
+        start = 0
+        while start < len(x):
+            clocks, growths = self._until_rescaled(w[start : start + self._reach()])
+            if len(clocks) == 0:
+                self.learn(coordinates(x[start : start + 1])[0], float(y[start]), float(w[start]), 0.0)
+                start += 1
+                continue
+            rows = slice(start, start + len(clocks))
+            self.statistic.update_many(x[rows], y[rows], w[rows] * growths)
+            self._clock = float(clocks[-1])
+            start = rows.stop
         self.version += 1
+
+    def _reach(self) -> int:
+        """Return at most how many rows can be learned before weights are rescaled, and no more than a large piece."""
+        return max(1, int(min(self._half_life * RESCALE_HALF_LIVES, LARGEST_PART)))
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         raise CapabilityError("under decay by count an observation's age is not known; use Decay(half_life, by='time')")

@@ -163,8 +163,8 @@ class Decay(Forgetting):
 
     Notes
     -----
-    Scores whose decayed weight is negligible (`PRUNE_FRACTION` of the total) are dropped. Cost: O(1) per
-    observation, no memory beside the statistic.
+    A statistic of more than 8,192 scores drops those whose decayed weight is negligible (2⁻³⁰ of the total), unless no
+    heavier score is near. Cost: O(1) per observation, no memory beside the statistic.
 
     Examples
     --------

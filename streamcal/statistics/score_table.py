@@ -33,7 +33,7 @@ from streamcal.states import (
 )
 from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid, grid_of
-from streamcal.statistics.held import HELD_TOLERANCE, require_held
+from streamcal.statistics.held import HELD_TOLERANCE, KEPT_WHOLE, require_held
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -122,7 +122,19 @@ class ScoreTable(Statistic):
         self._drop_below(LIGHTEST)
 
     def prune(self, fraction: float) -> None:
-        self._drop_below(fraction * self.n / max(len(self._rows), 1))
+        """Drop light scores between heavy ones from a table of more than `KEPT_WHOLE` scores.
+
+        A score is light if it weighs less than `fraction` of the average score. Where no heavy score is near, light
+        scores decide on the fit: a run of several, or one at an end of the table, is kept.
+        """
+        if len(self._rows) <= KEPT_WHOLE:
+            return
+        x, weight = np.array(self._rows.keys()), np.array([row[0] for row in self._rows.values()])
+        heavy = weight >= fraction * weight.mean()
+        between = np.zeros(len(x), dtype=bool)
+        between[1:-1] = heavy[:-2] & ~heavy[1:-1] & heavy[2:]
+        for one in x[between].tolist():
+            self._count -= int(self._rows.pop(one)[2])
 
     def empty(self) -> Self:
         return type(self)(self.scale)
@@ -284,9 +296,6 @@ class GridTable(Statistic):
         self._cells[:, :2] *= factor
         self._cells[:, 3:] *= factor
         self._drop_below(LIGHTEST)
-
-    def prune(self, fraction: float) -> None:
-        self._drop_below(fraction * self.n / max(int(np.count_nonzero(self._cells[:, 2])), 1))
 
     def empty(self) -> Self:
         return type(self)(self.grid)

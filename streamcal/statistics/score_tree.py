@@ -19,14 +19,11 @@ from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, MOST, Fields, counts, ensure, number, numbers, require_rising, require_weights
 from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid
-from streamcal.statistics.held import not_held
+from streamcal.statistics.held import KEPT_WHOLE, not_held
 
 #: Values of two neighbouring blocks that differ by less than this (1,000 units in the last place), relative to the
 #: higher one, are taken as equal, and the blocks pooled: their centres depend on what is pooled.
 TIED_VALUES = 2.0**-42
-#: Trees of up to this many scores are not pruned: half a megabyte, and 500 half-lives of 16 observations, after which a
-#: weight is no longer stored.
-KEPT_WHOLE = 8192
 #: Pruning moves the isotonic fit by no more than this at any score.
 PRUNED_CHANGE = 1e-6
 
@@ -208,18 +205,20 @@ class ScoreTree(Statistic):
         self._tree.multiply(factor)
 
     def prune(self, fraction: float) -> None:
-        """Drop scores whose weights together are below `fraction`.
+        """Drop scores whose weights together are below `fraction` from a tree of more than `KEPT_WHOLE` scores.
 
         With `keeps_fit` the fit changes by no more than `PRUNED_CHANGE` at any score. A light score decides on it where
         nothing heavier is near; of the blocks in which it would change by more, first the scores at the ends are kept
         and then all. The fit moves later where new observations part a block of which some scores were dropped: so
-        nothing is dropped from trees of up to `KEPT_WHOLE` scores.
+        nothing is dropped from small trees.
         """
-        threshold = fraction * self._tree.weight / max(self._tree.size, 1)
-        if not self.keeps_fit:
-            self._tree.prune(threshold)
-        elif self._tree.size > KEPT_WHOLE:
+        if self._tree.size <= KEPT_WHOLE:
+            return
+        threshold = fraction * self._tree.weight / self._tree.size
+        if self.keeps_fit:
             self._prune_beside_the_fit(threshold)
+        else:
+            self._tree.prune(threshold)
 
     def _prune_beside_the_fit(self, threshold: float) -> None:
         """Drop scores of less weight, unless that would move the fit. O(k) for each of a few rounds."""
