@@ -329,6 +329,50 @@ def test_sigmoid_fit_does_not_depend_on_the_start(location, spread, start):
     assert fit_sigmoid(x, neg, pos, t_plus, t_minus, (cold.x[0], cold.x[1])).iterations <= 4
 
 
+#: Tables (feature, negative weight, positive weight) where light observations decide on a slope so large that α z and β
+#: cancel in the log-odds of heavy ones.
+CANCELLING = [
+    [
+        (-50.294996839900605, 33436.88379164606, 0.0),
+        (-0.012100989316605498, 26535.6181657189, 0.0),
+        (0.006795345836716053, 0.0, 3955.2944497688463),
+        (0.1734784031118619, 9.41603686592764e-06, 0.0),
+        (56.62135352163068, 0.0, 2.4725639651636087),
+    ],
+    [
+        (-2.41783035126105, 0.0, 7.909757426743039e-08),
+        (-2.417829380533827, 504525226.09365195, 0.0),
+        (-2.417829047626901, 0.0, 2.482098248014282),
+        (-2.417828962608101, 0.0, 0.0003590942876906173),
+        (-2.4178262891023663, 5.15827839583942e-06, 0.0),
+        (-2.4178239333859364, 49054.09771617624, 0.0),
+        (-2.4178239281048066, 0.0, 122866.13209848116),
+    ],
+    [
+        (-20.22376140589469, 0.0, 6.775568976914554e-10),
+        (-0.6112517179033145, 0.0, 0.0002992815182188345),
+        (-0.026226470841732706, 4363234.322816125, 0.0),
+        (-0.005514771385717559, 0.0, 2256322.4836781085),
+        (1.9258344576336462e-05, 9.392303745395511e-08, 0.0),
+        (0.4191836229266729, 0.0, 0.0925543244959751),
+        (334.76365597198884, 0.0, 3348393.7086216654),
+    ],
+]
+
+
+@pytest.mark.parametrize("rows", CANCELLING)
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("start", [(0.0, 0.0), (1.0, 0.0), (0.0, -11.0)])
+def test_sigmoid_fit_converges_where_its_log_odds_cancel(rows, factor, start):
+    x, neg, pos = np.array(rows).T.copy()
+    targets = (pos.sum() + 1) / (pos.sum() + 2), 1 / (neg.sum() + 2)
+    solution = fit_sigmoid(x, factor * neg, factor * pos, *targets, start)
+    assert solution.solved, solution
+    same = fit_sigmoid(x, neg, pos, *targets)
+    # of log-odds whose parts are 3e9, rounding leaves 1e-6
+    np.testing.assert_allclose(expit(solution.x[0] * x + solution.x[1]), expit(same.x[0] * x + same.x[1]), atol=1e-6)
+
+
 def test_sigmoid_slope_is_never_negative():
     falling = fit_sigmoid(np.array([0.0, 1.0]), np.array([0.0, 3.0]), np.array([3.0, 0.0]), 0.8, 0.2)
     assert falling.solved

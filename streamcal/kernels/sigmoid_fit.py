@@ -26,6 +26,8 @@ STATUS = ("solved", "no data", "iteration limit", "not finite", "unbounded")
 
 MAX_ITERATIONS = cython.declare(cython.int, 100)
 MAX_HALVINGS = cython.declare(cython.int, 40)
+# Of the loss, relative to its terms.
+ROUNDING = cython.declare(cython.double, 1e-14)
 # The gradient is per unit of weight. Below the floor a step changes nothing in the last place; where rounding
 # stops all progress earlier, the point is accepted below the tolerance.
 GRADIENT_FLOOR = cython.declare(cython.double, 1e-16)
@@ -49,6 +51,7 @@ class SigmoidFit:
     share: cython.double  # Σ a
     slope: cython.double  # −∂L/∂α at α = 0
     loss: cython.double
+    blur: cython.double  # rounding of the loss, also where α z and β cancel
     gradient: cython.double  # ∂L/∂α after eliminating β: Σ (w p − a)(z − z̄), z̄ the curvature-weighted mean
     gradient_beta: cython.double
     norm: cython.double
@@ -115,7 +118,7 @@ class SigmoidFit:
     @cython.cfunc
     def assess(self, alpha: cython.double, beta: cython.double) -> cython.void:
         """Loss and derivatives at (α, β), with sums about z̄ to avoid cancellation."""
-        loss, g, h, hz = 0.0, 0.0, 0.0, 0.0
+        loss, g, h, hz, moved = 0.0, 0.0, 0.0, 0.0, 0.0
         for j in range(self.size):
             w, a, z = self.w[j], self.a[j], self.z[j]
             eta = alpha * z + beta
@@ -130,6 +133,7 @@ class SigmoidFit:
                 loss = loss + (w * log1p(e) - a * eta)
                 excess = w * tail - a
             self.excess[j], self.curve[j] = excess, curve
+            moved = moved + fabs(excess) * (fabs(alpha * z) + fabs(beta))
             g, h, hz = g + excess, h + curve, hz + curve * z
         center = hz / h if h > 0.0 else 0.0
         gz, hzz = 0.0, 0.0
@@ -138,6 +142,7 @@ class SigmoidFit:
             gz = gz + self.excess[j] * z
             hzz = hzz + self.curve[j] * z * z
         self.loss, self.center = loss, center
+        self.blur = ROUNDING * (loss + moved)
         self.gradient, self.gradient_beta = gz, g
         self.curvature, self.curvature_beta = hzz, h
         self.norm = max(fabs(gz + center * g), fabs(g))
@@ -163,13 +168,13 @@ class SigmoidFit:
             else:
                 d0, d1 = -self.gradient - self.center * self.gradient_beta, -self.gradient_beta
             gain = d0 * (self.gradient + self.center * self.gradient_beta) + d1 * self.gradient_beta
-            loss, norm = self.loss, self.norm
+            loss, norm, blur = self.loss, self.norm, self.blur
             step = min(1.0, (LONGEST_STEP + self.reach(alpha, beta)) / max(self.reach(d0, d1), 1e-300))
             for _k in range(MAX_HALVINGS):
                 self.assess(alpha + step * d0, beta + step * d1)
                 if self.loss < loss + 1e-4 * step * gain:
                     break
-                if self.loss <= loss + 1e-14 * fabs(loss):
+                if self.loss <= loss + blur:
                     # L is convex: where it changes by less than its rounding, it has decreased if it still falls at
                     # the end of the step, and has hardly increased if it rises there by less than it fell
                     end = d0 * (self.gradient + self.center * self.gradient_beta) + d1 * self.gradient_beta
