@@ -13,6 +13,7 @@ import io
 import json
 import math
 import os
+import random
 import re
 import select
 import signal
@@ -275,7 +276,7 @@ def test_the_closing_table_compares_raw_and_calibrated(stream: Path) -> None:
         assert shown[0] == name
         for text, value in zip(shown[1:], expected, strict=True):
             assert float(text) == pytest.approx(value, abs=0.51 * 10 ** -len(text.partition(".")[2]))
-    assert lines[2].endswith(" Each row is counted once here, whatever its weight.")
+    assert lines[2].startswith("No verdict: rows have unequal weights")
     assert lines[3].startswith("Calibration ratio: raw predicts ")
     last = result.stdout.splitlines()[-1]
     assert re.match(rf"{ROWS} rows \({sum(labels)} positive\); [\d,]+ rows per second$", last)
@@ -454,7 +455,7 @@ def test_scores_of_another_unit(tmp_path: Path, rows: int, score: float, positiv
 def test_percentages_are_named_as_the_likely_cause(tmp_path: Path) -> None:
     (line,) = warnings_of(run(rated(tmp_path / "in.csv", 2000, 0.5, 10)))
     assert line.startswith("the raw scores predict 100 times the positives there were; if they are percentages, give")
-    (line,) = warnings_of(run(rated(tmp_path / "in.csv", 2000, 0.01, 2000)))
+    _, line = warnings_of(run(rated(tmp_path / "in.csv", 2000, 0.01, 2000)))
     assert line.startswith("there were 100 times the positives that the raw scores predict; look whether the labels")
 
 
@@ -774,7 +775,7 @@ BAD_FIELDS = [
     ("click", "2", "'2' cannot be used", "0 or 1 (or false, true;"),
     ("click", "maybe", "'maybe' cannot be used", "0 or 1 (or false, true;"),
     ("click", "0.5", "'0.5' cannot be used", "0 or 1 (or false, true;"),
-    ("click", "", "the value is missing", "0 or 1 (or false, true;"),
+    ("click", "", "the value is missing", "a label, or --missing-label negative"),
     ("w", "-1", "'-1' cannot be used", "0, or a number from 1e-60 to 1e+60"),
     ("w", "1e99", "'1e99' cannot be used", "0, or a number from 1e-60 to 1e+60"),
     ("t", "yesterday", "'yesterday' cannot be used", "a finite number or an ISO 8601 time"),
@@ -832,7 +833,9 @@ def test_pairs_of_labels_that_are_known(tmp_path: Path, stream: Path, negative: 
 def test_labels_in_other_words_need_to_be_told_which_is_positive(tmp_path: Path, stream: Path) -> None:
     source = labelled(tmp_path / "in.csv", "noclick", "click")
     line = the_line(run(source))
-    assert "the labels are 'noclick' and 'click': say which is positive, as in --positive noclick" in line
+    assert (
+        "the labels are 'noclick' and 'click': give the positive one, as --positive noclick or --positive click" in line
+    )
     shown = run(source, "--positive", "click").stdout
     assert shown.splitlines()[1:5] == run(stream).stdout.splitlines()[1:5]
     line = the_line(run(source, "--positive", "clik"))
@@ -1381,3 +1384,55 @@ def chunks_of(terminal: int) -> Iterator[bytes]:
         if not chunk:
             return
         yield chunk
+
+
+def calibrated_in(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def half_labelled(path: Path) -> Path:
+    """A click log with the label 1 or none, as a LEFT JOIN on clicks makes it."""
+    draw, rows = random.Random(5), []
+    for _ in range(400):
+        score = draw.uniform(0.05, 0.4)
+        rows.append({"score": score, "click": 1 if draw.random() < score else None})
+    return save(path, rows)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_row_without_a_label_is_what_it_is_said_to_be(tmp_path: Path, suffix: str) -> None:
+    source, out = half_labelled(tmp_path / f"in.{suffix}"), tmp_path / "out.csv"
+    line = the_line(run(source))
+    assert "the value is missing" in line
+    assert "--missing-label negative" in line
+    assert "skip)" not in line, "advice that would learn positives alone"
+
+    result = run(source, "--missing-label", "negative", "--out", out)
+    assert not warnings_of(result)
+    rows = calibrated_in(out)
+    assert len(rows) == 400
+    assert sum(float(row["calibrated"]) for row in rows) / 400 < 0.35
+
+    result = run(source, "--missing-label", "unknown", "--out", out)
+    assert len(calibrated_in(out)) == 400, "predicted all the same"
+    (warning,) = warnings_of(result)
+    assert warning.startswith("none of ")
+    assert "is negative: positives alone were learned" in warning
+
+    result = run(source, "--missing-label", "skip", "--out", out)
+    (warning,) = warnings_of(result)
+    assert warning.startswith("none of ")
+    assert len(calibrated_in(out)) < 150
+    assert f"{400 - len(calibrated_in(out))} skipped" in result.stdout
+
+
+def test_an_unknown_label_changes_nothing_that_is_learned(tmp_path: Path) -> None:
+    draw = random.Random(6)
+    rows = [{"score": draw.uniform(0.1, 0.9), "click": int(draw.random() < 0.4)} for _ in range(300)]
+    mixed = [one for row in rows for one in (row, {"score": 0.5, "click": None})]
+    plain, other = tmp_path / "plain.csv", tmp_path / "mixed.csv"
+    run(save(tmp_path / "a.parquet", rows), "--out", plain)
+    run(save(tmp_path / "b.parquet", mixed), "--missing-label", "unknown", "--out", other)
+    found = [row["calibrated"] for row in calibrated_in(other)]
+    assert found[::2] == [row["calibrated"] for row in calibrated_in(plain)]

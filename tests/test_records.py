@@ -418,11 +418,21 @@ def test_negative_labels(value: object) -> None:
     assert parse_label(value) is False
 
 
-@pytest.mark.parametrize("value", ["", None, "ja", "2", "-2", "0.5", "01", "nan", 2, 0.5, math.nan, [], "none"])
+@pytest.mark.parametrize(
+    "value", ["", None, "ja", "2", "-2", "0.5", "0_1", "1e", "nan", 2, 0.5, math.nan, [], "none", Decimal("0.5")]
+)
 def test_values_that_are_no_labels(value: object) -> None:
     with pytest.raises(RecordError) as caught:
         parse_label(value)
-    assert "0 or 1" in str(caught.value)
+    missing = value in ("", None, "nan") or value != value
+    assert ("--missing-label negative" if missing else "0 or 1") in str(caught.value)
+
+
+@pytest.mark.parametrize("one", ["1", "1.00", "1.000000000000000000e+00", "+1", "1e0", "01", " 1. ", Decimal("1.0")])
+@pytest.mark.parametrize("other", ["0.00", "0e0", "00", "-1", "-1.0", "-1e0", Decimal("0"), Decimal("-1")])
+def test_labels_are_numbers_in_any_notation(one: object, other: object) -> None:
+    read = LabelReader()
+    assert [read(value) for value in (one, other, one, other)] == [True, False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -447,8 +457,8 @@ def test_the_two_labels_of_a_column(positive: str | None, labels: dict[object, b
         (None, ["1", "0", "-1"], "'-1' in a column that has '0'"),
         (None, [-1, 1, 0], "'0' in a column that has '-1'"),
         ("click", ["click", "noclick", "view"], "'view' is a third label; allowed: 'click' (--positive) or 'noclick'"),
-        ("1", [1.0, math.nan], "the value is missing; allowed: '1' or one other value"),
-        ("click", ["click", " "], "the value is missing; allowed: 'click' or one other value"),
+        ("1", [1.0, math.nan], "the value is missing; allowed: a label, or --missing-label"),
+        ("click", ["click", " "], "the value is missing; allowed: a label, or --missing-label"),
     ],
 )
 def test_a_third_label_is_refused(positive: str | None, values: list[object], message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import inspect
+import math
 import pickle
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from river import datasets, evaluate, linear_model, metrics, preprocessing, utils
 from sklearn.metrics import brier_score_loss, log_loss
 
+from streamcal import InputError
 from streamcal import metrics as measures
 from streamcal.metrics.base import Metric
 from streamcal.river import CalibratedClassifier, bases
@@ -145,3 +147,26 @@ def test_probabilities_beyond_by_rounding_are_clipped():
         metric = make()
         metric.update(True, 1.0 + bases.ROUNDING / 2.0)
         assert metric.measure.n == 1.0
+
+
+@pytest.mark.parametrize("name", sorted(ours.__all__))
+@pytest.mark.parametrize(
+    ("pos_val", "label"),
+    [
+        *((True, "yes"), (True, None), (True, math.nan), (True, 2), (True, ""), (True, 0.5)),
+        *(("yes", True), ("yes", None), ("yes", ""), ("yes", 1), (1, "1"), (1, math.nan)),
+    ],
+)
+def test_a_label_of_another_type_than_the_positive_one_is_refused(name, pos_val, label):
+    metric = getattr(ours, name)(pos_val=pos_val)
+    for call in (metric.update, metric.revert):
+        with pytest.raises(InputError, match="pos_val"):
+            call(label, 0.3)
+    assert metric.measure.n == 0.0
+
+
+@pytest.mark.parametrize(("pos_val", "p"), [(True, {}), (True, {"no": 0.9, "yes": 0.1}), ("yes", {False: 1.0})])
+def test_a_prediction_without_the_positive_label_is_refused(pos_val, p):
+    with pytest.raises(InputError, match="has no probability of pos_val"):
+        ours.Brier(pos_val).update(pos_val, p)
+    assert ours.Brier("yes").update("no", {"no": 1.0}) is None, "a class not seen yet has probability 0"

@@ -46,6 +46,7 @@ from streamcal.app.options import (
     DelimiterOption,
     FormatOption,
     LabelOption,
+    MissingLabelOption,
     PositiveOption,
     ScoreOption,
     Span,
@@ -128,6 +129,7 @@ def run(
     score: ScoreOption,
     label: LabelOption,
     positive: PositiveOption = None,
+    missing_label: MissingLabelOption = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -259,7 +261,7 @@ def run(
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     seconds = any(span is not None and span.unit for span in (window, half_life))
     every = KEEP_EVERY if checkpoint is None else checkpoint.size
-    excluded = {"--time": time_column, "--state": state, "--again": again}
+    excluded = {"--time": time_column, "--state": state, "--again": again, "--missing-label": missing_label}
     asked = late_labels(id_, event_time, label_time, horizon, early, late, journal, max_held, version, excluded)
     time_column = time_column if asked is None else asked.event_time
     timed, levels = time_column is not None, (levels_store, max_levels, pairs)
@@ -280,7 +282,9 @@ def run(
             join = None if asked is None else files.enter_context(asked.join(calibrator, stream, out, rejects))
             calibrator = calibrator if join is None else join.calibrator
             fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
-            columns = Columns(score, label, time_column, weight, positive, fields, id_, label_time, version)
+            columns = Columns(
+                score, label, time_column, weight, positive, fields, id_, label_time, version, missing_label
+            )
             job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit, join=join)
             job.checkpoint, job.again = before, again
             if state is not None:
@@ -445,7 +449,7 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     if job.passed_over:
         advice = "" if job.replay is not None else "; --again learns them once more"
         console.print(f"the {job.passed_over:,} rows before had been learned{advice}")
-    skipped = f", {job.skipped:,} skipped" if job.skip else ""
+    skipped = f", {job.skipped:,} skipped" if job.skip or job.skipped else ""
     if job.skipped_lines > job.skipped:
         skipped += f" ({job.skipped_lines:,} lines of the file)"
     pace = job.taken / job.seconds if job.taken else 0.0

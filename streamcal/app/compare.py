@@ -19,6 +19,7 @@ from streamcal.app.options import (
     DelimiterOption,
     FormatOption,
     LabelOption,
+    MissingLabelOption,
     PositiveOption,
     ScoreOption,
     StreamArgument,
@@ -94,6 +95,7 @@ class Asked:
     base: BaseOption = RAW
     segment: SegmentOption = None
     positive: PositiveOption = None
+    missing_label: MissingLabelOption = None
     time: TimeOption = None
     weight: WeightOption = None
     scale: UnitOption = None
@@ -111,7 +113,10 @@ class Asked:
         """The columns to be read."""
         from streamcal.live.levels import names_of
 
-        return Columns(self.score, self.label, self.time, self.weight, self.positive, names_of(self.fields))
+        names = names_of(self.fields)
+        return Columns(
+            self.score, self.label, self.time, self.weight, self.positive, names, missing_label=self.missing_label
+        )
 
     @property
     def command(self) -> str:
@@ -237,7 +242,7 @@ class Compared:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
-    from streamcal.app.oddities import odd_times
+    from streamcal.app.oddities import none_negative, odd_times
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -254,6 +259,8 @@ def _compared(asked: Asked) -> Compared:
             except KeyboardInterrupt:
                 interrupted = True
     if odd := odd_times(comparison.latest, [REGISTRY[name] for name in names if name in REGISTRY]):
+        typer.echo(f"streamcal: warning: {odd}", err=True)
+    if odd := none_negative(comparison.measured, comparison.positives):
         typer.echo(f"streamcal: warning: {odd}", err=True)
     return Compared(comparison, interrupted)
 

@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from streamcal.app.report import agreement, aligned, plain
+from streamcal.app.report import NO_VERDICT, agreement, aligned, plain
 from streamcal.app.segment_data import SegmentTable
 from streamcal.stream.comparing import CONFIDENCE, RAW, Comparison, Difference, Standing
 
@@ -68,11 +68,10 @@ def sentences(comparison: Comparison) -> list[str]:
             found.append(f"No difference from it is shown for {faster}.")
         found.append(f"Calibration ratio: {advice.method} {agreement(comparison.standings[advice.method].ratio)}.")
     found += [f"{name} failed: {comparison.standings[name].failure}" for name in comparison.failed()]
-    once = "; each row is counted once there, whatever its weight" if comparison.weighted else ""
-    found.append(
-        f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs "
-        f"together{once}."
+    sequences = (
+        f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs together."
     )
+    found.append(NO_VERDICT if comparison.weighted else sequences)
     late = f", labels {comparison.delay:,} rows late" if comparison.delay else ""
     pace = comparison.rows / comparison.seconds if comparison.rows else 0.0
     found.append(f"{comparison.rows:,} rows ({comparison.positives:,} positive){late}; {pace:,.0f} rows per second")

@@ -25,6 +25,8 @@ KEEP_EVERY = 2.0
 #: Those that belong together.
 NEEDED = ("--id", "--event-time", "--label-time", "--horizon")
 
+#: What to give in place of an option that `--id` excludes.
+INSTEAD = {"--time": "--event-time is the time", "--missing-label": "a label that has not come is negative"}
 #: Descriptions of the counts of `LabelJoin.tally` that say something about the rows of a file.
 TALLIES = {
     "contradicted": "ids with a positive and a negative label; the positive one counts",
@@ -160,8 +162,7 @@ def late_labels(
         fail(f"{used[0]} needs {' and '.join(missing)} too: where labels come late, give {', '.join(NEEDED)}")
     for name, value in excluded.items():
         if value:
-            instead = "--event-time is the time" if name == "--time" else "--journal FILE keeps what was learned"
-            fail(f"{name} and --id exclude each other; {instead}")
+            fail(f"{name} and --id exclude each other; {INSTEAD.get(name, '--journal FILE keeps what was learned')}")
     early_, late_ = (None if span is None else span.size for span in (early, late))
     held = 1_000_000 if max_held is None else max_held
     return LateLabels(id, event_time, label_time, horizon.size, early_, late_, journal, held)

@@ -3,6 +3,7 @@
 | odd | rule |
 |---|---|
 | scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
+| no negative label | from 20 rows on, all labels are positive |
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
 | times of another unit, too | the latest time is above 1e11, and the method learns cycles of the day |
 | dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Rows from which on the ratio of predicted to observed positives says something.
 ROWS_FOR_RATIO = 1_000
+#: Rows from which on it is odd that none is negative.
+ROWS_FOR_NEGATIVE = 20
 #: Beyond this factor a model is less likely bad than its scores are of another unit.
 LARGEST_RATIO = 20.0
 #: No time in seconds: as seconds since 1970 it is the year 5138, and as milliseconds 1973.
@@ -53,6 +56,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         Whether the span of the forgetting was given with a unit, and is in seconds whatever its size.
     """
     found = (
+        none_negative(job.evaluation.measured, job.evaluation.positives) if job.replay is None else None,
         _odd_ratio(job),
         _odd_unit_of_time(job, seconds=seconds),
         _odd_order(job),
@@ -61,6 +65,16 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         _odd_labels(job),
     )
     return [line for line in found if line is not None]
+
+
+def none_negative(rows: int, positives: int) -> str | None:
+    """Say that all of so many labels were positive, if that is odd."""
+    if rows < ROWS_FOR_NEGATIVE or positives < rows:
+        return None
+    return (
+        f"none of {rows:,} labels is negative: positives alone were learned; if a row without a label is a negative "
+        "one, give --missing-label negative; else look at --label and --positive"
+    )
 
 
 def times_in_no_order(job: Run) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, get_args
 import typer
 
 from streamcal.parameters.scales import Interval
+from streamcal.stream.columns import MISSING_LABELS
 from streamcal.stream.formats import Format
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 
@@ -102,6 +103,14 @@ ScoreOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the 
 LabelOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")]
 PositiveOption = Annotated[
     str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
+]
+MissingLabelOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[negative|unknown|skip]",
+        parser=one_of(*MISSING_LABELS),
+        help="A row without a label is negative, unknown (predicted, not learned) or skipped.  [default: an error]",
+    ),
 ]
 TimeOption = Annotated[
     str | None,

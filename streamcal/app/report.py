@@ -17,6 +17,8 @@ from streamcal.stream.prequential import Measures, Scoreboard
 SIGNIFICANT_DIGITS = 4
 #: Significant digits of the smallest difference between two figures in a column, and of the figures in sentences.
 DIGITS_OF_DIFFERENCES = 2
+#: In place of the verdict on a weighted log loss.
+NO_VERDICT = "No verdict: rows have unequal weights, and a confidence sequence needs losses that are bounded."
 #: Decimals that a table has at most: smaller differences are those of rounding.
 MOST_DECIMALS = 10
 
@@ -61,8 +63,7 @@ def conclusions(evaluation: Measures) -> list[str]:
         return []
     found = [ratio_verdict(evaluation.boards())]
     if evaluation.difference.n:
-        once = " Each row is counted once here, whatever its weight." if evaluation.weighted else ""
-        found.insert(0, log_loss_verdict(evaluation.difference) + once)
+        found.insert(0, NO_VERDICT if evaluation.weighted else log_loss_verdict(evaluation.difference))
     return found
 
 

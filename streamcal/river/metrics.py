@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from river import metrics
 
 from streamcal import metrics as measures
+from streamcal.errors import InputError
 from streamcal.metrics.corp import Loss
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
+from streamcal.parameters.inputs import check_label
 from streamcal.river.bases import rounded
 
 __all__ = [
@@ -27,6 +30,10 @@ __all__ = [
     "NormalizedEntropy",
     "SmoothECE",
 ]
+
+
+#: What to do about a label that is not known.
+GIVE = "give labels of one type, and the positive one as pos_val"
 
 
 class ProbabilityMetric(metrics.base.BinaryMetric):
@@ -48,19 +55,40 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
 
     def update(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
         """Add a prediction (a probability, or River's dict of them) for the label `y_true`."""
-        self.measure.update(self._probability(y_pred), y_true == self.pos_val, w)
+        self.measure.update(self._probability(y_pred), self._label(y_true), w)
 
     def revert(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
         """Remove an earlier `update` with the same arguments."""
-        self.measure.revert(self._probability(y_pred), y_true == self.pos_val, w)
+        self.measure.revert(self._probability(y_pred), self._label(y_true), w)
 
     def get(self) -> float:
         """The value; 0 where it is undefined, as before the first observation, like other River metrics."""
         value = self.measure.value
         return 0.0 if value is None else value
 
+    def _label(self, y_true: Any) -> bool:
+        """Whether a label is `pos_val`; `InputError` for one that is of another kind than `pos_val`, or missing."""
+        if self.pos_val is True:
+            try:
+                return check_label(y_true) > 0.0
+            except InputError:
+                raise InputError(f"label {y_true!r} is not binary; {GIVE}") from None
+        if not self._is_alike(y_true):
+            raise InputError(f"label {y_true!r} is of another type than pos_val={self.pos_val!r}; {GIVE}")
+        return bool(y_true == self.pos_val)
+
     def _probability(self, y_pred: float | dict[Any, float]) -> float:
-        return rounded(y_pred.get(self.pos_val, 0.0) if isinstance(y_pred, dict) else y_pred)
+        if not isinstance(y_pred, dict):
+            return rounded(y_pred)
+        if self.pos_val not in y_pred and not (y_pred and all(map(self._is_alike, y_pred))):
+            raise InputError(f"{y_pred!r} has no probability of pos_val={self.pos_val!r}; {GIVE}")
+        return rounded(y_pred.get(self.pos_val, 0.0))
+
+    def _is_alike(self, label: Any) -> bool:
+        """Whether a label is of the type of `pos_val`; numbers are of one, and a missing value of none."""
+        numbers = (int, float, np.number, np.bool_)
+        kind = numbers if isinstance(self.pos_val, numbers) else type(self.pos_val)
+        return isinstance(label, kind) and label == label and label != ""
 
 
 class BestAtOne(ProbabilityMetric):

@@ -35,6 +35,8 @@ from streamcal.stream.records import (
 
 T = TypeVar("T")
 
+#: What a row without a label may be.
+MISSING_LABELS = NEGATIVE, UNKNOWN, SKIP = "negative", "unknown", "skip"
 #: Distinct labels of a batch above which they are no labels of two classes.
 MANY = 100
 #: Microseconds beyond which a double does not hold them exactly.
@@ -58,6 +60,8 @@ class Columns:
     id: str | None = None
     label_time: str | None = None
     version: str | None = None
+    #: What a row without a label is: "negative", "unknown" (predicted, not learned) or "skip"; None: an error.
+    missing_label: str | None = None
 
     def __post_init__(self) -> None:
         for name in (self.score, self.label, self.time, self.weight):
@@ -120,6 +124,8 @@ class FieldReader:
                 t = times_in(batch.column(columns.time))
             usable = scores is not None and (w is None or _are_weights(w)) and (t is None or np.isfinite(t).all())
             labels = self._labels_of(batch) if usable else None
+            if labels is not None and columns.missing_label == UNKNOWN:
+                w = self._without_unknown(batch, w)
         except ERRORS:
             return None
         return None if scores is None or labels is None else Observations(scores, labels, w, t)
@@ -130,15 +136,33 @@ class FieldReader:
         score = field_of(row, columns.score, self._score_of)
         y = self._label_in(row)
         w = 1.0 if columns.weight is None else field_of(row, columns.weight, parse_weight)
+        if columns.missing_label == UNKNOWN and is_missing(as_read(row.get(columns.label))):
+            w = 0.0
         t = None if columns.time is None else field_of(row, columns.time, parse_time)
         return Observation(score, y, w, t)
 
     def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
         """The labels of a batch; None where one of them cannot be used."""
-        return labels_in(batch.column(self._columns.label), self._label_of)
+        missing = False if self._columns.missing_label in (NEGATIVE, UNKNOWN) else None
+        return labels_in(batch.column(self._columns.label), self._label_of, missing)
 
     def _label_in(self, row: Row) -> bool:
+        if self._columns.missing_label in (NEGATIVE, UNKNOWN) and is_missing(as_read(row.get(self._columns.label))):
+            return False
         return field_of(row, self._columns.label, self._label_of)
+
+    def _without_unknown(self, batch: Batch, w: FloatArray | None) -> FloatArray | None:
+        """The weights, 0 where the label is missing: such a row is predicted, and neither learned nor measured."""
+        distinct, places = codes(batch.column(self._columns.label))
+        missing = np.array([is_missing(as_read(value)) for value in distinct], dtype=np.bool_)[places]
+        if not missing.any():
+            return w
+        return np.where(missing, 0.0, 1.0 if w is None else w)
+
+    def skips(self, error: RecordError) -> bool:
+        """Whether this is the error of a row that is left out for want of a label."""
+        columns = self._columns
+        return columns.missing_label == SKIP and error.reason == MISSING and error.column == columns.label
 
     def all(self, batch: Batch) -> Observations:
         """The fields of a batch; the `RecordError` of the first row that cannot be used has its number and column."""

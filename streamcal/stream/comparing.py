@@ -172,8 +172,9 @@ class Comparison:
         self._differences = {pair: LogLossDifference(level, adaptive=True) for pair in pairs}
         self.history = History(list(self.standings))
         self.segments = BySegment(self.fields, list(self.standings))
-        self.rows = self.positives = 0
+        self.rows = self.positives = self.measured = 0
         self.weighted = False
+        self._weight = 0.0  # of the first row
         self.seconds = 0.0
         self.latest: float | None = None
         self.source = ""
@@ -254,7 +255,11 @@ class Comparison:
         y = labels.astype(np.float64)
         self.rows += len(y)
         self.positives += int(np.count_nonzero(y))
-        self.weighted |= bool((w != 1.0).any())
+        counted = w[w > 0.0]
+        self.measured += len(counted)
+        if len(counted):
+            self._weight = self._weight or float(counted[0])
+            self.weighted |= bool((counted != self._weight).any())
         forecasts = {name: Forecasts.of(p, y, w) for name, p in predicted.items()}
         if not len(forecasts[RAW].p):
             return
@@ -283,9 +288,12 @@ class Comparison:
         return next(iter(self.names), None)
 
     def difference(self, first: str, second: str) -> Difference:
-        """The log loss of the first minus that of the second."""
+        """The log loss of the first minus that of the second; of rows with unequal weights no interval is known."""
         if first == second:
             return Difference(0.0, 0.0, 0.0)
+        if self.weighted and {first, second} <= self.standings.keys():
+            losses = [self.standings[name].log_loss.value or 0.0 for name in (first, second)]
+            return Difference(losses[0] - losses[1], -math.inf, math.inf)
         if (first, second) in self._differences:
             found = self._differences[first, second]
             return Difference(found.value or 0.0, *found.interval)
@@ -298,12 +306,16 @@ class Comparison:
     @property
     def improves(self) -> bool:
         """Whether some method is shown to be better than the base."""
-        return any(self.difference(name, self.base).verdict == "better" for name in self.names if name != self.base)
+        return any(self._is_better(name) for name in self.names if name != self.base)
+
+    def _is_better(self, name: str) -> bool:
+        return self.base in self.names and self.difference(name, self.base).verdict == "better"
 
     @property
     def recommendation(self) -> Recommendation | None:
-        """The method with the lowest log loss if it is shown better than the base, else the base; None without rows."""
-        best = self.best
+        """The method with the lowest log loss of those shown better than the base, else the base; None without rows."""
+        better = [name for name in self.names if name != self.base and self._is_better(name)]
+        best = next(iter(better), self.best)
         if best is None:
             return None
         if self.base not in self.names:
@@ -312,9 +324,11 @@ class Comparison:
             return Recommendation(best, f"no method has a lower log loss than {_named(best)}")
         found = self.difference(best, self.base)
         if found.verdict != "better":
-            reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown"
-            return Recommendation(self.base, f"{reason} by {self.rows:,} row{'s' * (self.rows > 1)}")
-        reason = f"{best} has the lowest log loss, {-found.value:.2g} below {_named(self.base)}"
+            why = "of rows with unequal weights" if self.weighted else f"by {self.rows:,} row{'s' * (self.rows > 1)}"
+            reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown {why}"
+            return Recommendation(self.base, reason)
+        lowest = "the lowest log loss" if best == self.best else "the lowest log loss of those shown better"
+        reason = f"{best} has {lowest}, {-found.value:.2g} below {_named(self.base)}"
         return Recommendation(best, f"{reason} (confidence sequence: {-found.high:.2g} to {-found.low:.2g})")
 
     def cheaper(self) -> dict[str, float]:
@@ -322,7 +336,8 @@ class Comparison:
 
         Name → how many times faster than the best, the fastest first.
         """
-        best = self.best
+        advice = self.recommendation
+        best = None if advice is None else advice.method
         if best is None or best == RAW:
             return {}
         mine = self.standings[best].seconds

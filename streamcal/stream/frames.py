@@ -17,13 +17,14 @@ from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import TableBatch
 from streamcal.stream.columns import Columns, FieldReader, Observations, as_read
 from streamcal.stream.prequential import Prequential, added_columns
-from streamcal.stream.records import SKIP_OPTION, RecordError, label_text
+from streamcal.stream.records import LABEL_MISSING, SKIP_OPTION, RecordError, label_text
 
 #: What stands in messages for the command line → what to give here.
 IN_PYTHON = {
     "give --scale percent, --scale logit or --scale margin": "give a calibrator with a scale, such as Interval(lo, hi)",
     "; for scores give --scale percent": "",
     SKIP_OPTION: "",
+    LABEL_MISSING: "a label in each row",
     "--positive VALUE": "positive=VALUE",
     "(--positive)": "(positive)",
     "--positive ": "positive=",

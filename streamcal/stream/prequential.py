@@ -99,9 +99,9 @@ class Measures:
         The log loss after calibration minus that before, each observation of weight above 0 counted once; empty where
         `raw` is None.
     weighted : bool
-        Whether an observation had another weight than 1.
-    rows, positives : int
-        Number of observations, and of positive ones.
+        Whether observations had unequal weights above 0.
+    rows, positives, measured : int
+        Number of observations, of positive ones, and of those of weight above 0.
     observer : Observer or None
         Told every observation that is measured, with its forecast; None by default.
     seconds : float
@@ -114,8 +114,10 @@ class Measures:
         self.calibrated = Scoreboard()
         self.difference = LogLossDifference(adaptive=True)
         self.weighted = False
+        self._weight = 0.0  # of the first observation
         self.rows = 0
         self.positives = 0
+        self.measured = 0
         self.observer: Observer | None = None
         self.seconds = 0.0
 
@@ -127,13 +129,20 @@ class Measures:
         """Add forecasts that have been checked, with their scores, labels and weights, all of shape (n,)."""
         self.rows += len(p)
         self.positives += int(np.count_nonzero(labels))
-        self.weighted |= bool((weights != 1.0).any())
+        self._note_weights(weights)
         calibrated = Forecasts.of(p, labels, weights)
         self.calibrated.update_forecasts(calibrated)
         if self.raw is not None:
             raw = Forecasts.of(scores, labels, weights)
             self.raw.update_forecasts(raw)
             self.difference.update_forecasts(calibrated, raw)
+
+    def _note_weights(self, weights: FloatArray) -> None:
+        counted = weights[weights > 0.0]
+        if len(counted):
+            self.measured += len(counted)
+            self._weight = self._weight or float(counted[0])
+            self.weighted |= bool((counted != self._weight).any())
 
 
 class Prequential(Measures):
@@ -182,7 +191,10 @@ class Prequential(Measures):
             self.observer.one(float(score), bool(y), weight, prediction.calibrated, keys or {})
         self.rows += 1
         self.positives += label == 1.0
-        self.weighted |= weight != 1.0
+        if weight:
+            self.measured += 1
+            self._weight = self._weight or weight
+            self.weighted |= weight != self._weight
         self.calibrated.update_checked(prediction.calibrated, label, weight)
         if self.raw is not None:
             raw = float(score)

@@ -20,6 +20,10 @@ PROBABILITY_ALLOWED = "a number from 0 to 1"
 OTHER_SCALES = "; for other scores give --scale percent, --scale logit or --scale margin"
 PERCENTAGE_ALLOWED = "a percentage from 0 to 100"
 LABEL_ALLOWED = "0 or 1 (or false, true; no, yes; n, y; f, t; -1, 1), or give --positive VALUE"
+LABEL_MISSING = (
+    "a label, or --missing-label negative (where none means that nothing happened), unknown (to predict such rows and "
+    "not learn them) or skip"
+)
 WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
 
@@ -42,11 +46,11 @@ _NEARLY_NUMBERS = (
 
 #: Words for a label, in any case, and what they mean.
 _LABELS = {
-    **dict.fromkeys(("0", "0.0", "false", "no", "n", "f", "-1", "-1.0"), False),
-    **dict.fromkeys(("1", "1.0", "true", "yes", "y", "t"), True),
+    **dict.fromkeys(("0", "false", "no", "n", "f", "-1"), False),
+    **dict.fromkeys(("1", "true", "yes", "y", "t"), True),
 }
-#: Both are words for a negative label, but not in one column: there one of the two stands for something else.
-_MINUS_ONE, _ZERO = ("-1", "-1.0"), ("0", "0.0")
+#: A number in any notation, such as 1.00, +1, 1e0 or 01.
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
 
 class RecordError(InputError):
@@ -177,16 +181,20 @@ def parse_label(value: Any) -> bool:
     if isinstance(value, str):
         label = _LABELS.get(value)
         if label is None:
-            label = _LABELS.get(value.strip().lower())
+            label = _LABELS.get(label_text(value).lower())
         if label is None:
-            raise _refused(value, LABEL_ALLOWED)
+            raise _refused_label(value)
         return label
     if isinstance(value, (Real, Decimal)) and value == -1:
         return False
     try:
-        return check_label(value) == 1.0
+        return check_label(float(value) if isinstance(value, Decimal) else value) == 1.0
     except InputError:
-        raise _refused(value, LABEL_ALLOWED) from None
+        raise _refused_label(value) from None
+
+
+def _refused_label(value: Any, allowed: str = LABEL_ALLOWED) -> RecordError:
+    return RecordError(MISSING, LABEL_MISSING) if is_missing(value) else _refused(value, allowed)
 
 
 class LabelReader:
@@ -210,7 +218,7 @@ class LabelReader:
     """
 
     def __init__(self, positive: str | None = None) -> None:
-        self.positive = None if positive is None else positive.strip()
+        self.positive = None if positive is None else label_text(positive)
         #: The negative label, once there was one.
         self.negative: str | None = None
 
@@ -223,7 +231,7 @@ class LabelReader:
         if not label and value != self.negative:
             word = label_text(value)
             self.negative = self.negative or word
-            if (word in _MINUS_ONE and self.negative in _ZERO) or (word in _ZERO and self.negative in _MINUS_ONE):
+            if {word, self.negative} == {"-1", "0"}:
                 raise RecordError(f"{word!r} in a column that has {self.negative!r}", "one of the two beside 1")
         return label
 
@@ -231,7 +239,7 @@ class LabelReader:
         """`positive`, or the one other value."""
         word = label_text(value)
         if not word:
-            raise _refused(None, f"{self.positive!r} or one other value")
+            raise _refused_label(None)
         if word == self.positive:
             return True
         self.negative = self.negative or word
@@ -241,19 +249,26 @@ class LabelReader:
 
 
 def label_text(value: Any) -> str:
-    """The text by which labels are compared: without spaces around it, a whole number without a point, a missing value
+    """The text by which labels are compared: without spaces around it, a whole number as its digits, a missing value
     empty.
 
-    >>> label_text(" yes "), label_text(2.0), label_text(True), label_text(None)
-    ('yes', '2', 'true', '')
+    >>> label_text(" yes "), label_text(2.0), label_text("+1.00"), label_text(True), label_text(None)
+    ('yes', '2', '1', 'true', '')
     """
     if value is None or value != value:  # not a number: how some tables write a missing value
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, (float, Decimal)) and value == value // 1:
         return str(int(value))
-    return str(value).strip()
+    text = str(value).strip()
+    if (
+        text[-1:] in set("0123456789.")
+        and _NUMBER.fullmatch(text)
+        and (number := Decimal(text)) == number.to_integral_value()
+    ):
+        return str(int(number)) if abs(number) < 10**15 else text
+    return text
 
 
 def is_missing(value: Any) -> bool:
@@ -269,14 +284,14 @@ def label_advice(values: Iterable[Any]) -> str:
     """What to give where these values of a label column cannot be read: one of them, as `--positive`.
 
     >>> label_advice(["click", "noclick", "click"])
-    "the labels are 'click' and 'noclick': say which is positive, as in --positive click"
+    "the labels are 'click' and 'noclick': give the positive one, as --positive click or --positive noclick"
     """
     words = list(dict.fromkeys(filter(None, map(label_text, values))))
     if len(words) > 2:
         several = ", ".join(map(shown, words[:3])) + ("" if len(words) == 3 else ", …")
         return f"the labels are {several}: give a column with two values"
-    one = shlex.quote(words[0]) if words and len(words[0]) <= LONGEST_SHOWN else "VALUE"
-    return f"the labels are {' and '.join(map(shown, words))}: say which is positive, as in --positive {one}"
+    options = [f"--positive {shlex.quote(one) if len(one) <= LONGEST_SHOWN else 'VALUE'}" for one in words]
+    return f"the labels are {' and '.join(map(shown, words))}: give the positive one, as {' or '.join(options)}"
 
 
 def parse_weight(value: Any) -> float:

@@ -386,7 +386,7 @@ class Run:
                 except RecordError as error:
                     error.at(self.source, number, error.column)
                     error.lines = part.lines(taken)
-                    if not self.skip:
+                    if not self.skip and not self._fields.skips(error):
                         self._fields.advise(error, part.readable())
                         raise
                     self._reject(error, row)
