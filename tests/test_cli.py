@@ -1436,3 +1436,14 @@ def test_an_unknown_label_changes_nothing_that_is_learned(tmp_path: Path) -> Non
     run(save(tmp_path / "b.parquet", mixed), "--missing-label", "unknown", "--out", other)
     found = [row["calibrated"] for row in calibrated_in(other)]
     assert found[::2] == [row["calibrated"] for row in calibrated_in(plain)]
+
+
+@pytest.mark.parametrize("line", ["sep=;", '"sep=;"', "SEP=;", "sep=;\r"])
+@pytest.mark.parametrize("options", [(), ("--delimiter", ";")])
+def test_the_line_of_excel_before_the_header_says_the_delimiter(tmp_path: Path, line: str, options: tuple[str]) -> None:
+    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    path.write_text(line + "\nscore;click\n" + "0.3;1\n0.2;0\n" * 50, newline="")
+    assert run(path, *options, "--method", "ops", "--out", out).exit_code == 0
+    rows = out.read_text().splitlines()
+    assert rows[0].replace(",", ";") == "score;click;calibrated"
+    assert len(rows) == 101

@@ -359,9 +359,12 @@ class RecordReader:
 
     def _start_csv(self) -> Iterator[Batch]:
         self._open_text()
-        if self.delimiter is None:
-            text, spans = next(self._texts(-1, (), LONGEST_RECORD, 1), (memoryview(b""), np.zeros((1, 3), np.int64)))
-            self.delimiter = _delimiter_of(_decoded(text, spans[0]))
+        text, spans = next(self._texts(-1, (), LONGEST_RECORD, 1), (memoryview(b""), np.zeros((1, 3), np.int64)))
+        line = _decoded(text, spans[0])
+        if said := SEPARATOR_LINE.fullmatch(line):
+            self.delimiter = self.delimiter or said[1]
+        else:
+            self.delimiter = self.delimiter or _delimiter_of(line)
             self._go_back(text, 0)
         found = next(self._texts(ord(self.delimiter), (), LONGEST_RECORD, 1), None)
         if found is None:
@@ -508,6 +511,10 @@ def _is_text(begin: bytes) -> bool:
     (True, True, False)
     """
     return all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in begin.removeprefix(BYTE_ORDER_MARK))
+
+
+#: The first line that Excel writes and reads, before the header: what is between the fields.
+SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n\x80-\U0010ffff])"?', re.IGNORECASE)
 
 
 def _decoded(text: memoryview, span: npt.NDArray[np.int64]) -> str:
