@@ -72,6 +72,11 @@ SCORES = st.sampled_from([-FURTHEST, -60.0, -3.0, -0.5, 0.0, 0.25, 2.0, 2.0, 45.
 ).map(lambda z: round(z, 3))
 
 
+def inner(found):
+    """A map or a distribution without what adds conformal intervals to it."""
+    return getattr(found, "inner", found)
+
+
 @given(
     st.lists(SCORES, min_size=1, max_size=12), st.lists(st.floats(-70.0, 70.0).map(lambda z: round(z, 3)), max_size=5)
 )
@@ -80,7 +85,7 @@ def test_a_number_is_that_of_the_whole_table(name, scores, asked):
     cal = METHODS[name]()
     for z in scores:
         cal.learn_one(Normal(0.0, 1.0), z)
-    ramp = cal.map().ramp
+    ramp = inner(cal.map()).ramp
     assert isinstance(ramp, RankRamp)
     whole = ramp.whole
     zs = [*asked, *scores, *(z - 1e-6 for z in scores), -np.inf, np.inf]
@@ -102,7 +107,7 @@ def test_quantiles_at_the_levels_of_knots(name):
     cal = METHODS[name]()
     for y in (-1.0, -0.2, 0.3, 0.3, 1.5):
         cal.learn_one(Normal(0.0, 1.0), y)
-    ramp = cal.map().ramp
+    ramp = inner(cal.map()).ramp
     for level in (0.0, 1e-9, 1.0 / 6.0, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0):
         found = float(cal.predict_one(Normal(0.0, 1.0)).ppf(level))
         assert found == pytest.approx(float(ramp.whole.scores(np.float64(level))), abs=1e-12)
@@ -143,7 +148,7 @@ class Counted:
 def test_numbers_do_not_read_the_whole_table(name):
     cal = METHODS[name]()
     cal.learn_many([Normal(0.0, 1.0)] * 500, np.random.default_rng(1).normal(size=500))
-    forecast = cal.predict_one(Normal(0.0, 1.0))
+    forecast = inner(cal.predict_one(Normal(0.0, 1.0)))
     counted = forecast.ramp._order = Counted(forecast.ramp._order)
     forecast.cdf(0.3), forecast.interval(0.9), forecast.log_prob(0.2)
     assert counted.whole == 0

@@ -122,6 +122,24 @@ def test_what_cannot_be_used_in_a_batch_is_named_and_the_rest_is_taken(client):
     assert metric(client, "streamcal_held") == 2
 
 
+def test_refused_requests_and_items_are_logged_with_id_and_reason_and_counted(client, caplog):
+    issue(client, "a")
+    with caplog.at_level(logging.WARNING, logger="streamcal.serving.app"):
+        assert issue(client, "a", score=0.5).status_code == 409
+        assert issue(client, "b", score=2).status_code == 422
+        items = [{"id": f"c{k}", "score": 2, "t": 0} for k in range(12)] + [{"id": "a", "score": 0.5, "t": 0}, 7]
+        client.post("/v1/issue/batch", json=items)
+    told = [json.loads(JSONFormatter().format(record)) for record in caplog.records]
+    single = [(one["status"], one["id"], one["where"]) for one in told if one["event"] == "request"]
+    assert single == [(409, "a", "id"), (422, "b", "score")]
+    assert all(one["reason"] for one in told if one["event"] != "items refused")
+    assert [one["id"] for one in told if one["event"] == "item refused"] == [f"c{k}" for k in range(10)]
+    assert [one["refused"] for one in told if one["event"] == "items refused"] == [14]
+    page = client.get("/metrics").text
+    assert 'streamcal_refused_items_total{kind="issue",status="422"} 13.0' in page
+    assert 'streamcal_refused_items_total{kind="issue",status="409"} 1.0' in page
+
+
 def test_a_request_may_be_sent_again(client):
     first = issue(client, "a").json()
     assert issue(client, "a", t=50.0).json() == first
@@ -847,7 +865,8 @@ def test_the_command_stops_when_told_and_resumes(command, tmp_path):
     process.send_signal(signal.SIGTERM)
     log = [json.loads(line) for line in process.communicate(timeout=60.0)[1].splitlines()]
     assert process.returncode == 0
-    assert [one["replayed"] for one in log if one.get("event") == "resumed"] == [0]
+    assert [(one["replayed"], one["new"]) for one in log if one.get("event") == "resumed"] == [(0, True)]
+    assert [one["port"] for one in log if one.get("event") == "listening"] == [port]
     assert any(one.get("event") == "request" and one["path"] == "/v1/issue" and one["status"] == 200 for one in log)
     assert log[-1]["event"] == "stopped"
     process, port = command(*options)

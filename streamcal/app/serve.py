@@ -199,12 +199,8 @@ def _joined(
             "held": join.held,
             "waiting": join.waiting,
         }
-        logger.info(
-            "%s: resumed, %d events replayed after the last snapshot",
-            journal.path,
-            join.replayed,
-            extra={"event": "resumed", **told},
-        )
+        text = "%s: resumed, %d events replayed after the last snapshot" if journal.n else "%s: new journal, %d events"
+        logger.info(text, journal.path, join.replayed, extra={**told, "new": not journal.n})
     return join
 
 

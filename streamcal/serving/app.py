@@ -24,6 +24,7 @@ from streamcal.serving.metrics import CONTENT_TYPE, Meters
 from streamcal.serving.openapi import schema
 from streamcal.serving.reading import RefusedError, parsed
 from streamcal.serving.service import RETRY_AFTER, Service
+from streamcal.serving.settings import LONGEST_TEXT
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,10 @@ logger = logging.getLogger(__name__)
 OPEN = {"/healthz", "/readyz"}
 #: Items of a batch after which other requests have their turn.
 TURN = 100
+#: Refused items of a batch that are logged one by one.
+LOGGED_ITEMS = 10
+#: Key of a request's scope under which `Guard` finds why the request was refused.
+REFUSED = "streamcal.refused"
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -59,8 +64,8 @@ def application(service: Service) -> Starlette:
         *([Route("/", report_page(service))] if service.page is not None else []),
         Route("/openapi.json", page(lambda: Response(described, media_type="application/json"))),
     ]
-    handlers = {
-        RefusedError: lambda _, error: refusal(error),
+    handlers: dict[Any, Any] = {
+        RefusedError: noted_refusal,
         StateError: lambda _, error: unavailable(error),
         HTTPException: lambda _, error: unknown(error),
         Exception: lambda _, error: answer({"error": "internal error", "where": "", "allowed": ""}, 500),
@@ -76,7 +81,7 @@ def one_issue(service: Service) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         item = parsed(await body_of(request, service))
         service.require_disk(issue=True)
-        one = service.issue(item)
+        one = with_id(service.issue, item)
         await service.acknowledged(issue=True)
         return answer({"id": one.id, "p": one.p, "version": one.version})
 
@@ -87,7 +92,7 @@ def one_outcome(service: Service) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         item = parsed(await body_of(request, service))
         service.require_disk(issue=False)
-        id, known = service.resolve(item)
+        id, known = with_id(service.resolve, item)
         await service.acknowledged(issue=False)
         return answer({"id": id, "known": known})
 
@@ -112,6 +117,7 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
         require_list(items, service.settings.max_batch)
         service.require_disk(issue)
         meters.batch(len(items))
+        kind = "issue" if issue else "outcome"
         results: list[dict[str, Any] | None] = []
         errors: list[dict[str, Any]] = []
         for place, item in enumerate(items):
@@ -120,8 +126,15 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
             except RefusedError as error:
                 results.append(None)
                 errors.append({"index": place, "status": error.status, **error.content(f"[{place}]")})
+                meters.refused_item(kind, error.status)
+                if len(errors) <= LOGGED_ITEMS:
+                    reason = {"index": place, "id": id_of(item), "status": error.status, "reason": str(error)}
+                    logger.warning("item refused", extra={"event": "item refused", "kind": kind, **reason})
             if place % TURN == TURN - 1:
                 await asyncio.sleep(0)
+        if len(errors) > LOGGED_ITEMS:
+            more = {"event": "items refused", "kind": kind, "refused": len(errors), "items": len(items)}
+            logger.warning("%d of %d items refused", len(errors), len(items), extra=more)
         await service.acknowledged(issue)
         return answer({"results": results, "errors": errors})
 
@@ -166,6 +179,27 @@ async def body_of(request: Request, service: Service) -> bytes:
 def answer(content: Any, status: int = 200, headers: Any = None) -> Response:
     """JSON."""
     return Response(json.dumps(content).encode(), status, headers, "application/json")
+
+
+def id_of(item: Any) -> Any:
+    """Return the id of an item as a log shows it, None if there is no usable one."""
+    id = item.get("id") if isinstance(item, dict) else None
+    return id[:LONGEST_TEXT] if isinstance(id, str) else id if isinstance(id, int | float) else None
+
+
+def with_id(take: Callable[[Any], Any], item: Any) -> Any:
+    """Take an item, and name its id in the error if it is refused."""
+    try:
+        return take(item)
+    except RefusedError as error:
+        error.id = id_of(item)
+        raise
+
+
+async def noted_refusal(request: Request, error: RefusedError) -> Response:
+    """Answer a refused request, and leave the reason for the log."""
+    request.scope[REFUSED] = error
+    return refusal(error)
 
 
 def refusal(error: RefusedError) -> Response:
@@ -261,7 +295,7 @@ class Guard:
             await send(message)
 
         try:
-            wrong = self._refused(scope)
+            wrong = scope[REFUSED] = self._refused(scope)
             await (self._app if wrong is None else refusal(wrong))(scope, receive, sending)
         finally:
             self._note(scope, status, time.perf_counter() - start)
@@ -290,4 +324,9 @@ class Guard:
         )
         if logger.isEnabledFor(level):
             told = {"method": scope["method"], "path": path, "status": status, "milliseconds": round(1e3 * seconds, 3)}
+            error = scope.get(REFUSED)
+            if error is not None:
+                told |= {"reason": str(error), "where": error.where}
+                if error.id is not None:
+                    told["id"] = error.id
             logger.log(level, "request", extra={"event": "request", **told})

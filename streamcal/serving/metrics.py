@@ -31,6 +31,12 @@ class Meters:
             "streamcal_request_seconds", "Seconds of a request.", ("path",), buckets=LATENCIES, registry=self._registry
         )
         self._items = Histogram("streamcal_batch_items", "Items of a batch.", buckets=BATCHES, registry=self._registry)
+        self._refused = Counter(
+            "streamcal_refused_items",
+            "Items refused inside batches, which are answered with 200.",
+            ("kind", "status"),
+            registry=self._registry,
+        )
         self._registry.register(State(service))
         self._service = service
 
@@ -42,6 +48,10 @@ class Meters:
     def batch(self, items: int) -> None:
         """Count a batch."""
         self._items.observe(items)
+
+    def refused_item(self, kind: str, status: int) -> None:
+        """Count an item of a batch that was refused."""
+        self._refused.labels(kind, status).inc()
 
     def page(self) -> bytes:
         """All of it, as text."""

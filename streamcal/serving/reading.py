@@ -38,6 +38,7 @@ class RefusedError(Exception):
     def __init__(self, status: int, message: str, where: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status, self.where, self.headers = status, where, headers
+        self.id: Any = None  #: that of the item, for the log
 
     def content(self, place: str = "") -> dict[str, str]:
         """The error as it is answered; `place` is that of the item."""

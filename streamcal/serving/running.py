@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from streamcal.serving.app import application
 from streamcal.serving.forking import CAN_FORK
 from streamcal.serving.service import Service
+
+logger = logging.getLogger(__name__)
 
 #: Connections at once; further ones are answered with 503.
 MOST_CONNECTIONS = 1_000
@@ -57,6 +60,15 @@ class Server(uvicorn.Server):
     Where SIGCHLD is ignored, as some parents leave it, the system tells nothing of the children that make snapshots and
     reports; it is then given its default.
     """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Bind the port, and say in the log which address it is."""
+        await super().startup(sockets)
+        for bound in (one for server in getattr(self, "servers", ()) for one in server.sockets):
+            host, port = bound.getsockname()[:2]
+            text = f"[{host}]" if ":" in host else host
+            told = {"event": "listening", "host": host, "port": port}
+            logger.info("listening on http://%s:%d", text, port, extra=told)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
