@@ -43,6 +43,7 @@ from streamcal.app.late_labels import (
 )
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
 from streamcal.app.options import (
+    DecreasingOption,
     DelimiterOption,
     FormatOption,
     LabelOption,
@@ -74,6 +75,7 @@ from streamcal.app.terminal import (
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import StreamcalError
+from streamcal.parameters.scales import Interval
 from streamcal.stream import checkpoints
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM
@@ -130,6 +132,7 @@ def run(
     label: LabelOption,
     positive: PositiveOption = None,
     missing_label: MissingLabelOption = None,
+    decreasing: DecreasingOption = False,
     method: Annotated[
         str | None,
         typer.Option(
@@ -270,7 +273,8 @@ def run(
     if scale is not None and unit is None:
         if "scale" in choice.parameters:
             fail("--scale margin and --set scale exclude each other")
-        choice.parameters["scale"] = margin_of(scale)
+        margin = margin_of(scale)
+        choice.parameters["scale"] = Interval(-margin.hi, -margin.lo) if decreasing and margin else margin
     with failing():
         if state is not None:
             _check_state_file(state, (stream, out, rejects))
@@ -283,7 +287,7 @@ def run(
             calibrator = calibrator if join is None else join.calibrator
             fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
             columns = Columns(
-                score, label, time_column, weight, positive, fields, id_, label_time, version, missing_label
+                score, label, time_column, weight, positive, fields, id_, label_time, version, missing_label, decreasing
             )
             job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit, join=join)
             job.checkpoint, job.again = before, again

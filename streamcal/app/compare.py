@@ -16,6 +16,7 @@ import typer
 
 from streamcal.app.choosing import segments_of
 from streamcal.app.options import (
+    DecreasingOption,
     DelimiterOption,
     FormatOption,
     LabelOption,
@@ -96,6 +97,7 @@ class Asked:
     segment: SegmentOption = None
     positive: PositiveOption = None
     missing_label: MissingLabelOption = None
+    decreasing: DecreasingOption = False
     time: TimeOption = None
     weight: WeightOption = None
     scale: UnitOption = None
@@ -115,7 +117,14 @@ class Asked:
 
         names = names_of(self.fields)
         return Columns(
-            self.score, self.label, self.time, self.weight, self.positive, names, missing_label=self.missing_label
+            self.score,
+            self.label,
+            self.time,
+            self.weight,
+            self.positive,
+            names,
+            missing_label=self.missing_label,
+            decreasing=self.decreasing,
         )
 
     @property
@@ -242,7 +251,7 @@ class Compared:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
-    from streamcal.app.oddities import none_negative, odd_times
+    from streamcal.app.oddities import falling, none_negative, odd_times
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -261,6 +270,8 @@ def _compared(asked: Asked) -> Compared:
     if odd := odd_times(comparison.latest, [REGISTRY[name] for name in names if name in REGISTRY]):
         typer.echo(f"streamcal: warning: {odd}", err=True)
     if odd := none_negative(comparison.measured, comparison.positives):
+        typer.echo(f"streamcal: warning: {odd}", err=True)
+    if odd := falling(comparison.direction):
         typer.echo(f"streamcal: warning: {odd}", err=True)
     return Compared(comparison, interrupted)
 

@@ -4,6 +4,7 @@
 |---|---|
 | scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
 | no negative label | from 20 rows on, all labels are positive |
+| falling scores | the method is monotone, and the rank sum of positives is 5 standard deviations too low |
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
 | times of another unit, too | the latest time is above 1e11, and the method learns cycles of the day |
 | dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
@@ -22,6 +23,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from streamcal.calibrators.base import Calibrator
+from streamcal.stream.direction import Direction
 from streamcal.stream.prequential import Scoreboard
 from streamcal.stream.run import Run
 
@@ -57,6 +59,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
     """
     found = (
         none_negative(job.evaluation.measured, job.evaluation.positives) if job.replay is None else None,
+        falling(job.evaluation.direction) if overall(job.calibrator).monotone else None,
         _odd_ratio(job),
         _odd_unit_of_time(job, seconds=seconds),
         _odd_order(job),
@@ -74,6 +77,17 @@ def none_negative(rows: int, positives: int) -> str | None:
     return (
         f"none of {rows:,} labels is negative: positives alone were learned; if a row without a label is a negative "
         "one, give --missing-label negative; else look at --label and --positive"
+    )
+
+
+def falling(direction: Direction) -> str | None:
+    """Say that scores fall where labels rise, if they do."""
+    auc = direction.auc_if_falling()
+    if auc is None:
+        return None
+    return (
+        f"higher scores have fewer positives (AUC {auc:.3f}), and a monotone method can only answer the base rate: "
+        "give --decreasing, or the score of the other class"
     )
 
 

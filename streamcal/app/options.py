@@ -104,6 +104,9 @@ LabelOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the 
 PositiveOption = Annotated[
     str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
 ]
+DecreasingOption = Annotated[
+    bool, typer.Option("--decreasing", help="A higher score means fewer positives, as of a credit score.")
+]
 MissingLabelOption = Annotated[
     str | None,
     typer.Option(

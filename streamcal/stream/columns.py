@@ -62,6 +62,8 @@ class Columns:
     version: str | None = None
     #: What a row without a label is: "negative", "unknown" (predicted, not learned) or "skip"; None: an error.
     missing_label: str | None = None
+    #: Whether a higher score means fewer positives: probabilities are read as 1 − s, other scores as −s.
+    decreasing: bool = False
 
     def __post_init__(self) -> None:
         for name in (self.score, self.label, self.time, self.weight):
@@ -110,7 +112,7 @@ class FieldReader:
 
     def __init__(self, columns: Columns, scores: str) -> None:
         self._columns = columns
-        self._score_of, self._scores_of = SCORES[scores]
+        self._score_of, self._scores_of = _falling(scores) if columns.decreasing else SCORES[scores]
         self._label_of = LabelReader(columns.positive)
 
     def many(self, batch: Batch) -> Observations | None:
@@ -242,6 +244,18 @@ SCORES: dict[str, tuple[Callable[[Any], float], Callable[[FloatArray], FloatArra
     "percent": (PARSED_AS_PROBABILITY["percent"], _percentages),
     "logit": (PARSED_AS_PROBABILITY["logit"], _log_odds),
 }
+
+
+def _falling(scores: str) -> tuple[Callable[[Any], float], Callable[[FloatArray], FloatArray | None]]:
+    """How scores are read that fall where the probability rises."""
+    one, many = SCORES[scores]
+    top = 0.0 if scores == "finite" else 1.0
+
+    def read_many(column: FloatArray) -> FloatArray | None:
+        found = many(column)
+        return None if found is None else top - found
+
+    return lambda value: top - one(value), read_many
 
 
 def _are_weights(w: FloatArray) -> bool:

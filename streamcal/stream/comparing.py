@@ -28,6 +28,7 @@ from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, level_text
 from streamcal.stream.columns import Columns, Observations
+from streamcal.stream.direction import Direction
 from streamcal.stream.entrants import Ended, Group, Last, Step, group
 from streamcal.stream.history import History
 from streamcal.stream.records import label_text
@@ -173,6 +174,7 @@ class Comparison:
         self.history = History(list(self.standings))
         self.segments = BySegment(self.fields, list(self.standings))
         self.rows = self.positives = self.measured = 0
+        self.direction = Direction()
         self.weighted = False
         self._weight = 0.0  # of the first row
         self.seconds = 0.0
@@ -261,6 +263,7 @@ class Comparison:
             self._weight = self._weight or float(counted[0])
             self.weighted |= bool((counted != self._weight).any())
         forecasts = {name: Forecasts.of(p, y, w) for name, p in predicted.items()}
+        self.direction.add(forecasts[RAW].p, forecasts[RAW].y)
         if not len(forecasts[RAW].p):
             return
         for name, one in forecasts.items():

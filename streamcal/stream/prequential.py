@@ -19,6 +19,7 @@ from streamcal.metrics.base import Forecasts, check_probability
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.scales import Logit, Probability
 from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.stream.direction import Direction
 
 if TYPE_CHECKING:
     from streamcal.live.segmented import Columns, Keys, Segmented
@@ -118,6 +119,7 @@ class Measures:
         self.rows = 0
         self.positives = 0
         self.measured = 0
+        self.direction = Direction()
         self.observer: Observer | None = None
         self.seconds = 0.0
 
@@ -131,6 +133,8 @@ class Measures:
         self.positives += int(np.count_nonzero(labels))
         self._note_weights(weights)
         calibrated = Forecasts.of(p, labels, weights)
+        counted = weights > 0.0
+        self.direction.add(scores[counted], labels[counted])
         self.calibrated.update_forecasts(calibrated)
         if self.raw is not None:
             raw = Forecasts.of(scores, labels, weights)
@@ -196,6 +200,8 @@ class Prequential(Measures):
             self._weight = self._weight or weight
             self.weighted |= weight != self._weight
         self.calibrated.update_checked(prediction.calibrated, label, weight)
+        if weight:
+            self.direction.add_one(float(score), label > 0.0)
         if self.raw is not None:
             raw = float(score)
             self.raw.update_checked(raw, label, weight)

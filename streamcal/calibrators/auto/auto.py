@@ -129,8 +129,8 @@ class Auto(SequentialCalibrator):
 
     Losses are summed log losses, in nats; that of an expert at a score between two knots is the mean of its losses at
     both, by nearness. For one expert over 10,000 observations and a prior weight of .1 the bound is 7.1 nats, about
-    .0007 each. Experts never say less than 1e-7 or more than 1 − 1e-7. An observation of weight w counts w times in the
-    weights of the mixtures and is one step of w-fold size for the experts, of 10⁶-fold at most for the regressions.
+    .0007 each. Experts never say less than 1e-7 or more than 1 − 1e-7. Weights count relative to the running mean of
+    all weights: a factor common to all changes nothing, and each loss of the bounds is multiplied by its own.
 
     **Cost.** O(1) per observation: 9 to 12 µs to predict and to learn, 16 to 22 µs with a delay
     (`examples/auto_weights.py`), half as much again with times; memory for 1,000 observations, 1,024 scores, 4,096
