@@ -5,19 +5,21 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
@@ -78,7 +80,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     `fit` costs one pass of `partial_fit` and `predict_proba` of the base or, cross-fitted, k + 1 fits for k splits; the
     calibrator adds one `learn_many` per chunk. A prediction costs that of the base and one `predict_many`.
 
-    Sample weights are passed to the calibrator, and to the base if it accepts them; otherwise a warning is raised. Rows
+    Sample weights are passed to the calibrator, and to the base if it accepts them, or with metadata routing if it
+    requests them; where it accepts none, a warning is raised. Rows
     of weight 0 are left out. The result of a sequential fit depends on the order of the rows and on the chunks, so that
     weight 2 is not the same as repeating a row. Rows are taken to be in the order of time, or in no order: where they
     are sorted by their labels, a calibrator that follows changes follows this one, and a warning is raised. If the base
@@ -112,14 +115,17 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self.chunk_size = chunk_size
         self.cv = cv
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit base and calibrator anew: X of shape (n, features), y of shape (n,) with two classes.
+
+        `fit_params` go to the base, those of n entries row by row; with metadata routing they go to whoever requests
+        them, `groups` to the splitter of `cv`, and a base that does not request `sample_weight` gets none.
 
         Raises `ValueError` for other labels or invalid weights, `InputError` for a calibrator that cannot take the
         scores of the base. Warns if all rows are in the first chunk, so that nothing is calibrated.
         """
         chunk = whole_number(self.chunk_size, "chunk_size", 1)
-        sample = _checked(X, y, sample_weight)
+        sample = _checked(X, y, sample_weight, self._routed("fit", sample_weight, fit_params))
         rows = sample.weighty()
         self._start(np.unique(sample.y[rows]))
         self._warn_of_sorted(sample.y[rows])
@@ -135,7 +141,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             self._learn(sample.take(rows[start : start + chunk]))
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit on one more chunk: first the calibrator, on the scores of the current base, then the base.
 
         The first call requires the two `classes`, and only fits the base if it has `partial_fit`. A base without
@@ -145,7 +151,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit: give both labels")
-        sample = _checked(X, y, sample_weight)
+        sample = _checked(X, y, sample_weight, self._routed("partial_fit", sample_weight, fit_params))
         if first:
             self._start(np.unique(classes))
         unknown = np.setdiff1d(sample.y, self.classes_)
@@ -198,6 +204,31 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return what the base and the splitter of `cv` request, for scikit-learn's metadata routing."""
+        learns = hasattr(self.estimator, "partial_fit") and not isinstance(self.estimator, FrozenEstimator)
+        callee = "partial_fit" if learns else "fit"
+        to_base = MethodMapping().add(caller="fit", callee=callee).add(caller="partial_fit", callee=callee)
+        to_splitter = MethodMapping().add(caller="fit", callee="split").add(caller="partial_fit", callee="split")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=to_base)
+        if hasattr(self.cv, "split"):
+            router.add(splitter=self.cv, method_mapping=to_splitter)
+        return router
+
+    def _routed(self, caller: str, sample_weight: Any, params: dict[str, Any]) -> _Routed:
+        """Return what goes to the base, and to the splitter."""
+        if not get_config().get("enable_metadata_routing", False):
+            groups = params.pop("groups", None) if hasattr(self.cv, "split") else None
+            return _Routed(params, {} if groups is None else {"groups": groups}, False)
+        if sample_weight is not None:
+            params = {**params, "sample_weight": sample_weight}
+        routed = process_routing(self, caller, **params)
+        learns = hasattr(self.estimator, "partial_fit") and not isinstance(self.estimator, FrozenEstimator)
+        to_base = dict(routed.estimator["partial_fit" if learns else "fit"])
+        to_splitter = dict(routed.splitter["split"]) if hasattr(self.cv, "split") else {}
+        return _Routed(to_base, to_splitter, True)
+
     def _start(self, classes: npt.NDArray[Any]) -> None:
         """Initialise: an unfitted base, unless it is frozen, and an empty calibrator."""
         if len(classes) != 2:
@@ -234,15 +265,15 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             scores = self._scores(self.estimator_, chunk.X)
             self.calibrator_.learn_many(scores, chunk.y == self.classes_[1], chunk.w)
         if self._base_learns:
-            weights = _weights(self.estimator_.partial_fit, chunk.w)
-            self.estimator_.partial_fit(chunk.X, chunk.y, classes=self.classes_, **weights)
+            _taught(self.estimator_, chunk, self.classes_)
             self._base_is_ready = True
         return self
 
     def _cross_fit(self, sample: _Sample) -> Self:
         """Fit the calibrator on out-of-fold scores of clones of the base, and the base on all rows."""
         held_out, scores = [], []
-        for train, test in check_cv(self.cv, sample.y, classifier=True).split(sample.X, sample.y):
+        splitter = check_cv(self.cv, sample.y, classifier=True)
+        for train, test in splitter.split(sample.X, sample.y, **sample.routed.splitter):
             rows = sample.weighty(test)
             if not len(rows):  # all of weight 0
                 continue
@@ -263,7 +294,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
     def _scores(self, estimator: Any, X: Any) -> FloatArray:
         """The base's scores of `classes_[1]`, shape (n,)."""
-        if not np.array_equal(estimator.classes_, self.classes_):
+        if sorted(estimator.classes_) != sorted(self.classes_):
             raise ValueError(
                 f"the base was fitted on the classes {estimator.classes_.tolist()}, not {self.classes_.tolist()}; "
                 "they must be the same"
@@ -271,10 +302,11 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
                 else f"a part of the rows held only the classes {estimator.classes_.tolist()} of "
                 f"{self.classes_.tolist()}; every training part of the cross-fitting must hold both"
             )
+        place = int(estimator.classes_[1] == self.classes_[1])  # a base may have its classes in another order
         if not hasattr(estimator, "predict_proba"):
             margins: FloatArray = np.asarray(estimator.decision_function(X), dtype=np.float64)
-            return margins
-        p = np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1]
+            return margins if place else -margins
+        p = np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, place]
         inside = np.clip(p, 0.0, 1.0)
         return np.where(np.abs(p - inside) <= ROUNDING, inside, p)
 
@@ -390,16 +422,15 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
             for fold, estimator in enumerate(self.estimators_):
                 others = np.flatnonzero(folds != fold)
                 if len(others):
-                    part = chunk.take(others)
-                    weights = _weights(estimator.partial_fit, part.w)
-                    estimator.partial_fit(part.X, part.y, classes=self.classes_, **weights)
+                    _taught(estimator, chunk.take(others), self.classes_)
                     self._has_learned[fold] = self._base_is_ready = True
         return self
 
     def _cross_fit(self, sample: _Sample) -> Self:
         """Fit each base on its training set, and the calibrator on the scores of the test sets."""
         count = len(self.estimators_)
-        splits = list(check_cv(self.cv or count, sample.y, classifier=True).split(sample.X, sample.y))
+        splitter = check_cv(self.cv or count, sample.y, classifier=True)
+        splits = list(splitter.split(sample.X, sample.y, **sample.routed.splitter))
         if len(splits) != count:
             raise InputError(f"cv={self.cv!r} gives {len(splits)} splits and {self.calibrator!r} has {count} folds")
         rows = [sample.weighty(test) for _, test in splits]
@@ -425,12 +456,22 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
 
 
 @dataclass(frozen=True)
+class _Routed:
+    """What `fit` was given besides: for the base, for the splitter, and whether by scikit-learn's metadata routing."""
+
+    base: dict[str, Any]
+    splitter: dict[str, Any]
+    by_request: bool
+
+
+@dataclass(frozen=True)
 class _Sample:
-    """Rows with labels and, if given, weights."""
+    """Rows with labels and, if given, weights, and what was given besides."""
 
     X: Any
     y: npt.NDArray[Any]
     w: FloatArray | None
+    routed: _Routed
 
     def weighty(self, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
         """The indices among `rows` (None: all) of rows with a weight above 0."""
@@ -439,10 +480,16 @@ class _Sample:
 
     def take(self, rows: npt.NDArray[np.intp]) -> _Sample:
         """These rows, in this order."""
-        return _Sample(_safe_indexing(self.X, rows), self.y[rows], None if self.w is None else self.w[rows])
+        base = _check_method_params(self.X, self.routed.base, indices=rows)
+        routed = replace(self.routed, base=base)
+        return _Sample(_safe_indexing(self.X, rows), self.y[rows], None if self.w is None else self.w[rows], routed)
+
+    def for_base(self, method: Callable[..., Any]) -> dict[str, Any]:
+        """The keyword arguments of a `fit` or `partial_fit` of the base."""
+        return self.routed.base if self.routed.by_request else {**_weights(method, self.w), **self.routed.base}
 
 
-def _checked(X: Any, y: Any, sample_weight: Any) -> _Sample:
+def _checked(X: Any, y: Any, sample_weight: Any, routed: _Routed) -> _Sample:
     """X unchanged, to be checked by the base; y and the weights as arrays of the same length."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
@@ -452,14 +499,19 @@ def _checked(X: Any, y: Any, sample_weight: Any) -> _Sample:
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
     y = column_or_1d(y, warn=True)
     if sample_weight is None:
-        return _Sample(X, y, None)
+        return _Sample(X, y, None, routed)
     w: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    return _Sample(X, y, w)
+    return _Sample(X, y, w, routed)
 
 
 def _fitted(estimator: Any, sample: _Sample) -> Any:
     """The estimator, fitted to the sample."""
-    return estimator.fit(sample.X, sample.y, **_weights(estimator.fit, sample.w))
+    return estimator.fit(sample.X, sample.y, **sample.for_base(estimator.fit))
+
+
+def _taught(estimator: Any, chunk: _Sample, classes: npt.NDArray[Any]) -> None:
+    """Fit a base that goes on learning to one more chunk."""
+    estimator.partial_fit(chunk.X, chunk.y, classes=classes, **chunk.for_base(estimator.partial_fit))
 
 
 def _has_interval(calibrator: Any) -> bool:
@@ -492,6 +544,6 @@ def _weights(method: Callable[..., Any], w: FloatArray | None) -> dict[str, Floa
     if "sample_weight" in inspect.signature(method).parameters:
         return {"sample_weight": w}
     warnings.warn(
-        f"{method.__qualname__} takes no sample_weight: the weights count for the calibrator alone", stacklevel=5
+        f"{method.__qualname__} takes no sample_weight: the weights count for the calibrator alone", stacklevel=6
     )
     return {}

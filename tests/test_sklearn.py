@@ -8,19 +8,21 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, TimeSeriesSplit, cross_val_predict
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.metaestimators import available_if
 
 from streamcal import (
     Bernstein,
@@ -475,3 +477,87 @@ def test_a_frozen_base_of_other_classes_is_refused():
     base = FrozenEstimator(LogisticRegression().fit(X, Y))
     with pytest.raises(ValueError, match=r"classes \[0, 1\], not \['a', 'b'\]; they must be the same"):
         StreamingCalibratedClassifier(base).fit(X, np.where(Y, "b", "a"))
+
+
+# -- metadata routing, and classes in another order ----------------------------------------------------------------
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """A base that says what its `fit` was given."""
+
+    def fit(self, X, y, sample_weight=None, scale=None, each=None):
+        self.classes_, self.n_features_in_ = np.unique(y), np.shape(X)[1]
+        self.given_ = {"sample_weight": sample_weight, "scale": scale, "each": each}
+        self.rows_ = np.asarray(X)[:, 0]
+        return self
+
+    def predict_proba(self, X):
+        p = np.clip(np.asarray(X)[:, 0], 0.0, 1.0)
+        return np.column_stack((1.0 - p, p))
+
+
+@pytest.mark.parametrize("wrap", [StreamingCalibratedClassifier, CrossCalibratedClassifier])
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_base_gets_the_weights_that_it_requests(wrap, asked):
+    rng = np.random.default_rng(0)
+    X, w = rng.random((200, 1)), rng.random(200) + 0.5
+    y = rng.random(200) < X[:, 0]
+    with config_context(enable_metadata_routing=True):
+        model = wrap(Recorder().set_fit_request(sample_weight=asked)).fit(X, y, sample_weight=w)
+    for base in getattr(model, "estimators_", None) or [model.estimator_]:
+        weights = base.given_["sample_weight"]
+        assert (weights is not None) == asked
+        if asked:
+            np.testing.assert_array_equal(weights, w[np.isin(X[:, 0], base.rows_)])
+    assert model.calibrator_.n == pytest.approx(w.sum())
+
+
+@pytest.mark.parametrize("routing", [True, False])
+def test_groups_go_to_the_splitter_and_parameters_to_the_base(routing):
+    rng = np.random.default_rng(1)
+    X, groups = rng.random((210, 1)), np.arange(210) % 7
+    y, each = rng.random(210) < X[:, 0], rng.random(210)
+    with config_context(enable_metadata_routing=routing):
+        base = Recorder().set_fit_request(scale=True, each=True) if routing else Recorder()
+        model = StreamingCalibratedClassifier(base, "platt", cv=GroupKFold(7))
+        model.fit(X, y, groups=groups, scale=3.0, each=each)
+    assert model.estimator_.given_["scale"] == 3.0
+    np.testing.assert_array_equal(model.estimator_.given_["each"], each)
+    assert model.calibrator_.n == 210.0
+    copies = CrossCalibratedClassifier(Recorder(), CrossVennAbers(folds=7), cv=GroupKFold(7)).fit(X, y, groups=groups)
+    for copy in copies.estimators_:
+        left_out = set(groups[~np.isin(X[:, 0], copy.rows_)])
+        assert len(left_out) == 1, "a whole group"
+
+
+class Backwards(ClassifierMixin, BaseEstimator):
+    """A base whose classes are not sorted, with probabilities or with margins."""
+
+    def __init__(self, margins=False):
+        self.margins = margins
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y)[::-1], np.shape(X)[1]
+        return self
+
+    @available_if(lambda self: not self.margins)
+    def predict_proba(self, X):
+        p = np.asarray(X)[:, 0]
+        return np.column_stack((p, 1.0 - p))
+
+    @available_if(lambda self: self.margins)
+    def decision_function(self, X):
+        return 1.0 - 2.0 * np.asarray(X)[:, 0]
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("margins", [True, False])
+def test_classes_of_the_base_may_be_in_another_order(frozen, margins):
+    rng = np.random.default_rng(2)
+    X = rng.random((600, 1))
+    y = np.where(rng.random(600) < X[:, 0], "yes", "no")
+    base = FrozenEstimator(Backwards(margins).fit(X, y)) if frozen else Backwards(margins)
+    calibrator = Platt(scale=Interval(-1.0, 1.0)) if margins else Platt()
+    model = StreamingCalibratedClassifier(base, calibrator).fit(X, y)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert 0.7 < model.predict_proba([[0.9]])[0, 1] < 1.0
