@@ -514,3 +514,18 @@ def test_the_page_shows_what_a_run_prints(tmp_path, monkeypatch):
         ]
 
     assert figures(printed) == figures("\n".join(shown.splitlines()[1:]))
+
+
+def test_scores_beyond_the_scale_are_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=2_000)
+    path = tmp_path / "tiny.csv"
+    y = rng.random(2_000) < 0.3
+    rows = zip((10.0 ** (-8.0 + z / 4.0)).tolist(), y.tolist(), strict=True)
+    path.write_text("score,click\n" + "".join(f"{s!r},{int(b)}\n" for s, b in rows))
+    found = compare(path, score="score", label="click", methods=["venn-abers"])
+    assert found.extreme == np.count_nonzero(10.0 ** (-8.0 + z / 4.0) < 1.0 / (1.0 + np.exp(16.0)))
+    assert any(
+        "scores beyond the scale, log-odds ±16, were moved to its end" in line
+        for line in compare_report.sentences(found)
+    )

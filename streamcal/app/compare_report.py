@@ -72,6 +72,8 @@ def sentences(comparison: Comparison) -> list[str]:
         f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs together."
     )
     found.append(NO_VERDICT if comparison.weighted else sequences)
+    if comparison.extreme:
+        found.append(f"{comparison.extreme:,} scores beyond the scale, log-odds ±16, were moved to its end.")
     late = f", labels {comparison.delay:,} rows late" if comparison.delay else ""
     pace = comparison.rows / comparison.seconds if comparison.rows else 0.0
     found.append(f"{comparison.rows:,} rows ({comparison.positives:,} positive){late}; {pace:,.0f} rows per second")

@@ -24,6 +24,7 @@ from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLos
 from streamcal.metrics.base import Forecasts
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.names import did_you_mean
+from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, level_text
@@ -39,6 +40,8 @@ IDENTITY = "identity"
 BY_SEGMENT = " by segment"
 #: Levels of each field whose effects are kept: the heaviest, and those farthest from what each series predicted.
 MOST_EFFECTS, MOST_WORST = 40, 12
+#: Methods do not tell scores below this apart, nor those above 1 minus this.
+LEAST_SCORE = 1.0 / (1.0 + math.exp(LOGIT_LIMIT))
 #: The probability with which all confidence sequences hold together.
 CONFIDENCE = 0.95
 #: Bins of equal mass at whose mean scores the last map is kept.
@@ -175,6 +178,7 @@ class Comparison:
         self.segments = BySegment(self.fields, list(self.standings))
         self.rows = self.positives = self.measured = 0
         self.direction = Direction()
+        self.extreme = 0  # scores beyond log-odds ±16, at whose ends methods keep them
         self.weighted = False
         self._weight = 0.0  # of the first row
         self.seconds = 0.0
@@ -264,6 +268,7 @@ class Comparison:
             self.weighted |= bool((counted != self._weight).any())
         forecasts = {name: Forecasts.of(p, y, w) for name, p in predicted.items()}
         self.direction.add(forecasts[RAW].p, forecasts[RAW].y)
+        self.extreme += int(np.count_nonzero(np.abs(forecasts[RAW].p - 0.5) > 0.5 - LEAST_SCORE))
         if not len(forecasts[RAW].p):
             return
         for name, one in forecasts.items():
