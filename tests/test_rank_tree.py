@@ -92,7 +92,9 @@ def test_a_number_is_that_of_the_whole_table(name, scores, asked):
     for z in map(np.float64, zs):
         assert ramp.level_at(z) == pytest.approx(float(whole.level_at(z)), rel=1e-12, abs=1e-15)
         for found, expected in zip(ramp.log_tails(z), whole.log_tails(z), strict=True):
-            assert float(found) == pytest.approx(float(expected), rel=1e-11, abs=1e-12)
+            # The whole table has masses, where the tree has logarithms: below the smallest double they are 0 there.
+            both = [max(float(one), -745.0) for one in (found, expected)]
+            assert both[0] == pytest.approx(both[1], rel=1e-11, abs=1e-12)
         if z in asked or z in scores:  # beside a knot, rounding decides to which piece a number belongs
             assert float(ramp.log_slope(z)) == pytest.approx(float(whole.log_slope(z)), rel=1e-10, abs=1e-10)
     n = len(scores)
