@@ -26,6 +26,7 @@ MODULES = ["regression", "multiclass", "fusion", "live", "metrics", "datasets", 
 #: Results, which no one makes, and what reads data, which is tried on its own.
 LEFT_OUT = {
     *("Issued", "CORPBlock", "CORPReliability", "Decomposition", "LevelData", "PairFound", "Recalibration"),
+    *("Certificate", "Group", "IssuedBets"),
     *("ReliabilityBin", "ReliabilityData", "SyntheticStream", "AdClicks", "Setting", "compare"),
 }
 #: A possible value of each parameter that is a number; where names are used twice, also by class.
@@ -108,6 +109,7 @@ GIVEN = {
     "EmpiricalCDF": {"knots": (0.0, 0.5, 2.0), "ranks": (0.0, 0.25, 1.0)},
     "ScoreIntervals": {"scores": (-1.0, 1.0), "lo": (-1.5, 0.5), "hi": (-0.5, 1.5)},
     "Normal": {"mean": 0.0, "sd": 1.0},
+    "Multicalibrated": {"by": ["campaign"]},
     "Segmented": {"by": ["campaign"]},
     "Shadow": {"champion": "ops"},
     "LabelJoin": {"calibrator": "ops", "horizon": 600},

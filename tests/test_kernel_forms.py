@@ -27,6 +27,7 @@ from streamcal.maps.points import MERGES
 FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
 ELSEWHERE = {
+    "accounts": "test_multicalibrated.py",
     "bernstein": "test_bernstein_kernels.py",
     "difference_qp": "test_tensor_kernels.py",
     "forest_qp": "test_tensor_kernels.py",

@@ -46,6 +46,7 @@ USES = {
         *("implicit_regression", "logistic", "restarts", "mixture", "online_newton", "period_search", "week_profile"),
         *("specialists", "weights"),
     ),
+    "accounts": ("level_table", "logistic", "weights"),
     "joint_effects": ("implicit_regression", "level_table", "logistic"),
     "segment_chain": ("implicit_regression", "level_table", "logistic"),
 }
@@ -58,11 +59,11 @@ CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
 AUTO = ("expert_panel", "restarts", "mixture", "period_search", "week_profile", "specialists", "ensemble")
 AUTO_USES = (*USES["ensemble"], "ensemble")
 #: The same.
-LEVELS = ("level_table", "joint_effects", "segment_chain")
+LEVELS = ("level_table", "accounts", "joint_effects", "segment_chain")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
 NEEDS |= {name: AUTO_USES if name in AUTO else used for name, used in USES.items() if name not in (*NEEDS, *LEVELS)}
-NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], *LEVELS[1:]))
+NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], "weights", *LEVELS[1:]))
 FOLDER = Path(__file__).parent
 
 

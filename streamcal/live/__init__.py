@@ -2,8 +2,9 @@
 
 `LabelJoin` joins forecasts with labels that come late, `Journal` keeps its events on the disk; `CalibrationMonitor`
 says when forecasts go wrong, `Shadow` which of several calibrators is better; `Segmented` calibrates campaigns,
-placements and other levels beside the whole; `undo_downsampling`, `importance_weight`
-and `shift_prior` correct for how the training data of a model differ from its traffic.
+placements and other levels beside the whole, and `Multicalibrated` keeps every group of them calibrated;
+`undo_downsampling`, `importance_weight` and `shift_prior` correct for how the training data of a model differ from its
+traffic.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +12,12 @@ from typing import TYPE_CHECKING
 from streamcal.lazy import Methods, attributes
 
 #: Those that learn from keys beside scores, by name: what `streamcal.load` finds.
-METHODS: Methods[type] = Methods({"segmented": "streamcal.live.segmented.Segmented"})
+METHODS: Methods[type] = Methods(
+    {
+        "multicalibrated": "streamcal.live.multicalibrated.Multicalibrated",
+        "segmented": "streamcal.live.segmented.Segmented",
+    }
+)
 #: Classes with a state that are no learners, and their places: what `streamcal.load` finds besides.
 SAVED = {
     "CalibrationMonitor": "streamcal.live.monitor.CalibrationMonitor",
@@ -25,6 +31,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.live.journal import Journal
     from streamcal.live.label_join import LabelJoin
     from streamcal.live.monitor import CalibrationMonitor
+    from streamcal.live.multicalibrated import Certificate, Group, IssuedBets, Multicalibrated
     from streamcal.live.pairs import PairFound
     from streamcal.live.segmented import Segmented
     from streamcal.live.shadow import Shadow
@@ -32,7 +39,10 @@ else:  # the same names, each imported when it is first used
     __getattr__, __dir__ = attributes(
         globals(),
         {
+            "Certificate": "streamcal.live.multicalibrated.Certificate",
+            "Group": "streamcal.live.multicalibrated.Group",
             "Issued": "streamcal.live.issued.Issued",
+            "IssuedBets": "streamcal.live.multicalibrated.IssuedBets",
             "Journal": "streamcal.live.journal.Journal",
             "PairFound": "streamcal.live.pairs.PairFound",
             "importance_weight": "streamcal.live.corrections.importance_weight",
@@ -47,9 +57,13 @@ __all__ = [
     "METHODS",
     "SAVED",
     "CalibrationMonitor",
+    "Certificate",
+    "Group",
     "Issued",
+    "IssuedBets",
     "Journal",
     "LabelJoin",
+    "Multicalibrated",
     "PairFound",
     "Segmented",
     "Shadow",

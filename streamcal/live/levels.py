@@ -116,6 +116,51 @@ def level_in(field: Field, keys: Any) -> Level | None:
     return whole_level([level_of(part, keys.get(part)) for part in field])
 
 
+def levels_in(fields: Sequence[Field], names: Sequence[str], keys: Any) -> list[Any]:
+    """The level of each field that keys name, None where it is missing; `names` are those that the fields are made of.
+
+    Raises
+    ------
+    InputError
+        For keys that are no mapping, what is no level, and a field under another name.
+
+    Examples
+    --------
+    >>> levels_in(["device", ("device", "page")], ["device", "page"], {"device": "a", "page": 1.0})
+    ['a', ('a', 1)]
+    """
+    if not isinstance(keys, Mapping):
+        shown = str(keys)[:60]
+        raise InputError(f"keys {shown!r} are no mapping; give fields and levels, as {{'campaign': 'c17'}}")
+    found = [level_in(field, keys) for field in fields]
+    if None in found:
+        require_names(names, keys)
+    return found
+
+
+def given_level(field: Field, level: Any) -> Level:
+    """The level of a field that a caller names, in the form in which it is kept.
+
+    Raises
+    ------
+    InputError
+        Unless it is a level of the field, and not missing.
+
+    Examples
+    --------
+    >>> given_level("page", "7"), given_level(("page", "device"), (7, "a"))
+    (7, (7, 'a'))
+    """
+    parts, given = parts_of(field), level if isinstance(field, tuple) else (level,)
+    if not isinstance(given, tuple) or len(given) != len(parts):
+        raise InputError(f"level {level!r} of {field!r} is not possible; give a tuple, a level for each field")
+    checked = [level_of(part, one) for part, one in zip(parts, given, strict=True)]
+    found = whole_level(checked) if isinstance(field, tuple) else checked[0]
+    if found is None:
+        raise InputError(f"level {level!r} of {field!r} is missing; give one that can be there")
+    return found
+
+
 def require_names(names: Sequence[str], keys: Any) -> None:
     """Raise an `InputError` where keys lack a field and have another one in its place.
 

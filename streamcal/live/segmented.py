@@ -28,12 +28,10 @@ from streamcal.live.levels import (
     check_fields,
     columns_of,
     field_state,
-    level_in,
-    level_of,
+    given_level,
+    levels_in,
     names_of,
-    parts_of,
     require_names,
-    whole_level,
 )
 from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
 from streamcal.parameters.columns import like
@@ -399,14 +397,7 @@ class Segmented(Learner):
     def _levels(self, keys: Any) -> list[Any]:
         """The level of each field, None where it is missing; `InputError` for what is no level."""
         found: list[Any] | None = fast_levels(keys, self.by, LONGEST_LEVEL)
-        if found is None:
-            if not isinstance(keys, Mapping):
-                shown = str(keys)[:60]
-                raise InputError(f"keys {shown!r} are no mapping; give fields and levels, as {{'campaign': 'c17'}}")
-            found = [level_in(field, keys) for field in self.by]
-        if None in found:
-            require_names(self._names, keys)
-        return found
+        return levels_in(self.by, self._names, keys) if found is None or None in found else found
 
     def require_names(self, keys: Any) -> None:
         """Raise an `InputError` for keys that seem to have a field under another name."""
@@ -544,13 +535,7 @@ class Segmented(Learner):
         (0.0, 0.5, 0.0)
         """
         place = self._place(field)
-        parts, given = parts_of(self.by[place]), level if isinstance(self.by[place], tuple) else (level,)
-        if not isinstance(given, tuple) or len(given) != len(parts):
-            raise InputError(f"level {level!r} of {field!r} is not possible; give a tuple, a level for each field")
-        checked = [level_of(part, one) for part, one in zip(parts, given, strict=True)]
-        found = whole_level(checked) if isinstance(self.by[place], tuple) else checked[0]
-        if found is None:
-            raise InputError(f"level {level!r} of {field!r} is missing; give one that can be there")
+        found = given_level(self.by[place], level)
         mean, variance, n = self._chain.effect(place, found)
         return mean, math.sqrt(variance), n
 

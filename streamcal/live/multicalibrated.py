@@ -1,0 +1,801 @@
+"""`Multicalibrated`: keeps the predictions of a calibrator calibrated in every group of a stream."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
+from streamcal.errors import CapabilityError, InputError, MergeError, StateError
+from streamcal.kernels.accounts import SIZE, TILTS, WIDTH, Accounts
+from streamcal.kernels.fast_path import fast_levels
+from streamcal.kernels.weights import WeightScale
+from streamcal.learners.choosing import chosen
+from streamcal.learners.learner import Learner
+from streamcal.learners.sequential import weight_scale_state
+from streamcal.live.levels import (
+    LONGEST_LEVEL,
+    Field,
+    Level,
+    check_fields,
+    columns_of,
+    given_level,
+    level_reader,
+    levels_in,
+    names_of,
+    require_names,
+)
+from streamcal.live.pairs import check_pairs, pairs_of
+from streamcal.live.segmented import Columns, Keys, Segmented
+from streamcal.parameters.columns import like
+from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.inputs import check_batch, check_label, check_weight
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.states import ROUNDING, Reader, ensure, listed, number, numbers, row, unread, whole
+
+#: The narrowest bins of log-odds, and the widest: there are from 2 to 1,440 of them.
+NARROWEST, WIDEST = 0.05, 36.0
+#: No sum of capital is larger: it is at most what was injected, a share of a nat per observation, and what was gained.
+RICHEST = 1e18
+#: The tilts for which a bound is the lowest, with the capital of the account of +h and that of −h.
+_SIDES = tuple((h, place, place + len(TILTS)) for place, h in enumerate(TILTS))
+
+
+class Certificate(NamedTuple):
+    """What is guaranteed of all predictions so far, from the state alone.
+
+    Attributes
+    ----------
+    evidence : float
+        No group, over any of its latest observations, has a likelihood ratio above exp(evidence) against its
+        predictions.
+    regret : float
+        The largest difference in nats by which the log loss of the predictions can exceed that of the calibrator, in
+        sum; below 0 it is lower by at least as much.
+    gain : float
+        By how many nats it is lower in fact.
+    """
+
+    evidence: float
+    regret: float
+    gain: float
+
+
+class Group(NamedTuple):
+    """A group and the evidence that its predictions are wrong.
+
+    Attributes
+    ----------
+    field : str, tuple or None
+        A field of `by`, a pair of them, or None for all levels together.
+    level : text, whole number, tuple or None
+        Its level.
+    bin : int or None
+        The bin of the calibrator's log-odds: bin k has those from k·`bins` to (k + 1)·`bins`. None: all bins.
+    evidence : float
+        The log of the largest capital of the group in units of the lowest floor.
+    gap : float
+        Σ(y − p), each observation with its weight relative to the mean.
+    variance : float
+        Σp·(1 − p), the variance of the gap if predictions are right.
+    bound : float
+        `Multicalibrated.bound` of this variance.
+    """
+
+    field: Field | None
+    level: Level | None
+    bin: int | None
+    evidence: float
+    gap: float
+    variance: float
+    bound: float
+
+    @property
+    def z(self) -> float:
+        """The gap in standard deviations; 0 where there is no observation."""
+        return self.gap / math.sqrt(self.variance) if self.variance > 0.0 else 0.0
+
+
+class IssuedBets(NamedTuple):
+    """A prediction whose label comes later, and the stakes on it.
+
+    Attributes
+    ----------
+    p : float
+        The probability.
+    score, keys, w, t
+        As given to `issue_one`.
+    said : list of float
+        What `learn_issued` needs besides.
+    """
+
+    p: float
+    score: float
+    keys: Keys
+    w: float
+    t: Time | None
+    said: list[float]
+
+
+class Multicalibrated(Learner):
+    """A calibrator and, for each group of observations, accounts that bet against its predictions.
+
+    The groups are all observations, each level of the fields `by`, each pair of levels, each bin of the calibrator's
+    log-odds, and each bin within each level. Each group has an account for each tilt h in ±1, ±1/4, ±1/16 and ±1/64,
+    which holds that the odds in the group are exp(h) times those predicted. With z the calibrator's probability, W the
+    capital of an account and r(p) the probability p with its log-odds moved by h:
+
+        before the prediction    W ← max(W, floor), for the groups of the observation
+        the prediction           p = the root of z − p + Σ W·(r(p) − p)
+        after the label          W ← W·r(y)/p(y), where p(1) = p and p(0) = 1 − p
+
+    The prediction is where all accounts together gain what the prediction itself gains on z. A group whose predictions
+    are wrong makes an account grow, which then moves its predictions.
+
+    **Guarantee.** Labels in time, whatever labels, scores and groups are. Let I be all capital injected at floors, C
+    the capital of all accounts, M = Σ(y − p) and V = Σp·(1 − p) of a group over its observations since any moment, and
+    w₀ the lowest floor. In nats, summed over all observations:
+
+        1. loss(p) − loss(z) ≤ I − C
+        2. |M| ≤ (ln(W/w₀) + V·(exp(h) − 1 − h))/h for each tilt h > 0, where W ≤ C ≤ I + loss(z) − loss(p)
+
+    I, C and W are in the state: `certificate` and `bound` report both parts. `docs/multicalibration.md` has the proof.
+
+    Parameters
+    ----------
+    calibrator : str, Calibrator or Segmented
+        What predicts z. A copy of it learns, which is the attribute `inner`.
+    by : sequence of str and of tuples of str
+        The fields whose levels are groups; a tuple of fields is a field whose levels are tuples.
+    pairs : bool, optional
+        Whether all pairs of levels of two single fields are groups too; default False.
+    bins : float, optional
+        The width of the bins of log-odds, default 1; 0 for no groups by bin.
+    share : float, optional
+        What all accounts of an observation hold together at their floors, default 0.005, where the calibrator has 1.
+        With less, wrong predictions are noticed later and right ones moved less.
+    max_levels : int
+        The number of groups held of each family, default 100,000: of each field, each pair, and each field by bin. The
+        group longest without an observation makes room for a new one, and starts with nothing if it comes back.
+
+    Raises
+    ------
+    InputError
+        For other parameters.
+
+    Notes
+    -----
+    Levels are read by value as in `Segmented`. An observation in which a field is missing is in no group of the field.
+
+    A weight counts relative to the running mean of all weights. An observation of relative weight above 1 is learned in
+    up to 32 steps, each with a prediction of its own: part 2 is about these. Larger ones count as 32. What
+    the steps gain beyond the prediction as issued is added to I, so that part 1 is about predictions as issued.
+
+    Late labels: `issue_one` fixes the stakes of an observation and sets aside what they can lose, until `learn_issued`
+    is given the label, in any order, or None where it never comes. Relative weights above 1 count as 1 there. Part 1
+    holds as it is. Part 2 does not, and `bound` is infinite as soon as anything was issued.
+
+    Part 2 is about a group's observations since it was last given a place. `merge` adds capitals, moments and counters:
+    part 1 holds for both streams together, and part 2 for the observations of each stream apart and those after the
+    merge. `unlearn_one` is refused: an account's capital depends on the order of its observations.
+
+    Cost beside that of the calibrator: see `docs/multicalibration.md`. 104 bytes for a group, and its name.
+
+    References
+    ----------
+    V. Vovk, A. Takemura and G. Shafer, Defensive forecasting, AISTATS 2005; A. Chernov, Y. Kalnishkan, F. Zhdanov and
+    V. Vovk, Supermartingales in prediction with expert advice, Theoretical Computer Science 411, 2010.
+
+    Examples
+    --------
+    >>> cal = Multicalibrated("identity", by=["campaign"])
+    >>> for k in range(3000):
+    ...     cal.learn_one(0.1, {"campaign": "right"}, k % 10 == 0)
+    ...     cal.learn_one(0.1, {"campaign": "wrong"}, k % 5 == 0)
+    >>> [round(cal.predict_one(0.1, {"campaign": name}), 2) for name in ("right", "wrong")]
+    [0.1, 0.17]
+    >>> evidence, regret, gain = cal.certificate()
+    >>> round(regret), round(gain)  # the log loss is lower than that of the calibrator, by 70 nats
+    (-1, 70)
+    >>> wrong = cal.gap("campaign", "wrong")
+    >>> round(wrong.gap), round(wrong.bound)
+    (91, 94)
+    """
+
+    name = "multicalibrated"
+    summary = "any calibrator, held calibrated in every group and every window"
+
+    def __init__(
+        self,
+        calibrator: str | Calibrator | Segmented = DEFAULT_METHOD,
+        by: Sequence[Field] = (),
+        *,
+        pairs: bool = False,
+        bins: float = 1.0,
+        share: float = 0.005,
+        max_levels: int = 100_000,
+    ) -> None:
+        check_pairs(pairs, None)
+        self.by = check_fields(by)
+        self.pairs = pairs
+        self.bins = real_number(bins, "bins", f"0 or a number from {NARROWEST} to {WIDEST:g}", least=0.0, most=WIDEST)
+        if 0.0 < self.bins < NARROWEST:
+            raise InputError(f"bins={bins!r} is not possible; give 0 or a number from {NARROWEST} to {WIDEST:g}")
+        self.share = real_number(
+            share, "share", "a number above 0 and at most 0.5, such as 0.005", least=1e-9, most=0.5
+        )
+        self.max_levels = whole_number(max_levels, "max_levels", 1, 2**31, "a whole number, such as 100000")
+        template = calibrator if isinstance(calibrator, Segmented) else chosen(calibrator, Calibrator, REGISTRY)
+        self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
+        #: The calibrator that learns.
+        self.inner: Any = template.clone()
+        self._keyed = isinstance(template, Segmented)
+        self._pairs = pairs_of(self.by) if pairs else []
+        self._names = names_of(self.by)
+        self._accounts = Accounts(len(self.by), self._pairs, self.bins, self.max_levels, self.share)
+        self._weight_scale = WeightScale()
+        self._issued = 0  # observations whose labels come, or came, late
+
+    # -- what it can do --------------------------------------------------------------------------------------------
+
+    @property
+    def merges(self) -> bool:
+        return bool(self.inner.merges)
+
+    @property
+    def unlearns(self) -> bool:
+        """False: an account's capital depends on the order of its observations."""
+        return False
+
+    @property
+    def bounded_memory(self) -> bool:
+        return bool(self.inner.bounded_memory)
+
+    @property
+    def has_interval(self) -> bool:
+        """False: an interval of the calibrator does not hold for p."""
+        return False
+
+    @property
+    def overall(self) -> Calibrator:
+        """The calibrator of all observations, without groups."""
+        found: Calibrator = self.inner.overall if self._keyed else self.inner
+        return found
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the scores, that of the calibrator."""
+        return self.overall.scale
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names that are read from `keys`."""
+        return tuple(dict.fromkeys([*self._names, *(self.inner.fields if self._keyed else ())]))
+
+    @property
+    def n(self) -> float:
+        return self.overall.n
+
+    def tally(self) -> dict[str, int]:
+        """The counts of the calibrator, and how often a level or group was "evicted" for lack of space."""
+        counts = self.inner.tally()
+        return {**counts, "evicted": counts.get("evicted", 0) + int(self._accounts.evicted)}
+
+    def require_names(self, keys: Any) -> None:
+        """Raise an `InputError` for keys that seem to have a field under another name."""
+        if isinstance(keys, Mapping):
+            require_names(self._names, keys)
+            if self._keyed:
+                self.inner.require_names(keys)
+
+    # -- predicting and learning -----------------------------------------------------------------------------------
+
+    def _base(self, score: float, keys: Keys, t: Time | None) -> float:
+        """The probability of the calibrator."""
+        p: float = self.inner.predict_one(score, keys, t) if self._keyed else self.inner.predict_one(score, t)
+        return p
+
+    def _levels(self, keys: Any) -> list[Any]:
+        """The level of each field, None where it is missing; `InputError` for what is no level."""
+        found: list[Any] | None = fast_levels(keys, self.by, LONGEST_LEVEL)
+        return levels_in(self.by, self._names, keys) if found is None or None in found else found
+
+    def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score` for these levels. The state does not change.
+
+        Parameters
+        ----------
+        score : float
+            A score that the calibrator accepts.
+        keys : mapping
+            Field → level.
+        t : float or date, optional
+            As the calibrator reads it.
+
+        Returns
+        -------
+        float
+            Inside (0, 1), even where the calibrator predicts 0 or 1.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed.
+        """
+        levels = self._levels(keys)
+        p: float = self._accounts.predict(self._base(score, keys, t), levels)
+        return p
+
+    def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `score`, with these levels, was followed by the label `y`, with weight `w` ≥ 0, at time `t`.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed; nothing is learned then.
+        """
+        levels = self._levels(keys)
+        label = 1.0 if y is True else 0.0 if y is False else check_label(y)
+        weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
+        self._learn((score, keys, levels), label, weight, t)
+
+    def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
+        score, keys, levels = x
+        z, positive = self._base(score, keys, t), y > 0.0
+        if self._keyed:
+            self.inner.learn_one(score, keys, positive, w, t)
+        else:
+            self.inner.learn_one(score, positive, w, t)
+        if w > 0.0:
+            self._accounts.learn(z, levels, y, self._weight_scale.relative(w))
+
+    def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Refuse: the capital of an account is a product over its observations in their order.
+
+        Raises
+        ------
+        CapabilityError
+            Always.
+        """
+        raise CapabilityError(
+            "Multicalibrated cannot unlearn: later bets depend on the capital that the observation left; learn the "
+            "stream again without it"
+        )
+
+    def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
+        """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
+        p = self.inner.predict_many(scores, keys, t) if self._keyed else self.inner.predict_many(scores, t)
+        z = np.ascontiguousarray(p, dtype=np.float64)
+        found = np.empty(len(z))
+        self._accounts.predict_many(z, columns_of(self.by, keys, len(z)), found)
+        return like(scores, found)
+
+    def learn_many(
+        self,
+        scores: npt.ArrayLike,
+        keys: Columns,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> None:
+        """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
+        x, labels, weights = self._checked_many(scores, keys, y, w)
+        self._learn_many(x, labels, weights, t)
+
+    def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: Any, noted: int = 0) -> None:
+        self._run(x, y, w, t, np.empty(0))
+
+    def predict_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        keys: Columns,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> FloatArray:
+        """Predict and then learn each of n observations in turn: a whole stream in one call.
+
+        Parameters
+        ----------
+        scores, y : array-like of shape (n,)
+            Scores and labels.
+        keys : mapping
+            Field → n levels, a list, an array or a column; missing levels are None, NaN or null.
+        w : array-like of shape (n,), optional
+            Weights; an observation of weight 0 is predicted and not learned.
+        t : array-like of shape (n,), optional
+            Times.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            What `predict_one` returns for each before it is learned, to the last bit; with a pandas `Series` of scores,
+            a Series.
+
+        Raises
+        ------
+        InputError
+            For a bad value in any row; then nothing is learned.
+
+        Examples
+        --------
+        >>> cal = Multicalibrated("identity", by=["device"])
+        >>> p = cal.predict_learn_many([0.5] * 900, {"device": ["a", "b", None] * 300}, [1, 0, 1] * 300)
+        >>> p[[0, 897, 898]].round(2).tolist()
+        [0.5, 0.99, 0.01]
+        """
+        x, labels, weights = self._checked_many(scores, keys, y, w)
+        predictions = np.empty(len(labels))
+        self._run(x, labels, weights, t, predictions)
+        return like(scores, predictions)
+
+    def _checked_many(
+        self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
+    ) -> tuple[Any, FloatArray, FloatArray]:
+        """Scores with keys and levels by field, labels and weights; or an `InputError`."""
+        s, labels, weights = check_batch(scores, y, w)
+        return (s, keys, columns_of(self.by, keys, len(s))), labels, weights
+
+    def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
+        """Learn checked observations in order, and write predictions to `predictions`, unless empty.
+
+        The calibrator learns all rows first: it does not depend on the accounts.
+        """
+        scores, keys, columns = x
+        if self._keyed:
+            p = self.inner.predict_learn_many(scores, keys, y, w, t)
+        else:
+            p = self.inner.predict_learn_many(scores, y, w, t)
+        z = np.ascontiguousarray(p, dtype=np.float64)
+        self._accounts.stream(z, columns, y, self._weight_scale.relative_many(w), predictions)
+
+    # -- late labels -----------------------------------------------------------------------------------------------
+
+    def issue_one(self, score: float, keys: Keys, w: float = 1.0, t: Time | None = None) -> IssuedBets:
+        """Predict an observation whose label comes later, fix the stakes on it, and set aside what they can lose.
+
+        Parameters
+        ----------
+        score, keys, w, t
+            As in `learn_one`.
+
+        Returns
+        -------
+        IssuedBets
+            The prediction, for `learn_issued`. Its `p` is that of `predict_one`.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed; nothing changes then.
+
+        Examples
+        --------
+        >>> cal = Multicalibrated("identity", by=["device"])
+        >>> first, second = cal.issue_one(0.3, {"device": "a"}), cal.issue_one(0.3, {"device": "a"})
+        >>> cal.learn_issued(second, True)
+        >>> cal.learn_issued(first, None)  # its label never comes
+        """
+        levels, weight = self._levels(keys), check_weight(w)
+        z, parts = self._base_parts(score, keys, t)
+        relative = self._weight_scale.relative(weight) if weight > 0.0 else 0.0
+        said = self._accounts.issue(z, levels, min(relative, 1.0))
+        self._issued += 1
+        return IssuedBets(said[1], score, keys, w, t, [*said, *parts])
+
+    def _base_parts(self, score: float, keys: Keys, t: Time | None) -> tuple[float, Sequence[float]]:
+        """The probability of the calibrator, and what it has to remember of it."""
+        if self._keyed:
+            return self.inner._issued_parts(score, keys, t)
+        parts: Sequence[float] = ()
+        if type(self.inner)._issue is not Calibrator._issue:
+            x, _, _, time, _ = self.inner._checked(score, False, 1.0, t)
+            parts = self.inner._issue(x, time) or ()
+        return self.inner.predict_one(score, t), parts
+
+    def learn_issued(self, issued: IssuedBets, y: Label | None) -> None:
+        """Learn the label of a prediction that was issued, each once and in any order.
+
+        Parameters
+        ----------
+        issued : IssuedBets
+            What `issue_one` returned.
+        y : bool, 0, 1 or None
+            The label; None if it never comes: the stakes go back to the accounts, and nothing is learned.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed; nothing changes then.
+        """
+        if not isinstance(issued, IssuedBets):
+            raise InputError(f"issued={str(issued)[:60]!r} is not possible; give what `issue_one` returned")
+        levels = self._levels(issued.keys)
+        label = None if y is None else check_label(y)
+        bets, parts = self._read_said(levels, issued.said)
+        if label is not None:
+            self._learn_base(issued, label, parts)
+        self._accounts.resolve(levels, bets, -1.0 if label is None or bets[2] == 0.0 else label)
+
+    def _read_said(self, levels: list[Any], said: Sequence[float]) -> tuple[FloatArray, list[float]]:
+        """The bets of an issued prediction, and what the calibrator remembers; `InputError` if these are none."""
+        needed = 3 + SIZE * self._accounts.groups(levels)
+        try:
+            parts = [float(one) for one in said]
+        except (TypeError, ValueError, OverflowError):
+            parts = []
+        bets = np.array(parts[:needed])
+        possible = len(bets) == needed and bool(np.isfinite(bets).all() and (bets >= 0.0).all())
+        if not (possible and 0.0 < bets[0] < 1.0 and 0.0 < bets[1] < 1.0 and bets[2] <= 1.0):
+            raise InputError(f"said={str(said)[:60]} is not what `issue_one` keeps for these keys: {needed} numbers")
+        return bets, parts[needed:]
+
+    def _learn_base(self, issued: IssuedBets, y: float, parts: list[float]) -> None:
+        """Have the calibrator learn the label of an issued prediction."""
+        score, keys, w, t, inner = issued.score, issued.keys, issued.w, issued.t, self.inner
+        if self._keyed:
+            inner.learn_issued(score, keys, y > 0.0, parts, w, t)
+        elif parts:
+            x, label, weight, time, noted = inner._checked(score, y > 0.0, w, t)
+            if weight > 0.0:
+                inner._learn_issued(x, label, weight, time, parts)
+                inner._note(noted)
+        else:
+            inner.learn_one(score, y > 0.0, w, t)
+
+    # -- what is guaranteed ----------------------------------------------------------------------------------------
+
+    def certificate(self) -> Certificate:
+        """Return the largest evidence against a group, the certified regret and the gain, in nats of the mean weight.
+
+        O(groups), for the evidence. With late labels, of what has been learned.
+        """
+        accounts = self._accounts
+        largest = 0.0
+        for j in range(accounts.size):
+            capital = accounts.held(j)[1][:, :SIZE]
+            largest = max(largest, float(capital.max())) if capital.size else largest
+        regret = float(accounts.injected - accounts.total)
+        return Certificate(self._evidence(largest), regret, float(accounts.gain))
+
+    def gap(self, field: Field | None = None, level: Level | None = None, bin: int | None = None) -> Group:
+        """Return what is known of a group.
+
+        Parameters
+        ----------
+        field : str, tuple of str or None
+            A field of `by`, a pair of its fields with `pairs`, or None for all observations.
+        level : text, whole number, or tuple of them
+            The level of the field.
+        bin : int, optional
+            The bin of the calibrator's log-odds, from bin·`bins` to (bin + 1)·`bins`.
+
+        Returns
+        -------
+        Group
+            Gap, variance and evidence are 0 where the group is not held.
+
+        Raises
+        ------
+        InputError
+            For a group that cannot be.
+        """
+        j, name = self._place(field, level, bin)
+        values = self._accounts.values(j, name)
+        found = np.zeros(WIDTH) if values is None else values
+        return self._group(j, name, found)
+
+    def bound(self, field: Field | None, level: Level | None, variance: float, bin: int | None = None) -> float:
+        """Return the largest |Σ(y − p)| of a group over its latest observations whose Σp·(1 − p) is `variance`.
+
+        It holds for every number of latest observations at once, and for a group that is not held too.
+
+        Parameters
+        ----------
+        field, level, bin
+            As in `gap`.
+        variance : float
+            Σp·(1 − p) of these observations, weighted as they were learned.
+
+        Returns
+        -------
+        float
+            Infinite if anything was issued with `issue_one`.
+
+        Raises
+        ------
+        InputError
+            For a group that cannot be, or a variance below 0.
+        """
+        spread = float(real_number(variance, "variance", "a number of at least 0", least=0.0))
+        values = self._accounts.values(*self._place(field, level, bin))
+        return self._bound(np.zeros(WIDTH) if values is None else values, spread)
+
+    def worst(self, n: int = 10) -> list[Group]:
+        """Return the n groups with most evidence against their predictions, that with most first. O(groups).
+
+        Examples
+        --------
+        >>> cal = Multicalibrated("identity", by=["campaign"], bins=0)
+        >>> cal.learn_many([0.1] * 2000, {"campaign": ["a", "b"] * 1000}, ([0, 1] + [0, 0] * 4) * 200)
+        >>> first = cal.worst(1)[0]
+        >>> first.field, first.level, first.gap > 0.0
+        ('campaign', 'a', False)
+        """
+        whole_number(n, "n", 1)
+        found: list[tuple[float, int, Any, FloatArray]] = []
+        for j in range(self._accounts.size):
+            levels, rows = self._accounts.held(j)
+            if levels:
+                most = rows[:, :SIZE].max(axis=1)
+                places = np.argsort(-most, kind="stable")[:n]
+                found += [(-float(most[i]), j, levels[i], rows[i]) for i in places.tolist()]
+        return [self._group(j, level, values) for _, j, level, values in sorted(found, key=lambda one: one[:2])[:n]]
+
+    def _evidence(self, capital: float) -> float:
+        return math.log(max(capital / self._least, 1.0))
+
+    @property
+    def _least(self) -> float:
+        """The lowest floor of an account: that of the largest tilt where z is near 0."""
+        return float(self._accounts.floor) * 2.0 / (1.0 + math.exp(TILTS[0]))
+
+    def _bound(self, values: FloatArray, variance: float) -> float:
+        if self._issued:
+            return math.inf
+        above = below = math.inf
+        for h, up, down in _SIDES:
+            cost = variance * (math.expm1(h) - h)
+            above = min(above, (self._evidence(values[up]) + cost) / h)
+            below = min(below, (self._evidence(values[down]) + cost) / h)
+        return max(above, below)
+
+    def _group(self, j: int, name: Any, values: FloatArray) -> Group:
+        """The group of a family with these numbers."""
+        single, pairs = len(self.by), len(self._pairs)
+        gap, variance = float(values[SIZE]), float(values[SIZE + 1])
+        said = self._evidence(values[:SIZE].max()), gap, variance, self._bound(values, variance)
+        if j == 0:
+            return Group(None, None, None, *said)
+        if j <= single:
+            return Group(self.by[j - 1], name, None, *said)
+        if j <= single + pairs:
+            return Group(self._pair_names[j - 1 - single], name, None, *said)
+        if j == 1 + single + pairs:
+            return Group(None, None, name, *said)
+        return Group(self.by[j - 2 - single - pairs], name[0], name[1], *said)
+
+    @property
+    def _pair_names(self) -> list[tuple[str, str]]:
+        return [(str(self.by[a]), str(self.by[b])) for a, b in self._pairs]
+
+    def _place(self, field: Field | None, level: Level | None, bin: int | None) -> tuple[int, Any]:
+        """The family of a group, and its name there."""
+        first_bin = 1 + len(self.by) + len(self._pairs)
+        if bin is not None:
+            bin = whole_number(bin, "bin", -1440, 1440)
+            if not self.bins:
+                raise InputError(f"bin={bin!r} is not possible with bins=0; leave it out")
+        if field is None:
+            if level is not None:
+                raise InputError(f"level {level!r} without a field is not possible; give one of {self.by!r}")
+            return (0, 0) if bin is None else (first_bin, bin)
+        wanted = tuple(field) if isinstance(field, list) else field
+        if wanted in self.by:
+            i, found = self.by.index(wanted), given_level(wanted, level)
+            return (1 + i, found) if bin is None else (first_bin + 1 + i, (found, bin))
+        if wanted in self._pair_names and bin is None:
+            return 1 + len(self.by) + self._pair_names.index(wanted), given_level(wanted, level)
+        known = [*self.by, *self._pair_names]
+        raise InputError(f"field {field!r}, bin {bin!r}: there is no such group; fields are {known!r}")
+
+    # -- merging and saving ----------------------------------------------------------------------------------------
+
+    def merge(self, other: Self) -> None:
+        """Add all that `other` has learned of other observations; it is not changed.
+
+        Raises
+        ------
+        MergeError
+            Unless `other` is another object of the same parameters, and the calibrators can be merged.
+        """
+        if other is self or not self.same_parameters(other):
+            raise MergeError(f"{self!r} cannot merge {other!r}: give another one of the same parameters")
+        self.inner.merge(other.inner)
+        self._accounts.merge(other._accounts)
+        self._weight_scale.merge(other._weight_scale)
+        self._issued += other._issued
+
+    def _time(self, t: Time | None) -> float:
+        return self.overall._time(t)
+
+    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+        return self.overall._times(t, size)
+
+    def _compared(self) -> dict[str, Any]:
+        return {**super()._compared(), "calibrator": [type(self.inner).__name__, self.inner._compared()]}
+
+    def _state(self) -> dict[str, Any]:
+        accounts = self._accounts
+        families = []
+        for j in range(accounts.size):
+            levels, rows = accounts.held(j)
+            families.append([levels, rows])
+        counters = [accounts.injected, accounts.total, accounts.aside, accounts.gone, accounts.gain]
+        return {
+            "inner": self.inner._written(),
+            "issued": self._issued,
+            "evicted": int(accounts.evicted),
+            "weight_scale": self._weight_scale.state(),
+            "counters": [float(one) for one in counters],
+            "families": families,
+        }
+
+    def _state_fields(self) -> dict[str, Reader]:
+        within = -RICHEST, RICHEST
+        return {
+            "inner": unread,
+            "issued": whole(),
+            "evicted": whole(),
+            "weight_scale": weight_scale_state,
+            "counters": row(number(0.0, RICHEST), number(*within), number(*within), number(*within), number(*within)),
+            "families": listed(unread, length=self._accounts.size),
+        }
+
+    def _load(
+        self,
+        *,
+        inner: Any,
+        issued: int,
+        evicted: int,
+        weight_scale: list[float],
+        counters: Sequence[float],
+        families: list[Any],
+        **more: Any,
+    ) -> None:
+        super()._load(**more)
+        ensure(isinstance(inner, dict), "the state of the calibrator is missing")
+        loaded = type(self.inner)._from_written(inner)
+        if not loaded.same_parameters(self.inner):
+            raise StateError("the calibrator has other parameters than its template")
+        self.inner = loaded
+        accounts, held = self._accounts, 0.0
+        for j, (reader, family) in enumerate(zip(self._readers(), families, strict=True)):
+            levels, rows = _family(reader, self.max_levels)(family)
+            accounts.load(j, levels, rows)
+            held += float(rows[:, :SIZE].sum())
+        injected, total, aside, gone, gain = counters
+        off = abs(held + aside + gone - total)
+        ensure(off <= ROUNDING * (1.0 + injected + total + gone), "the capital is not the sum of that of groups")
+        ensure(
+            total <= injected + gain + ROUNDING * (1.0 + injected + abs(gain)), "there is more capital than possible"
+        )
+        accounts.injected, accounts.total, accounts.aside, accounts.gone, accounts.gain = counters
+        accounts.evicted, self._issued = evicted, issued
+        self._weight_scale.load(*weight_scale)
+
+    def _readers(self) -> list[Reader]:
+        """What reads the name of a group in a state, by family."""
+        of_fields = [level_reader(field) for field in self.by]
+        found = [whole(0, 0), *of_fields, *(row(of_fields[a], of_fields[b]) for a, b in self._pairs)]
+        bins = whole(-1440, 1440)
+        return [*found, bins, *(row(reader, bins) for reader in of_fields)] if self.bins else found
+
+
+def _family(reader: Reader, most: int) -> Reader:
+    """What reads the groups of a family, and their numbers."""
+    parts = row(listed(reader, most=most), numbers(None, WIDTH, least=-RICHEST, most=RICHEST))
+
+    def read(value: Any) -> tuple[list[Any], FloatArray]:
+        levels, rows = parts(value)
+        ensure(len(rows) == len(levels) == len(set(levels)), "the numbers of groups are not one row for each group")
+        ensure((rows[:, :SIZE] >= 0.0).all() and (rows[:, SIZE + 1] >= 0.0).all(), "capital or variance is below 0")
+        return levels, np.ascontiguousarray(rows)
+
+    return read
