@@ -22,7 +22,8 @@ from record_files import read
 from streamcal.errors import InputError
 from streamcal.stream.formats import FileKind
 from streamcal.stream.reading import BLOCK_BYTES, RecordReader
-from streamcal.stream.records import LabelReader, RecordError, parse_label, parse_score, parse_time, parse_weight
+from streamcal.stream.records import LabelReader, RecordError, parse_label, parse_score, parse_weight
+from streamcal.stream.times import parse_time
 from streamcal.stream.writing import RecordWriter
 
 ROWS = [{"id": f"a{k}", "score": f"0.{k:03d}0", "click": str(k % 2)} for k in range(25)]

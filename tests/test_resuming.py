@@ -18,7 +18,6 @@ import pytest
 from test_cli import PATIENCE, PROGRAM, as_csv, made, read, run, save, the_line
 
 import streamcal
-from streamcal.states import signed
 from streamcal.stream import checkpoints, durable
 from streamcal.stream.checkpoints import Checkpoint, Position
 from streamcal.stream.columns import Columns
@@ -338,19 +337,37 @@ def test_the_checkpoint_is_part_of_the_state_and_checked(tmp_path: Path) -> None
     assert "does not match its checksum" in the_line(run(source, "--method", "ops", "--state", state))
 
 
-def test_a_state_of_an_earlier_version_is_refused_or_learned_again(tmp_path: Path) -> None:
-    """Its checksums are of other texts: without a word, the file would be learned twice."""
-    source, state = save(tmp_path / "in.csv", made()), tmp_path / "state.json"
-    calibrator = streamcal.OnlinePlatt()
-    calibrator.learn_one(0.5, True)
-    former = {"inputs": [["in.csv", 1, 123, 123]], "outputs": []}
-    state.write_text(json.dumps(signed({**calibrator.state_dict(), "run": former})))
-    assert "the state was saved by an earlier version" in the_line(run(source, "--method", "ops", "--state", state))
-    assert weight(state) == 1
-    assert run(source, "--method", "ops", "--state", state, "--again").exit_code == 0
-    assert weight(state) == 301
+def test_a_file_that_was_changed_is_not_learned_again_without_a_word(tmp_path: Path) -> None:
+    """A row was corrected, inserted or removed, or the file cut: learning it from its start would count rows twice."""
+    rows = made()
+    source, state, out = tmp_path / "in.csv", tmp_path / "state.json", tmp_path / "out.csv"
+    command = (source, "--method", "ops", "--state", state, "--out", out)
+    save(source, rows)
+    assert run(*command).exit_code == 0
+    written = out.read_bytes()
+    corrected = [*rows[:4], {**rows[4], "score": 0.123}, *rows[5:]]
+    for changed in (corrected, [*rows[:4], *rows[5:]], [*rows[:4], rows[3], *rows[4:]], rows[:200]):
+        save(source, changed)
+        line = the_line(run(*command))
+        assert "was changed: 300 rows of it were learned" in line
+        assert "give --again" in line
+        assert (weight(state), out.read_bytes()) == (300, written)
+    save(source, corrected)
+    assert run(*command, "--again").exit_code == 0
+    assert weight(state) == 600
+    save(source, [*corrected, *rows[:10]])
+    assert run(*command).exit_code == 0  # rows appended are learned as always
+    assert weight(state) == 610
+
+
+def test_a_new_file_under_the_old_name_is_learned_with_a_word(tmp_path: Path) -> None:
+    rows, source, state = made(), tmp_path / "in.csv", tmp_path / "state.json"
+    save(source, rows[:100])
     assert run(source, "--method", "ops", "--state", state).exit_code == 0
-    assert weight(state) == 301
+    save(source, rows[100:150])
+    said = run(source, "--method", "ops", "--state", state)
+    assert "another file of this name was learned before" in said.output
+    assert weight(state) == 150
 
 
 def test_positions_of_files_that_begin_alike(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from streamcal.parameters.scales import Interval
 from streamcal.parameters.settings import parse
 from streamcal.stream import checkpoints
 from streamcal.stream.checkpoints import Checkpoint
+from streamcal.stream.formats import same_file
 from streamcal.stream.records import shown
-from streamcal.stream.run import same_file
 
 LevelsStoreOption = Annotated[
     Path | None,

@@ -52,12 +52,16 @@ from streamcal.app.options import (
     ScoreOption,
     Span,
     StreamArgument,
+    TimeFormatOption,
     TimeOption,
+    TimeUnitOption,
+    TimezoneOption,
     WeightOption,
     check_scale,
     margin_of,
     one_of,
     span_of,
+    time_options,
 )
 from streamcal.app.report import conclusions, scores_table
 from streamcal.app.serve import serve
@@ -78,10 +82,10 @@ from streamcal.errors import StreamcalError
 from streamcal.parameters.scales import Interval
 from streamcal.stream import checkpoints
 from streamcal.stream.columns import Columns
-from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.formats import STANDARD_STREAM, same_file
 from streamcal.stream.prequential import Measures
 from streamcal.stream.records import PARSED_AS_PROBABILITY
-from streamcal.stream.run import KEEP_EVERY, Run, same_file
+from streamcal.stream.run import KEEP_EVERY, Run
 
 if TYPE_CHECKING:
     from streamcal.app.run_report import RunReport
@@ -171,6 +175,9 @@ def run(
         ),
     ] = None,
     time_column: TimeOption = None,
+    time_unit: TimeUnitOption = "s",
+    time_format: TimeFormatOption = None,
+    timezone: TimezoneOption = None,
     weight: WeightOption = None,
     id_: IdOption = None,
     event_time: EventTimeOption = None,
@@ -287,7 +294,18 @@ def run(
             calibrator = calibrator if join is None else join.calibrator
             fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
             columns = Columns(
-                score, label, time_column, weight, positive, fields, id_, label_time, version, missing_label, decreasing
+                score,
+                label,
+                time_column,
+                weight,
+                positive,
+                fields,
+                id_,
+                label_time,
+                version,
+                missing_label,
+                decreasing,
+                time_options(time_unit, time_format, timezone),
             )
             job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit, join=join)
             job.checkpoint, job.again = before, again
@@ -453,6 +471,8 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     if job.passed_over:
         advice = "" if job.replay is not None else "; --again learns them once more"
         console.print(f"the {job.passed_over:,} rows before had been learned{advice}")
+    if job.replaced:
+        console.print("another file of this name was learned before; this one was learned from its start")
     skipped = f", {job.skipped:,} skipped" if job.skip or job.skipped else ""
     if job.skipped_lines > job.skipped:
         skipped += f" ({job.skipped_lines:,} lines of the file)"

@@ -24,16 +24,19 @@ from streamcal.app.options import (
     PositiveOption,
     ScoreOption,
     StreamArgument,
+    TimeFormatOption,
     TimeOption,
+    TimeUnitOption,
+    TimezoneOption,
     WeightOption,
     one_of,
+    time_options,
 )
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal, title_of
 from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
 from streamcal.stream.columns import Columns
-from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.formats import STANDARD_STREAM, same_file
 from streamcal.stream.records import PARSED_AS_PROBABILITY
-from streamcal.stream.run import same_file
 
 if TYPE_CHECKING:  # what a comparison needs is imported in its functions, since `run` does not need it
     from streamcal.live.levels import Field
@@ -99,6 +102,9 @@ class Asked:
     missing_label: MissingLabelOption = None
     decreasing: DecreasingOption = False
     time: TimeOption = None
+    time_unit: TimeUnitOption = "s"
+    time_format: TimeFormatOption = None
+    timezone: TimezoneOption = None
     weight: WeightOption = None
     scale: UnitOption = None
     format: FormatOption = None
@@ -125,6 +131,7 @@ class Asked:
             names,
             missing_label=self.missing_label,
             decreasing=self.decreasing,
+            times=time_options(self.time_unit, self.time_format, self.timezone),
         )
 
     @property
@@ -135,7 +142,7 @@ class Asked:
             value = getattr(self, one.name)
             if one.name not in ("stream", "processes") and value and (value != one.default or one.name == "methods"):
                 for item in value if isinstance(value, list) else [value]:
-                    words += [f"--{one.name}", str(item)]
+                    words += [f"--{one.name.replace('_', '-')}", str(item)]
         return shlex.join(words)
 
 
@@ -251,7 +258,7 @@ class Compared:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
-    from streamcal.app.oddities import falling, none_negative, odd_times
+    from streamcal.app.oddities import disordered, falling, none_negative, odd_times
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -267,12 +274,14 @@ def _compared(asked: Asked) -> Compared:
                     comparison.run(source, number, tell)
             except KeyboardInterrupt:
                 interrupted = True
-    if odd := odd_times(comparison.latest, [REGISTRY[name] for name in names if name in REGISTRY]):
-        typer.echo(f"streamcal: warning: {odd}", err=True)
-    if odd := none_negative(comparison.measured, comparison.positives):
-        typer.echo(f"streamcal: warning: {odd}", err=True)
-    if odd := falling(comparison.direction):
-        typer.echo(f"streamcal: warning: {odd}", err=True)
+    odd = (
+        odd_times(comparison.order.latest, [REGISTRY[name] for name in names if name in REGISTRY]),
+        disordered(comparison.order),
+        none_negative(comparison.measured, comparison.positives),
+        falling(comparison.direction),
+    )
+    for line in filter(None, odd):
+        typer.echo(f"streamcal: warning: {line}", err=True)
     return Compared(comparison, interrupted)
 
 

@@ -12,7 +12,8 @@ import typer
 
 from streamcal.app.options import Span, span_of
 from streamcal.app.terminal import check_place, fail
-from streamcal.stream.run import Run, same_file
+from streamcal.stream.formats import same_file
+from streamcal.stream.run import Run
 
 if TYPE_CHECKING:
     from streamcal.live.journal import Journal

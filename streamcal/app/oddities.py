@@ -9,6 +9,7 @@
 | times of another unit, too | the latest time is above 1e11, and the method learns cycles of the day |
 | dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
+| times in no order, too | times are read, and over half of the rows are far older than one before |
 | times that are not read | `--time` with a method that does not forget by time |
 | times of events in another unit | with late labels: the latest is above 1e11 |
 | labels of another unit of time | of at least 20 positive labels more than half came after the horizon |
@@ -26,6 +27,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.stream.direction import Direction
 from streamcal.stream.prequential import Scoreboard
 from streamcal.stream.run import Run
+from streamcal.stream.times import TimeOrder
 
 if TYPE_CHECKING:
     from streamcal.live.segmented import Segmented
@@ -63,6 +65,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         _odd_ratio(job),
         _odd_unit_of_time(job, seconds=seconds),
         _odd_order(job),
+        _disordered(job),
         _unread_times(job),
         _odd_unit_of_events(job),
         _odd_labels(job),
@@ -196,6 +199,21 @@ def _odd_order(job: Run) -> str | None:
         f"{job.late:,} of {job.evaluation.rows:,} rows came too late to be learned: the rows are not in the order of "
         "their time; sort them by it, or give a longer --window (exit code 1)"
     )
+
+
+def disordered(order: TimeOrder) -> str | None:
+    """Say that rows are not in the order of their times, if they are not."""
+    if not order.disordered:
+        return None
+    return (
+        f"{order.behind:,} of {order.rows:,} rows are far older than rows before them: methods learn in the order of "
+        "the rows; sort them by their time"
+    )
+
+
+def _disordered(job: Run) -> str | None:
+    reads = reads_time(job.calibrator) or overall(job.calibrator).learns_time
+    return disordered(job.order) if reads and job.join is None and not times_in_no_order(job) else None
 
 
 def _unread_times(job: Run) -> str | None:

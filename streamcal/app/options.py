@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
@@ -12,6 +13,7 @@ from streamcal.parameters.scales import Interval
 from streamcal.stream.columns import MISSING_LABELS
 from streamcal.stream.formats import Format
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
+from streamcal.stream.times import TIME_UNITS, TimeOptions
 
 #: Seconds of the units in which a span of time can be given.
 UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
@@ -92,6 +94,16 @@ def delimiter_of(text: str) -> str:
     return character
 
 
+def time_options(unit: str, format: str | None, zone: str | None) -> TimeOptions:
+    """The options of times, checked."""
+    try:
+        return TimeOptions(unit, format, None if zone is None else ZoneInfo(zone))
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise typer.BadParameter(
+            f"{shown(zone)} is no time zone; give UTC, or a name such as Europe/Berlin", param_hint="--timezone"
+        ) from None
+
+
 StreamArgument = Annotated[
     str,
     typer.Argument(
@@ -117,7 +129,22 @@ MissingLabelOption = Annotated[
 ]
 TimeOption = Annotated[
     str | None,
-    typer.Option("--time", metavar="COLUMN", help="Column of the time: numbers, or ISO 8601 (unit: seconds)."),
+    typer.Option(
+        "--time", metavar="COLUMN", help="Column of the time: numbers (--time-unit), or ISO 8601, which is in seconds."
+    ),
+]
+TimeUnitOption = Annotated[
+    str,
+    typer.Option(
+        metavar=f"[{'|'.join(TIME_UNITS)}]", parser=one_of(*TIME_UNITS), help="Unit of times that are numbers."
+    ),
+]
+TimeFormatOption = Annotated[
+    str | None, typer.Option(metavar="FORMAT", help="Format of times that are text, such as %d/%m/%Y %H:%M.")
+]
+TimezoneOption = Annotated[
+    str | None,
+    typer.Option(metavar="ZONE", help="Time zone of times without one, such as Europe/Berlin.  [default: UTC]"),
 ]
 WeightOption = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")]
 FormatOption = Annotated[

@@ -13,7 +13,13 @@ import numpy.typing as npt
 import pyarrow as pyarrow
 
 # The functions behind `pyarrow.compute`, whose import takes as long as all of pyarrow, for its documentation.
-from pyarrow._compute import CastOptions, DictionaryEncodeOptions, NullOptions, call_function
+from pyarrow._compute import (
+    AssumeTimezoneOptions,
+    CastOptions,
+    DictionaryEncodeOptions,
+    NullOptions,
+    call_function,
+)
 
 from streamcal.parameters.types import FloatArray
 
@@ -53,6 +59,11 @@ def strings(offsets: npt.NDArray[np.int32], content: npt.NDArray[np.uint8]) -> A
 def cast(column: Any, kind: Any) -> Any:
     """`column.cast(kind)`."""
     return call_function("cast", [column], CastOptions.safe(kind))
+
+
+def in_zone(column: Any, zone: str) -> Any:
+    """The moments in a column without a time zone, taken for moments in `zone`; an error where that is not unique."""
+    return call_function("assume_timezone", [column], AssumeTimezoneOptions(zone))
 
 
 def plain_type(kind: Any) -> Any:
@@ -135,3 +146,14 @@ def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.u
         return np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.uint8)
     _, offsets, content = column.buffers()
     return np.frombuffer(offsets, dtype=np.int32)[: len(column) + 1], np.frombuffer(content, dtype=np.uint8)
+
+
+def numbers_in(column: Any) -> FloatArray:
+    """The numbers in a column, of texts or of numbers; one of `ERRORS` for anything else, or where one is missing."""
+    if column.null_count or pyarrow.types.is_boolean(column.type):
+        raise ValueError("a value is missing or no number")
+    if pyarrow.types.is_binary(column.type):
+        column = cast(column, pyarrow.string())
+    if pyarrow.types.is_decimal(column.type):
+        raise ValueError("Arrow may round a decimal in another way than Python")
+    return as_array(cast(column, pyarrow.float64()), np.float64)

@@ -22,6 +22,7 @@ from streamcal.states import listed, record, row, signed, text, whole
 from streamcal.stream import durable
 from streamcal.stream.atomic import atomic_write, remove_left_over
 from streamcal.stream.batches import Batch
+from streamcal.stream.formats import same_file
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
 
@@ -30,6 +31,8 @@ RUN = "run"
 #: Inputs remembered, the newest: a file that comes again is recognised among them.
 INPUTS = 100
 LONGEST_NAME = 4096
+#: What to do about an input that was changed.
+AGAIN = "--again to learn it from its start, or another --state"
 LARGEST_CRC = 2**32 - 1
 
 
@@ -74,18 +77,33 @@ class Checkpoint:
 
     inputs: tuple[Position, ...] = ()
     outputs: dict[str, Written] = field(default_factory=dict)
-    #: Whether it was saved with positions of a kind that can no longer be compared with a file.
-    former: bool = False
 
     def inputs_then(self, position: Position, before: Position | None) -> tuple[Position, ...]:
         """The inputs after more of one was read, of which `before` was the position until now."""
         return (*[one for one in self.inputs if one is not before], position)[-INPUTS:]
 
-    def position_in(self, reader: RecordReader, columns: Sequence[str]) -> Position | None:
+    def position_in(self, reader: RecordReader, columns: Sequence[str], remedy: str = AGAIN) -> Position | None:
         """The furthest position whose rows the file begins with; None if it is another file.
 
         Reads as many rows as the furthest position that is still possible has.
+
+        Raises
+        ------
+        StateError
+            If the file has the name of an input that was read before, and its first row, but not all of its rows: it
+            was changed. The message ends with `remedy`.
         """
+        found, here = self._find(reader, columns)
+        changed = [one for one in self.inputs if one.first == here.first and same_file(one.name, reader.path)]
+        if found is None and here.first and changed:
+            raise StateError(
+                f"{reader.path} was changed: {changed[-1].rows:,} rows of it were learned, and it does not begin with "
+                f"these rows any more; give {remedy}"
+            )
+        return found
+
+    def _find(self, reader: RecordReader, columns: Sequence[str]) -> tuple[Position | None, Position]:
+        """The furthest position whose rows the file begins with, and how far it was read."""
         found, here = None, Position(reader.path)
         possible = sorted((one for one in self.inputs if one.rows), key=lambda one: one.rows)
         with contextlib.suppress(RecordError):  # what cannot be read is told by the run itself
@@ -101,8 +119,8 @@ class Checkpoint:
                 here.advance(batch, columns)
                 possible = [one for one in possible if one.first == here.first or not here.first]
                 if not possible:
-                    return found
-        return next((one for one in reversed(possible) if one.digest == here.digest), found)
+                    return found, here
+        return next((one for one in reversed(possible) if one.digest == here.digest), found), here
 
     def state(self) -> dict[str, Any]:
         """Plain data that `read` reads."""
@@ -113,13 +131,11 @@ class Checkpoint:
     def read(cls, state: Any) -> Self:
         """The checkpoint that was written by `state`; `StateError` for anything else."""
         name, crc = text(LONGEST_NAME), whole(0, LARGEST_CRC)
-        files = "inputs" if isinstance(state, dict) and "inputs" in state else "files"
-        fields = {files: listed(row(name, whole(), crc, crc)), "outputs": listed(row(name, name, whole()))}
-        found = record(fields)(state)
+        found = record({"files": listed(row(name, whole(), crc, crc)), "outputs": listed(row(name, name, whole()))})(
+            state
+        )
         outputs = {option: Written(path, size) for option, path, size in found["outputs"]}
-        if files == "inputs":
-            return cls((), outputs, former=bool(found[files]))
-        return cls(tuple(Position(*one) for one in found[files]), outputs)
+        return cls(tuple(Position(*one) for one in found["files"]), outputs)
 
 
 def save(calibrator: Learner, path: Path, checkpoint: Checkpoint) -> None:

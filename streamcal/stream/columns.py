@@ -7,7 +7,7 @@ would accept every row, and then they are what these would return. Otherwise the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,20 +18,21 @@ from streamcal.kernels.logistic import sigmoids
 from streamcal.live.levels import column_of, level_of
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray
-from streamcal.stream.arrow import ERRORS, as_array, cast, codes, pyarrow
+from streamcal.stream.arrow import ERRORS, codes, numbers_in
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.records import (
     MISSING,
     PARSED_AS_PROBABILITY,
     LabelReader,
     RecordError,
+    as_read,
     is_missing,
     label_advice,
     parse_probability,
     parse_score,
-    parse_time,
     parse_weight,
 )
+from streamcal.stream.times import TimeOptions, TimeReader
 
 T = TypeVar("T")
 
@@ -39,8 +40,6 @@ T = TypeVar("T")
 MISSING_LABELS = NEGATIVE, UNKNOWN, SKIP = "negative", "unknown", "skip"
 #: Distinct labels of a batch above which they are no labels of two classes.
 MANY = 100
-#: Microseconds beyond which a double does not hold them exactly.
-EXACT = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,8 @@ class Columns:
     missing_label: str | None = None
     #: Whether a higher score means fewer positives: probabilities are read as 1 − s, other scores as −s.
     decreasing: bool = False
+    #: How the times are written.
+    times: TimeOptions = field(default_factory=TimeOptions)
 
     def __post_init__(self) -> None:
         for name in (self.score, self.label, self.time, self.weight):
@@ -114,16 +115,17 @@ class FieldReader:
         self._columns = columns
         self._score_of, self._scores_of = _falling(scores) if columns.decreasing else SCORES[scores]
         self._label_of = LabelReader(columns.positive)
+        self._time = TimeReader(columns.times)
 
     def many(self, batch: Batch) -> Observations | None:
         """The fields of a batch; None where one of them cannot be used, or only `one` can tell."""
         columns, w, t = self._columns, None, None
         try:
-            scores = self._scores_of(_numbers(batch.column(columns.score)))
+            scores = self._scores_of(numbers_in(batch.column(columns.score)))
             if columns.weight is not None:
-                w = _numbers(batch.column(columns.weight))
+                w = numbers_in(batch.column(columns.weight))
             if columns.time is not None:
-                t = times_in(batch.column(columns.time))
+                t = self._time.many(batch.column(columns.time), columns.time)
             usable = scores is not None and (w is None or _are_weights(w)) and (t is None or np.isfinite(t).all())
             labels = self._labels_of(batch) if usable else None
             if labels is not None and columns.missing_label == UNKNOWN:
@@ -140,7 +142,7 @@ class FieldReader:
         w = 1.0 if columns.weight is None else field_of(row, columns.weight, parse_weight)
         if columns.missing_label == UNKNOWN and is_missing(as_read(row.get(columns.label))):
             w = 0.0
-        t = None if columns.time is None else field_of(row, columns.time, parse_time)
+        t = None if columns.time is None else self._time_in(row, columns.time)
         return Observation(score, y, w, t)
 
     def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
@@ -152,6 +154,9 @@ class FieldReader:
         if self._columns.missing_label in (NEGATIVE, UNKNOWN) and is_missing(as_read(row.get(self._columns.label))):
             return False
         return field_of(row, self._columns.label, self._label_of)
+
+    def _time_in(self, row: Row, column: str) -> float:
+        return field_of(row, column, lambda value: self._time.one(value, column))
 
     def _without_unknown(self, batch: Batch, w: FloatArray | None) -> FloatArray | None:
         """The weights, 0 where the label is missing: such a row is predicted, and neither learned nor measured."""
@@ -262,36 +267,6 @@ def _are_weights(w: FloatArray) -> bool:
     return bool(((w == 0.0) | ((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT))).all())
 
 
-def _numbers(column: Any) -> FloatArray:
-    """The numbers in a column, of texts or of numbers; one of `ERRORS` for anything else, or where one is missing."""
-    if column.null_count or pyarrow.types.is_boolean(column.type):
-        raise ValueError("a value is missing or no number")
-    if pyarrow.types.is_binary(column.type):
-        column = cast(column, pyarrow.string())
-    if pyarrow.types.is_decimal(column.type):
-        raise ValueError("Arrow may round a decimal in another way than Python")
-    return as_array(cast(column, pyarrow.float64()), np.float64)
-
-
-def times_in(column: Any) -> FloatArray:
-    """The times in a column: numbers as they are, others as seconds since 1970 UTC."""
-    if not pyarrow.types.is_timestamp(column.type):
-        try:
-            return _numbers(column)
-        except ERRORS:
-            text = cast(column, pyarrow.string())
-            try:
-                column = cast(text, pyarrow.timestamp("us"))
-            except ERRORS:
-                column = cast(text, pyarrow.timestamp("us", "UTC"))
-    if column.null_count:
-        raise ValueError("a time is missing")
-    micros = as_array(cast(column, pyarrow.timestamp("us", column.type.tz)), np.int64)
-    if (np.abs(micros) > EXACT).any():
-        raise ValueError("a time that a double does not hold exactly")
-    return micros / 1e6
-
-
 def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> npt.NDArray[np.bool_] | None:
     """The labels in a column, each distinct value read once; None where one cannot be used.
 
@@ -320,8 +295,3 @@ def plain(column: Any) -> list[Any]:
 
 def _or_missing(value: Any) -> Any:
     return None if value == "" else value
-
-
-def as_read(value: Any) -> Any:
-    """A field of CSV, or of a column of bytes, as text."""
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

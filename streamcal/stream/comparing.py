@@ -34,6 +34,7 @@ from streamcal.stream.entrants import Ended, Group, Last, Step, group
 from streamcal.stream.history import History
 from streamcal.stream.records import label_text
 from streamcal.stream.sources import Source, opened
+from streamcal.stream.times import TimeOrder
 
 IDENTITY = "identity"
 #: What is added to the name of a method that is corrected for segments.
@@ -136,8 +137,8 @@ class Comparison:
         Number of observations, and of positive ones.
     seconds : float
         Elapsed time.
-    latest : float or None
-        The latest time read, of those that were given.
+    order : TimeOrder
+        The times read, and whether they are in order.
     delay : int
         Number of observations after which a label is known.
     base : str
@@ -182,7 +183,7 @@ class Comparison:
         self.weighted = False
         self._weight = 0.0  # of the first row
         self.seconds = 0.0
-        self.latest: float | None = None
+        self.order = TimeOrder()
         self.source = ""
 
     @property
@@ -242,8 +243,7 @@ class Comparison:
             if step.predicted is not None:
                 predicted[name] = step.predicted
         if piece.times is not None and len(piece.times):
-            latest = float(piece.times.max())
-            self.latest = latest if self.latest is None else max(self.latest, latest)
+            self.order.add(piece.times)
         w = np.ones(len(piece.labels)) if piece.weights is None else piece.weights
         self.measure(predicted, piece.labels, w, piece.keys)
 

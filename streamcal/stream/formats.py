@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, cast, get_args
 
 from streamcal.stream.compression import COMPRESSIONS, Compression
@@ -80,3 +81,17 @@ class FileKind:
     def on_standard_output(self) -> Format:
         """The format for rows of such a file on standard output: CSV for Parquet."""
         return "csv" if self.format == "parquet" else self.format
+
+
+def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two names refer to the same file (devices excluded), links resolved, whether or not it exists.
+
+    Examples
+    --------
+    >>> same_file("a.csv", "./a.csv"), same_file("a.csv", "b.csv"), same_file("/dev/null", "/dev/null")
+    (True, False, False)
+    """
+    one, other = (os.fspath(name).removeprefix("file://") for name in (one, other))
+    if Path(one).exists() and Path(other).exists():
+        return Path(one).is_file() and os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -15,15 +15,17 @@ from streamcal.parameters.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import TableBatch
-from streamcal.stream.columns import Columns, FieldReader, Observations, as_read
+from streamcal.stream.columns import Columns, FieldReader, Observations
 from streamcal.stream.prequential import Prequential, added_columns
-from streamcal.stream.records import LABEL_MISSING, SKIP_OPTION, RecordError, label_text
+from streamcal.stream.records import LABEL_MISSING, SKIP_OPTION, RecordError, as_read, label_text
+from streamcal.stream.times import ZONE_ALLOWED
 
 #: What stands in messages for the command line → what to give here.
 IN_PYTHON = {
     "give --scale percent, --scale logit or --scale margin": "give a calibrator with a scale, such as Interval(lo, hi)",
     "; for scores give --scale percent": "",
     SKIP_OPTION: "",
+    ZONE_ALLOWED: "times with a zone throughout, or without one throughout",
     LABEL_MISSING: "a label in each row",
     "--positive VALUE": "positive=VALUE",
     "(--positive)": "(positive)",

@@ -13,8 +13,9 @@ from streamcal.live.issued import Id, check_id
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.arrow import ERRORS, filled
 from streamcal.stream.batches import Batch, Row
-from streamcal.stream.columns import FieldReader, field_of, labels_in, plain, times_in
-from streamcal.stream.records import LEAVE_OUT, MISSING, RecordError, is_missing, parse_time
+from streamcal.stream.columns import FieldReader, field_of, labels_in, plain
+from streamcal.stream.records import LEAVE_OUT, MISSING, RecordError, is_missing
+from streamcal.stream.times import TimeReader
 
 #: The time of a label that did not come.
 NEVER = math.inf
@@ -61,7 +62,7 @@ class ImpressionReader(FieldReader):
             ids = plain(batch.column(columns.id))
             versions = None if columns.version is None else _versions(plain(batch.column(columns.version)))
             label_times, labelled = (
-                _label_times(batch.column(columns.label_time)),
+                _label_times(batch.column(columns.label_time), self._time, columns.label_time),
                 filled(batch.column(columns.label))[1],
             )
         except (*ERRORS, RecordError):
@@ -84,7 +85,7 @@ class ImpressionReader(FieldReader):
                 reason = "a positive label has no time"
                 raise RecordError(reason, "the time when it came", column=columns.label_time)
             return Impression(*found[:3], found.t, id, NEVER, version)
-        label_time = field_of(row, columns.label_time, parse_time)
+        label_time = self._time_in(row, columns.label_time)
         if label_time < found.t:
             reason = f"the label came {found.t - label_time:.6g} s before its event"
             raise RecordError(reason, f"no time before that of {columns.time!r}", column=columns.label_time)
@@ -99,10 +100,10 @@ class ImpressionReader(FieldReader):
         return False if missing else super()._label_in(row)
 
 
-def _label_times(column: Any) -> FloatArray:
+def _label_times(column: Any, reader: TimeReader, name: str) -> FloatArray:
     """The times of labels, `NEVER` where one is missing; one of `ERRORS` where one is no time."""
     given, here = filled(column)
-    times = times_in(given)
+    times = reader.many(given, name)
     if np.isinf(times).any():
         raise ValueError("a time is infinite")
     found = np.full(len(here), NEVER)

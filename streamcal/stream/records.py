@@ -6,14 +6,13 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
 
 from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoid
-from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_label, check_time, check_weight
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_label, check_weight
 
 SCORE_ALLOWED = "a finite number"
 PROBABILITY_ALLOWED = "a number from 0 to 1"
@@ -124,9 +123,9 @@ def parse_score(value: Any) -> float:
     >>> parse_score("0.25"), parse_score(-3)
     (0.25, -3.0)
     """
-    score = _number(value, SCORE_ALLOWED)
+    score = number_in(value, SCORE_ALLOWED)
     if not math.isfinite(score):
-        raise _refused(value, SCORE_ALLOWED)
+        raise refused(value, SCORE_ALLOWED)
     return score
 
 
@@ -139,9 +138,9 @@ def parse_probability(value: Any) -> float:
     >>> parse_probability("0.25")
     0.25
     """
-    score = _number(value, PROBABILITY_ALLOWED)
+    score = number_in(value, PROBABILITY_ALLOWED)
     if not 0.0 <= score <= 1.0:  # NaN neither
-        raise _refused(value, PROBABILITY_ALLOWED + (OTHER_SCALES if math.isfinite(score) else ""))
+        raise refused(value, PROBABILITY_ALLOWED + (OTHER_SCALES if math.isfinite(score) else ""))
     return score
 
 
@@ -151,9 +150,9 @@ def parse_percentage(value: Any) -> float:
     >>> parse_percentage("2.5")
     0.025
     """
-    score = _number(value, PERCENTAGE_ALLOWED)
+    score = number_in(value, PERCENTAGE_ALLOWED)
     if not 0.0 <= score <= 100.0:
-        raise _refused(value, PERCENTAGE_ALLOWED)
+        raise refused(value, PERCENTAGE_ALLOWED)
     return score / 100.0
 
 
@@ -194,7 +193,7 @@ def parse_label(value: Any) -> bool:
 
 
 def _refused_label(value: Any, allowed: str = LABEL_ALLOWED) -> RecordError:
-    return RecordError(MISSING, LABEL_MISSING) if is_missing(value) else _refused(value, allowed)
+    return RecordError(MISSING, LABEL_MISSING) if is_missing(value) else refused(value, allowed)
 
 
 class LabelReader:
@@ -301,39 +300,12 @@ def parse_weight(value: Any) -> float:
     2.5
     """
     try:
-        return check_weight(_number(value, WEIGHT_ALLOWED))
+        return check_weight(number_in(value, WEIGHT_ALLOWED))
     except InputError:
-        raise _refused(value, WEIGHT_ALLOWED) from None
+        raise refused(value, WEIGHT_ALLOWED) from None
 
 
-def parse_time(value: Any) -> float:
-    """The time in a field: numbers as they are, in your units; ISO 8601 times as seconds since 1970 UTC.
-
-    A time without a time zone is UTC, a date is its midnight. Text that can be read as a number is a number: "20260131"
-    is 20260131.0, not a date. Seconds of present-day times are accurate to 2.4e-7 (double precision). `RecordError`
-    otherwise.
-
-    >>> parse_time("12.5"), parse_time("1970-01-01T01:00:00+01:00"), parse_time("1970-01-02")
-    (12.5, 0.0, 86400.0)
-    """
-    try:
-        if isinstance(value, str):
-            return check_time(_number_or_moment(value))
-        if isinstance(value, date) and not isinstance(value, datetime):
-            value = datetime(value.year, value.month, value.day, tzinfo=UTC)
-        return check_time(value if isinstance(value, datetime) else _number(value, TIME_ALLOWED))
-    except ValueError:
-        raise _refused(value, TIME_ALLOWED) from None
-
-
-def _number_or_moment(text: str) -> float | datetime:
-    try:
-        return _number(text, TIME_ALLOWED)
-    except RecordError:
-        return datetime.fromisoformat(text.strip())
-
-
-def _number(value: Any, allowed: str) -> float:
+def number_in(value: Any, allowed: str) -> float:
     """The number in a field; Python's `1_000` and `True` are not accepted as numbers."""
     try:
         if isinstance(value, str):
@@ -343,10 +315,10 @@ def _number(value: Any, allowed: str) -> float:
             return float(value)
     except (ValueError, OverflowError):
         pass
-    raise _refused(value, allowed)
+    raise refused(value, allowed)
 
 
-def _refused(value: Any, allowed: str) -> RecordError:
+def refused(value: Any, allowed: str) -> RecordError:
     if value is None or (isinstance(value, str) and not value.strip()):
         return RecordError(MISSING, f"{allowed}; {LEAVE_OUT}")
     if isinstance(value, float) and math.isnan(value):
@@ -354,6 +326,11 @@ def _refused(value: Any, allowed: str) -> RecordError:
     elif isinstance(value, str):
         allowed += next((f"; {advice}" for pattern, advice in _NEARLY_NUMBERS if pattern.fullmatch(value)), "")
     return RecordError(f"{shown(value)} cannot be used", allowed)
+
+
+def as_read(value: Any) -> Any:
+    """A field of CSV, or of a column of bytes, as text."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def shown(value: Any) -> str:

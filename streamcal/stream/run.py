@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,13 +19,14 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.errors import ClockError, InputError, SolverError, StateError, StoreError, StreamcalError
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
-from streamcal.stream.checkpoints import Checkpoint, Position, Written
+from streamcal.stream.checkpoints import AGAIN, Checkpoint, Position, Written
 from streamcal.stream.columns import Columns, FieldReader
-from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind
+from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind, same_file
 from streamcal.stream.prequential import Prediction, Prequential
 from streamcal.stream.reading import LONGEST_FIELD, BadRowHandler, RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.tables import end_of_tables
+from streamcal.stream.times import TimeOrder
 from streamcal.stream.writing import RecordWriter, to_json
 
 if TYPE_CHECKING:  # what late labels and segments need is imported where they are asked for
@@ -99,14 +99,16 @@ class Run:
         The number of lines that they take in the file.
     late : int
         The number of rows too old to be learned, by the method's own count.
-    latest : float or None
-        The latest time read.
+    order : TimeOrder
+        The times read, and whether they are in order.
     started : bool
         Whether the files were opened and contain the columns.
     seconds : float
         Elapsed time, with reading and writing.
     passed_over : int
         The number of rows at the start of the source that had been learned before.
+    replaced : bool
+        Whether the source has the name of an input that was read before, and begins with another row.
     interrupted_by : int
         The signal that ended the run, if one did.
     """
@@ -129,10 +131,10 @@ class Run:
     taken: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
     skipped_lines: int = field(default=0, init=False)
-    latest: float | None = field(default=None, init=False)
     started: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
     passed_over: int = field(default=0, init=False)
+    replaced: bool = field(default=False, init=False)
     interrupted_by: int = field(default=signal.SIGINT, init=False)
 
     def __post_init__(self) -> None:
@@ -150,6 +152,7 @@ class Run:
         self._steps: Any = self.evaluation  # which takes the fields that the reader reads
         self._fields = reader(self.columns, self.unit or scores)
         self._late_before = self._late_in_all
+        self.order = TimeOrder()
         # Rows and their lines, those not counted yet: the reader is ahead of what is learned.
         self._rejected: list[tuple[dict[str, Any], int]] = []
         self._rows_at_once = FIRST_ROWS
@@ -196,6 +199,11 @@ class Run:
                 raise
             self.seconds = time.perf_counter() - begun
             self._keep()
+
+    @property
+    def latest(self) -> float | None:
+        """The latest time read."""
+        return self.order.latest
 
     @property
     def replay(self) -> Replay | None:
@@ -245,16 +253,13 @@ class Run:
             return self._outputs_that_go_on(_end_of_rows)
         if self.again:
             return {}
-        if self.checkpoint.former:
-            raise StateError(
-                "the state was saved by an earlier version of streamcal, whose positions in files are others"
-                "; give --again to learn the file from its start, or another --state"
-            )
         if not self.checkpoint.inputs:
             return {}
         with self._reader(lambda _: None) as reader:
-            found = self.checkpoint.position_in(reader, self.columns.used())
+            remedy = AGAIN if self.join is None else "another --journal"
+            found = self.checkpoint.position_in(reader, self.columns.used(), remedy)
         if found is None:
+            self.replaced = any(same_file(one.name, self.source) for one in self.checkpoint.inputs)
             return {}
         if self.out is not None and os.path.exists(self.out) and FileKind.of(self.out, None).format == "arrow":
             reason = f"the first {found.rows:,} rows were learned before, and a file of Arrow cannot be continued"
@@ -363,7 +368,7 @@ class Run:
             self.taken += len(values)
             done = part if len(values) == len(part) else part.take(slice(len(values)))
             if found.times is not None and len(done):
-                self._note_time(float(found.times[: len(done)].max()))
+                self.order.add(found.times[: len(done)])
             self._write_out(done, values)
             self._advance(done)
             part = part.take(slice(len(done), None))
@@ -408,7 +413,7 @@ class Run:
             self._check_keys(row)
         observation, levels = self._fields.one(row), self._fields.levels_of(row)
         if observation.t is not None:
-            self._note_time(observation.t)
+            self.order.add_one(observation.t)
         try:
             return _values(self._steps.step(*observation, levels))
         except RecordError:
@@ -423,9 +428,6 @@ class Run:
             self._position.advance(done, self.columns.used())
         elif len(done):
             self._position.rows = int(done.numbers[-1])
-
-    def _note_time(self, t: float) -> None:
-        self.latest = t if self.latest is None else max(self.latest, t)
 
     def _keys_fit(self, part: Batch) -> bool:
         """Whether no row has a column that `_check_keys` would refuse; False also where only the row can tell."""
@@ -519,20 +521,6 @@ def _parts_of(rejected: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if end >= size:
             return
         rejected, begin = {**rejected, "reason": GOES_ON}, end
-
-
-def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two names refer to the same file (devices excluded), links resolved, whether or not it exists.
-
-    Examples
-    --------
-    >>> same_file("a.csv", "./a.csv"), same_file("a.csv", "b.csv"), same_file("/dev/null", "/dev/null")
-    (True, False, False)
-    """
-    one, other = (os.fspath(name).removeprefix("file://") for name in (one, other))
-    if Path(one).exists() and Path(other).exists():
-        return Path(one).is_file() and os.path.samefile(one, other)
-    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _would_overwrite(file: str, earlier: str) -> bool:
