@@ -84,7 +84,12 @@ def test_every_method_has_the_measures_of_a_run_of_its_own():
         assert standing.ratio.value == pytest.approx(alone.calibrated.ratio.value, rel=SUMS)
         assert standing.bytes == len(json.dumps(alone.calibrator.state_dict()))
         assert standing.seconds > 0.0
-    for metric, kind in (("log_loss", LogLoss), ("brier", Brier), ("ece", DebiasedECE), ("ratio", CalibrationRatio)):
+    for metric, kind in (
+        ("log_loss", LogLoss),
+        ("brier", Brier),
+        ("debiased_ece", DebiasedECE),
+        ("ratio", CalibrationRatio),
+    ):
         raw = kind()
         raw.update_many(SCORES, LABELS, WEIGHTS)
         assert getattr(found.standings["raw"], metric).value == pytest.approx(raw.value, rel=SUMS)

@@ -384,7 +384,13 @@ def test_reliability_bins_hold_everything_in_order() -> None:
     assert len(data.bins) == 15
     assert sum(b.count for b in data.bins) == len(rows)
     assert data.n == pytest.approx(w.sum(), rel=SUMS)
-    assert data.ece == pytest.approx(ece.value, rel=SUMS)
+    assert (
+        data.ece
+        == ece.value
+        == pytest.approx(sum(b.weight * abs(b.prediction - b.frequency) for b in data.bins) / data.n, rel=SUMS)
+    )
+    # One value under one name, whatever is drawn.
+    assert ece.reliability(bins=6).ece == filled(DebiasedECE, rows).reliability().ece == ece.value
     for b in data.bins:
         held = (p >= b.low) & (p <= b.high)
         assert b.count == held.sum()

@@ -99,7 +99,7 @@ def measures(predicted: Array, data: Stream) -> Result:
         "log_loss": found.log_loss.value,
         "infinite": found.log_loss.infinite,
         "brier": found.brier.value,
-        "ece": found.ece.value,
-        "floor": found.ece.floor,
+        "ece": found.debiased_ece.value,
+        "floor": found.debiased_ece.floor,
         "ratio": found.ratio.value,
     }

@@ -30,8 +30,8 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
         "Brier": aligned([row.brier.value for row in rows]),
     }
     if final:
-        columns["ECE"] = aligned([row.ece.value for row in rows])
-        columns["floor"] = aligned([row.ece.floor for row in rows])
+        columns["debiased ECE"] = aligned([row.debiased_ece.value for row in rows])
+        columns["floor"] = aligned([row.debiased_ece.floor for row in rows])
     columns["ratio"] = [_ratio(row) for row in rows]
     columns["µs"] = [_microseconds(row, comparison.rows) for row in rows]
     if final:

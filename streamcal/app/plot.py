@@ -128,7 +128,7 @@ def plot_reliability(
     _draw_frame(ax, below, low, high, spacing)
     for i, (name, one) in enumerate(data.items()):
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-        _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}, {len(one.bins)} bins")
+        _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}")
         _draw_histogram(below, one, colour, low, high, spacing)
     finish(ax, title)
     return ax

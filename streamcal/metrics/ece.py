@@ -8,6 +8,7 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.metrics.cell_metric import CellMetric
+from streamcal.metrics.cells import CellColumns
 from streamcal.metrics.reliability import ReliabilityData, first_cells, reliability_data
 from streamcal.parameters.given import real_number, whole_number
 
@@ -64,10 +65,7 @@ class EqualMassECE(CellMetric):
     def value(self) -> float | None:
         """The error, in [0, 1]; `None` before the first observation. O(c) for c occupied cells."""
         columns = self._columns()
-        if columns is None:
-            return None
-        first = first_cells(columns.weight, self.bins)
-        return float(np.abs(np.add.reduceat(columns.predicted - columns.positive, first)).sum()) / self._weight
+        return None if columns is None else self._mean_gap(columns)
 
     @property
     def error_bound(self) -> float:
@@ -98,7 +96,8 @@ class EqualMassECE(CellMetric):
         confidence : float
             Level of the pointwise intervals of the frequencies, above 0 and below 1, default 0.95.
         bins : int or None
-            Another number of bins, at least 1; fewer are easier to tell apart in a picture.
+            Another number of bins, at least 1; fewer are easier to tell apart in a picture. `ReliabilityData.ece` is
+            that of the metric's own bins.
 
         Returns
         -------
@@ -121,7 +120,12 @@ class EqualMassECE(CellMetric):
         columns = self._columns()
         if columns is None:
             raise InputError("there is no reliability diagram of nothing: update the metric with observations first")
-        return reliability_data(columns, bins, confidence)
+        return reliability_data(columns, bins, confidence, self._mean_gap(columns))
+
+    def _mean_gap(self, columns: CellColumns) -> float:
+        """The error of these cells. O(c)."""
+        first = first_cells(columns.weight, self.bins)
+        return float(np.abs(np.add.reduceat(columns.predicted - columns.positive, first)).sum()) / self._weight
 
     def _params(self) -> dict[str, Any]:
         return {"bins": self.bins}

@@ -76,10 +76,12 @@ class ReliabilityData:
     scores, weights : tuple of float
         Mean probability and weight of every occupied cell of the summary, in ascending order: the distribution of the
         probabilities, fine enough for any histogram.
+    ece : float
+        The value of the `EqualMassECE`, over its own bins, which may be others than those of the diagram.
 
     Notes
     -----
-    Cost: O(c) memory for c occupied cells; `n` O(c), `ece` O(bins).
+    Cost: O(c) memory for c occupied cells; `n` O(c).
 
     Examples
     --------
@@ -95,16 +97,12 @@ class ReliabilityData:
     confidence: float
     scores: tuple[float, ...]
     weights: tuple[float, ...]
+    ece: float
 
     @property
     def n(self) -> float:
         """Total weight."""
         return math.fsum(self.weights)
-
-    @property
-    def ece(self) -> float:
-        """The expected calibration error over these bins: Σ weight ⋅ |prediction − frequency| / n."""
-        return math.fsum(b.weight * abs(b.prediction - b.frequency) for b in self.bins) / self.n
 
 
 class BinColumns(NamedTuple):
@@ -156,8 +154,8 @@ def equal_mass(cells: CellColumns, bins: int) -> BinColumns:
     )
 
 
-def reliability_data(cells: CellColumns, bins: int, confidence: float) -> ReliabilityData:
-    """The bins of `cells`, with intervals of this confidence for their frequencies."""
+def reliability_data(cells: CellColumns, bins: int, confidence: float, ece: float) -> ReliabilityData:
+    """The bins of `cells`, with intervals of this confidence for their frequencies, and the ECE to be shown."""
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
     found = equal_mass(cells, bins)
     drawn, columns = [], (column.tolist() for column in found[1:])
@@ -169,6 +167,7 @@ def reliability_data(cells: CellColumns, bins: int, confidence: float) -> Reliab
         confidence=confidence,
         scores=tuple(cells.p.tolist()),
         weights=tuple(cells.weight.tolist()),
+        ece=ece,
     )
 
 

@@ -87,7 +87,7 @@ class Standing:
         As given, or "raw".
     shown : str
         The calibrator with its parameters, before it has learned.
-    log_loss, brier, ece, ratio, corp
+    log_loss, brier, debiased_ece, ratio, corp
         The measures of its forecasts.
     seconds : float
         Processor time to predict and to learn.
@@ -106,7 +106,7 @@ class Standing:
     shown: str
     log_loss: LogLoss = field(default_factory=LogLoss)
     brier: Brier = field(default_factory=Brier)
-    ece: DebiasedECE = field(default_factory=DebiasedECE)
+    debiased_ece: DebiasedECE = field(default_factory=DebiasedECE)
     ratio: CalibrationRatio = field(default_factory=CalibrationRatio)
     corp: CORP = field(default_factory=CORP)
     seconds: float = 0.0
@@ -117,7 +117,7 @@ class Standing:
 
     def add(self, forecasts: Forecasts) -> None:
         """Measure forecasts."""
-        for metric in (self.log_loss, self.brier, self.ece, self.ratio, self.corp):
+        for metric in (self.log_loss, self.brier, self.debiased_ece, self.ratio, self.corp):
             metric.update_forecasts(forecasts)
 
 
@@ -219,7 +219,7 @@ class Comparison:
         """Ask for what is left of the methods: the map at the scores that came, their bins' means and both ends."""
         if not self.names:
             return
-        bins = self.standings[RAW].ece.reliability(bins=MAPPED).bins
+        bins = self.standings[RAW].debiased_ece.reliability(bins=MAPPED).bins
         scores = np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
         levels = {field: self._levels(field) for field in self.fields}
         for name, left in ask(Last(scores, levels)).items():
@@ -417,8 +417,8 @@ class Comparison:
             "log_loss": one.log_loss.value,
             "infinite": one.log_loss.infinite,
             "brier": one.brier.value,
-            "ece": one.ece.value,
-            "ece_floor": one.ece.floor,
+            "debiased_ece": one.debiased_ece.value,
+            "debiased_ece_floor": one.debiased_ece.floor,
             "miscalibration": None if parts is None else parts.miscalibration,
             "discrimination": None if parts is None else parts.discrimination,
             "uncertainty": None if parts is None else parts.uncertainty,
