@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -141,7 +142,7 @@ def test_a_snapshot_may_come_in_the_midst_of_events_that_were_written_together(p
                 journal.append(event)
             journal.acknowledge()
         journal.append(numbered(7)[0])
-        journal.store(Journal.compressed(b"four"), upto=4)
+        store(journal, b"four", upto=4)
         assert (journal.n, journal.durable) == (8, 7)
     for tidy in (True, False):  # what is before it is passed, whether or not it has been deleted
         with Journal(path) as journal:
@@ -159,7 +160,7 @@ def test_room_is_given_back_in_parts(path, monkeypatch):
             journal.append(b"x" * 900)
             journal.acknowledge()
         journal.append(b"covered by the state alone")
-        journal.store(Journal.compressed(b"state"), upto=11)
+        store(journal, b"state", upto=11)
         assert [journal.tidy() for _ in range(5)] == [True] * 5  # two of them each time
         assert not journal.tidy()
     with Journal(path) as journal:
@@ -168,6 +169,45 @@ def test_room_is_given_back_in_parts(path, monkeypatch):
         journal.append(b"next")
     with Journal(path) as journal:
         assert list(journal.events()) == [b"next"]
+
+
+def store(journal, state, upto):
+    """A snapshot without giving room back."""
+    parts = journal.write_parts(upto)
+    parts.add(Journal.compressed(state))
+    parts.finish()
+
+
+def test_a_snapshot_is_written_in_parts_while_events_go_on(path):
+    """Until the last part is there the snapshot before counts, and what is left of one that was cut off is deleted."""
+    large = [random.Random(k).randbytes(100_000) for k in range(5)]
+    with Journal(path) as journal:
+        journal.append(b"first")
+        journal.snapshot([b"a", b"", bytes(10**6)])
+        assert list(journal.parts()) == [b"a", b"", bytes(10**6)]
+        parts = journal.write_parts(journal.n)
+        for part in large:
+            parts.add(Journal.compressed(part))
+            journal.append(b"meanwhile")
+            journal.acknowledge()
+        assert journal.state() == b"a" + bytes(10**6)
+        given_up = copied(path)
+        parts.finish()
+        assert list(journal.parts()) == large
+    assert held(path) == [b"meanwhile"] * 5
+    with Journal(given_up) as journal:
+        assert journal.state() == b"a" + bytes(10**6)
+        assert list(journal.events()) == [b"meanwhile"] * 5
+        journal.snapshot(large[:2])
+        assert list(journal.parts()) == large[:2]
+        assert next(journal._read("SELECT count(*) FROM part"))[0] == 2
+
+
+def test_a_snapshot_may_have_no_parts(path):
+    with Journal(path) as journal:
+        assert (journal.state(), journal.has_snapshot) == (None, False)
+        journal.snapshot([])
+        assert (journal.state(), journal.has_snapshot) == (b"", True)
 
 
 def test_keys_and_versions_are_written_as_json_has_them():
@@ -282,13 +322,20 @@ def test_changed_or_missing_events_are_noticed(path, change):
         list(journal.events())
 
 
-def test_a_changed_snapshot_is_noticed(path):
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("UPDATE part SET crc = crc + 1 WHERE place = 1", "does not match its checksum"),
+        ("DELETE FROM part WHERE place = 2", "parts of its snapshot are missing"),
+    ],
+)
+def test_a_changed_snapshot_is_noticed(path, change, told):
     with Journal(path) as journal:
-        journal.snapshot(b"one")
+        journal.snapshot([b"one", b"two", b"three"])
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE snapshot SET crc = crc + 1")
+        database.execute(change)
     database.close()
-    with Journal(path) as journal, pytest.raises(StateError, match="does not match its checksum"):
+    with Journal(path) as journal, pytest.raises(StateError, match=told):
         journal.state()
 
 
@@ -425,7 +472,7 @@ def test_a_snapshot_that_another_process_wrote(path, method, unit, within):
         for k in range(400):
             if k == 300:
                 journal.acknowledge()
-                journal.snapshot(child.to_bytes())
+                journal.snapshot(child._parts())
             for join in (live, child) if k < 300 else (live,):
                 join.issue(k, k * 0.618 % 1.0, float(k), w=unit * (1 + k % 7))
                 join.resolve(k, k * k % 7 < 3, k + 0.5)

@@ -33,7 +33,7 @@ from streamcal import (
 )
 from streamcal.errors import ClockError, StreamcalError
 from streamcal.fusion import LogisticFusion
-from streamcal.live import Issued, Journal, LabelJoin, Segmented, Shadow
+from streamcal.live import Issued, Journal, LabelJoin, Segmented, Shadow, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.states import signed
 
@@ -811,24 +811,30 @@ DAMAGES = [
     ("learned", "newest", "v7"),
     ("learned", "waiting", 10**6),
     ("learned", "waiting", 0),
-    ("learned", "held", "id", 0, ""),
-    ("learned", "held", "id", 0, "i3"),
-    ("learned", "held", "id", []),
-    ("learned", "held", "p", 0, 1.5),
-    ("learned", "held", "p", None),
-    ("learned", "held", "number", 0, 50),
-    ("learned", "held", "t", 0, float("nan")),
-    ("learned", "held", "at", [50.0]),
-    ("learned", "held", "w", []),
-    ("learned", "held", "keys", [{"campaign": 0.5}]),
-    ("learned", "held", "version", []),
-    ("learned", "held", "of", 0, 10**6),
-    ("learned", "held", "of", 0, -1),
-    ("learned", "held", "of", 1, 0),
-    ("learned", "held", "of", []),
-    ("learned", "held", "positive", 0, 1.0),
-    ("learned", "held", "when", []),
+    ("learned", "held", 0, "id", "\n" * 39),
+    ("learned", "held", 0, "id", "\n".join(["i3"] * 40)),
+    ("learned", "held", 0, "id", ["7"] * 40),
+    ("learned", "held", 0, "id", [True] * 40),
+    ("learned", "held", 0, "keys", {"each": "[null]", "of": [1] * 40}),
+    ("learned", "held", 0, "said", "sizes", 0, 3),
+    ("learned", "held", 0, "said", "sizes", 0, -1),
+    ("learned", "held", 0, "id", []),
+    ("learned", "held", 0, "p", 0, 1.5),
+    ("learned", "held", 0, "p", None),
+    ("learned", "held", 0, "number", 0, 50),
+    ("learned", "held", 0, "t", 0, float("nan")),
+    ("learned", "held", 0, "at", [50.0]),
+    ("learned", "held", 0, "w", []),
+    ("learned", "held", 0, "keys", {"each": '[{"campaign": 0.5}]', "of": [0] * 40}),
+    ("learned", "held", 0, "version", []),
+    ("learned", "held", 0, "of", 0, 10**6),
+    ("learned", "held", 0, "of", 0, -1),
+    ("learned", "held", 0, "of", 1, 0),
+    ("learned", "held", 0, "of", []),
+    ("learned", "held", 0, "positive", 0, 1.0),
+    ("learned", "held", 0, "when", []),
     ("learned", "held", []),
+    ("learned", "held", [{}]),
     ("learned", "held", {}),
     ("learned", "aside", [["a", True, False, 1.0]] * 2),
     ("learned", "counts", {}),
@@ -848,31 +854,27 @@ DAMAGES = [
 ]
 
 
-def as_rows(held):
-    """Columns as the rows that states had before."""
-    size = len(held["id"])
-    columns = [held["t" if name == "at" and held["at"] is None else name] or [None] * size for name in Issued._fields]
-    rows = [[*row, None] for row in zip(*columns, strict=True)]
-    for place, *outcome in zip(held["of"], held["positive"], held["negative"], held["when"], strict=True):
-        rows[place][-1] = outcome
-    return rows
-
-
-#: Row, field and what stands there.
-ROW_DAMAGES = [(0, 0, ""), (0, 0, "i3"), (0, 1, 1.5), (0, 8, 50), (0, 7, 50.0), (0, 10, [False, False, 1.0])]
-
-
-@pytest.mark.parametrize("early", [None, 20.0])
-def test_states_with_a_row_for_each_forecast_are_read(early):
-    state = rich(early).state_dict()
-    rows = as_rows(state["learned"]["held"])
-    assert any(row[-1] for row in rows)
-    assert any(row[5] for row in rows)
-    old = changed(state, "learned", "held", rows)
-    assert LabelJoin.from_state(old).state_dict() == state
-    for damage in [*ROW_DAMAGES, (1, 5, {"campaign": 0.5})]:
-        with pytest.raises(StateError, match="damaged"):
-            LabelJoin.from_state(changed(old, "learned", "held", *damage))
+def test_what_is_held_is_written_in_chunks(monkeypatch, tmp_path):
+    """Ids of one type and of two, versions, levels and what parts said, with and without others: all come back."""
+    monkeypatch.setattr(join_state, "CHUNK", 7)
+    with Journal(tmp_path / "events.journal") as journal:
+        join = LabelJoin("auto", HORIZON, journal=journal)
+        for k in range(60):
+            id = k if k < 20 else f"i{k}" if k < 40 or k % 2 else 2**60 + k
+            keys = None if k % 3 else {"campaign": k % 4, "\ud800": 'a\n"b'}
+            join.issue(id, 0.2 + 0.01 * k, 0.3 * k, keys, version=None if k < 30 else "v2", w=1.0 + (k > 50))
+            if k % 5 == 0:
+                join.resolve(id, True, 0.3 * k + 1.0)
+        join.issue("backwards", 0.5, 1.0)
+        join.snapshot()
+        assert len(list(journal.parts())) == 1 + 9
+    for again in (
+        LabelJoin.from_bytes(join.to_bytes()),
+        LabelJoin.from_state(json.loads(json.dumps(join.state_dict()))),
+        LabelJoin("auto", HORIZON, journal=Journal(tmp_path / "events.journal")),
+    ):
+        assert again.state_dict() == join.state_dict()
+        assert list(again._waiting) == list(join._waiting)
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan")])

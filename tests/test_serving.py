@@ -622,7 +622,7 @@ def test_requests_are_answered_while_a_snapshot_is_made(tmp_path, monkeypatch):
             for j in range(10):
                 twin.issue(10 * k + j, 0.5, float(k))
         journal = service.acknowledging._journal
-        assert journal.state() == twin.to_bytes()
+        assert journal.state() == b"".join(twin._parts())
         assert len(list(journal.events())) == 200
         wait_until(service.acknowledging._snapshot.done)  # until then no other one is begun
         ten_at(client, 30)
@@ -680,7 +680,8 @@ def test_a_process_that_hangs_is_given_up(monkeypatch):
         with pytest.raises(StateError, match="status -9"):
             writer.read()
     writer.end()  # nothing happens
-    assert Forked(lambda: b"x" * 10**6).read() == b"x" * 10**6
+    writer = Forked(lambda: [b"x" * 10**6, b"", b"y"])
+    assert [writer.read() for _ in range(5)] == [b"x" * 10**6, b"", b"y", None, None]
 
 
 def test_without_a_pipe_there_is_no_snapshot_and_events_are_acknowledged(tmp_path, monkeypatch, caplog):
@@ -695,7 +696,7 @@ def test_without_a_pipe_there_is_no_snapshot_and_events_are_acknowledged(tmp_pat
             for k in range(6):
                 ten_at(client, k)
             with pytest.raises(StateError, match="Too many open files"):
-                Forked(lambda: b"")
+                Forked(lambda: [b""])
         assert service.acknowledging.snapshot_failures == 1
         assert "no pipe to a further process" in caplog.text
         assert service.acknowledging.pending == 0
@@ -734,12 +735,14 @@ def no_statuses():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_leaves_no_status_has_failed(no_statuses, monkeypatch):
-    writer, gone = Forked(lambda: b"x"), Forked(lambda: b"x")
+    writer, gone = Forked(lambda: [b"x"]), Forked(lambda: [b"x"])
+    assert writer.read() == b"x"
     with pytest.raises(StateError, match="SIGCHLD is ignored"):
         writer.read()
     with pytest.raises(ChildProcessError):  # it waits until the other child is gone too
         os.waitpid(gone._process, 0)
     gone.end()  # nothing happens
+    gone.read()
     with pytest.raises(StateError, match="SIGCHLD is ignored"):
         gone.read()
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("the number may be that of another process"))
@@ -772,7 +775,8 @@ def test_without_statuses_of_children_the_end_writes_everything(no_statuses, tmp
 def test_the_command_has_statuses_of_its_children(no_statuses):
     with Server(None).capture_signals():
         assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
-        assert Forked(lambda: b"x").read() == b"x"
+        writer = Forked(lambda: [b"x"])
+        assert (writer.read(), writer.read()) == (b"x", None)
     assert signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
 
 

@@ -525,7 +525,10 @@ def test_what_is_damaged_in_a_forecast_is_left_out():
     for said in ([], [0.0], [7.0, 0.5, 0.0], [0.0, 0.5, 99.0], [1.0, 9.0, -3.0], [1.0, 0.5, 0.0, 0.0, 0.4, 1.0, 0.3]):
         join = late(kinds(), *overconfident(5))
         state = join.state_dict()
-        state["learned"]["held"]["said"][0] = said
+        written = state["learned"]["held"][0]["said"]
+        sizes, values = written["sizes"], written["values"]
+        written["values"] = [*said, *values[sizes[0] :]]
+        written["sizes"] = [len(said), *sizes[1:]]
         again = LabelJoin.from_state(signed({key: value for key, value in state.items() if key != "checksum"}))
         again.advance(60.0)
         assert again.tally()["learned"] + again.tally()["refused"] == 5

@@ -91,6 +91,11 @@ class Outcome(NamedTuple):
         return Outcome(self.positive or positive, self.negative or not positive, first)
 
 
+def is_plain(id: str) -> bool:
+    """Return whether a text is an id as it is: of usual length, and no number in its first character."""
+    return 0 < len(id) <= 64 and not (id[0].isdigit() or id[0] == "-") and id.isprintable()
+
+
 def check_id(value: Any, what: str = "id") -> Id:
     """Return the canonical form of a text of 1 to 256 characters, a whole number or a UUID; `InputError` otherwise."""
     found = None if isinstance(value, (bool, np.bool_)) else canonical(value)

@@ -6,19 +6,23 @@ import json
 import math
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
-from itertools import repeat
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from streamcal.live.issued import Id, Issued, Outcome, check_id, check_keys
+from streamcal.encoding import pack, unpack
+from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, is_plain
 from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.states import MOST, counts, ensure, flag, listed, maybe, number, numbers, record, row, unread, whole
 
 if TYPE_CHECKING:
     from streamcal.live.label_join import LabelJoin
+
+#: Forecasts that are written at once; with 90 parts of a mixture, 6 MB.
+CHUNK = 8_192
 
 
 class Learned(NamedTuple):
@@ -39,8 +43,8 @@ class Learned(NamedTuple):
     note: str | None
 
 
-def state_of(join: LabelJoin) -> dict[str, Any]:
-    """Plain data for `read`; the same for equal joins, in whatever order their outcomes came."""
+def head_of(join: LabelJoin) -> dict[str, Any]:
+    """Return all of a state but the forecasts held; the same for equal joins, in whatever order their outcomes came."""
     ages = [list(one) for one in sorted(join._ages, key=lambda one: one[:3]) if _is_held(join, one)]
     written = {
         "clock": None if math.isinf(join._clock) else join._clock,
@@ -48,7 +52,6 @@ def state_of(join: LabelJoin) -> dict[str, Any]:
         "versions": [[version, learner.state()] for version, learner in join._versions.items()],
         "newest": join._newest,
         "waiting": len(join._waiting),
-        "held": _columns([*join._learned, *join._waiting], join._outcomes),
         "aside": [[id, *outcome] for id, outcome in join._aside.items()],
         "stride": join._stride,
         "next_stride": None if math.isinf(join._next_stride) else join._next_stride,
@@ -59,6 +62,39 @@ def state_of(join: LabelJoin) -> dict[str, Any]:
     return written if join._note is None else {**written, "note": join._note}
 
 
+def held_of(join: LabelJoin) -> Iterator[dict[str, Any]]:
+    """Yield the forecasts held and their outcomes, as the columns of `CHUNK` forecasts at once."""
+    held = chain(join._learned, join._waiting)
+    while chunk := list(islice(held, CHUNK)):
+        yield _columns(chunk, join._outcomes)
+
+
+def parts_of(join: LabelJoin, name: str) -> Iterator[bytes]:
+    """Yield a state as bytes in parts, so that it is never in memory as a whole: the head, then chunks of forecasts.
+
+    The join must not change meanwhile.
+    """
+    yield pack([name, join._plain_params(), head_of(join)])
+    for chunk in held_of(join):
+        yield pack(chunk)
+
+
+def written_in(parts: Iterator[bytes]) -> dict[str, Any]:
+    """Return the state that `parts_of` wrote; its forecasts are read as they are asked for."""
+    name, params, learned = row(unread, unread, record_with_held)(unpack(next(parts), arrays=True))
+    return {
+        "class": name,
+        "params": params,
+        "learned": {**learned, "held": (unpack(one, arrays=True) for one in parts)},
+    }
+
+
+def record_with_held(value: Any) -> dict[str, Any]:
+    """Return the head of a state as it is."""
+    ensure(isinstance(value, dict), "the head of the state is no record")
+    return dict(value)
+
+
 def _is_held(join: LabelJoin, age: tuple[float, int, int, Id]) -> bool:
     """Whether the impression of a click is still remembered."""
     one = join._index.get(age[3])
@@ -66,25 +102,71 @@ def _is_held(join: LabelJoin, age: tuple[float, int, int, Id]) -> bool:
 
 
 def _columns(held: Sequence[Issued], outcomes: Mapping[Id, Outcome]) -> dict[str, Any]:
-    """Forecasts as columns, which are written and read several times faster than rows; None for a column of Nones.
+    """Return forecasts as columns, which are written and read many times faster than rows; None for one of Nones.
 
     `at` is None where it is `t` everywhere. Outcomes have the place of their forecast, `of`, in rising order.
     """
-    rows = list(zip(*held, strict=True)) or [()] * len(Issued._fields)
-    columns: dict[str, Any] = {name: list(values) for name, values in zip(Issued._fields, rows, strict=True)}
-    columns["said"] = [None if one is None else one.tolist() for one in columns["said"]]
-    for name in ("version", "keys", "said"):
-        if all(one is None for one in columns[name]):
-            columns[name] = None
-    if columns["at"] == columns["t"]:
-        columns["at"] = None
-    known = [(place, *outcomes[one.id]) for place, one in enumerate(held) if one.id in outcomes]
-    names = zip(("of", "positive", "negative", "when"), list(zip(*known, strict=True)) or [()] * 4, strict=True)
-    return {**columns, **{name: list(values) for name, values in names}}
+    names = ("id", "p", "score", "t", "version", "keys", "w", "at", "number", "said")
+    columns = dict(zip(names, zip(*held, strict=True), strict=True))
+    known = [(place, *outcomes[id]) for place, id in enumerate(columns["id"]) if id in outcomes]
+    of, positive, negative, when = zip(*known, strict=True) if known else ((), (), (), ())
+    return {
+        **{name: np.array(columns[name], dtype=np.float64) for name in ("p", "score", "t", "w")},
+        "id": _written_ids(columns["id"]),
+        "number": np.array(columns["number"], dtype=np.int64),
+        "at": None if columns["at"] == columns["t"] else np.array(columns["at"], dtype=np.float64),
+        "version": _written_versions(columns["version"]),
+        "keys": _written_keys(columns["keys"]),
+        "said": _written_said(columns["said"]),
+        "of": list(of),
+        "positive": list(positive),
+        "negative": list(negative),
+        "when": list(when),
+    }
+
+
+def _written_ids(ids: Sequence[Id]) -> Any:
+    """Return texts as one, since no id has a line break; integers as an array; a mixture as a list."""
+    kinds = set(map(type, ids))
+    if kinds == {str}:
+        return "\n".join(ids)  # type: ignore[arg-type]
+    if kinds == {int}:  # of at most 53 bits
+        return np.array(ids, dtype=np.int64)
+    return list(ids)
+
+
+def _written_versions(versions: Sequence[Id | None]) -> Any:
+    """Return each version once, and the place of that of each forecast."""
+    places: dict[Id | None, int] = {}
+    of = [places.setdefault(one, len(places)) for one in versions]
+    return None if list(places) == [None] else {"each": list(places), "of": np.array(of, dtype=np.int64)}
+
+
+def _written_keys(keys: Sequence[Keys | None]) -> Any:
+    """Return each combination of levels once, as JSON, and the place of that of each forecast."""
+    if all(one is None for one in keys):
+        return None
+    places: dict[Any, int] = {}
+    each: list[Keys | None] = []
+    of = []
+    for one in keys:
+        place = places.setdefault(None if one is None else tuple(one.items()), len(each))
+        if place == len(each):
+            each.append(one)
+        of.append(place)
+    return {"each": json.dumps(each), "of": np.array(of, dtype=np.int64)}
+
+
+def _written_said(said: Sequence[array[float] | None]) -> Any:
+    """Return what parts of mixtures said as one array, and how many numbers are those of each forecast."""
+    if all(one is None for one in said):
+        return None
+    sizes = np.array([0 if one is None else len(one) for one in said], dtype=np.int64)
+    return {"sizes": sizes, "values": np.frombuffer(b"".join([one for one in said if one is not None]))}
 
 
 def read(state: Any, factor: float) -> Learned:
-    """The fields of what `state_of` wrote, scores being multiplied by `factor`; `StateError` for anything else."""
+    """Read what `head_of` and `held_of` wrote, scores being multiplied by `factor`; `StateError` for anything else."""
     time, version = number(), maybe(check_id)
     fields = {
         "clock": maybe(time),
@@ -92,7 +174,7 @@ def read(state: Any, factor: float) -> Learned:
         "versions": listed(row(version, lambda value: VersionLearner.loaded(value, factor))),
         "newest": version,
         "waiting": whole(),
-        "held": lambda value: (_read_rows if isinstance(value, list) else _read_columns)(value),
+        "held": _held,
         "aside": listed(row(check_id, flag, flag, time)),
         "stride": whole(1, MOST),
         "next_stride": maybe(time),
@@ -105,25 +187,22 @@ def read(state: Any, factor: float) -> Learned:
     return found
 
 
-def _said(value: Any) -> array[float]:
-    return array("d", numbers(None)(value))
-
-
-def _read_rows(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
-    """Forecasts and outcomes as states had them before they had columns: a row for each forecast."""
-    time = number()
-    outcome = maybe(row(flag, flag, time))
-    weight, share = number(0.0, LARGEST_WEIGHT), number(0.0, 1.0)
-    said, version = maybe(_said), maybe(check_id)
-    one = row(check_id, share, time, time, version, check_keys, weight, time, whole(), said, outcome)
-    rows = listed(one)(value)
-    return [Issued(*one[:-1]) for one in rows], {one[0]: Outcome(*one[-1]) for one in rows if one[-1] is not None}
+def _held(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
+    """Read the chunks that `held_of` wrote."""
+    ensure(isinstance(value, (list, Iterator)), "forecasts are in no chunks")
+    held: list[Issued] = []
+    outcomes: dict[Id, Outcome] = {}
+    for chunk in value:
+        some, known = _read_columns(chunk)
+        held += some
+        outcomes |= known
+    return held, outcomes
 
 
 def _read_columns(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
-    """Forecasts and outcomes that `_columns` wrote."""
+    """Read forecasts and outcomes that `_columns` wrote."""
     fields = {"id": _ids, "p": numbers(None, least=0.0, most=1.0), "score": numbers(None), "t": numbers(None)}
-    fields |= {"version": maybe(listed(maybe(check_id))), "keys": maybe(listed(check_keys)), "said": _all_said}
+    fields |= {"version": maybe(_versions), "keys": maybe(_keys), "said": maybe(_all_said)}
     fields |= {"w": numbers(None, least=0.0, most=LARGEST_WEIGHT), "at": maybe(numbers(None)), "number": counts()}
     fields |= {"of": counts(), "positive": listed(flag), "negative": listed(flag), "when": numbers(None)}
     read = record(fields)(value)
@@ -146,11 +225,42 @@ def _listed(column: Any) -> Any:
 
 
 def _ids(value: Any) -> list[Id]:
-    return listed(check_id)(value)
+    """Read ids; each must be as `check_id` returns it."""
+    ids: list[Id] = [*value.split("\n")] if isinstance(value, str) else listed(unread)(value)
+    whole = all((one.__class__ is str and is_plain(one)) or _is_written(one) for one in ids)
+    ensure(whole, "an id is not as ids are written")
+    return ids
 
 
-def _all_said(value: Any) -> list[array[float] | None] | None:
-    return maybe(listed(maybe(_said)))(value)
+def _is_written(id: Any) -> bool:
+    return isinstance(id, (str, int)) and check_id(id) == id
+
+
+def _places(value: Any, number: int) -> list[int]:
+    """Read places in a list of so many."""
+    found = counts()(value)
+    ensure(not len(found) or int(found.max()) < number, "a place is beyond the end")
+    return list(found.tolist())
+
+
+def _versions(value: Any) -> list[Id | None]:
+    read = record({"each": listed(maybe(check_id)), "of": unread})(value)
+    return [read["each"][place] for place in _places(read["of"], len(read["each"]))]
+
+
+def _keys(value: Any) -> list[Keys | None]:
+    """Read levels; forecasts with equal ones share them."""
+    read = record({"each": json.loads, "of": unread})(value)
+    each = listed(check_keys)(read["each"])
+    return [each[place] for place in _places(read["of"], len(each))]
+
+
+def _all_said(value: Any) -> list[array[float] | None]:
+    read = record({"sizes": counts(), "values": numbers(None, copy=False)})(value)
+    ends = np.cumsum(read["sizes"])
+    ensure((int(ends[-1]) if len(ends) else 0) == len(read["values"]), "parts of mixtures said more or less")
+    content, places = memoryview(read["values"].tobytes()), [0, *(8 * ends).tolist()]
+    return [array("d", bytes(content[a:b])) if a < b else None for a, b in pairwise(places)]
 
 
 def _note(value: Any) -> str:

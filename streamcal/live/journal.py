@@ -6,7 +6,7 @@ import os
 import sqlite3
 import struct
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -26,8 +26,10 @@ _SIZE = struct.Struct("<I")
 
 _TABLES = (
     "CREATE TABLE log (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, crc INTEGER NOT NULL, events BLOB NOT NULL)",
-    "CREATE TABLE snapshot (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL, crc INTEGER NOT NULL, "
-    "state BLOB NOT NULL)",
+    "CREATE TABLE snapshot (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL, number INTEGER NOT NULL, "
+    "parts INTEGER NOT NULL)",
+    "CREATE TABLE part (number INTEGER NOT NULL, place INTEGER NOT NULL, crc INTEGER NOT NULL, state BLOB NOT NULL, "
+    "PRIMARY KEY (number, place))",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
 )
@@ -36,6 +38,14 @@ _UPTO = "coalesce((SELECT upto FROM snapshot), 0)"
 #: Events after the snapshot, and rows of those before it, which `tidy` deletes: their place and their bytes.
 _AFTER = f"first + count > {_UPTO} ORDER BY first"
 _BEFORE = f"SELECT first, length(events) FROM log WHERE first < {_UPTO} AND first + count <= {_UPTO} ORDER BY first"
+#: Parts of other snapshots than the last one that was finished: their row and their bytes.
+_LEFT = "SELECT rowid, length(state) FROM part WHERE number IS NOT (SELECT number FROM snapshot) ORDER BY rowid"
+#: A part is compressed if its beginning then has at most this part of its size.
+WORTHWHILE, TRIED = 0.7, 2**16
+#: What a part begins with.
+PLAIN, DEFLATED = b"\0", b"\1"
+#: The file is shortened where so many pages in use may have to be moved, or where this part of all is not in use.
+MOVED_PAGES, MOSTLY_FREE = 4_000, 0.7
 
 
 class Journal:
@@ -221,38 +231,40 @@ class Journal:
         if not self._closed and self._database.in_transaction:
             self._database.execute("ROLLBACK")
 
-    def snapshot(self, state: bytes, upto: int | None = None) -> None:
+    def snapshot(self, state: bytes | Iterable[bytes], upto: int | None = None) -> None:
         """Write a state in place of the events that led to it, and give their room on the disk back.
 
         Parameters
         ----------
-        state : bytes
-            Such as of `to_bytes`. It is compressed.
+        state : bytes or iterable of bytes
+            Such as of `to_bytes`, or its parts, of which only one at a time is in memory. It is compressed.
         upto : int, optional
             The number of events that led to it; all so far by default.
 
         Raises
         ------
         StateError
-            If it cannot be written; the journal is then as it was.
+            If it cannot be written; the journal then has the snapshot before.
         """
-        number = self.n if upto is None else upto
-        self.store(self.compressed(state), number)
+        parts = self.write_parts(self.n if upto is None else upto)
+        for part in [state] if isinstance(state, bytes) else state:
+            parts.add(self.compressed(part))
+        parts.finish()
         while self.tidy():
             pass
 
     @staticmethod
-    def compressed(state: bytes) -> bytes:
-        """A state as `store` takes it; another process may make it."""
-        return zlib.compress(state, 1)
+    def compressed(part: bytes) -> bytes:
+        """Return a part of a state as `Parts.add` takes it; another process may make it."""
+        beginning = part[:TRIED]
+        worth = len(zlib.compress(beginning, 1)) <= WORTHWHILE * len(beginning)
+        return DEFLATED + zlib.compress(part, 1) if worth else PLAIN + part
 
-    def store(self, state: bytes, upto: int) -> None:
-        """A `snapshot` whose state is compressed already, and which leaves the events before it to `tidy`.
+    def write_parts(self, upto: int) -> Parts:
+        """Begin a snapshot whose parts are written one by one, so that events are acknowledged in between.
 
         Parameters
         ----------
-        state : bytes
-            What `compressed` returned.
         upto : int
             The number of events that led to it.
 
@@ -260,19 +272,19 @@ class Journal:
         ------
         InputError
             If there are not so many events, or if they led to an earlier snapshot.
-        StateError
-            If it cannot be written; the journal is then as it was.
         """
         with self._writing:
-            before = next(iter(self._read("SELECT upto FROM snapshot")), (0,))[0]
-            if not before <= upto <= self.n:
-                raise InputError(f"upto={upto!r} is not possible; give a number from {before} to {self.n}")
-            taken = self._taken(max(upto, self.durable))
-            row = upto, zlib.crc32(state), state
-            self._transact(taken, [("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", row)])
+            if not self.upto <= upto <= self.n:
+                raise InputError(f"upto={upto!r} is not possible; give a number from {self.upto} to {self.n}")
+            last = next(
+                self._read(
+                    "SELECT max(coalesce((SELECT max(number) FROM part), 0), coalesce(max(number), 0)) FROM snapshot"
+                )
+            )[0]
+        return Parts(self, upto, last + 1)
 
     def tidy(self) -> bool:
-        """Give the room of some events before the last snapshot back, some 4 MB: others need not wait long.
+        """Give the room of some events and parts before the last snapshot back, some 4 MB: others need not wait long.
 
         Returns
         -------
@@ -285,26 +297,48 @@ class Journal:
             If that cannot be written; it can be tried again.
         """
         with self._writing:
-            last, size = -1, 0
-            rows = self._read(_BEFORE)
-            while size <= TIDIED and (row := next(rows, None)):
-                last, size = row[0], size + row[1]
-            rows.close()
-            self._transact([], [("DELETE FROM log WHERE first <= ?", (last,))])
-            more = size > TIDIED
-            if not more:
-                self._compact()
-        return more
+            for query, delete in (
+                (_BEFORE, "DELETE FROM log WHERE first <= ?"),
+                (_LEFT, "DELETE FROM part WHERE number IS NOT (SELECT number FROM snapshot) AND rowid <= ?"),
+            ):
+                last, size = -1, 0
+                rows = self._read(query)
+                while size <= TIDIED and (row := next(rows, None)):
+                    last, size = row[0], size + row[1]
+                rows.close()
+                if last >= 0:
+                    self._transact([], [(delete, (last,))])
+                if size > TIDIED:
+                    return True
+            self._compact()
+        return False
 
     def _compact(self) -> None:
-        """Shorten the files; where the disk is too full for it, the next snapshot does it."""
+        """Shorten the files, unless much would have to be moved that the next snapshot leaves room for.
+
+        Where the disk is too full for it, the next snapshot does it.
+        """
         try:
-            self._database.execute("PRAGMA incremental_vacuum").fetchall()
+            pages, free = (
+                self._database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
+            )
+            if min(free, pages - free) <= MOVED_PAGES or free >= MOSTLY_FREE * pages:
+                self._database.execute("PRAGMA incremental_vacuum").fetchall()
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error:
             pass
 
     # -- reading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def upto(self) -> int:
+        """The number of events that led to the last snapshot; 0 if there is none."""
+        return int(next(iter(self._read("SELECT upto FROM snapshot")), (0,))[0])
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Whether there is one."""
+        return next(iter(self._read("SELECT 1 FROM snapshot")), None) is not None
 
     def state(self) -> bytes | None:
         """The state of the last snapshot; None if there is none.
@@ -314,11 +348,23 @@ class Journal:
         StateError
             If it is damaged.
         """
-        found = self._read("SELECT crc, state FROM snapshot")
-        for crc, blob in found:
+        return b"".join(self.parts()) if self.has_snapshot else None
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the parts of the state of the last snapshot.
+
+        Raises
+        ------
+        StateError
+            If one is damaged or missing.
+        """
+        number, parts = next(iter(self._read("SELECT number, parts FROM snapshot")), (0, 0))
+        found = 0
+        for crc, blob in self._read(f"SELECT crc, state FROM part WHERE number = {number} ORDER BY place"):
             self._require(zlib.crc32(blob) == crc, "its snapshot does not match its checksum")
-            return zlib.decompress(blob)
-        return None
+            found += 1
+            yield zlib.decompress(memoryview(blob)[1:]) if blob[:1] == DEFLATED else blob[1:]
+        self._require(found == parts, "parts of its snapshot are missing")
 
     def events(self) -> Iterator[bytes]:
         """The events on the disk after the last snapshot, in the order in which they were appended.
@@ -328,8 +374,7 @@ class Journal:
         StateError
             If some are damaged or missing.
         """
-        upto = next(iter(self._read("SELECT upto FROM snapshot")), (0,))[0]
-        start = upto
+        start = upto = self.upto
         for first, count, crc, blob in self._read(f"SELECT first, count, crc, events FROM log WHERE {_AFTER}"):
             # The first of them may have been written in one piece with events before the snapshot.
             follows = first == upto or first < upto == start
@@ -380,3 +425,54 @@ class Journal:
 
     def __repr__(self) -> str:
         return f"Journal({self.path!r})"
+
+
+class Parts:
+    """A snapshot whose parts are written one by one. It is the last one of the journal once `finish` has returned.
+
+    Parameters
+    ----------
+    journal : Journal
+    upto : int
+        The number of events that led to it.
+    number : int
+        That of the snapshot.
+    """
+
+    def __init__(self, journal: Journal, upto: int, number: int) -> None:
+        self._journal, self._upto, self._number = journal, upto, number
+        self._written = 0
+        self._last: bytes | None = None  # the part that is to be written next
+
+    def add(self, part: bytes) -> None:
+        """Add what `Journal.compressed` returned; the part before it is written to the disk.
+
+        Raises
+        ------
+        StateError
+            If that cannot be written.
+        """
+        before, self._last = self._last, part
+        if before is not None:
+            with self._journal._writing:
+                self._journal._transact([], [self._row(before)])
+
+    def _row(self, part: bytes) -> tuple[str, tuple[Any, ...]]:
+        row = self._number, self._written, zlib.crc32(part), part
+        self._written += 1
+        return "INSERT INTO part VALUES (?, ?, ?, ?)", row
+
+    def finish(self) -> None:
+        """Write the last part, and that the snapshot is whole; the events before it are left to `tidy`.
+
+        Raises
+        ------
+        StateError
+            If that cannot be written; the journal then has the snapshot before.
+        """
+        journal = self._journal
+        with journal._writing:
+            rows = [] if self._last is None else [self._row(self._last)]
+            taken = journal._taken(max(self._upto, journal.durable))
+            whole = self._upto, self._number, self._written
+            journal._transact(taken, [*rows, ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", whole)])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from streamcal.errors import InputError, StateError
-from streamcal.live import events
+from streamcal.live import events, join_state
 from streamcal.live.issued import Id
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
@@ -54,10 +56,13 @@ class Journaled(Saved):
         Call it now and then, such as once an hour or after a million events: resuming takes the events after it again.
         O(size of the state).
         """
-        journal, state = self._with_journal(), self.to_bytes()
-        levels = self._levels_stored()
-        journal.snapshot(state)
+        journal, levels = self._with_journal(), self._levels_stored()
+        journal.snapshot(self._parts())
         levels()
+
+    @abstractmethod
+    def _parts(self) -> Iterator[bytes]:
+        """Yield the state as bytes, in parts; nothing must change meanwhile."""
 
     def _levels_stored(self) -> Callable[[], None]:
         """What to call when the state that was taken just now is safe: earlier ones need no levels in a store."""
@@ -133,9 +138,20 @@ class Journaled(Saved):
 
     def _resume(self, journal: Journal) -> None:
         """Take over the state that a journal holds, and write to it from now on."""
-        state = journal.state()
-        if state is not None:
-            saved = type(self).from_bytes(state)
+        with paused_collector():
+            self._take_over(journal)
+            for event in journal.events():
+                self._replay(event)
+        self._journal = journal
+        for version in self._versions:
+            self._write_changes(version)
+        if not journal.has_snapshot:
+            self.snapshot()
+
+    def _take_over(self, journal: Journal) -> None:
+        """Load the snapshot of a journal, if there is one."""
+        if journal.has_snapshot:
+            saved = type(self)._from_written(join_state.written_in(journal.parts()))
             if saved.spans != self.spans or not saved.calibrator.same_parameters(self.calibrator):
                 raise StateError(
                     f"{journal.path} is the journal of another join, {saved!r}; give its parameters, or another path"
@@ -143,13 +159,18 @@ class Journaled(Saved):
             limits = self.max_held, self.max_unknown, self.max_jump
             self.__dict__ = saved.__dict__
             self.max_held, self.max_unknown, self.max_jump = limits
-        for event in journal.events():
-            self._replay(event)
-        self._journal = journal
-        for version in self._versions:
-            self._write_changes(version)
-        if state is None:
-            self.snapshot()
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Keep the garbage collector from looking at all that is held again and again while it is made."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _rows_of(learner: VersionLearner) -> LevelRows | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
@@ -16,7 +16,7 @@ from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.live.holding import Holding
-from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, seconds
+from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, is_plain, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join, reads_keys
@@ -300,7 +300,7 @@ class LabelJoin(Holding, Journaled):
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        if id.__class__ is not str or not _is_plain(id):
+        if id.__class__ is not str or not is_plain(id):
             id = check_id(id)
         if score.__class__ is not float or not self._first <= score <= self._last:
             score = self._check_score(score)
@@ -405,7 +405,7 @@ class LabelJoin(Holding, Journaled):
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        if id.__class__ is not str or not _is_plain(id):
+        if id.__class__ is not str or not is_plain(id):
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
         time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
@@ -622,7 +622,10 @@ class LabelJoin(Holding, Journaled):
         return {**self.spans._asdict(), **limits}
 
     def _state(self) -> dict[str, Any]:
-        return join_state.state_of(self)
+        return {**join_state.head_of(self), "held": list(join_state.held_of(self))}
+
+    def _parts(self) -> Iterator[bytes]:
+        return join_state.parts_of(self, LabelJoin.__name__)
 
     @classmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
@@ -636,8 +639,3 @@ class LabelJoin(Holding, Journaled):
         window = "" if early is None else f", early={early!r}"
         kept = "" if late == horizon else f", late={late!r}"
         return f"LabelJoin({self.calibrator!r}, horizon={horizon!r}{window}{kept})"
-
-
-def _is_plain(id: str) -> bool:
-    """Whether a text is an id as it is: of usual length, and no number in its first character."""
-    return 0 < len(id) <= 64 and not (id[0].isdigit() or id[0] == "-") and id.isprintable()

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from streamcal.errors import StateError
 from streamcal.live.journal import Journal
+from streamcal.live.journaled import paused_collector
 from streamcal.live.label_join import LabelJoin
 from streamcal.serving.forking import CAN_FORK, Forked
 
 logger = logging.getLogger(__name__)
+
+#: Events are few where so many times as many forecasts are held.
+FEW = 10
 
 
 class Acknowledging:
@@ -36,7 +41,8 @@ class Acknowledging:
         self._join, self._journal, self._every = join, journal, snapshot_every
         self._thread = ThreadPoolExecutor(1, "journal")
         self._write: asyncio.Task[None] | None = None
-        self._last = 0 if journal is None else journal.n
+        self._last = 0 if journal is None else journal.upto
+        self._learned = join.tally()["learned"]  # when the last snapshot was made, or the process started
         self._writer: Forked | None = None  # of the last snapshot
         self._snapshot: asyncio.Task[None] | None = None
         self._levels_stored: Callable[[], None] = join._levels_stored()
@@ -84,19 +90,20 @@ class Acknowledging:
         self._last = self._journal.n  # after a failure too: the next one is tried as many events later
         try:
             self._writer = Forked(self._state) if CAN_FORK and not self._join.uses_store else None
-            made = None if self._writer else self._state()
+            made = list(self._state()) if self._writer is None else None
         except Exception as error:  # whatever it is, the events are written
             self._fail_snapshot(error)
         else:
             self._snapshot = asyncio.get_running_loop().create_task(self._end_snapshot(made, self._last))
 
-    async def _end_snapshot(self, state: bytes | None, upto: int) -> None:
-        """Store a state that was written down; without one, that of the child, when it is done."""
+    async def _end_snapshot(self, parts: list[bytes] | None, upto: int) -> None:
+        """Store a state that was written down; without one, that of the child, as it comes."""
         try:
-            if state is None:
+            if parts is None:
                 assert self._writer is not None
-                state = await asyncio.to_thread(self._writer.read)
-            await self._store(state, upto)
+                await self._store(self._writer.parts(), upto)
+            else:
+                await self._store(_given(parts), upto)
         except Exception as error:  # whatever it is, it is counted, and the service ends as usual
             self._fail_snapshot(error)
 
@@ -106,18 +113,29 @@ class Acknowledging:
             logger.error("no snapshot was made: %s", error if expected else repr(error), exc_info=not expected)
             self.snapshot_failures += 1
 
-    def _state(self) -> bytes:
-        state = self._join.to_bytes()
+    def _state(self) -> Iterator[bytes]:
+        """Yield the parts of the state, compressed."""
         self._levels_stored = self._join._levels_stored()
-        return Journal.compressed(state)
+        yield from map(Journal.compressed, self._join._parts())
 
-    async def _store(self, state: bytes, upto: int) -> None:
+    async def _store(self, parts: AsyncIterator[bytes], upto: int) -> None:
         """Write a state in place of the events that led to it; acknowledgements take turns with the parts of that."""
         journal = self._journal
         assert journal is not None
+        learned = self._join.tally()["learned"]
+        written = await self._run(lambda: journal.write_parts(upto))
+        writing: asyncio.Task[Any] | None = None
+        async for part in parts:  # the next one is made while this one is written
+            if writing is not None:
+                await writing
+            writing = asyncio.create_task(self._run(partial(written.add, part)))
+            await asyncio.sleep(0)
+        if writing is not None:
+            await writing
         levels_stored = self._levels_stored  # in a child that made the state there are none
-        await self._run(lambda: journal.store(state, upto))
+        await self._run(written.finish)
         levels_stored()
+        self._learned = learned
         self.snapshots += 1
         while await self._run(journal.tidy):
             pass
@@ -137,7 +155,7 @@ class Acknowledging:
         return returned
 
     async def stop(self) -> None:
-        """Write all events and a snapshot, and close the journal.
+        """Write all events and close the journal, with a snapshot unless the last one and the events after it do.
 
         Raises
         ------
@@ -148,11 +166,23 @@ class Acknowledging:
             if self._journal is not None:
                 await self._give_up_snapshot()
                 await self.wait()
-                await self._store(self._state(), self._journal.n)
+                if not self._soon_replayed:
+                    with paused_collector():
+                        await self._store(_given(self._state()), self._journal.n)
         finally:
             self._thread.shutdown()
             if self._journal is not None:
                 self._journal.close()
+
+    @property
+    def _soon_replayed(self) -> bool:
+        """Whether replaying the events after the last snapshot takes a start less time than a new one takes this stop.
+
+        Events that only tell the time may learn many labels, so that these count too.
+        """
+        assert self._journal is not None
+        learned = self._join.tally()["learned"] - self._learned
+        return FEW * (self._journal.n - self._journal.upto + learned) <= self._join.held
 
     async def _give_up_snapshot(self) -> None:
         """End one that is under way; the last one takes its place."""
@@ -161,6 +191,12 @@ class Acknowledging:
             self._writer.end()
         if self._snapshot is not None:
             await self._snapshot
+
+
+async def _given(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield parts that are here already, or are made as they are asked for."""
+    for part in parts:
+        yield part
 
 
 def _looked_at(task: asyncio.Task[None]) -> None:

@@ -8,9 +8,10 @@ import logging
 import os
 import select
 import signal
+import struct
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from threading import Lock
 
@@ -28,6 +29,8 @@ LOOKED = 0.005
 NICE = 10
 #: Bytes that are read at once.
 PART = 2**20
+#: The size of a part, before it.
+_SIZE = struct.Struct("<Q")
 
 
 async def made(make: Callable[[], bytes]) -> bytes:
@@ -38,7 +41,10 @@ async def made(make: Callable[[], bytes]) -> bytes:
     StateError
         If the child fails.
     """
-    return await asyncio.to_thread(Forked(make).read) if CAN_FORK else make()
+    if not CAN_FORK:
+        return make()
+    child = Forked(lambda: [make()])
+    return b"".join([part async for part in child.parts()])
 
 
 class Forked:
@@ -52,7 +58,7 @@ class Forked:
     Parameters
     ----------
     make : callable
-        Returns the bytes. It is called in the child, where files and sockets of this process are closed.
+        Returns the bytes, in parts. It is called in the child, where files and sockets of this process are closed.
 
     Raises
     ------
@@ -60,8 +66,10 @@ class Forked:
         If the system makes no pipe or no further process.
     """
 
-    def __init__(self, make: Callable[[], bytes]) -> None:
+    def __init__(self, make: Callable[[], Iterable[bytes]]) -> None:
         self._lock = Lock()
+        self._until: float | None = None  # when the child is given up, from the first part on that is asked for
+        self._pipe: int | None = None
         try:
             self._pipe, writing = os.pipe()
         except OSError as error:
@@ -79,28 +87,53 @@ class Forked:
         finally:
             os.close(writing)
 
-    def read(self) -> bytes:
-        """Wait for the bytes, once.
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield the parts as they come, once; threads wait for them. Errors are those of `read`."""
+        while (part := await asyncio.to_thread(self.read)) is not None:
+            yield part
+
+    def read(self) -> bytes | None:
+        """Wait for the next part and return it; None when the child has ended.
 
         Raises
         ------
         StateError
             If the child fails, leaves no status or takes more than ten minutes.
         """
-        until, parts = time.monotonic() + LONGEST, [b""]
-        ready = select.poll()  # `select` takes no file whose number is 1,024 or more
-        ready.register(self._pipe, select.POLLIN)
-        with open(self._pipe, "rb", buffering=0) as pipe:
-            while ready.poll(1_000.0 * max(until - time.monotonic(), 0.0)):
-                parts.append(pipe.read(PART))
-                if not parts[-1]:
-                    break
-            else:
-                self.end()
+        if self._pipe is None:
+            return None
+        if self._until is None:
+            self._until = time.monotonic() + LONGEST
+        head = self._read(_SIZE.size)
+        part = None
+        if len(head) == _SIZE.size:
+            size = _SIZE.unpack(head)[0]
+            part = self._read(size)
+            if len(part) == size:
+                return part
+        os.close(self._pipe)
+        self._pipe = None
         status = self._ended()
-        if status:
+        if status or part is not None:
             raise StateError(f"the process that had to make it ended with status {status}")
-        return b"".join(parts)
+        return None
+
+    def _read(self, size: int) -> bytes:
+        """Return so many bytes of the pipe, or fewer where it ends; a child that takes too long is stopped."""
+        assert self._pipe is not None
+        assert self._until is not None
+        ready, found = select.poll(), []  # `select` takes no file whose number is 1,024 or more
+        ready.register(self._pipe, select.POLLIN)
+        while size:
+            if not ready.poll(1_000.0 * max(self._until - time.monotonic(), 0.0)):
+                self.end()
+                break
+            content = os.read(self._pipe, min(size, PART))
+            if not content:
+                break
+            found.append(content)
+            size -= len(content)
+        return b"".join(found)
 
     def end(self) -> None:
         """Stop the child, if it has not ended; `read` then fails. Any thread may call it."""
@@ -124,7 +157,7 @@ class Forked:
             time.sleep(LOOKED)
 
 
-def _write(make: Callable[[], bytes], pipe: int) -> None:
+def _write(make: Callable[[], Iterable[bytes]], pipe: int) -> None:
     """The life of the child."""
     status = 1
     try:
@@ -136,9 +169,10 @@ def _write(make: Callable[[], bytes], pipe: int) -> None:
         os.closerange(3, pipe)
         os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))
         os.nice(NICE)
-        content = memoryview(make())
-        while content:
-            content = content[os.write(pipe, content) :]
+        for part in make():
+            for content in (memoryview(_SIZE.pack(len(part))), memoryview(part)):
+                while content:
+                    content = content[os.write(pipe, content) :]
         status = 0
     except BrokenPipeError:  # the parent is gone
         pass
