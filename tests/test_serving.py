@@ -129,7 +129,8 @@ def test_refused_requests_and_items_are_logged_with_id_and_reason_and_counted(cl
         assert issue(client, "b", score=2).status_code == 422
         items = [{"id": f"c{k}", "score": 2, "t": 0} for k in range(12)] + [{"id": "a", "score": 0.5, "t": 0}, 7]
         client.post("/v1/issue/batch", json=items)
-    told = [json.loads(JSONFormatter().format(record)) for record in caplog.records]
+    own = [record for record in caplog.records if record.name == "streamcal.serving.app"]
+    told = [json.loads(JSONFormatter().format(record)) for record in own]
     single = [(one["status"], one["id"], one["where"]) for one in told if one["event"] == "request"]
     assert single == [(409, "a", "id"), (422, "b", "score")]
     assert all(one["reason"] for one in told if one["event"] != "items refused")
@@ -453,6 +454,46 @@ def test_a_report_that_cannot_be_made_is_said():
         refused = client.get("/")
         assert (refused.status_code, refused.json()["where"], refused.headers["Retry-After"]) == (503, "report", "1")
         assert issue(client, "a").status_code == 200
+
+
+def test_a_stop_writes_no_snapshot_where_the_last_one_and_few_events_do(tmp_path):
+    path = tmp_path / "events.journal"
+    with client_of(service_of(path)) as client:
+        for k in range(100):
+            issue(client, k, t=0.01 * k)
+    for new, snapshots, replayed in ((0, 0, 0), (5, 0, 0), (5, 0, 5), (5, 1, 10), (0, 0, 0)):
+        service = service_of(path)
+        assert service.join.replayed == replayed
+        with client_of(service) as client:
+            for _ in range(new):
+                outcome(client, 1)
+        assert service.acknowledging.snapshots == snapshots
+        assert service.stopped
+    service = service_of(path)
+    with client_of(service) as client:
+        issue(client, "late", t=1.5 * HORIZON)  # a hundred labels are learned
+    assert service.acknowledging.snapshots == 1
+
+
+def test_an_idle_service_writes_no_events(tmp_path, monkeypatch):
+    """The time is told to the join when a label is due, after events, and before an impression with an old time."""
+    service = service_of(tmp_path / "events.journal", event_time=False)
+    times = [1000.0]
+    monkeypatch.setattr("streamcal.serving.service.time.time", lambda: times[-1])
+    journal, join = service.acknowledging._journal, service.join
+    service._advance()
+    assert journal.n == 0
+    service.issue({"id": 1, "score": 0.5})
+    for now in (1001.0, 1002.0, 1003.0):
+        times.append(now)
+        service._advance()
+    assert (journal.n, join.clock) == (2, 1001.0)
+    service.issue({"id": 2, "score": 0.5, "t": 1000.5})
+    assert (journal.n, join.known(2).at) == (4, 1003.0)
+    times.append(1000.0 + HORIZON)
+    service._advance()
+    assert (journal.n, join.tally()["learned"]) == (5, 1)
+    journal.close()
 
 
 def test_a_stop_that_cannot_write_says_so(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from contextlib import nullcontext
@@ -156,6 +157,7 @@ def serve(
             except SystemExit:
                 advice = "the log says why. Where the port is in use, give another --port"
                 fail(f"{host}:{port}: the service could not start; {advice}")
+    gc.freeze()  # the process ends: looking for cycles among all forecasts would take seconds
     raise typer.Exit(0 if whole else 1)
 
 

@@ -87,6 +87,8 @@ def read(event: bytes) -> tuple[Any, ...]:
         kind = event[0]
         if kind == ISSUE:
             _, bits, size, t, score, p = _ISSUED.unpack_from(event)
+            if not bits:
+                return kind, str(event[_ISSUED.size : _ISSUED.size + size], "utf-8"), score, t, None, None, 1.0, p
             id, rest = event[_ISSUED.size : _ISSUED.size + size], event[_ISSUED.size + size :]
             version, keys, w = json.loads(rest) if bits & MORE else (None, None, 1.0)
             return kind, _read_id(id, bits), score, t, version, keys, w, p

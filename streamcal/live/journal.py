@@ -375,16 +375,17 @@ class Journal:
             If some are damaged or missing.
         """
         start = upto = self.upto
+        size_at = _SIZE.unpack_from
         for first, count, crc, blob in self._read(f"SELECT first, count, crc, events FROM log WHERE {_AFTER}"):
             # The first of them may have been written in one piece with events before the snapshot.
             follows = first == upto or first < upto == start
             self._require(follows and zlib.crc32(blob) == crc, f"its events from number {upto} on are damaged")
-            place = 0
+            end = 0
             for number in range(first, first + count):
-                size = _SIZE.unpack_from(blob, place)[0]
+                begin = end + _SIZE.size
+                end = begin + size_at(blob, end)[0]
                 if number >= upto:
-                    yield blob[place + _SIZE.size : place + _SIZE.size + size]
-                place += _SIZE.size + size
+                    yield blob[begin:end]
             upto = first + count
 
     def _read(self, query: str) -> Generator[tuple[Any, ...], None, None]:

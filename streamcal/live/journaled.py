@@ -25,6 +25,7 @@ class Journaled(Saved):
     max_held: int
     max_unknown: int
     max_jump: float
+    replayed = 0  #: events of the journal that were taken again, after its snapshot
     _journal: Journal | None
     _note: str | None
     _versions: dict[Id | None, VersionLearner]
@@ -35,8 +36,8 @@ class Journaled(Saved):
         """What learns."""
 
     @abstractmethod
-    def _replay(self, event: bytes) -> None:
-        """Take an event of the journal again."""
+    def _replay(self, written: Iterator[bytes]) -> int:
+        """Take events of a journal again, and return how many they are."""
 
     def acknowledge(self) -> int:
         """Return when all events so far are on the disk; how many there are. Any thread may call it.
@@ -140,8 +141,7 @@ class Journaled(Saved):
         """Take over the state that a journal holds, and write to it from now on."""
         with paused_collector():
             self._take_over(journal)
-            for event in journal.events():
-                self._replay(event)
+            self.replayed = self._replay(journal.events())
         self._journal = journal
         for version in self._versions:
             self._write_changes(version)

@@ -23,7 +23,6 @@ class JudgedJoin(LabelJoin):
     """
 
     on_label: Callable[[Issued, bool], object] | None = None
-    replayed = 0  #: events of the journal that were taken again, after its snapshot
 
     def watch(self, on_label: Callable[[Issued, bool], object]) -> None:
         """Call `on_label` from now on."""
@@ -43,10 +42,6 @@ class JudgedJoin(LabelJoin):
     def known(self, id: Id) -> Issued | None:
         """The forecast of an id, if it is remembered."""
         return self._index.get(id)
-
-    def _replay(self, event: bytes) -> None:
-        super()._replay(event)
-        self.replayed += 1
 
     def _settle(self) -> None:
         if self.on_label is not None:

@@ -597,9 +597,7 @@ class LabelJoin(Holding, Journaled):
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
-    def _replay(self, event: bytes) -> None:
-        """Take an event of the journal again."""
-        kind, *given = events.read(event)
+    def _replay(self, written: Iterator[bytes]) -> int:
         take: dict[int, Callable[..., object]] = {
             events.ISSUE: self._issue,
             events.RESOLVE: self._resolve,
@@ -607,7 +605,11 @@ class LabelJoin(Holding, Journaled):
             events.NOTE: self._keep_note,
             events.CHANGE: self._change,
         }
-        take[kind](*given)
+        number, read = 0, events.read
+        for number, event in enumerate(written, 1):  # noqa: B007
+            found = read(event)
+            take[found[0]](*found[1:])
+        return number
 
     def _change(self, version: Id | None, what: str, name: str, calibrator: Any) -> None:
         """Change the shadow of a version as it was changed before."""

@@ -12,10 +12,9 @@ from streamcal.live.versions import timed
 class ServedJoin(JudgedJoin):
     """A `JudgedJoin` with what the endpoints of the service report."""
 
-    @property
-    def oldest(self) -> float:
-        """Seconds since the oldest forecast was issued whose label is to be learned; 0 if there is none."""
-        return self._clock - self._waiting[0].at if self._waiting else 0.0
+    def oldest(self, now: float) -> float:
+        """Return the seconds since the oldest forecast was issued whose label is to be learned; 0 if there is none."""
+        return max(now, self._clock) - self._waiting[0].at if self._waiting else 0.0
 
     @property
     def newest(self) -> Id | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from itertools import accumulate
 
@@ -76,7 +78,8 @@ class State(Collector):
         yield GaugeMetricFamily("streamcal_waiting", "Forecasts whose label is to be learned.", join.waiting)
         yield GaugeMetricFamily("streamcal_held", "Forecasts remembered.", join.held)
         yield GaugeMetricFamily("streamcal_set_aside", "Outcomes of unknown ids kept.", join.set_aside)
-        yield GaugeMetricFamily("streamcal_oldest_waiting_seconds", "Age of the oldest of those waiting.", join.oldest)
+        oldest = join.oldest(-math.inf if self._service.settings.event_time else time.time())
+        yield GaugeMetricFamily("streamcal_oldest_waiting_seconds", "Age of the oldest of those waiting.", oldest)
         yield GaugeMetricFamily("streamcal_unwritten_events", "Events not on the disk.", acknowledging.pending)
         yield GaugeMetricFamily(
             "streamcal_journal_failing", "Whether the last write failed.", bool(acknowledging.failure)

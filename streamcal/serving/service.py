@@ -78,7 +78,8 @@ class Service:
         self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)
         self.ready = False
         self.stopped = False  #: whether everything was written at the end
-        self._durable = journal is not None
+        self._journal = journal
+        self._told = 0 if journal is None else journal.n  # the events when the time was told last
         self._issue_checks, self._outcome_checks = issue_checks(settings.max_keys), outcome_checks()
         self._map = self._report = Drawn(b"", -1, -math.inf)
         self._drawing, self._reporting = asyncio.Lock(), asyncio.Lock()
@@ -128,6 +129,8 @@ class Service:
         if t > now + self.settings.max_ahead:
             allowed = f"leave it out, or give seconds since 1970, at most {self.settings.max_ahead:g} s ahead"
             raise RefusedError(409, f"time {t!r} is {t - now:.4g} s ahead of the server; {allowed}", "t")
+        if t < now - TICK and self.join.clock < now - TICK:  # nothing has told the join the time for long
+            self._tell_time(now)
         return float(t)
 
     def require_disk(self, issue: bool) -> None:
@@ -139,7 +142,7 @@ class Service:
 
     async def acknowledged(self, issue: bool) -> None:
         """Return when all events so far are safe, or, for impressions that need not be, at once."""
-        if not self._durable:
+        if self._journal is None:
             return
         if issue and not self.settings.durable_issues:
             self.acknowledging.soon()
@@ -227,8 +230,8 @@ class Service:
             self._ticking.cancel()
             with suppress(asyncio.CancelledError):
                 await self._ticking
-        gc.unfreeze()
         await self.acknowledging.stop()
+        gc.unfreeze()
         self.stopped = True
         logger.info("stopped", extra={"event": "stopped", **self.join.tally()})
 
@@ -257,11 +260,21 @@ class Service:
         gc.freeze()
 
     def _advance(self) -> None:
-        """Tell the join the time, where the clock is that of the server."""
+        """Tell the join the time, where the clock is that of the server, a label is due or an event has come.
+
+        Otherwise nothing would follow from it, and an idle service would write an event a second.
+        """
         now = time.time()
-        if not self.settings.event_time and now > self.join.clock:
-            with suppress(StateError):  # the journal is full, which `acknowledging` has told
-                self.join.advance(now)
+        if self.settings.event_time or now <= self.join.clock:
+            return
+        if self._journal is None or self._journal.n != self._told or now >= self.join.due:
+            self._tell_time(now)
+
+    def _tell_time(self, now: float) -> None:
+        with suppress(StateError):  # the journal is full, which `acknowledging` has told
+            self.join.advance(now)
+        if self._journal is not None:
+            self._told = self._journal.n
 
 
 def _written(map: object) -> str:
