@@ -6,6 +6,7 @@ import math
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from test_kernel_forms import twins
 import streamcal
 from streamcal import Auto, CapabilityError, InputError, MergeError, OnlinePlatt, Platt, StateError
 from streamcal.kernels.accounts import SIZE, TILTS, Accounts
-from streamcal.live import IssuedBets, Multicalibrated, Segmented
+from streamcal.live import IssuedBets, Journal, LabelJoin, Multicalibrated, Segmented
 from streamcal.states import signed
 
 BY = ["a", "b"]
@@ -669,3 +670,90 @@ def test_keys_are_read_as_by_segmented():
             cal.predict_learn_many(*given_rows)
     assert plain(cal) == before
     assert Multicalibrated(Segmented("ops", by=["c"]), by=BY).fields == ("a", "b", "c")
+
+
+# -- where it is used --------------------------------------------------------------------------------------------------
+
+
+def traffic(n, seed=0):
+    scores, keys, y = stream(n, seed)
+    return list(rows_of(scores, keys, y))
+
+
+@pytest.mark.parametrize("make", [lambda: "identity", lambda: "auto", lambda: Segmented("ops", by=["b", "c"])])
+def test_a_join_issues_and_settles(make):
+    """Against `issue_one` and `learn_issued`, called by hand on a queue."""
+    join, queue = LabelJoin(Multicalibrated(make(), by=BY), 50.0), []
+    by_hand = Multicalibrated(make(), by=BY)
+    missing = {"c": None} if "c" in by_hand.fields else {}
+    for k, (score, keys, y) in enumerate(traffic(400)):
+        if k >= 50:
+            by_hand.learn_issued(*queue.pop(0))
+        queue.append((by_hand.issue_one(score, {**keys, **missing}, t=float(k)), y))
+        looked = join.predict_one(score, float(k) if k % 2 else None, keys) if k else None
+        issued = join.issue(k, score, float(k), keys)
+        assert issued.p == queue[-1][0].p
+        assert looked is None or 0.0 < looked < 1.0
+        join.resolve(k, y, float(k))
+    assert join.calibrator.certificate() == by_hand.certificate()
+    assert -join.calibrator.certificate().gain <= join.calibrator.certificate().regret
+
+
+def test_a_join_goes_on_from_its_state_and_its_journal(tmp_path):
+    events, states = traffic(300), []
+    for stops in ((300,), (90, 200, 300)):
+        done = 0
+        for stop in stops:
+            with Journal(tmp_path / f"{len(stops)}.journal") as journal:
+                join = LabelJoin(Multicalibrated("auto", by=BY), 50.0, journal=journal, max_held=40)
+                for k, (score, keys, y) in enumerate(events[done:stop], done):
+                    join.issue(f"i{k}", score, float(k), keys, "v1" if k < 150 else "v2", w=1.0 + k % 2)
+                    join.resolve(f"i{k}", y, float(k))
+                if stop == 200:
+                    join.snapshot()
+            done = stop
+        states.append(plain(join))
+        assert plain(LabelJoin.from_bytes(join.to_bytes())) == states[-1]
+    assert states[0] == states[1]
+
+
+def test_a_join_that_gives_up_labels_gives_the_stakes_back():
+    cal = Multicalibrated("identity", by=BY)
+    join = LabelJoin(cal, 1000.0, max_held=20)
+    for k, (score, keys, _) in enumerate(traffic(300)):
+        join.issue(k, score, float(k), keys)
+    assert join.tally()["unheld"] > 200
+    join.advance(5000.0)
+    assert join.waiting == 0
+    assert cal._accounts.aside == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_river_model_passes_its_levels_on():
+    from river import linear_model
+
+    from streamcal.river import CalibratedClassifier
+
+    model = CalibratedClassifier(linear_model.LogisticRegression(), Multicalibrated("identity", by=["a"]), keys=["a"])
+    for k, (score, keys, y) in enumerate(traffic(300)):
+        x = {"score": score, **keys, "b": k % 3}
+        assert 0.0 < model.predict_proba_one(x)[True] < 1.0
+        model.learn_one(x, y)
+    assert model.calibrator.gap("a", 1).variance > 0.0
+    with pytest.raises(InputError, match="fields of the calibrator"):
+        CalibratedClassifier(linear_model.LogisticRegression(), Multicalibrated("ops", by=["a"]), keys=["b"])
+
+
+def test_it_is_evaluated_and_compared():
+    from streamcal import compare
+    from streamcal.stream.prequential import Prequential
+
+    scores, keys, y = stream(500)
+    run, alone = Prequential(Multicalibrated("identity", by=BY)), Multicalibrated("identity", by=BY)
+    found = run.step_many(scores, y, keys=keys)
+    assert found[:, 0].tolist() == alone.predict_learn_many(scores, keys, y).tolist()
+    data = pd.DataFrame({"score": scores, "label": y, **keys})
+    methods = {"held": Multicalibrated("ops", by=BY), "ops": "ops"}
+    for delay in (0, 20):
+        compared = compare(data, score="score", label="label", methods=methods, delay=delay)
+        held, without = (compared.standings[name].log_loss.value for name in ("held", "ops"))
+        assert 0.0 < abs(held - without) < 0.01

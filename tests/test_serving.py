@@ -34,7 +34,7 @@ from starlette.testclient import TestClient
 from streamcal import Auto, InputError, OnlinePlatt, StateError, VennAbers, Window, load_map
 from streamcal.app.html_report import live_page
 from streamcal.app.html_style import POLICY
-from streamcal.live import Journal, LabelJoin, Segmented
+from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.app import application
 from streamcal.serving.forking import Forked
@@ -419,6 +419,28 @@ def test_segments_show_the_effects_of_a_segmented_calibrator(tmp_path):
             assert effects["c0"]["mean"] > 0.0 > effects["c1"]["mean"]
             assert effects["c0"]["n"] == 100
             assert "effect" not in client.get("/v1/segments/d").json()["levels"][0]
+            assert client.get("/v1/map").json()["exact"] is False
+
+
+def test_segments_show_the_groups_of_a_multicalibrated_calibrator(tmp_path):
+    with Journal(tmp_path / "events.journal") as journal:
+        join = ServedJoin(Multicalibrated(Segmented(OnlinePlatt(), by=["d"]), by=["c"]), HORIZON, journal=journal)
+        service = Service(join, journal, Settings(event_time=True))
+        with client_of(service) as client:
+            items = [{"id": k, "score": 0.25, "t": 0.0, "keys": {"c": f"c{k % 2}", "d": 1}} for k in range(200)]
+            client.post("/v1/issue/batch", json=items)
+            client.post("/v1/outcome/batch", json=[{"id": k, "y": True, "t": 1.0} for k in range(0, 200, 2)])
+            issue(client, "later", t=100.0, keys={"c": "c0", "d": 1})
+            groups = {one["level"]: one["group"] for one in client.get("/v1/segments/c").json()["levels"]}
+            assert groups["c0"]["gap"] > 0.0 > groups["c1"]["gap"]
+            assert groups["c0"]["bound"] == "infinite"
+            (level,) = client.get("/v1/segments/d").json()["levels"]
+            assert "group" not in level
+            assert level["effect"]["n"] == 200
+            page = client.get("/metrics").text
+            certificate = join.calibrator.certificate()
+            assert f"streamcal_multicalibrated_certified_regret {certificate.regret}" in page
+            assert f"streamcal_multicalibrated_evidence {certificate.evidence}" in page
             assert client.get("/v1/map").json()["exact"] is False
 
 

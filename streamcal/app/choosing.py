@@ -39,12 +39,20 @@ MaxLevelsOption = Annotated[
 PairsOption = Annotated[
     bool, typer.Option("--pairs", help="With --segment: all pairs of these columns are corrected as well, unnamed.")
 ]
+MulticalibrateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN[,COLUMN]",
+        help="Column whose levels, and score bins within them, are kept calibrated in every window; two with a comma: "
+        "their pairs. Repeatable.",
+    ),
+]
 #: Options on the levels of segments, by the parameter of `Segmented`.
 LEVEL_OPTIONS = {"store": "--levels-store", "max_levels": "--max-levels", "pairs": "--pairs"}
 
 if TYPE_CHECKING:  # what segments need is imported where they are given
+    from streamcal.live.keyed import Keyed
     from streamcal.live.levels import Field
-    from streamcal.live.segmented import Segmented
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,8 @@ class Choice:
     segments: tuple[Field, ...] = ()
     #: Parameters of `Segmented` that were given: where levels are stored, how many are held, and whether of pairs too.
     levels: dict[str, Any] = field(default_factory=dict)
+    #: The fields given by `--multicalibrate`.
+    groups: tuple[Field, ...] = ()
 
 
 def choice_of(
@@ -98,8 +108,8 @@ def choice_of(
     return Choice(method, parameters, segments_of(segments), given)
 
 
-def segments_of(given: list[str]) -> tuple[Field, ...]:
-    """The fields given by `--segment`.
+def segments_of(given: list[str], option: str = "--segment") -> tuple[Field, ...]:
+    """The fields given by `--segment`, or another option.
 
     Examples
     --------
@@ -114,7 +124,7 @@ def segments_of(given: list[str]) -> tuple[Field, ...]:
     try:
         return check_fields([one if len(one) > 1 else one[0] for one in fields])
     except InputError:
-        named = ", ".join(f"--segment {shown(one)}" for one in given)
+        named = ", ".join(f"{option} {shown(one)}" for one in given)
         fail(f"{named}: give each field once: a column, or two different columns with a comma between them")
 
 
@@ -134,7 +144,7 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
     return parameters
 
 
-def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Segmented, Checkpoint]:
+def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Keyed, Checkpoint]:
     """The calibrator and the checkpoint saved in `state`, which must agree with the options, or new ones."""
     saved, before = (None, Checkpoint()) if state is None else _saved_in(state)
     known = None if saved is None else overall(saved)
@@ -145,22 +155,38 @@ def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Segm
             fail(f"{LEVEL_OPTIONS[next(iter(choice.levels))]} needs --segment: it is for the levels of these")
         return _corrected(wanted, choice), before
     differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(known, key, None)]
-    others = choice.segments and choice.segments != (() if isinstance(saved, Calibrator) else saved.by)
-    if type(known) is not type(wanted) or differing or others or not _has_levels(saved, choice.levels):
+    corrected, groups = _parts(saved)
+    others = choice.segments and choice.segments != (() if isinstance(corrected, Calibrator) else corrected.by)
+    others = others or (choice.groups and choice.groups != groups)
+    if type(known) is not type(wanted) or differing or others or not _has_levels(corrected, choice.levels):
         raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
     return saved, before
 
 
-def _corrected(calibrator: Calibrator, choice: Choice) -> Calibrator | Segmented:
-    """The calibrator, corrected for the levels of segments if there are any."""
-    if not choice.segments:
-        return calibrator
-    from streamcal.live.segmented import Segmented
+def _corrected(calibrator: Calibrator, choice: Choice) -> Calibrator | Keyed:
+    """The calibrator, corrected for the levels of segments and kept calibrated in groups, if there are any."""
+    found: Any = calibrator
+    if choice.segments:
+        from streamcal.live.segmented import Segmented
 
-    return Segmented(calibrator, choice.segments, **choice.levels)
+        found = Segmented(calibrator, choice.segments, **choice.levels)
+    if choice.groups:
+        from streamcal.live.multicalibrated import Multicalibrated
+
+        found = Multicalibrated(found, choice.groups)
+    return found
 
 
-def _has_levels(saved: Calibrator | Segmented, levels: dict[str, Any]) -> bool:
+def _parts(saved: Calibrator | Keyed) -> tuple[Calibrator | Keyed, tuple[Field, ...]]:
+    """What was saved without the groups in which it is kept calibrated, and their fields."""
+    if isinstance(saved, Calibrator):
+        return saved, ()
+    from streamcal.live.multicalibrated import Multicalibrated
+
+    return (saved.inner, saved.by) if isinstance(saved, Multicalibrated) else (saved, ())
+
+
+def _has_levels(saved: Calibrator | Keyed, levels: dict[str, Any]) -> bool:
     """Whether these parameters of levels, as given, are those of what was saved."""
     for name, value in levels.items():
         kept = getattr(saved, name, None)
@@ -169,7 +195,7 @@ def _has_levels(saved: Calibrator | Segmented, levels: dict[str, Any]) -> bool:
     return True
 
 
-def check_store(calibrator: Calibrator | Segmented, *others: str | os.PathLike[str] | None) -> None:
+def check_store(calibrator: Calibrator | Keyed, *others: str | os.PathLike[str] | None) -> None:
     """Fail now if the file of levels, if there is one, could not be written or is another file of the command."""
     store = getattr(calibrator, "store", None)
     if store is None:
@@ -181,7 +207,7 @@ def check_store(calibrator: Calibrator | Segmented, *others: str | os.PathLike[s
         fail(f"{store}: --levels-store would overwrite another file of this command; give another name")
 
 
-def _saved_in(state: Path) -> tuple[Calibrator | Segmented | None, Checkpoint]:
+def _saved_in(state: Path) -> tuple[Calibrator | Keyed | None, Checkpoint]:
     """The calibrator and the checkpoint in the file; None and an empty one if the file does not exist."""
     try:
         saved, before = checkpoints.load(state)
@@ -221,6 +247,6 @@ def _having(parameter: str) -> str:
     return f"; methods that have it: {', '.join(names)}" if names else ""
 
 
-def held(calibrator: Calibrator | Segmented, state: Path | None) -> str:
+def held(calibrator: Calibrator | Keyed, state: Path | None) -> str:
     """A note on the weight that the state already holds."""
     return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,11 +20,13 @@ from rich.table import Table
 from streamcal.app.choosing import (
     LevelsStoreOption,
     MaxLevelsOption,
+    MulticalibrateOption,
     PairsOption,
     calibrator_of,
     check_store,
     choice_of,
     held,
+    segments_of,
 )
 from streamcal.app.compare import check_report, compare, report
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
@@ -89,7 +92,8 @@ from streamcal.stream.run import KEEP_EVERY, Run
 
 if TYPE_CHECKING:
     from streamcal.app.run_report import RunReport
-    from streamcal.live.segmented import Segmented
+    from streamcal.live.keyed import Keyed
+    from streamcal.live.multicalibrated import Multicalibrated
 
 app = typer.Typer(
     help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",
@@ -99,6 +103,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+#: Groups with most evidence against their predictions that a run shows.
+MOST_GROUPS = 3
 #: Descriptions of the counts of `Calibrator.tally`.
 TALLIES = {
     "clamped": "scores beyond the scale, moved to its end",
@@ -199,6 +205,7 @@ def run(
     levels_store: LevelsStoreOption = None,
     max_levels: MaxLevelsOption = None,
     pairs: PairsOption = False,
+    multicalibrate: MulticalibrateOption = None,
     out: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
@@ -276,6 +283,7 @@ def run(
     time_column = time_column if asked is None else asked.event_time
     timed, levels = time_column is not None, (levels_store, max_levels, pairs)
     choice = choice_of(method, set_ or [], window, half_life, segment or [], *levels, timed=timed)
+    choice = replace(choice, groups=segments_of(multicalibrate or [], "--multicalibrate"))
     unit = scale if scale in PARSED_AS_PROBABILITY else None
     if scale is not None and unit is None:
         if "scale" in choice.parameters:
@@ -491,9 +499,17 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
         console.print(f"warning: {line}")
 
 
-def _segments_found(calibrator: Calibrator | Segmented) -> Iterator[str]:
-    """How much the levels of each field differ, a line each."""
+def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:
+    """How much the levels of each field differ, a line each, and the groups with most evidence against predictions."""
     if isinstance(calibrator, Calibrator):
+        return
+    from streamcal.live.multicalibrated import Multicalibrated
+    from streamcal.live.segmented import Segmented
+
+    if isinstance(calibrator, Multicalibrated):
+        yield from _segments_found(calibrator.inner)
+        yield from _groups_found(calibrator)
+    if not isinstance(calibrator, Segmented):
         return
     for field in calibrator.by:
         name = field if isinstance(field, str) else ",".join(field)
@@ -502,3 +518,17 @@ def _segments_found(calibrator: Calibrator | Segmented) -> Iterator[str]:
         away = f" ({stored:,} of them in the store)" if stored else ""
         differ = f"which differ by {deviation:.2f} in log-odds; corrections weigh {share:.0%}"
         yield f"segments by {name}: {held + stored:,}{away}, {differ}"
+
+
+def _groups_found(calibrator: Multicalibrated) -> Iterator[str]:
+    """What is certified, and the groups with most evidence against their predictions, a line each."""
+    from streamcal.stream.by_segment import field_text, level_text
+
+    certificate = calibrator.certificate()
+    lost = f"at most {certificate.regret:+.1f} nats, {-certificate.gain:+.1f} in fact"
+    yield f"multicalibrated: log loss less that without: {lost}"
+    for group in calibrator.worst(MOST_GROUPS):
+        of = "all rows" if group.field is None else f"{field_text(group.field)} {level_text(group.level)}"
+        within = "" if group.bin is None else f", log-odds from {group.bin * calibrator.bins:g}"
+        bound = "" if math.isinf(group.bound) else f", bound {group.bound:.1f}"
+        yield f"  {of}{within}: gap {group.gap:+.1f} (z {group.z:+.1f}{bound})"

@@ -30,7 +30,7 @@ from streamcal.stream.run import Run
 from streamcal.stream.times import TimeOrder
 
 if TYPE_CHECKING:
-    from streamcal.live.segmented import Segmented
+    from streamcal.live.keyed import Keyed
 
 #: Rows from which on the ratio of predicted to observed positives says something.
 ROWS_FOR_RATIO = 1_000
@@ -100,13 +100,13 @@ def times_in_no_order(job: Run) -> bool:
     return 2 * (job.late + refused) > job.taken + refused
 
 
-def reads_time(calibrator: Calibrator | Segmented) -> bool:
+def reads_time(calibrator: Calibrator | Keyed) -> bool:
     """Whether its forgetting policy reads the time."""
     forgetting = getattr(overall(calibrator), "forgetting", None)
     return forgetting is not None and bool(forgetting.timed)
 
 
-def overall(calibrator: Calibrator | Segmented) -> Calibrator:
+def overall(calibrator: Calibrator | Keyed) -> Calibrator:
     """The method itself, without its segments."""
     return calibrator if isinstance(calibrator, Calibrator) else calibrator.overall
 

@@ -14,8 +14,8 @@ import typer
 from streamcal.app.oddities import overall
 from streamcal.app.terminal import title_of
 from streamcal.errors import InputError
+from streamcal.live.keyed import Keyed
 from streamcal.live.levels import names_of
-from streamcal.live.segmented import Segmented
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.comparing import BY_SEGMENT, IDENTITY, RAW, Comparison
 from streamcal.stream.entrants import Entrant
@@ -47,7 +47,7 @@ class RunReport:
 
     def __init__(self, job: Run, path: Path) -> None:
         calibrator = job.calibrator
-        fields = calibrator.by if isinstance(calibrator, Segmented) else ()
+        fields = calibrator.by if isinstance(calibrator, Keyed) else ()
         self._name = overall(calibrator).name + (BY_SEGMENT if fields else "")
         if job.evaluation.raw is None:
             raise InputError(f"--html compares with the score as a probability, which {calibrator!r} does not read")

@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +15,12 @@ import typer
 from streamcal.app.choosing import (
     LevelsStoreOption,
     MaxLevelsOption,
+    MulticalibrateOption,
     PairsOption,
     calibrator_of,
     check_store,
     choice_of,
+    segments_of,
 )
 from streamcal.app.options import span_of
 from streamcal.app.terminal import check_place, fail, failing
@@ -25,7 +28,8 @@ from streamcal.calibrators.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from streamcal.calibrators.base import Calibrator
-    from streamcal.live import Journal, Segmented
+    from streamcal.live import Journal
+    from streamcal.live.keyed import Keyed
     from streamcal.serving.joining import ServedJoin
 
 logger = logging.getLogger("streamcal.serve")
@@ -59,6 +63,7 @@ def serve(
     levels_store: LevelsStoreOption = None,
     max_levels: MaxLevelsOption = None,
     pairs: PairsOption = False,
+    multicalibrate: MulticalibrateOption = None,
     early: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Learn labels so long after issue, as clicks that come early.")
     ] = None,
@@ -146,7 +151,10 @@ def serve(
             snapshot_every=snapshot_every,
             run_length=run_length,
         )
-        calibrator = _calibrator(method, set_ or [], segment or [], levels_store, max_levels, pairs)
+        levels = levels_store, max_levels, pairs
+        choice = choice_of(method, set_ or [], None, None, segment or [], *levels, timed=True)
+        choice = replace(choice, groups=segments_of(multicalibrate or [], "--multicalibrate"))
+        calibrator = calibrator_of(choice, None)[0]
         check_store(calibrator, journal)
         spans = {name: _seconds(text, name) for name, text in (("horizon", horizon), ("early", early), ("late", late))}
         with nullcontext() if journal is None else _opened(journal) as events:
@@ -161,14 +169,6 @@ def serve(
     raise typer.Exit(0 if whole else 1)
 
 
-def _calibrator(
-    method: str, given: list[str], segments: list[str], store: Path | None, most: int | None, pairs: bool
-) -> Calibrator | Segmented:
-    """A new calibrator of the method, with the parameters given by `--set` and the fields given by `--segment`."""
-    choice = choice_of(method, given, None, None, segments, store, most, pairs, timed=True)
-    return calibrator_of(choice, None)[0]
-
-
 def _seconds(text: str | None, name: str) -> float | None:
     """A span as seconds; a plain number is one of seconds."""
     return None if text is None else span_of(text).size
@@ -181,7 +181,7 @@ def _opened(path: Path) -> Journal:
 
 
 def _joined(
-    calibrator: Calibrator | Segmented,
+    calibrator: Calibrator | Keyed,
     spans: dict[str, float | None],
     journal: Journal | None,
     max_held: int,

@@ -105,6 +105,7 @@ class Accounts:
     _bin_width: cython.double
     _table: LevelTable
     _values: cython.double[:, ::1]  # those of the table
+    _row: list  # the levels of a row of columns
     _level: list  # of the observation, by family
     _slot: cython.Py_ssize_t[::1]
     _d: cython.double[::1]
@@ -132,7 +133,7 @@ class Accounts:
         self._second = np.array([j for _, j in pairs], dtype=np.intp)
         self._table = LevelTable(self.size, most, WIDTH)
         self._values = self._table.values
-        self._level = [None] * self.size
+        self._row, self._level = [None] * fields, [None] * self.size
         self._slot = np.full(self.size, -2, dtype=np.intp)
         self._d, self._base, self._least = np.zeros(SIZE), np.zeros(SIZE), np.zeros(SIZE)
         self._sums, self._rise = np.zeros(SIZE), np.zeros(SIZE)
@@ -158,6 +159,16 @@ class Accounts:
             self._find(1 + self._fields + i, None if first is None or second is None else (first, second))
         if self._bin_width > 0.0:
             self._look_in_bin(levels)
+
+    @cython.cfunc
+    def _look_at(self, z: cython.double, columns: list, i: cython.Py_ssize_t):
+        """`_look` at row i of columns."""
+        m: cython.Py_ssize_t
+        column: list
+        for m in range(self._fields):
+            column = columns[m]
+            self._row[m] = column[i]
+        self._look(z, self._row)
 
     @cython.cfunc
     def _look_in_bin(self, levels: list):
@@ -292,7 +303,7 @@ class Accounts:
         i: cython.Py_ssize_t
         self._require_length(columns, z.shape[0])
         for i in range(z.shape[0]):
-            self._look(z[i], [column[i] for column in columns])
+            self._look_at(z[i], columns, i)
             self._sum()
             self._balance()
             found[i] = self._p
@@ -331,7 +342,7 @@ class Accounts:
         predicts: cython.bint = predictions.shape[0] > 0
         self._require_length(columns, z.shape[0])
         for i in range(z.shape[0]):
-            self._look(z[i], [column[i] for column in columns])
+            self._look_at(z[i], columns, i)
             self._sum()
             self._balance()
             if predicts:

@@ -82,8 +82,13 @@ class Holding:
             for one in self._waiting:
                 if not self._chosen(one.number):
                     self._forget(one)
+                    self._give_up(one)
             self._counts["unheld"] += len(self._waiting) - len(kept)
             self._waiting = kept
+
+    def _give_up(self, one: Issued) -> None:
+        """Tell the calibrator that the label of a forecast will not be learned."""
+        raise NotImplementedError
 
     def _forget(self, one: Issued) -> None:
         del self._index[one.id]

@@ -81,7 +81,7 @@ class LabelJoin(Holding, Journaled):
 
     Parameters
     ----------
-    calibrator : str, Calibrator, Segmented or Shadow
+    calibrator : str, Calibrator, Segmented, Multicalibrated or Shadow
         The method, or its name such as "auto". Of a `Shadow` the champion's probability is issued, and all learn, each
         judged by what it said then. Promotions, rollbacks and challengers that come and go are events of the journal
         too. No copy is made of it: `join.calibrator` is this object, until the version of the model changes or a
@@ -329,7 +329,7 @@ class LabelJoin(Holding, Journaled):
             self._settle()
         version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
-        p, said = learner.forecast(score, keys, t)
+        p, said = learner.issue(score, keys, t, w)
         if self._curve is not None:
             p = self._of_horizon(p)
         number = self._number
@@ -347,6 +347,7 @@ class LabelJoin(Holding, Journaled):
                 self._match(one)
         else:
             self._counts["unheld"] += 1
+            learner.give_up(one)
         return one
 
     def predict_one(
@@ -373,7 +374,7 @@ class LabelJoin(Holding, Journaled):
         time = (self._clock if self._clock > -math.inf else None) if t is None else check_time(t)
         named = self._newest if version is None else check_id(version, "version")
         learner = self._versions.get(named) or self._versions[self._newest]
-        p = learner.forecast(checked, levels, time)[0]
+        p = learner.predict(checked, levels, time)
         return p if self._curve is None else self._of_horizon(p)
 
     def _of_horizon(self, p: float) -> float:
@@ -485,6 +486,11 @@ class LabelJoin(Holding, Journaled):
             self._forget(learned.popleft())
         if self._ages and self._ages[0][0] <= clock:
             self._grow_older()
+
+    def _give_up(self, one: Issued) -> None:
+        learner = self._versions.get(one.version)
+        if learner is not None:
+            learner.give_up(one)
 
     def _label(self, one: Issued, outcome: Outcome | None) -> bool:
         """The label that an outcome means."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,29 +13,24 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.kernels.accounts import SIZE, TILTS, WIDTH, Accounts
-from streamcal.kernels.fast_path import fast_levels
 from streamcal.kernels.weights import WeightScale
 from streamcal.learners.choosing import chosen
-from streamcal.learners.learner import Learner
 from streamcal.learners.sequential import weight_scale_state
+from streamcal.live.keyed import Columns, Keyed, Keys
 from streamcal.live.levels import (
-    LONGEST_LEVEL,
     Field,
     Level,
     check_fields,
     columns_of,
     given_level,
     level_reader,
-    levels_in,
     names_of,
-    require_names,
 )
 from streamcal.live.pairs import check_pairs, pairs_of
-from streamcal.live.segmented import Columns, Keys, Segmented
+from streamcal.live.segmented import Segmented
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number, whole_number
-from streamcal.parameters.inputs import check_batch, check_label, check_weight
-from streamcal.parameters.scales import Scale
+from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import ROUNDING, Reader, ensure, listed, number, numbers, row, unread, whole
 
@@ -123,7 +118,7 @@ class IssuedBets(NamedTuple):
     said: list[float]
 
 
-class Multicalibrated(Learner):
+class Multicalibrated(Keyed):
     """A calibrator and, for each group of observations, accounts that bet against its predictions.
 
     The groups are all observations, each level of the fields `by`, each pair of levels, each bin of the calibrator's
@@ -254,24 +249,10 @@ class Multicalibrated(Learner):
         return False
 
     @property
-    def bounded_memory(self) -> bool:
-        return bool(self.inner.bounded_memory)
-
-    @property
-    def has_interval(self) -> bool:
-        """False: an interval of the calibrator does not hold for p."""
-        return False
-
-    @property
     def overall(self) -> Calibrator:
         """The calibrator of all observations, without groups."""
         found: Calibrator = self.inner.overall if self._keyed else self.inner
         return found
-
-    @property
-    def scale(self) -> Scale:
-        """The scale of the scores, that of the calibrator."""
-        return self.overall.scale
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -279,8 +260,14 @@ class Multicalibrated(Learner):
         return tuple(dict.fromkeys([*self._names, *(self.inner.fields if self._keyed else ())]))
 
     @property
-    def n(self) -> float:
-        return self.overall.n
+    def store(self) -> str | None:
+        """The store of the levels of a `Segmented`, if it is one that has it."""
+        found: str | None = getattr(self.inner, "store", None)
+        return found
+
+    @property
+    def _level_rows(self) -> Any:
+        return getattr(self.inner, "_level_rows", None)
 
     def tally(self) -> dict[str, int]:
         """The counts of the calibrator, and how often a level or group was "evicted" for lack of space."""
@@ -289,10 +276,9 @@ class Multicalibrated(Learner):
 
     def require_names(self, keys: Any) -> None:
         """Raise an `InputError` for keys that seem to have a field under another name."""
-        if isinstance(keys, Mapping):
-            require_names(self._names, keys)
-            if self._keyed:
-                self.inner.require_names(keys)
+        super().require_names(keys)
+        if self._keyed:
+            self.inner.require_names(keys)
 
     # -- predicting and learning -----------------------------------------------------------------------------------
 
@@ -300,11 +286,6 @@ class Multicalibrated(Learner):
         """The probability of the calibrator."""
         p: float = self.inner.predict_one(score, keys, t) if self._keyed else self.inner.predict_one(score, t)
         return p
-
-    def _levels(self, keys: Any) -> list[Any]:
-        """The level of each field, None where it is missing; `InputError` for what is no level."""
-        found: list[Any] | None = fast_levels(keys, self.by, LONGEST_LEVEL)
-        return levels_in(self.by, self._names, keys) if found is None or None in found else found
 
     def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score` for these levels. The state does not change.
@@ -376,21 +357,6 @@ class Multicalibrated(Learner):
         self._accounts.predict_many(z, columns_of(self.by, keys, len(z)), found)
         return like(scores, found)
 
-    def learn_many(
-        self,
-        scores: npt.ArrayLike,
-        keys: Columns,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
-        """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
-        x, labels, weights = self._checked_many(scores, keys, y, w)
-        self._learn_many(x, labels, weights, t)
-
-    def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: Any, noted: int = 0) -> None:
-        self._run(x, y, w, t, np.empty(0))
-
     def predict_learn_many(
         self,
         scores: npt.ArrayLike,
@@ -435,13 +401,6 @@ class Multicalibrated(Learner):
         self._run(x, labels, weights, t, predictions)
         return like(scores, predictions)
 
-    def _checked_many(
-        self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
-    ) -> tuple[Any, FloatArray, FloatArray]:
-        """Scores with keys and levels by field, labels and weights; or an `InputError`."""
-        s, labels, weights = check_batch(scores, y, w)
-        return (s, keys, columns_of(self.by, keys, len(s))), labels, weights
-
     def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write predictions to `predictions`, unless empty.
 
@@ -482,12 +441,16 @@ class Multicalibrated(Learner):
         >>> cal.learn_issued(second, True)
         >>> cal.learn_issued(first, None)  # its label never comes
         """
+        p, said = self._issue_keyed(score, keys, t, w)
+        return IssuedBets(p, score, keys, w, t, said)
+
+    def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
         levels, weight = self._levels(keys), check_weight(w)
         z, parts = self._base_parts(score, keys, t)
         relative = self._weight_scale.relative(weight) if weight > 0.0 else 0.0
         said = self._accounts.issue(z, levels, min(relative, 1.0))
         self._issued += 1
-        return IssuedBets(said[1], score, keys, w, t, [*said, *parts])
+        return said[1], [*said, *parts]
 
     def _base_parts(self, score: float, keys: Keys, t: Time | None) -> tuple[float, Sequence[float]]:
         """The probability of the calibrator, and what it has to remember of it."""
@@ -516,12 +479,24 @@ class Multicalibrated(Learner):
         """
         if not isinstance(issued, IssuedBets):
             raise InputError(f"issued={str(issued)[:60]!r} is not possible; give what `issue_one` returned")
-        levels = self._levels(issued.keys)
-        label = None if y is None else check_label(y)
-        bets, parts = self._read_said(levels, issued.said)
-        if label is not None:
-            self._learn_base(issued, label, parts)
-        self._accounts.resolve(levels, bets, -1.0 if label is None or bets[2] == 0.0 else label)
+        score, keys, w, t, said = issued[1:]
+        self._settle(score, keys, None if y is None else check_label(y), said, w, t)
+
+    def _learn_keyed(self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
+        self._settle(score, keys, check_label(y), said, w, t)
+
+    def _give_up_keyed(self, score: float, keys: Keys, said: Sequence[float]) -> None:
+        self._settle(score, keys, None, said, 0.0, None)
+
+    def _settle(
+        self, score: float, keys: Keys, y: float | None, said: Sequence[float], w: float, t: Time | None
+    ) -> None:
+        """Learn a checked label, or None, of what was issued."""
+        levels = self._levels(keys)
+        bets, parts = self._read_said(levels, said)
+        if y is not None:
+            self._learn_base(score, keys, y, parts, w, t)
+        self._accounts.resolve(levels, bets, -1.0 if y is None or bets[2] == 0.0 else y)
 
     def _read_said(self, levels: list[Any], said: Sequence[float]) -> tuple[FloatArray, list[float]]:
         """The bets of an issued prediction, and what the calibrator remembers; `InputError` if these are none."""
@@ -536,11 +511,11 @@ class Multicalibrated(Learner):
             raise InputError(f"said={str(said)[:60]} is not what `issue_one` keeps for these keys: {needed} numbers")
         return bets, parts[needed:]
 
-    def _learn_base(self, issued: IssuedBets, y: float, parts: list[float]) -> None:
+    def _learn_base(self, score: float, keys: Keys, y: float, parts: list[float], w: float, t: Time | None) -> None:
         """Have the calibrator learn the label of an issued prediction."""
-        score, keys, w, t, inner = issued.score, issued.keys, issued.w, issued.t, self.inner
+        inner = self.inner
         if self._keyed:
-            inner.learn_issued(score, keys, y > 0.0, parts, w, t)
+            inner._learn_keyed(score, keys, y > 0.0, parts, w, t)
         elif parts:
             x, label, weight, time, noted = inner._checked(score, y > 0.0, w, t)
             if weight > 0.0:
@@ -711,12 +686,6 @@ class Multicalibrated(Learner):
         self._accounts.merge(other._accounts)
         self._weight_scale.merge(other._weight_scale)
         self._issued += other._issued
-
-    def _time(self, t: Time | None) -> float:
-        return self.overall._time(t)
-
-    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
-        return self.overall._times(t, size)
 
     def _compared(self) -> dict[str, Any]:
         return {**super()._compared(), "calibrator": [type(self.inner).__name__, self.inner._compared()]}

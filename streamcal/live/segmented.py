@@ -18,8 +18,8 @@ from streamcal.kernels.fast_path import fast_levels
 from streamcal.kernels.segment_chain import MEMBERS, SegmentChain
 from streamcal.kernels.weights import WeightScale
 from streamcal.learners.choosing import chosen
-from streamcal.learners.learner import Learner
 from streamcal.learners.sequential import weight_scale_state
+from streamcal.live.keyed import Columns, Keyed, Keys
 from streamcal.live.level_store import LevelRows, is_path
 from streamcal.live.levels import (
     LONGEST_LEVEL,
@@ -29,21 +29,14 @@ from streamcal.live.levels import (
     columns_of,
     field_state,
     given_level,
-    levels_in,
     names_of,
-    require_names,
 )
 from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
-from streamcal.parameters.inputs import check_batch, check_label, check_weight
-from streamcal.parameters.scales import Scale
+from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Reader, ensure, listed, maybe, row, unread, whole
-
-Keys = Mapping[str, Any]
-#: Field → levels, n of them.
-Columns = Mapping[str, Iterable[Any]]
 
 
 class Effect(NamedTuple):
@@ -65,7 +58,7 @@ LATE_POWER = 0.3
 MOST_LABELS = 2.0**53
 
 
-class Segmented(Learner):
+class Segmented(Keyed):
     """A calibrator and, field by field, corrections of its probability for the levels that an observation has.
 
     z₀ is the log-odds of the calibrator's probability. Each field in turn takes the log-odds z that reach it to
@@ -172,8 +165,7 @@ class Segmented(Learner):
         template = chosen(calibrator, Calibrator, REGISTRY)
         self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
         self.by = check_fields(by)
-        #: The calibrator that learns.
-        self.overall: Calibrator = template.clone()
+        self._overall: Calibrator = template.clone()
         self.store = None if store is None else str(os.fspath(store))
         self.pairs = pairs
         self._names = names_of(self.by)
@@ -201,35 +193,17 @@ class Segmented(Learner):
     # -- what it can do --------------------------------------------------------------------------------------------
 
     @property
+    def overall(self) -> Calibrator:
+        """The calibrator that learns all observations."""
+        return self._overall
+
+    @property
     def merges(self) -> bool:
         return self.overall.merges
 
     @property
     def unlearns(self) -> bool:
         return self.overall.unlearns
-
-    @property
-    def bounded_memory(self) -> bool:
-        return self.overall.bounded_memory
-
-    @property
-    def has_interval(self) -> bool:
-        """False: an interval of the calibrator is not one of the corrected probability."""
-        return False
-
-    @property
-    def scale(self) -> Scale:
-        """The scale of the scores, that of the calibrator."""
-        return self.overall.scale
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The names that are read from `keys`."""
-        return names_of(self.by)
-
-    @property
-    def n(self) -> float:
-        return self.overall.n
 
     def tally(self) -> dict[str, int]:
         """The counts of the calibrator, and how often a level was "evicted" for lack of space, each time it was."""
@@ -318,21 +292,6 @@ class Segmented(Learner):
         self._corrections.predict_many(p, columns_of(self.by, keys, len(p)), found)
         return like(scores, found)
 
-    def learn_many(
-        self,
-        scores: npt.ArrayLike,
-        keys: Columns,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
-        """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
-        x, labels, weights = self._checked_many(scores, keys, y, w)
-        self._learn_many(x, labels, weights, t)
-
-    def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: Any, noted: int = 0) -> None:
-        self._run(x, y, w, t, np.empty(0))
-
     def predict_learn_many(
         self,
         scores: npt.ArrayLike,
@@ -376,33 +335,16 @@ class Segmented(Learner):
         self._run(x, labels, weights, t, predictions)
         return like(scores, predictions)
 
-    def _checked_many(
-        self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
-    ) -> tuple[Any, FloatArray, FloatArray]:
-        """Scores with their levels by field, labels and weights; or an `InputError`."""
-        s, labels, weights = check_batch(scores, y, w)
-        return (s, columns_of(self.by, keys, len(s))), labels, weights
-
     def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write what is predicted before each to `predictions`, unless empty.
 
         The calibrator comes first, all rows: what it predicts and learns does not depend on the levels.
         """
-        scores, columns = x
+        scores, _, columns = x
         self._require_store()
         p = np.ascontiguousarray(self.overall.predict_learn_many(scores, y, w, t), dtype=np.float64)
         self._corrections.stream(p, columns, y, self._weight_scale.relative_many(w), predictions)
         self._learned += int(np.count_nonzero(w))
-
-    def _levels(self, keys: Any) -> list[Any]:
-        """The level of each field, None where it is missing; `InputError` for what is no level."""
-        found: list[Any] | None = fast_levels(keys, self.by, LONGEST_LEVEL)
-        return levels_in(self.by, self._names, keys) if found is None or None in found else found
-
-    def require_names(self, keys: Any) -> None:
-        """Raise an `InputError` for keys that seem to have a field under another name."""
-        if isinstance(keys, Mapping):
-            require_names(self._names, keys)
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
@@ -440,6 +382,12 @@ class Segmented(Learner):
             x, _, _, time, _ = overall._checked(score, False, 1.0, t)
             said += overall._issue(x, time) or ()
         return corrected, said
+
+    def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
+        return self._issued_parts(score, keys, t)
+
+    def _learn_keyed(self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
+        self.learn_issued(score, keys, y, said, w, t)
 
     def learn_issued(
         self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float = 1.0, t: Time | None = None
@@ -627,12 +575,6 @@ class Segmented(Learner):
         self._weight_scale.merge(other._weight_scale)
         self._learned += other._learned
 
-    def _time(self, t: Time | None) -> float:
-        return self.overall._time(t)
-
-    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
-        return self.overall._times(t, size)
-
     def _plain_params(self) -> dict[str, Any]:
         """Without what is not used of `added`, as states had them before there was any."""
         return {k: v for k, v in super()._plain_params().items() if k not in self.added or v != self.added[k]}
@@ -691,7 +633,7 @@ class Segmented(Learner):
         loaded = type(self.overall)._from_written(overall)
         if not loaded.same_parameters(self.overall):
             raise StateError("the calibrator has other parameters than its template")
-        self.overall = loaded
+        self._overall = loaded
         ensure(stored is None or self.store is not None, "there are levels in a store, and no path of it")
         ensure((pairs is not None) == self.pairs, "pairs of fields are missing, or not among the parameters")
         absent = [0] * len(fields) if stored is None else stored[3]

@@ -15,7 +15,7 @@ from streamcal.errors import CapabilityError, StreamcalError
 from streamcal.kernels.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
-from streamcal.live.levels import names_of
+from streamcal.live.keyed import Keyed
 from streamcal.live.shadow import Shadow
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
@@ -47,7 +47,11 @@ class ByScore:
         self._timed = timed(calibrator)
         self._judged = type(calibrator)._issue is not Calibrator._issue
 
-    def forecast(self, score: float, keys: Keys | None, t: float | None) -> tuple[float, array[float] | None]:
+    def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
+        """The probability at a score as of time t."""
+        return self.calibrator.predict_one(score, t) if self._timed else self.calibrator.predict_one(score)
+
+    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
         calibrator = self.calibrator
         p = calibrator.predict_one(score, t) if self._timed else calibrator.predict_one(score)
@@ -82,23 +86,32 @@ class ByScore:
 class ByKeys:
     """How a calibrator that reads keys is asked and taught, such as `Segmented`."""
 
-    def __init__(self, calibrator: Any) -> None:
+    def __init__(self, calibrator: Keyed) -> None:
         self.calibrator = calibrator
         self._timed = timed(calibrator.overall)
-        self._missing = dict.fromkeys(names_of(calibrator.by))
+        self._missing = dict.fromkeys(calibrator.fields)
 
     def _keys(self, keys: Keys | None) -> dict[str, str | int | None]:
         """Return keys with None for every field without a level."""
         return {**self._missing, **(keys or {})}
 
-    def forecast(self, score: float, keys: Keys | None, t: float | None) -> tuple[float, array[float] | None]:
+    def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
+        """The probability at a score as of time t."""
+        return self.calibrator.predict_one(score, self._keys(keys), t if self._timed else None)
+
+    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
-        p, said = self.calibrator._issued_parts(score, self._keys(keys), t if self._timed else None)
+        p, said = self.calibrator._issue_keyed(score, self._keys(keys), t if self._timed else None, w)
         return p, array("d", said)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
         """Learn the label of an issued forecast."""
-        self.calibrator.learn_issued(score, self._keys(one.keys), y, said, one.w, one.t if self._timed else None)
+        time = one.t if self._timed else None
+        self.calibrator._learn_keyed(score, self._keys(one.keys), y, said or (), one.w, time)
+
+    def give_up(self, score: float, one: Issued, said: array[float] | None) -> None:
+        """Forget an issued forecast whose label will not be learned."""
+        self.calibrator._give_up_keyed(score, self._keys(one.keys), said or ())
 
     def turn(self, score: float, one: Issued) -> None:
         """Unlearn a negative label, and learn a positive one."""
@@ -117,7 +130,11 @@ class ByShadow:
     def __init__(self, shadow: Shadow) -> None:
         self.shadow = shadow
 
-    def forecast(self, score: float, keys: Keys | None, t: float | None) -> tuple[float, array[float] | None]:
+    def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
+        """The probability at a score as of time t."""
+        return self.shadow.predict_one(score, t)
+
+    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
         forecast = self.shadow.issue_one(score, t)
         return forecast.p, self.shadow.plain(forecast)
@@ -149,7 +166,7 @@ def can_join(calibrator: Any) -> bool:
 
 def reads_keys(calibrator: Any) -> bool:
     """Whether a calibrator is asked with keys, and remembers parts of its forecasts."""
-    return isinstance(calibrator, Learner) and hasattr(calibrator, "issue_parts")
+    return isinstance(calibrator, Keyed)
 
 
 class VersionLearner:
@@ -196,14 +213,26 @@ class VersionLearner:
         )
         self.calibrator._change(what, name, None if calibrator is None else calibrator_of(calibrator))
 
-    def forecast(self, score: float, keys: Keys | None, t: float | None) -> tuple[float, array[float] | None]:
-        """The probability at a score as of time t, and what has to be remembered of it."""
+    def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
+        """The probability at a score as of time t."""
+        p = self._own.predict(score * self.factor, keys, t)
+        if self.before is None:
+            return p
+        return self.weight * table_at(self.before, score * self.factor) + (1.0 - self.weight) * p
+
+    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
+        """The probability at a score as of time t, and what has to be remembered of it; its label is to be learned."""
         score *= self.factor
         if self.before is None:
-            return self._own.forecast(score, keys, t)
-        p, said = self._own.forecast(score, keys, t)
+            return self._own.issue(score, keys, t, w)
+        p, said = self._own.issue(score, keys, t, w)
         first = table_at(self.before, score)
         return self.weight * first + (1.0 - self.weight) * p, array("d", (first, p, *(said or ())))
+
+    def give_up(self, one: Issued) -> None:
+        """Forget an issued forecast whose label will not be learned."""
+        if isinstance(self._own, ByKeys) and one.said is not None:
+            self._own.give_up(one.score * self.factor, one, one.said if self.before is None else one.said[2:])
 
     def learn(self, one: Issued, y: bool) -> None:
         """Learn the label of an issued forecast."""

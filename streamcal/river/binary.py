@@ -14,7 +14,7 @@ from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
-from streamcal.live.segmented import Segmented
+from streamcal.live.keyed import Keyed
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.river.bases import NO_SCORE, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
@@ -43,12 +43,13 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     ----------
     classifier : river.base.Classifier
         The base model, with labels bool, or 0 and 1. It is not cloned and continues to learn, as in all River wrappers.
-    calibrator : str, Calibrator, Segmented or None
+    calibrator : str, Calibrator, Segmented, Multicalibrated or None
         The calibrator to clone, or its name such as "auto"; the clone is the attribute `calibrator`. None stands for
         "auto", `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds some 10 µs to an
-        observation; `OnlinePlatt()` adds one. A `Segmented` reads the levels of its fields from x.
+        observation; `OnlinePlatt()` adds one. A `Segmented` or
+        `Multicalibrated` reads the levels of its fields from x.
     keys : sequence of str or None
-        With a `Segmented`: those of its fields that are taken out of x, so that the base does not see them.
+        With one of these: those of its fields that are taken out of x, so that the base does not see them.
 
     Raises
     ------
@@ -98,16 +99,16 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     def __init__(
         self,
         classifier: base.Classifier,
-        calibrator: str | Calibrator | Segmented | None = None,
+        calibrator: str | Calibrator | Keyed | None = None,
         keys: Sequence[str] | None = None,
     ) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
         self.classifier = classifier
         given: Any = DEFAULT_METHOD if calibrator is None else calibrator
-        self.calibrator = given.clone() if isinstance(given, Segmented) else fresh(given)
+        self.calibrator = given.clone() if isinstance(given, Keyed) else fresh(given)
         self.keys = keys
-        fields = given.fields if isinstance(given, Segmented) else ()
+        fields = given.fields if isinstance(given, Keyed) else ()
         if isinstance(keys, str) or any(key not in fields for key in keys or ()):
             raise InputError(f"keys={keys!r} are not fields of the calibrator, which has {list(fields)}")
         self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
@@ -132,7 +133,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         if score is None:
             check_label(y)
             check_weight(w)
-        elif isinstance(self.calibrator, Segmented):
+        elif isinstance(self.calibrator, Keyed):
             self.calibrator.learn_one(score, x, y, w, t)
         else:
             self.calibrator.learn_one(score, y, w, t)
@@ -143,7 +144,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         score = score_of(self.classifier, self._seen(x), **kwargs)
         if score is None:
             return both(NO_SCORE)
-        if isinstance(self.calibrator, Segmented):
+        if isinstance(self.calibrator, Keyed):
             return both(self.calibrator.predict_one(score, x, t))
         return both(self.calibrator.predict_one(score, t))
 
@@ -177,7 +178,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
             if w is not None and takes_in_batches(self.classifier, "w"):
                 kwargs["w"] = column_like(X, w, weights)
             self.classifier.learn_many(features, column_like(X, y, labels > 0.0), **kwargs)
-        if scores is not None and isinstance(self.calibrator, Segmented):
+        if scores is not None and isinstance(self.calibrator, Keyed):
             self.calibrator.learn_many(scores, self._levels(X), y, w, t)
         elif scores is not None:
             self.calibrator.learn_many(scores, y, w, t)
@@ -187,7 +188,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         if scores is None:
             return check_batch(np.full(len(X), NO_SCORE), y, w)[1:]
         calibrator = self.calibrator
-        if isinstance(calibrator, Segmented):
+        if isinstance(calibrator, Keyed):
             calibrator._checked_many(scores, self._levels(X), y, w)
             calibrator = calibrator.overall
         _, labels, weights, times, _ = calibrator._checked_many(scores, y, w, t)
@@ -203,7 +204,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         scores = scores_of(self.classifier, self._columns_seen(X), **kwargs)
         if scores is None:
             return frame_like(X, np.full(len(X), NO_SCORE))
-        if isinstance(self.calibrator, Segmented):
+        if isinstance(self.calibrator, Keyed):
             return frame_like(X, self.calibrator.predict_many(scores, self._levels(X), t))
         return frame_like(X, np.asarray(self.calibrator.predict_many(scores, t)))
 
@@ -216,7 +217,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         return without(X, self.keys) if self.keys else X
 
     def _levels(self, X: Any) -> dict[Any, Any]:
-        """The columns that the fields of a `Segmented` are made of."""
+        """The columns that the fields of the calibrator are made of."""
         there = names_of(X)
         return {name: column_of(X, name) for name in self.calibrator.fields if name in there}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamcal.calibrators.base import Calibrator
 from streamcal.live.issued import Id
 from streamcal.live.judged import JudgedJoin
-from streamcal.live.segmented import Segmented
+from streamcal.live.keyed import Keyed
 from streamcal.live.versions import timed
 
 
@@ -25,13 +25,13 @@ class ServedJoin(JudgedJoin):
     def overall(self) -> Calibrator:
         """The calibrator of all levels, of the newest version."""
         calibrator = self.calibrator
-        return calibrator.overall if isinstance(calibrator, Segmented) else calibrator
+        return calibrator.overall if isinstance(calibrator, Keyed) else calibrator
 
     @property
     def has_one_map(self) -> bool:
         """Whether forecasts of the newest version are those of `overall`, and of no other beside it."""
         mixed = self.spans.early is not None or self._versions[self._newest].before is not None
-        return not (mixed or isinstance(self.calibrator, Segmented))
+        return not (mixed or isinstance(self.calibrator, Keyed))
 
     @property
     def served_by_map(self) -> bool:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.serving.quality import DELAYS
 from streamcal.serving.service import Service
 
@@ -89,6 +90,7 @@ class State(Collector):
         failures = acknowledging.snapshot_failures
         yield CounterMetricFamily("streamcal_journal_snapshot_failures", "Snapshots that were not made.", failures)
         yield from self._measures()
+        yield from self._certificate()
         yield from self._segments()
 
     def _measures(self) -> Iterator[Metric]:
@@ -104,6 +106,22 @@ class State(Collector):
         ):
             if value is not None:
                 yield GaugeMetricFamily(f"streamcal_{name}", text, value)
+
+    def _certificate(self) -> Iterator[Metric]:
+        calibrator = self._service.join.calibrator
+        if not isinstance(calibrator, Multicalibrated):
+            return
+        for name, text, value in zip(
+            ("evidence", "certified_regret", "gain"),
+            (
+                "Log of the largest likelihood ratio against the predictions of a group.",
+                "Nats by which the log loss can exceed that of the calibrator without groups.",
+                "Nats by which the log loss is below that of the calibrator without groups.",
+            ),
+            calibrator.certificate(),
+            strict=True,
+        ):
+            yield GaugeMetricFamily(f"streamcal_multicalibrated_{name}", text, value)
 
     def _delays(self) -> Metric:
         quality = self._service.quality

@@ -141,6 +141,9 @@ def segments() -> dict[str, Any]:
         }
     )
     level["properties"]["effect"] = effect
+    unbounded = {"anyOf": [NUMBER, {"const": "infinite"}]}
+    numbers = dict.fromkeys(("evidence", "gap", "variance"), NUMBER)
+    level["properties"]["group"] = closed({**numbers, "bound": unbounded})
     shown = closed({"field": {"type": "string"}, "levels": {"type": "array", "items": level}})
     field = {"name": "field", "in": "path", "required": True, "schema": {"type": "string"}}
     return {**showing("What is known of the levels of a field of keys", shown, "404"), "parameters": [field]}

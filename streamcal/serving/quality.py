@@ -11,8 +11,8 @@ import numpy as np
 from streamcal.calibrators.base import Calibrator
 from streamcal.live.alarms import Alarm, Segment
 from streamcal.live.issued import Issued
+from streamcal.live.keyed import Keyed
 from streamcal.live.monitor import CalibrationMonitor
-from streamcal.live.segmented import Segmented
 from streamcal.metrics import CalibrationRatio, LogLoss, NormalizedEntropy
 from streamcal.stream.comparing import IDENTITY, RAW, Comparison, Standing
 
@@ -43,7 +43,7 @@ class Quality:
         Mean number of labels until a false alarm.
     max_segments : int
         Segments with sums of their own; those that come first have them, the others of a field are together.
-    calibrator : Calibrator or Segmented
+    calibrator : Calibrator, Segmented or Multicalibrated
         What makes the forecasts; the probabilities that its scores stand for are compared with them.
 
     Attributes
@@ -56,7 +56,7 @@ class Quality:
         self,
         run_length: float,
         max_segments: int,
-        calibrator: Calibrator | Segmented,
+        calibrator: Calibrator | Keyed,
     ) -> None:
         self._scale = calibrator.scale
         self.name = calibrator.name if calibrator.name not in (RAW, IDENTITY) else "calibrated"

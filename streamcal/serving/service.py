@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from streamcal.errors import InputError, StateError
 from streamcal.live.issued import Id, Issued
 from streamcal.live.journal import Journal
+from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented
 from streamcal.maps.base import ScaledMap
 from streamcal.serving.acknowledging import Acknowledging
@@ -163,8 +164,14 @@ class Service:
         found: dict[str, Any] = {"level": level, "e_value": finite(e_value)}
         found |= {"labels": None, "forecast": None, "positives": None} if sums is None else sums._asdict()
         calibrator = self.join.calibrator
-        if isinstance(calibrator, Segmented):
+        if isinstance(calibrator, Multicalibrated):
             with suppress(InputError):  # of a field that is not one of its own
+                group = calibrator.gap(field, level)
+                numbers = {"gap": group.gap, "variance": group.variance, "bound": finite(group.bound)}
+                found["group"] = {"evidence": group.evidence, **numbers}
+            calibrator = calibrator.inner
+        if isinstance(calibrator, Segmented):
+            with suppress(InputError):
                 mean, deviation, n = calibrator.effect(field, level)
                 found["effect"] = {"mean": mean, "sd": deviation, "n": n}
         return found

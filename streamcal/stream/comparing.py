@@ -18,6 +18,7 @@ from streamcal.calibrators.registry import COMPARED, REGISTRY
 from streamcal.calibrators.registry import RAW as RAW
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.live.keyed import Keyed
 from streamcal.live.levels import Field, check_fields, names_of
 from streamcal.live.segmented import Effect, Segmented
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
@@ -53,7 +54,7 @@ RESOLUTION, REFRESH_EVERY = 4096, 100
 SLOW = ("rpr", "bbq", "near-isotonic", "enir", "lite", "elite")
 
 #: What is compared.
-Method: TypeAlias = Calibrator | Segmented
+Method: TypeAlias = Calibrator | Keyed
 Verdict = Literal["better", "worse", "no difference shown"]
 
 
@@ -189,8 +190,8 @@ class Comparison:
     @property
     def read(self) -> tuple[Field, ...]:
         """The fields of segments that methods read, and those that are measured."""
-        methods = [one for one in self._calibrators.values() if isinstance(one, Segmented)]
-        return (*self.fields, *(field for one in methods for field in one.by))
+        methods = [one for one in self._calibrators.values() if isinstance(one, Keyed)]
+        return (*self.fields, *(field for one in methods for field in one.fields))
 
     # -- the pass over the stream ----------------------------------------------------------------------------------
 
@@ -477,7 +478,7 @@ def compare(
         read; or arrays (scores, labels), (scores, labels, weights) or (scores, labels, weights, times).
     score, label, weight, time : str
         Columns of a file or a table. Scores are probabilities.
-    methods : sequence of str, Calibrator or Segmented, or mapping of name to Calibrator or Segmented
+    methods : sequence of str, Calibrator, Segmented or Multicalibrated, or mapping of name to these
         Default `COMPARED`. Those given by name have bounded memory (`resolution=4096`), and `refresh_every=100` where
         they solve for milliseconds; those given as objects are cloned. The score itself is always compared, as "raw".
     delay : int
@@ -537,7 +538,7 @@ def compare(
 
 def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) -> dict[str, Method]:
     """Calibrators that have learned nothing, by name; `InputError` for a name that is unknown or given twice."""
-    if isinstance(methods, (str, Calibrator, Segmented)):
+    if isinstance(methods, (str, Calibrator, Keyed)):
         raise InputError(f"methods={methods!r} is one method; give a list, such as ['ops', 'venn-abers']")
     if isinstance(methods, Mapping):
         given = {str(name): method(one, delay) for name, one in methods.items()}
@@ -560,7 +561,7 @@ def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) ->
 
 def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> dict[str, Method]:
     """The methods, and each that is not yet corrected for segments once more, if there are any segments."""
-    plain = {name: one for name, one in calibrators.items() if fields and not isinstance(one, Segmented)}
+    plain = {name: one for name, one in calibrators.items() if fields and not isinstance(one, Keyed)}
     corrected = {name + BY_SEGMENT: Segmented(one, fields) for name, one in plain.items()}
     if given := corrected.keys() & calibrators.keys():
         raise InputError(f"{min(given)!r} is the name of another method with segments; give another name")
@@ -569,7 +570,7 @@ def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> 
 
 def method(given: str | Method, delay: int) -> Method:
     """A clone of a calibrator, or a new one of this name, in bounded memory and told of the delay."""
-    if isinstance(given, Segmented):
+    if isinstance(given, Keyed):
         return given.clone()
     if not isinstance(given, str) or given not in REGISTRY:
         found: Calibrator = chosen(given, Calibrator, REGISTRY, parameter="methods")

@@ -16,6 +16,7 @@ import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StreamcalError
+from streamcal.live.keyed import Keyed
 from streamcal.live.levels import Field, Level
 from streamcal.live.segmented import Effect, Segmented
 from streamcal.parameters.types import FloatArray
@@ -53,14 +54,14 @@ class Entrant:
 
     Parameters
     ----------
-    calibrator : Calibrator or Segmented
+    calibrator : Calibrator, Segmented or Multicalibrated
         It learns itself.
     delay : int
         How many observations later the label is known. 0 is a loop of predicting and learning, in one call of
         `predict_learn_many`; else a loop in Python.
     """
 
-    def __init__(self, calibrator: Calibrator | Segmented, delay: int) -> None:
+    def __init__(self, calibrator: Calibrator | Keyed, delay: int) -> None:
         self.calibrator = calibrator
         self._delay = delay
         self._waiting: deque[tuple[Any, ...]] = deque()
@@ -75,7 +76,7 @@ class Entrant:
         try:
             if not self._delay:
                 predicted = self._at_once(piece)
-            elif isinstance(self.calibrator, Segmented):
+            elif isinstance(self.calibrator, Keyed):
                 predicted = self._late_by_segment(self.calibrator, piece)
             else:
                 predicted = one_by_one(self.calibrator, piece, self._delay, self._waiting)
@@ -94,22 +95,22 @@ class Entrant:
             return None
 
     def _at_once(self, piece: Observations) -> FloatArray:
-        if isinstance(self.calibrator, Segmented):
+        if isinstance(self.calibrator, Keyed):
             scores, y, w, t, keys = piece
             return self.calibrator.predict_learn_many(scores, keys or {}, y, w, t)
         return np.asarray(self.calibrator.predict_learn_many(*piece[:4]))
 
-    def _late_by_segment(self, calibrator: Segmented, piece: Observations) -> FloatArray:
+    def _late_by_segment(self, calibrator: Keyed, piece: Observations) -> FloatArray:
         """A correction is judged by what it said when its forecast was issued."""
         names, columns = list(piece.keys or {}), zip(*(piece.keys or {}).values(), strict=True)
         waiting, found = self._waiting, []
         for (score, label, weight, at), levels in zip(_rows(piece), columns, strict=True):
             keys = dict(zip(names, levels, strict=True))
-            p, said = calibrator._issued_parts(score, keys, at)
+            p, said = calibrator._issue_keyed(score, keys, at, weight)
             found.append(p)
             waiting.append((score, keys, label, said, weight, at))
             if len(waiting) > self._delay:
-                calibrator.learn_issued(*waiting.popleft())
+                calibrator._learn_keyed(*waiting.popleft())
         return np.array(found, dtype=np.float64)
 
 
@@ -158,12 +159,13 @@ def _rows(piece: Observations) -> Iterator[tuple[float, bool, float, float | Non
     return zip(scores.tolist(), y.tolist(), weights, times, strict=False)
 
 
-def left_of(calibrator: Calibrator | Segmented, last: Last) -> Ended:
+def left_of(calibrator: Calibrator | Keyed, last: Last) -> Ended:
     """What is left of a method; of one with segments, the map is that of a row without any."""
     effects: dict[Field, list[Effect]] = {}
-    if isinstance(calibrator, Segmented):
+    if isinstance(calibrator, Keyed):
         mapped = calibrator.predict_many(last.scores, {})
-        effects = {field: calibrator.effects(field, levels) for field, levels in last.levels.items()}
+        if isinstance(calibrator, Segmented):
+            effects = {field: calibrator.effects(field, levels) for field, levels in last.levels.items()}
     else:
         mapped = np.asarray(calibrator.predict_many(last.scores))
     return Ended(len(json.dumps(calibrator.state_dict())), mapped, effects)
@@ -184,7 +186,7 @@ class Group(Protocol):
 class Here:
     """Entrants in this process, one after another."""
 
-    def __init__(self, calibrators: Mapping[str, Calibrator | Segmented], delay: int) -> None:
+    def __init__(self, calibrators: Mapping[str, Calibrator | Keyed], delay: int) -> None:
         self._entrants = {name: Entrant(one, delay) for name, one in calibrators.items()}
         self._said: dict[str, Step] = {}
 
@@ -207,7 +209,7 @@ class Processes:
     Raises `StreamcalError` where a process has ended, as for lack of memory.
     """
 
-    def __init__(self, calibrators: Mapping[str, Calibrator | Segmented], delay: int, number: int) -> None:
+    def __init__(self, calibrators: Mapping[str, Calibrator | Keyed], delay: int, number: int) -> None:
         # Spawned, as on every system: a fork of a process with threads may hang.
         context = multiprocessing.get_context("spawn")
         self._ends: list[Connection] = []
@@ -252,7 +254,7 @@ class Processes:
                 raise StreamcalError(f"a process of the comparison has ended: {error!r}; try processes=1") from None
 
 
-def work(end: Connection, calibrators: Mapping[str, Calibrator | Segmented], delay: int) -> None:
+def work(end: Connection, calibrators: Mapping[str, Calibrator | Keyed], delay: int) -> None:
     """The loop of a process: pieces come, steps go; for a `Last`, what is left at the end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process hears of it, and ends this one
     group = Here(calibrators, delay)
@@ -277,7 +279,7 @@ def dealt(names: Sequence[str], number: int) -> list[list[str]]:
     return [list(names[i::number]) for i in range(min(number, len(names)))]
 
 
-def group(calibrators: Mapping[str, Calibrator | Segmented], delay: int, processes: int) -> Group:
+def group(calibrators: Mapping[str, Calibrator | Keyed], delay: int, processes: int) -> Group:
     """Entrants here, or in so many processes."""
     if processes > 1 and len(calibrators) > 1:
         return Processes(calibrators, delay, processes)

@@ -22,13 +22,13 @@ from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.stream.direction import Direction
 
 if TYPE_CHECKING:
-    from streamcal.live.segmented import Columns, Keys, Segmented
+    from streamcal.live.keyed import Columns, Keyed, Keys
 
 #: Columns that the output has in addition to those of the input; the last two where the method has an interval.
 ADDED = ("calibrated", "lower", "upper")
 
 
-def added_columns(calibrator: Calibrator | Segmented) -> tuple[str, ...]:
+def added_columns(calibrator: Calibrator | Keyed) -> tuple[str, ...]:
     """The names of the columns that hold the predictions of a calibrator."""
     return ADDED if calibrator.has_interval else ADDED[:1]
 
@@ -89,7 +89,7 @@ class Measures:
 
     Parameters
     ----------
-    calibrator : Calibrator or Segmented
+    calibrator : Calibrator, Segmented or Multicalibrated
         Its scale says whether scores are probabilities.
 
     Attributes
@@ -154,8 +154,8 @@ class Prequential(Measures):
 
     Parameters
     ----------
-    calibrator : str, Calibrator or Segmented
-        It learns itself, not a clone; a name, as in "auto", makes a new one. A `Segmented` is given `keys`.
+    calibrator : str, Calibrator, Segmented or Multicalibrated
+        It learns itself, not a clone; a name, as in "auto", makes a new one. One that reads keys is given `keys`.
 
     Examples
     --------
@@ -165,7 +165,7 @@ class Prequential(Measures):
     0.8
     """
 
-    def __init__(self, calibrator: str | Calibrator | Segmented) -> None:
+    def __init__(self, calibrator: str | Calibrator | Keyed) -> None:
         self.calibrator: Any = _chosen(calibrator)
         self._segmented = not isinstance(self.calibrator, Calibrator)
         super().__init__(self.calibrator)
@@ -280,12 +280,12 @@ class _WithInterval(Protocol):
     ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
 
-def _chosen(given: str | Calibrator | Segmented) -> Calibrator | Segmented:
-    """What is evaluated; `InputError` where it is neither a calibrator nor a `Segmented`."""
+def _chosen(given: str | Calibrator | Keyed) -> Calibrator | Keyed:
+    """What is evaluated; `InputError` where it is neither a calibrator nor one that reads keys."""
     if not isinstance(given, str | Calibrator):
-        from streamcal.live.segmented import Segmented
+        from streamcal.live.keyed import Keyed
 
-        if isinstance(given, Segmented):
+        if isinstance(given, Keyed):
             return given
     return chosen(given, Calibrator, REGISTRY)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.live.issued import Id, Issued, Keys, check_id
 from streamcal.live.judged import ConflictError, JudgedJoin
-from streamcal.live.segmented import Columns as Levels
+from streamcal.live.keyed import Columns as Levels
 from streamcal.parameters.types import FloatArray
 from streamcal.states import listed, number, record, row, unread, whole
 from streamcal.stream.checkpoints import Checkpoint

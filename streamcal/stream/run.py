@@ -31,7 +31,7 @@ from streamcal.stream.writing import RecordWriter, to_json
 
 if TYPE_CHECKING:  # what late labels and segments need is imported where they are asked for
     from streamcal.live.judged import JudgedJoin
-    from streamcal.live.segmented import Segmented
+    from streamcal.live.keyed import Keyed
     from streamcal.stream.impressions import ImpressionReader
     from streamcal.stream.replay import Replay
 
@@ -57,7 +57,7 @@ class Run:
 
     Parameters
     ----------
-    calibrator : Calibrator or Segmented
+    calibrator : Calibrator, Segmented or Multicalibrated
         Continues to learn from its current state.
     source, format : str
         A file that `RecordReader` can read.
@@ -113,7 +113,7 @@ class Run:
         The signal that ended the run, if one did.
     """
 
-    calibrator: Calibrator | Segmented
+    calibrator: Calibrator | Keyed
     source: str
     columns: Columns
     format: str | None = None
@@ -220,7 +220,7 @@ class Run:
         return self.tally().get("late", 0)
 
     @property
-    def learning(self) -> list[Calibrator | Segmented]:
+    def learning(self) -> list[Calibrator | Keyed]:
         """What learns: where labels come late, a calibrator for each version of the model remembered, the newest last.
 
         The first of them is `calibrator`, as long as it is remembered.

@@ -1,0 +1,146 @@
+"""`Keyed`: the abstract base of methods that read keys beside the score, such as `Segmented`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.kernels.fast_path import fast_levels
+from streamcal.learners.learner import Learner
+from streamcal.live.levels import LONGEST_LEVEL, Field, columns_of, levels_in, names_of, require_names
+from streamcal.parameters.inputs import check_batch
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray, Label, Time
+
+Keys = Mapping[str, Any]
+#: Field → levels, n of them.
+Columns = Mapping[str, Iterable[Any]]
+
+
+class Keyed(Learner):
+    """A calibrator of all observations, `overall`, and what the levels of the fields `by` add to it."""
+
+    #: The fields, single or tuples.
+    by: tuple[Field, ...]
+    #: The names that the fields are made of.
+    _names: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def overall(self) -> Calibrator:
+        """The calibrator of all observations, without levels."""
+
+    @property
+    def bounded_memory(self) -> bool:
+        return self.overall.bounded_memory
+
+    @property
+    def has_interval(self) -> bool:
+        """False: an interval of the calibrator is not one of the probability predicted."""
+        return False
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the scores, that of the calibrator."""
+        return self.overall.scale
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names that are read from `keys`."""
+        return names_of(self.by)
+
+    @property
+    def n(self) -> float:
+        return self.overall.n
+
+    def require_names(self, keys: Any) -> None:
+        """Raise an `InputError` for keys that seem to have a field under another name."""
+        if isinstance(keys, Mapping):
+            require_names(self._names, keys)
+
+    def _levels(self, keys: Any) -> list[Any]:
+        """The level of each field, None where it is missing; `InputError` for what is no level."""
+        found: list[Any] | None = fast_levels(keys, self.by, LONGEST_LEVEL)
+        return levels_in(self.by, self._names, keys) if found is None or None in found else found
+
+    # -- predicting and learning -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score` for these levels, as of time `t`."""
+
+    @abstractmethod
+    def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
+        """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
+
+    @abstractmethod
+    def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `score`, with these levels, was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+
+    @abstractmethod
+    def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Unlearn an earlier `learn_one` with the same arguments."""
+
+    def learn_many(
+        self,
+        scores: npt.ArrayLike,
+        keys: Columns,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> None:
+        """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
+        x, labels, weights = self._checked_many(scores, keys, y, w)
+        self._learn_many(x, labels, weights, t)
+
+    def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: Any, noted: int = 0) -> None:
+        self._run(x, y, w, t, np.empty(0))
+
+    @abstractmethod
+    def predict_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        keys: Columns,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> FloatArray:
+        """Predict and then learn each of n observations in turn: a whole stream in one call."""
+
+    def _checked_many(
+        self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
+    ) -> tuple[Any, FloatArray, FloatArray]:
+        """Scores with keys and levels by field, labels and weights; or an `InputError`."""
+        s, labels, weights = check_batch(scores, y, w)
+        return (s, keys, columns_of(self.by, keys, len(s))), labels, weights
+
+    @abstractmethod
+    def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
+        """Learn checked observations in order, and write predictions to `predictions`, unless empty."""
+
+    # -- late labels -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
+        """The prediction of an observation whose label comes later, and what `_learn_keyed` needs to learn it.
+
+        The state may change: what is issued is to be learned.
+        """
+
+    @abstractmethod
+    def _learn_keyed(self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
+        """Learn the label of a prediction that was issued with these arguments."""
+
+    def _give_up_keyed(self, score: float, keys: Keys, said: Sequence[float]) -> None:
+        """Forget a prediction that was issued with these arguments, whose label will not be learned."""
+
+    def _time(self, t: Time | None) -> float:
+        return self.overall._time(t)
+
+    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+        return self.overall._times(t, size)
