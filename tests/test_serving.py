@@ -88,7 +88,7 @@ def test_the_forecasts_are_those_of_a_label_join(client):
         assert issue(client, f"i{k}", t=float(k)).json() == {"id": f"i{k}", "p": p, "version": None}
         if k % 10 == 0:
             twin.resolve(f"i{k}", True, k + 0.5)
-            assert outcome(client, f"i{k}", t=k + 0.5).json() == {"id": f"i{k}", "known": True}
+            assert outcome(client, f"i{k}", t=k + 0.5).json() == {"id": f"i{k}", "known": True, "contradicts": False}
     assert p < 0.25  # the twin has learned
 
 
@@ -107,7 +107,7 @@ def test_batches_do_what_single_requests_do():
         known = batch.post("/v1/outcome/batch", json=told).json()
     assert issued["errors"] == known["errors"] == []
     assert [one["id"] for one in issued["results"]] == list(range(250))
-    assert known["results"][7] == {"id": 7, "known": True}
+    assert known["results"][7] == {"id": 7, "known": True, "contradicts": False}
     assert one.join.state_dict() == many.join.state_dict()
 
 
@@ -141,6 +141,53 @@ def test_refused_requests_and_items_are_logged_with_id_and_reason_and_counted(cl
     assert 'streamcal_refused_items_total{kind="issue",status="409"} 1.0' in page
 
 
+def test_an_outcome_that_contradicts_an_earlier_one_is_told(client):
+    """The positive one counts, in whatever order they come; before the impression too."""
+    issue(client, "a")
+    for id in ("a", "unknown"):
+        told = [outcome(client, id, y=y).json()["contradicts"] for y in (True, True, False, True, 1, 0)]
+        assert told == [False, False, True, True, True, True]
+    both = [{"id": "b", "y": y, "t": 1.0} for y in (False, True)]
+    results = client.post("/v1/outcome/batch", json=both).json()["results"]
+    assert [one["contradicts"] for one in results] == [False, True]
+
+
+def test_the_page_of_documentation_names_every_address_and_loads_nothing(client):
+    answered = client.get("/docs")
+    text = answered.text
+    assert answered.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in answered.headers["content-security-policy"]
+    assert all(f" {path}</code>" in text for path in client.get("/openapi.json").json()["paths"])
+    assert "at least 0, at most 1" in text
+    assert "src=" not in text
+    with client_of(service_of(token=TOKEN)) as guarded:
+        assert guarded.get("/docs").status_code == 401
+        text = guarded.get("/docs", headers={"Authorization": f"Bearer {TOKEN}"}).text
+        assert "$STREAMCAL_TOKEN" in text
+        assert TOKEN not in text
+
+
+def test_segments_know_the_levels_of_a_journal_that_was_taken_over(tmp_path):
+    path = tmp_path / "events.journal"
+
+    def begun():
+        journal = Journal(path)
+        join = ServedJoin(Segmented("ops", by=["campaign"]), HORIZON, journal=journal)
+        return Service(join, journal, Settings(event_time=True))
+
+    with client_of(begun()) as client:
+        issue(client, 1, keys={"campaign": "learned", "device": "d"})
+        issue(client, 2, t=3 * HORIZON, keys={"campaign": "held", "device": "e"})
+    with client_of(begun()) as client:
+        levels = client.get("/v1/segments/campaign").json()["levels"]
+        assert [(one["level"], one["labels"], one["effect"]["n"]) for one in levels] == [
+            ("held", None, 0.0),
+            ("learned", None, 1.0),
+        ]
+        assert [one["level"] for one in client.get("/v1/segments/device").json()["levels"]] == ["e"]
+        assert client.get("/v1/segments/other").status_code == 404
+
+
 def test_a_request_may_be_sent_again(client):
     first = issue(client, "a").json()
     assert issue(client, "a", t=50.0).json() == first
@@ -154,7 +201,7 @@ def test_a_request_may_be_sent_again(client):
 
 
 def test_the_outcome_of_an_id_that_is_not_known_is_kept(client):
-    assert outcome(client, "a", t=0.0).json() == {"id": "a", "known": False}
+    assert outcome(client, "a", t=0.0).json() == {"id": "a", "known": False, "contradicts": False}
     issue(client, "a", t=1.0)
     assert 'kind="matched"} 1.0' in client.get("/metrics").text
 
@@ -938,9 +985,15 @@ def test_the_command_stops_when_told_and_resumes(command, tmp_path):
     assert log[-1]["event"] == "stopped"
     process, port = command(*options)
     assert asked(port, "/v1/issue", {"id": "a", "score": 0.2})["p"] == p
-    assert asked(port, "/v1/outcome", {"id": "a", "y": 1}) == {"id": "a", "known": True}
+    assert asked(port, "/v1/outcome", {"id": "a", "y": 1}) == {"id": "a", "known": True, "contradicts": False}
     process.kill()
     assert '"held": 1' in process.communicate()[1]
+    process, port = command(*options)
+    process.kill()
+    log = [json.loads(line) for line in process.communicate()[1].splitlines()]
+    told = [(one["event"], one["events"]) for one in log if one.get("event") in ("replaying", "resumed")]
+    assert [one[0] for one in told] == ["replaying", "resumed"]
+    assert told[0][1] >= 1
 
 
 def test_headers_that_do_not_end_are_not_kept(command):
@@ -962,6 +1015,8 @@ def test_headers_that_do_not_end_are_not_kept(command):
     ("options", "message"),
     [
         (["--horizon", "1h"], "--journal FILE, or --memory"),
+        (["--horizon", "6", "--memory"], "'6' has no unit; give 6s, 6m, 6h or 6d"),
+        (["--horizon", "6h", "--memory", "--late", "1.5"], "--late: '1.5' has no unit"),
         (["--horizon", "soon", "--memory"], "is not a number, nor a time"),
         (["--horizon", "1h", "--memory", "--method", "opz"], "did you mean"),
         (["--horizon", "1h", "--memory", "--log-level", "loud"], "--log-level"),

@@ -25,6 +25,7 @@ from streamcal.app.choosing import (
 from streamcal.app.options import span_of
 from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
+from streamcal.stream.records import shown
 
 if TYPE_CHECKING:
     from streamcal.calibrators.base import Calibrator
@@ -170,8 +171,16 @@ def serve(
 
 
 def _seconds(text: str | None, name: str) -> float | None:
-    """A span as seconds; a plain number is one of seconds."""
-    return None if text is None else span_of(text).size
+    """Return a span as seconds; a number has to have a unit."""
+    if text is None:
+        return None
+    span = span_of(text)
+    if not span.unit and span.size:
+        given = text.strip()
+        raise typer.BadParameter(
+            f"{shown(given)} has no unit; give {given}s, {given}m, {given}h or {given}d", param_hint=f"--{name}"
+        )
+    return span.size
 
 
 def _opened(path: Path) -> Journal:
@@ -191,6 +200,10 @@ def _joined(
     from streamcal.serving.joining import ServedJoin
 
     jump = None if event_time else ANY_JUMP
+    if journal is not None and journal.n > journal.upto:
+        number = journal.n - journal.upto
+        told = {"event": "replaying", "events": number}
+        logger.info("%s: replaying %d events after the last snapshot", journal.path, number, extra=told)
     given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held, "max_jump": jump}
     join = ServedJoin(calibrator, spans["horizon"], journal=journal, **given)  # type: ignore[arg-type]
     if journal is not None:

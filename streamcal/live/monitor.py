@@ -22,6 +22,8 @@ from streamcal.saved import Saved
 from streamcal.states import ensure, flag, maybe, record, unread, whole
 
 logger = logging.getLogger(__name__)
+#: Where logging is not configured, Python would write alarms to standard error, beside what a program does with them.
+logger.addHandler(logging.NullHandler())
 
 #: The α of a monitor that is given neither parameter.
 DEFAULT_ALPHA = 0.05
@@ -61,8 +63,8 @@ class CalibrationMonitor(Saved):
         that has been longest without an outcome and has no alarm, and starts with nothing if it comes back; when
         all have an alarm, new ones are watched no more. Both are counted in `tally`.
     on_alarm : callable, optional
-        Called with each `Alarm`, after the state has changed. It is not part of the state: set the attribute of what
-        `from_state` and `from_bytes` return.
+        Called with each `Alarm`, after the state has changed; without it alarms are logged. It is not part of the
+        state: set the attribute of what `from_state` and `from_bytes` return.
 
     Raises
     ------
@@ -190,7 +192,7 @@ class CalibrationMonitor(Saved):
         -------
         Alarm or None
             The alarm that this outcome raised. If there are several, the first: that of all outcomes, then those of
-            the segments in the order of `keys`. All are logged and passed to `on_alarm`.
+            the segments in the order of `keys`. All are passed to `on_alarm`, or logged without it.
 
         Raises
         ------
@@ -353,11 +355,11 @@ class CalibrationMonitor(Saved):
         return alarm
 
     def _tell(self, alarms: list[Alarm]) -> Alarm | None:
-        """Log all alarms and pass them on; returns the first."""
+        """Pass each alarm on, or log it where nobody listens, and return the first."""
         for alarm in alarms:
-            logger.warning("%s", alarm)
-        if self.on_alarm is not None:
-            for alarm in alarms:
+            if self.on_alarm is None:
+                logger.warning("%s", alarm)
+            else:
                 self.on_alarm(alarm)
         return alarms[0] if alarms else None
 

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamcal.errors import StateError
+from streamcal.serving import documentation
 from streamcal.serving.metrics import CONTENT_TYPE, Meters
 from streamcal.serving.openapi import schema
 from streamcal.serving.reading import RefusedError, parsed
@@ -50,7 +51,8 @@ def application(service: Service) -> Starlette:
         await service.stop()
 
     meters = Meters(service)
-    described = json.dumps(schema(service)).encode()
+    described = schema(service)
+    written, documented = json.dumps(described).encode(), documentation.page(described)
     routes = [
         Route("/v1/issue", one_issue(service), methods=["POST"]),
         Route("/v1/outcome", one_outcome(service), methods=["POST"]),
@@ -62,7 +64,8 @@ def application(service: Service) -> Starlette:
         Route("/healthz", page(lambda: answer({"status": "alive"}))),
         Route("/readyz", page(lambda: readiness(service))),
         *([Route("/", report_page(service))] if service.page is not None else []),
-        Route("/openapi.json", page(lambda: Response(described, media_type="application/json"))),
+        Route("/openapi.json", page(lambda: Response(written, media_type="application/json"))),
+        Route("/docs", page(lambda: html(documented, documentation.POLICY))),
     ]
     handlers: dict[Any, Any] = {
         RefusedError: noted_refusal,
@@ -92,9 +95,9 @@ def one_outcome(service: Service) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         item = parsed(await body_of(request, service))
         service.require_disk(issue=False)
-        id, known = with_id(service.resolve, item)
+        taken = with_id(service.resolve, item)
         await service.acknowledged(issue=False)
-        return answer({"id": id, "known": known})
+        return answer(taken._asdict())
 
     return endpoint
 
@@ -107,8 +110,7 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
         return {"id": one.id, "p": one.p, "version": one.version}
 
     def take_outcome(item: Any) -> dict[str, Any]:
-        id, known = service.resolve(item)
-        return {"id": id, "known": known}
+        return service.resolve(item)._asdict()
 
     take = take_issue if issue else take_outcome
 
@@ -218,6 +220,17 @@ def unknown(error: HTTPException) -> Response:
     )
 
 
+def html(content: bytes, policy: str) -> Response:
+    """A page for a browser."""
+    headers = {
+        "Content-Security-Policy": policy,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "private, no-cache",
+    }
+    return Response(content, headers=headers, media_type="text/html")
+
+
 def page(make: Callable[[], Response]) -> Endpoint:
     async def endpoint(_: Request) -> Response:
         return make()
@@ -247,13 +260,7 @@ def report_page(service: Service) -> Endpoint:
     async def endpoint(_: Request) -> Response:
         content = await service.report()
         assert service.page is not None
-        headers = {
-            "Content-Security-Policy": service.page.policy,
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "private, no-cache",
-        }
-        return Response(content, headers=headers, media_type="text/html")
+        return html(content, service.page.policy)
 
     return endpoint
 

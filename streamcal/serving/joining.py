@@ -16,6 +16,21 @@ class ServedJoin(JudgedJoin):
         """Return the seconds since the oldest forecast was issued whose label is to be learned; 0 if there is none."""
         return max(now, self._clock) - self._waiting[0].at if self._waiting else 0.0
 
+    def contradicts(self, id: Id, y: bool) -> bool:
+        """Return whether an earlier outcome of an id has the other label."""
+        before = self._outcomes.get(id) or self._aside.get(id)
+        return before is not None and (before.negative if y else before.positive)
+
+    def levels_held(self, most: int) -> dict[str, dict[str | int, None]]:
+        """Return the first levels of each field of the forecasts held, as far as there are so many."""
+        found: dict[str, dict[str | int, None]] = {}
+        for one in self._index.values():
+            for field, level in one.keys.items() if one.keys else ():
+                levels = found.setdefault(field, {})
+                if len(levels) < most:
+                    levels[level] = None
+        return found
+
     @property
     def newest(self) -> Id | None:
         """The version of the model that came last."""

@@ -33,7 +33,7 @@ def schema(service: Service) -> dict[str, Any]:
     issue, outcome = issue_schema(service), outcome_schema(service)
     id = {"type": ["string", "integer"]}
     issued = closed({"id": id, "p": {"type": "number", "minimum": 0, "maximum": 1}, "version": maybe(id)})
-    known = closed({"id": id, "known": {"type": "boolean"}})
+    known = closed({"id": id, "known": {"type": "boolean"}, "contradicts": {"type": "boolean"}})
     paths = {
         "/v1/issue": {"post": taking("Issue the calibrated probability of an impression", issue, issued)},
         "/v1/outcome": {"post": taking("Tell the outcome of an impression", outcome, known)},
@@ -44,6 +44,7 @@ def schema(service: Service) -> dict[str, Any]:
         "/metrics": {"get": showing("Metrics for Prometheus", {"type": "string"}, content="text/plain")},
         "/healthz": {"get": {**showing("Whether the process answers", {"type": "object"}), "security": []}},
         "/readyz": {"get": {**showing("Whether events can be taken", {"type": "object"}, "503"), "security": []}},
+        "/docs": {"get": showing("This schema as a page, for a browser", {"type": "string"}, content="text/html")},
         "/openapi.json": {"get": showing("This schema", {"type": "object"})},
     }
     if service.page is not None:

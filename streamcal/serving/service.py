@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from streamcal.errors import InputError, StateError
-from streamcal.live.issued import Id, Issued
+from streamcal.errors import InputError, StateError, StoreError
+from streamcal.live.issued import Id, Issued, check_id
 from streamcal.live.journal import Journal
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented
@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 TICK = 1.0
 #: Seconds between two full collections of garbage, which hold up requests: 0.1 s for 200,000 forecasts held.
 COLLECTED = 600.0
+#: Levels of a field that are shown.
+MOST_LEVELS = 1_000
 #: Seconds after which a client may try again while the disk is full.
 RETRY_AFTER = 1
 
@@ -50,6 +52,14 @@ class Page(NamedTuple):
 
     write: Callable[[Comparison], str]
     policy: str
+
+
+class Taken(NamedTuple):
+    """What is answered to an outcome: its id, whether that is known, and whether an earlier one had the other label."""
+
+    id: Id
+    known: bool
+    contradicts: bool
 
 
 class Service:
@@ -77,6 +87,7 @@ class Service:
         self.join, self.settings, self.page = join, settings, page
         self.quality = Quality(settings.run_length, settings.metric_segments, join.calibrator)
         self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)
+        self._levels_held = join.levels_held(MOST_LEVELS)
         self.ready = False
         self.stopped = False  #: whether everything was written at the end
         self._journal = journal
@@ -104,16 +115,18 @@ class Service:
         except InputError as error:
             raise refused(error) from None
 
-    def resolve(self, item: Any) -> tuple[Id, bool]:
-        """Take an outcome; its id, and whether that is known. `RefusedError` for one that cannot be used."""
+    def resolve(self, item: Any) -> Taken:
+        """Take an outcome; `RefusedError` for one that cannot be used."""
         given = checked(item, self._outcome_checks, ("id", "y"))
-        id, t = given["id"], self._time(given)
+        t = self._time(given)
         try:
+            id = check_id(given["id"])
+            contradicts = self.join.contradicts(id, bool(given["y"]))
             known = self.join.resolve(id, given["y"], t)
             one = self.join.known(id) if known and given["y"] else None
             if one is not None:
                 self.quality.outcome(t - one.t)
-            return id, known
+            return Taken(given["id"], known, contradicts)
         except InputError as error:
             raise refused(error) from None
 
@@ -157,8 +170,17 @@ class Service:
         self.quality.settle()
         values = {level: e for (name, level), e in self.quality.monitor.e_values.items() if name == field}
         sums = {level: one for (name, level), one in self.quality.segments.items() if name == field}
-        levels = [*values, *(level for level in sums if level not in values)]
-        return [self._level(field, level, values.get(level), sums.get(level)) for level in levels] or None
+        levels = dict.fromkeys([*values, *sums, *self._levels_held.get(field, ()), *self._levels_learned(field)])
+        shown = list(levels)[:MOST_LEVELS]
+        return [self._level(field, level, values.get(level), sums.get(level)) for level in shown] or None
+
+    def _levels_learned(self, field: str) -> list[Any]:
+        """Return the levels of a field whose effects the calibrator has."""
+        calibrator = self.join.calibrator
+        if isinstance(calibrator, Segmented):
+            with suppress(InputError, StoreError):  # of a field that is not one of its own, or in a file that is gone
+                return calibrator.levels(field)
+        return []
 
     def _level(self, field: str, level: str | int, e_value: float | None, sums: Sums | None) -> dict[str, Any]:
         found: dict[str, Any] = {"level": level, "e_value": finite(e_value)}
