@@ -278,10 +278,20 @@ def test_a_level_that_is_not_known_is_null(client):
         assert issue(client, id, keys=keys).json() == {"id": id, "p": 0.25, "version": None}
 
 
-def test_labels_are_binary(client):
-    refused = outcome(client, "a", y=0.5)
+@pytest.mark.parametrize("y", ["1", "yes", "", None, 2, -1, 0.5, [1], {"y": 1}])
+def test_labels_are_binary(client, y):
+    """The check is that of the library; nothing else is taken as a negative."""
+    issue(client, "a")
+    refused = outcome(client, "a", y=y)
     assert (refused.status_code, refused.json()["where"]) == (422, "y")
+    assert refused.json()["error"] == f"label {y!r} is not binary"
     assert "give True or False, or 1 or 0" in refused.json()["allowed"]
+    items = client.post("/v1/outcome/batch", json=[{"id": "a", "y": y, "t": 1.0}]).json()
+    assert items["results"] == [None]
+    body = b'{"id": "a", "y": NaN, "t": 1.0}'
+    headers = {"Content-Type": "application/json"}
+    assert client.post("/v1/outcome", content=body, headers=headers).status_code == 400
+    assert outcome(client, "a", y=1).json()["contradicts"] is False  # the state is as it was
 
 
 @pytest.mark.parametrize(

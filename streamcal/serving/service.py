@@ -177,6 +177,7 @@ class Service:
     def _levels_learned(self, field: str) -> list[Any]:
         """Return the levels of a field whose effects the calibrator has."""
         calibrator = self.join.calibrator
+        calibrator = calibrator.inner if isinstance(calibrator, Multicalibrated) else calibrator
         if isinstance(calibrator, Segmented):
             with suppress(InputError, StoreError):  # of a field that is not one of its own, or in a file that is gone
                 return calibrator.levels(field)
