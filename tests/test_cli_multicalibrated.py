@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from test_cli import read, run, save, the_line
+from test_cli import program, read, run, save, the_line
 from test_cli_segments import rows_with_segments
 
 import streamcal
 from streamcal import OnlinePlatt
 from streamcal.live import Multicalibrated, Segmented
+from streamcal.metrics import LogLoss
 
 OPTIONS = ("--method", "ops", "--multicalibrate", "campaign", "--multicalibrate", "campaign, placement")
 FIELDS = ("campaign", ("campaign", "placement"))
@@ -52,3 +54,27 @@ def test_a_field_that_cannot_be(tmp_path: Path) -> None:
     source = save(tmp_path / "in.csv", rows_with_segments(30))
     assert "--multicalibrate 'a,a'" in the_line(run(source, "--multicalibrate", "a,a"))
     assert "campagne" in the_line(run(source, "--multicalibrate", "campagne"))
+
+
+@pytest.mark.parametrize("segments", [False, True])
+def test_methods_are_compared_with_and_without(tmp_path: Path, segments: bool) -> None:
+    rows = rows_with_segments()
+    more = ("--segment", "placement") if segments else ()
+    options = ("--methods", "ops", "--multicalibrate", "campaign", *more, "--html", tmp_path / "report.html")
+    columns = ("--score", "score", "--label", "click")
+    result = program("compare", save(tmp_path / "in.csv", rows), *columns, *options)
+    assert result.exit_code in (0, 1), result.output
+    name = "ops by segment, multicalibrated" if segments else "ops, multicalibrated"
+    cal = Multicalibrated(Segmented(OnlinePlatt(), ["placement"]) if segments else OnlinePlatt(), ["campaign"])
+    columns = {field: [row[field] or None for row in rows] for field in ("campaign", "placement")}
+    columns["placement"] = [row["placement"] for row in rows]
+    p = cal.predict_learn_many([row["score"] for row in rows], columns, [row["click"] for row in rows])
+    data = {"score": [row["score"] for row in rows], "label": [row["click"] for row in rows], **columns}
+    by = ["placement"] if segments else []
+    found = streamcal.compare(pd.DataFrame(data), methods=["ops"], segments=by, multicalibrate=["campaign"])
+    expected = LogLoss()
+    expected.update_many(p, data["label"])
+    assert found.standings[name].log_loss.value == pytest.approx(expected.value, rel=1e-12)
+    assert ("ops by segment" in found.standings) is segments
+    assert "multicalibrated" in result.output
+    assert "campaign" in result.output

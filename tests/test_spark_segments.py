@@ -9,7 +9,7 @@ import spark_session
 
 from streamcal import OnlinePlatt, Platt
 from streamcal.errors import InputError
-from streamcal.live import Segmented
+from streamcal.live import Multicalibrated, Segmented
 from streamcal.spark import chaining
 
 NAMES = {"score": "ctr", "label": "clicked", "time": "at"}
@@ -71,8 +71,13 @@ def as_batches(rows, weight=True):
 # -- without Spark -----------------------------------------------------------------------------------------------------
 
 
+def held():
+    return Multicalibrated(new(), by=["advertiser", ("advertiser", "place")])
+
+
+@pytest.mark.parametrize("new", [new, held])
 @pytest.mark.parametrize("together", [500, 1 << 20])
-def test_batches_are_one_learn_many(together, monkeypatch):
+def test_batches_are_one_learn_many(together, new, monkeypatch):
     monkeypatch.setattr(chaining.folding, "ROWS_TOGETHER", together)
     given = table()
     begun = learned(new(), given.slice(0, 900))

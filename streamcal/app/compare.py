@@ -67,6 +67,14 @@ SegmentOption = Annotated[
         "comma: their pairs. Repeatable, the coarsest first.",
     ),
 ]
+GroupsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN[,COLUMN]",
+        help="Column whose levels are groups: compare each method kept calibrated in them, too; two with a comma: "
+        "their pairs. Repeatable.",
+    ),
+]
 UnitOption = Annotated[
     str | None,
     typer.Option(
@@ -98,6 +106,7 @@ class Asked:
     delay: DelayOption = 0
     base: BaseOption = RAW
     segment: SegmentOption = None
+    multicalibrate: GroupsOption = None
     positive: PositiveOption = None
     missing_label: MissingLabelOption = None
     decreasing: DecreasingOption = False
@@ -116,12 +125,17 @@ class Asked:
         """The fields of segments."""
         return segments_of(self.segment or [])
 
+    @cached_property
+    def groups(self) -> tuple[Field, ...]:
+        """The fields of groups."""
+        return segments_of(self.multicalibrate or [], "--multicalibrate")
+
     @property
     def columns(self) -> Columns:
         """The columns to be read."""
         from streamcal.live.levels import names_of
 
-        names = names_of(self.fields)
+        names = names_of((*self.fields, *self.groups))
         return Columns(
             self.score,
             self.label,
@@ -180,7 +194,8 @@ def compare(
 
     With --time methods are given the time of each row, such as auto for cycles of the day and the week. With
     --segment each method runs once more, corrected for the levels of these columns, and a table shows the levels
-    whose totals are farthest from the forecasts.
+    whose totals are farthest from the forecasts. With --multicalibrate it runs once more, kept calibrated in every
+    level of these columns.
 
     The exit code is 0 where some method is shown better than the base, 1 where none is, 2 for an error, and 130 after
     an interrupt, whose table is that of the rows so far.
@@ -265,7 +280,8 @@ def _compared(asked: Asked) -> Compared:
     stream = asked.stream
     with failing():
         names = [name.strip() for name in asked.methods.split(",") if name.strip()]
-        comparison = Comparison(names, delay=asked.delay, base=asked.base, segments=asked.fields)
+        fields = {"segments": asked.fields, "multicalibrate": asked.groups}
+        comparison = Comparison(names, delay=asked.delay, base=asked.base, **fields)
         interrupted, number = False, asked.processes or _processes(stream)
         with live_table(title_of(stream), quiet=shares_terminal(stream)) as tell:
             try:

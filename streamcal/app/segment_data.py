@@ -11,7 +11,7 @@ from streamcal.app.prepared import forest
 from streamcal.live.levels import Field
 from streamcal.live.segmented import Effect
 from streamcal.stream.by_segment import LevelRow, field_text, level_text
-from streamcal.stream.comparing import BY_SEGMENT, MOST_WORST, RAW, Comparison
+from streamcal.stream.comparing import BY_SEGMENT, MOST_WORST, MULTICALIBRATED, RAW, Comparison
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def segment_tables(comparison: Comparison) -> tuple[SegmentTable, ...]:
 
 def _table(comparison: Comparison, field: Field) -> SegmentTable:
     shown = _shown(comparison)
-    plain = next((name for name in reversed(shown) if not name.endswith(BY_SEGMENT)), shown[0])
+    plain = next((name for name in reversed(shown) if not name.endswith((BY_SEGMENT, MULTICALIBRATED))), shown[0])
     corrected = next((name for name in shown if name.endswith(BY_SEGMENT)), "")
     effects = comparison.standings[corrected].effects.get(field, []) if corrected else []
     of_level = {one.level: one for one in effects}
@@ -74,11 +74,12 @@ def _table(comparison: Comparison, field: Field) -> SegmentTable:
 
 
 def _shown(comparison: Comparison) -> list[str]:
-    """The series in the table: the score itself, the best method, and the best with segments."""
+    """The series in the table: the score itself, the best method, the best with segments, and the best in groups."""
     names = comparison.names
-    plain = [name for name in names if name != RAW and not name.endswith(BY_SEGMENT)]
+    plain = [name for name in names if name != RAW and not name.endswith((BY_SEGMENT, MULTICALIBRATED))]
     corrected = [name for name in names if name.endswith(BY_SEGMENT)]
-    return [name for name in (RAW, *plain[:1], *corrected[:1]) if name in names]
+    held = [name for name in names if name.endswith(MULTICALIBRATED)]
+    return [name for name in (RAW, *plain[:1], *corrected[:1], *held[:1]) if name in names]
 
 
 def _row(row: LevelRow, shown: list[str], plain: str, effects: Mapping[Any, Effect]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""A `Segmented` over Arrow batches: what runs in the Python workers of an engine; nothing here knows Spark.
+"""A `Segmented` or `Multicalibrated` over Arrow batches: what runs in the Python workers; nothing here knows Spark.
 
 A batch of observations has the columns `score`, `label` and `time`, where it was given `weight`, and the columns of
-levels, `level 0`, `level 1` ..., in the order of `Segmented.fields`.
+levels, `level 0`, `level 1` ..., in the order of `calibrator.fields`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.live.segmented import Segmented
+from streamcal.live.keyed import Keyed
 from streamcal.spark import folding
 from streamcal.stream import arrow
 
@@ -32,7 +32,7 @@ def learn(batches: Iterable[folding.Batch], content: bytes, names: folding.Names
     batches : iterable of RecordBatch
         Observations.
     content : bytes
-        Of the `Segmented` that goes on.
+        Of the calibrator that goes on.
     names : mapping
         The user's names of the columns.
 
@@ -46,7 +46,7 @@ def learn(batches: Iterable[folding.Batch], content: bytes, names: folding.Names
     InputError
         For a value that is not taken, with its column.
     """
-    calibrator = Segmented.from_bytes(content)
+    calibrator = Keyed.from_bytes(content)
     for table in folding.together(batches):
         columns = [folding.one_array(table.column(level_name(i))) for i in range(len(calibrator.fields))]
         s, y, w, t = folding.rows_of(table, names)
@@ -58,18 +58,18 @@ def learn(batches: Iterable[folding.Batch], content: bytes, names: folding.Names
 
 
 class Forecasts:
-    """The probabilities of a `Segmented` for columns of scores and levels.
+    """The probabilities of a calibrator with levels for columns of scores and levels.
 
     Parameters
     ----------
     content : bytes
-        Of the `Segmented`.
+        Of the calibrator.
     score : str
         The user's name of the column, for messages.
     """
 
     def __init__(self, content: bytes, score: str) -> None:
-        self._calibrator = Segmented.from_bytes(content)
+        self._calibrator = Keyed.from_bytes(content)
         self._names = {"score": score}
 
     def __call__(self, scores: folding.Array, levels: Sequence[folding.Array]) -> folding.Array:
@@ -91,7 +91,7 @@ class Forecasts:
         return pyarrow.array(found, mask=~given)
 
 
-def _keys(calibrator: Segmented, columns: Sequence[folding.Array]) -> dict[str, list[Any]]:
+def _keys(calibrator: Keyed, columns: Sequence[folding.Array]) -> dict[str, list[Any]]:
     """Field → levels, from columns in the order of the fields."""
     keys = {}
     for name, column in zip(calibrator.fields, columns, strict=True):

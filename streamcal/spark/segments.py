@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamcal.errors import InputError
-from streamcal.live.segmented import Segmented
+from streamcal.live.keyed import Keyed
 from streamcal.spark import chaining, frames
 from streamcal.stream.arrow import pyarrow
 
@@ -25,8 +25,8 @@ KEPT = "batch long, state binary"
 
 
 def fit_segments(
-    df: DataFrame, calibrator: Segmented, *, score: str, label: str, time: str, weight: str | None = None
-) -> Segmented:
+    df: DataFrame, calibrator: Keyed, *, score: str, label: str, time: str, weight: str | None = None
+) -> Keyed:
     """Learn a table in the order of time.
 
     Parameters
@@ -34,14 +34,14 @@ def fit_segments(
     df : DataFrame
         The observations; it has a column for each of `calibrator.fields`, texts, whole numbers or bools, null where
         there is no level.
-    calibrator : Segmented
+    calibrator : Segmented or Multicalibrated
         What goes on; it is not changed.
     score, label, time, weight : str
         Columns, as in `fit`. Rows without a label, null, are not learned.
 
     Returns
     -------
-    Segmented
+    Segmented or Multicalibrated
         What `learn_many` of all rows gives, to the last bit: in the order of time, ties by score, label, weight and
         levels.
 
@@ -65,17 +65,17 @@ def fit_segments(
         cal = streamcal.spark.fit_segments(clicks, cal, score="ctr", label="clicked", time="at")
     """
     given = {"score": score, "label": label, "weight": weight, "time": time}
-    return Segmented.from_bytes(_learned(df, _checked(calibrator), calibrator.to_bytes(), given))
+    return Keyed.from_bytes(_learned(df, _checked(calibrator), calibrator.to_bytes(), given))
 
 
-def transform_segments(df: DataFrame, calibrator: Segmented, *, score: str) -> DataFrame:
+def transform_segments(df: DataFrame, calibrator: Keyed, *, score: str) -> DataFrame:
     """Calibrate a column of scores by the levels beside it.
 
     Parameters
     ----------
     df : DataFrame
         Rows, of a table or a stream, with a column for each of `calibrator.fields`.
-    calibrator : Segmented
+    calibrator : Segmented or Multicalibrated
         Every Python worker gets it.
     score : str
         Column of scores.
@@ -95,7 +95,7 @@ def transform_segments(df: DataFrame, calibrator: Segmented, *, score: str) -> D
 
 
 class SegmentStream:
-    """A `Segmented` that forecasts and learns the micro-batches of a stream: a function for `foreachBatch`.
+    """A `Segmented` or `Multicalibrated` that forecasts and learns micro-batches: a function for `foreachBatch`.
 
     Each batch is forecast by what was learned of those before it, on all executors. Then its rows with a label are
     learned, in the order of time, by one task, and the state is written before Spark notes the batch as done.
@@ -104,7 +104,7 @@ class SegmentStream:
     ----------
     folder : str
         Where states are kept, of this stream alone, beside its checkpoint; any path that Spark reads and writes.
-    calibrator : Segmented
+    calibrator : Segmented or Multicalibrated
         What the stream begins with; not read where `folder` has a state.
     score, label, time, weight : str
         Columns, as in `fit_segments`; the label is null where a row is to be forecast and not learned.
@@ -123,7 +123,8 @@ class SegmentStream:
     A batch that Spark runs again after a failure gives the same forecasts, and is learned once: `folder` has the state
     after it, or only that before it. Forecasts follow labels by a batch; the time of an event is only read to put those
     of a batch in order. Members are judged by what they say when the label comes, so that labels should not be later
-    than batches are long; `docs/segments.md` has what later ones cost.
+    than batches are long; `docs/segments.md` has what later ones cost. What a `Multicalibrated` certifies is about its
+    predictions in the order of learning: forecasts by the state before their batch are not these.
 
     Examples
     --------
@@ -141,7 +142,7 @@ class SegmentStream:
     def __init__(
         self,
         folder: str,
-        calibrator: Segmented,
+        calibrator: Keyed,
         *,
         score: str,
         label: str,
@@ -175,9 +176,9 @@ class SegmentStream:
             self._states = {number - 1: before, number: state}
 
     @property
-    def calibrator(self) -> Segmented:
+    def calibrator(self) -> Keyed:
         """What has been learned, after the last batch that this object has seen; what it began with before."""
-        return Segmented.from_bytes(self._states[max(self._states)]) if self._states else self._first
+        return Keyed.from_bytes(self._states[max(self._states)]) if self._states else self._first
 
     def _slot(self, number: int) -> str:
         return f"{self._folder.rstrip('/')}/slot={number % SLOTS}"
@@ -195,7 +196,7 @@ class SegmentStream:
                 continue
             found |= {row["batch"]: bytes(row["state"]) for row in rows}
         for state in found.values():
-            one = Segmented.from_bytes(state)
+            one = Keyed.from_bytes(state)
             if not one.same_parameters(self._first):
                 raise InputError(f"{self._folder!r} has the states of {one!r}, not of {self._first!r}; give another")
         if not found:
@@ -207,7 +208,7 @@ class SegmentStream:
 # -- plans -------------------------------------------------------------------------------------------------------------
 
 
-def _learned(df: DataFrame, calibrator: Segmented, content: bytes, given: dict[str, str | None]) -> bytes:
+def _learned(df: DataFrame, calibrator: Keyed, content: bytes, given: dict[str, str | None]) -> bytes:
     """The state after the rows of a table, which one task learns."""
     names = {name: column for name, column in given.items() if column is not None}
     levels = _levels(df, calibrator)
@@ -225,7 +226,7 @@ def _learn(batches: Iterator[Any], content: bytes, names: dict[str, str]) -> Ite
     return chaining.learn(batches, content, names)
 
 
-def _forecast(df: DataFrame, calibrator: Segmented, content: bytes, score: str) -> DataFrame:
+def _forecast(df: DataFrame, calibrator: Keyed, content: bytes, score: str) -> DataFrame:
     if any(name.lower() == "calibrated" for name in df.columns):
         raise InputError("the rows have a column 'calibrated' already; drop or rename it")
 
@@ -239,7 +240,7 @@ def _forecast(df: DataFrame, calibrator: Segmented, content: bytes, score: str) 
     return df.withColumn("calibrated", found)
 
 
-def _levels(df: DataFrame, calibrator: Segmented) -> list[Any]:
+def _levels(df: DataFrame, calibrator: Keyed) -> list[Any]:
     """The columns of levels; `InputError` for one that is not there, or of another type."""
     for name in calibrator.fields:
         kind = frames.kind(df, name)
@@ -248,11 +249,11 @@ def _levels(df: DataFrame, calibrator: Segmented) -> list[Any]:
     return [frames.quoted(name).alias(chaining.level_name(i)) for i, name in enumerate(calibrator.fields)]
 
 
-def _checked(calibrator: Any) -> Segmented:
-    if not isinstance(calibrator, Segmented):
-        raise InputError(f"calibrator {calibrator!r} is no Segmented; give one, or use streamcal.spark.fit")
-    if calibrator.store is not None:
-        raise InputError(
-            f"store={calibrator.store!r}: workers have no file of levels in common; give one without a store"
-        )
+def _checked(calibrator: Any) -> Keyed:
+    if not isinstance(calibrator, Keyed):
+        given = f"calibrator {calibrator!r} is no Segmented or Multicalibrated"
+        raise InputError(f"{given}; give one, or use streamcal.spark.fit")
+    store = getattr(calibrator, "store", None)
+    if store is not None:
+        raise InputError(f"store={store!r}: workers have no file of levels in common; give one without a store")
     return calibrator

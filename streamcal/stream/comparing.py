@@ -20,6 +20,7 @@ from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.live.keyed import Keyed
 from streamcal.live.levels import Field, check_fields, names_of
+from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Effect, Segmented
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
@@ -40,6 +41,8 @@ from streamcal.stream.times import TimeOrder
 IDENTITY = "identity"
 #: What is added to the name of a method that is corrected for segments.
 BY_SEGMENT = " by segment"
+#: What is added to the name of a method that is kept calibrated in groups.
+MULTICALIBRATED = ", multicalibrated"
 #: Levels of each field whose effects are kept: the heaviest, and those farthest from what each series predicted.
 MOST_EFFECTS, MOST_WORST = 40, 12
 #: Methods do not tell scores below this apart, nor those above 1 minus this.
@@ -149,7 +152,7 @@ class Comparison:
     source : str
         What was read.
     fields : tuple
-        The fields of segments.
+        The fields of segments, and of groups in which methods are kept calibrated.
     segments : BySegment
         Forecasts by level of these fields.
     """
@@ -161,10 +164,13 @@ class Comparison:
         delay: int = 0,
         base: str = RAW,
         segments: Sequence[Field] = (),
+        multicalibrate: Sequence[Field] = (),
     ) -> None:
         self.delay = whole_number(delay, "delay", 0, allowed="a whole number of observations, such as 500")
-        self.fields = check_fields(segments) if segments else ()
-        self._calibrators = with_segments(named(COMPARED if methods is None else methods, self.delay), self.fields)
+        by, groups = (check_fields(one) if one else () for one in (segments, multicalibrate))
+        self.fields = tuple(dict.fromkeys((*by, *groups)))
+        plain = named(COMPARED if methods is None else methods, self.delay)
+        self._calibrators = with_groups(with_segments(plain, by), groups)
         self.standings = {RAW: Standing(RAW, "the score itself")}
         self.standings |= {name: Standing(name, repr(one)) for name, one in self._calibrators.items()}
         if base == IDENTITY:
@@ -460,6 +466,7 @@ def compare(
     delay: int = 0,
     base: str = RAW,
     segments: Sequence[Field] = (),
+    multicalibrate: Sequence[Field] = (),
     weight: str | None = None,
     time: str | None = None,
     positive: Any = None,
@@ -490,6 +497,9 @@ def compare(
         Columns of a file or a table with segments, such as campaigns, the coarsest first; a tuple is a field whose
         levels are tuples. Every method then runs twice: as it is, and corrected for them by `Segmented`, which has
         " by segment" added to its name. `Comparison.segments` has the forecasts by level.
+    multicalibrate : sequence of str and of tuples of str
+        Columns whose levels are groups: every method, with `segments` every method corrected for them, runs once more,
+        kept calibrated in the groups by `Multicalibrated`. Its name then ends in ", multicalibrated".
     positive : optional
         The label that is positive, where labels are other words than those of `streamcal run`.
     scale : {"percent", "logit"}, optional
@@ -528,7 +538,7 @@ def compare(
     >>> found.recommendation.method, found.difference("isotonic", "raw").verdict
     ('ops', 'better')
     """
-    comparison = Comparison(methods, delay=delay, base=base, segments=segments)
+    comparison = Comparison(methods, delay=delay, base=base, segments=segments, multicalibrate=multicalibrate)
     names = names_of(comparison.read)
     columns = Columns(score, label, time, weight, None if positive is None else label_text(positive), names)
     with opened(data, columns, unit=scale, format=format, delimiter=delimiter) as source:
@@ -566,6 +576,18 @@ def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> 
     if given := corrected.keys() & calibrators.keys():
         raise InputError(f"{min(given)!r} is the name of another method with segments; give another name")
     return {**calibrators, **corrected}
+
+
+def with_groups(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> dict[str, Method]:
+    """The methods, and those corrected for segments, or all where none is, once more kept calibrated in groups."""
+    if not fields:
+        return calibrators
+    corrected = {name: one for name, one in calibrators.items() if isinstance(one, Segmented)}
+    plain = {name: one for name, one in calibrators.items() if isinstance(one, Calibrator)}
+    held = {name + MULTICALIBRATED: Multicalibrated(one, fields) for name, one in (corrected or plain).items()}
+    if given := held.keys() & calibrators.keys():
+        raise InputError(f"{min(given)!r} is the name of another method; give another name")
+    return {**calibrators, **held}
 
 
 def method(given: str | Method, delay: int) -> Method:

@@ -165,7 +165,11 @@ def left_of(calibrator: Calibrator | Keyed, last: Last) -> Ended:
     if isinstance(calibrator, Keyed):
         mapped = calibrator.predict_many(last.scores, {})
         if isinstance(calibrator, Segmented):
-            effects = {field: calibrator.effects(field, levels) for field, levels in last.levels.items()}
+            effects = {
+                field: calibrator.effects(field, levels)
+                for field, levels in last.levels.items()
+                if field in calibrator.by
+            }
     else:
         mapped = np.asarray(calibrator.predict_many(last.scores))
     return Ended(len(json.dumps(calibrator.state_dict())), mapped, effects)
