@@ -16,7 +16,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from streamcal.errors import InputError, MergeError
-from streamcal.metrics import AUC, CORP, CalibrationSlope, NormalizedEntropy, SmoothECE
+from streamcal.metrics import AUC, CORP, CalibrationSlope, EqualMassECE, NormalizedEntropy, SmoothECE
 from streamcal.metrics.cell_metric import calibrated_draws
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.metrics.smooth_ece import absolute_means, cubic_shares, fixed_point
@@ -333,6 +333,24 @@ def test_auc_is_within_its_own_bound_of_the_exact_one():
 
 
 # -- what they share with all measures ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_scores_beyond_the_fine_cells_are_ranked(mirrored: bool) -> None:
+    """Naive Bayes has scores such as 1e-200: in one cell for all of them the area was ½."""
+    rng = np.random.default_rng(3)
+    z = rng.uniform(-36.0, -24.0, 5_000) if mirrored else rng.uniform(-700.0, -24.0, 5_000)
+    y = rng.random(5_000) < 1.0 / (1.0 + np.exp(-(z - z.mean()) / z.std()))
+    p = np.exp(z)
+    if mirrored:
+        p, y = 1.0 - p, ~y
+    found, exact = filled(AUC(), p, y), roc_auc_score(y, p)
+    assert exact > 0.7
+    assert abs(found.value - exact) <= found.error_bound + 1e-12
+    assert found.error_bound < 0.012  # 48 cells of ¼: half of the pairs in one of them
+    whole = filled(EqualMassECE(), p, y)
+    assert whole.reliability().n == 5_000.0
+
 
 MAKES = {"corp": CORP, "log corp": lambda: CORP("log"), "smooth": SmoothECE, "slope": CalibrationSlope, "auc": AUC}
 

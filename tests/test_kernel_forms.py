@@ -405,7 +405,7 @@ def test_measures(rows):
     made = []
     for module in twins("measures"):
         losses = module.log_losses(p)
-        one_by_one, at_once, sums = module.CellTable(64, 4.0), module.CellTable(64, 4.0), np.zeros(4)
+        one_by_one, at_once, sums = module.CellTable(64, 4.0, 8), module.CellTable(64, 4.0, 8), np.zeros(4)
         at_once.add_many(p, y, w, *losses)
         for row in zip(p.tolist(), y.tolist(), w.tolist(), strict=True):
             if row[2]:

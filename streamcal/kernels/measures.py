@@ -7,10 +7,10 @@ import numpy as np
 if not cython.compiled:
     import math
 
-    log, log1p, floor, inf = math.log, math.log1p, math.floor, math.inf
+    log, log1p, floor, fabs, inf = math.log, math.log1p, math.floor, math.fabs, math.inf
 else:
     from cython.cimports.libc.math import INFINITY as inf
-    from cython.cimports.libc.math import floor, log, log1p
+    from cython.cimports.libc.math import fabs, floor, log, log1p
 
 
 def log_losses(p: cython.const[cython.double][::1]):
@@ -29,32 +29,36 @@ def log_losses(p: cython.const[cython.double][::1]):
 @cython.final
 @cython.cclass
 class CellTable:
-    """Sums of forecasts by cell of their log-odds, cell k = ⌊per_logit ⋅ log(p / (1 − p))⌋, clipped at ±last.
+    """Sums of forecasts by cell of their log-odds z: cell ⌊per_logit ⋅ z⌋, and beyond ±last cells of ¼ each.
 
     Parameters
     ----------
     last : int
-        There are 2 last + 1 cells.
+        There are 2 last cells of 1/per_logit.
     per_logit : float
         Cells per unit of log-odds.
+    tail : int
+        There are so many cells of ¼ at each end, of which the outermost holds all beyond.
 
     Notes
     -----
-    Row last + k of `rows`, an array of shape (2 last + 1, 7), has cell k: the lowest and the highest p, the number of
-    forecasts, Σ w, Σ w², Σ w p and Σ w y. It is zero where no forecast is held: memory that nothing was written to is
-    taken from the operating system by page, so that a few cells take a few pages.
+    `rows`, an array of shape (2 tail + 2 last, 7), has the cells in ascending order: the lowest and the highest p, the
+    number of forecasts, Σ w, Σ w², Σ w p and Σ w y. It is zero where no forecast is held: memory that nothing was
+    written to is taken from the operating system by page, so that a few cells take a few pages.
     """
 
     rows = cython.declare(object, visibility="readonly")
     _rows: cython.double[:, ::1]
     _last: cython.Py_ssize_t
     _per_logit: cython.double
+    _tail: cython.Py_ssize_t
 
-    def __init__(self, last: cython.Py_ssize_t, per_logit: cython.double):
-        self.rows = np.zeros((2 * last + 1, 7))
+    def __init__(self, last: cython.Py_ssize_t, per_logit: cython.double, tail: cython.Py_ssize_t):
+        self.rows = np.zeros((2 * tail + 2 * last, 7))
         self._rows = self.rows
         self._last = last
         self._per_logit = per_logit
+        self._tail = tail
 
     def row_of(self, p: cython.double) -> cython.Py_ssize_t:
         """The row of a probability in [0, 1]."""
@@ -132,9 +136,11 @@ class CellTable:
     @cython.exceptval(check=False)
     def _row_at(self, log_odds: cython.double) -> cython.Py_ssize_t:
         place: cython.double = self._per_logit * log_odds
-        if place >= self._last:
-            return 2 * self._last
-        return 0 if place <= -self._last else self._last + cython.cast(cython.Py_ssize_t, floor(place))
+        beyond: cython.double = (fabs(place) - self._last) / (0.25 * self._per_logit)
+        if -self._last <= place < self._last:
+            return self._tail + self._last + cython.cast(cython.Py_ssize_t, floor(place))
+        cell: cython.Py_ssize_t = self._tail - 1 if beyond >= self._tail else cython.cast(cython.Py_ssize_t, beyond)
+        return self._tail - 1 - cell if place < 0.0 else self._tail + 2 * self._last + cell
 
     @cython.cfunc
     @cython.inline

@@ -18,9 +18,9 @@ class EqualMassECE(CellMetric):
 
     Lower is better. The bins are cut from the distinct probabilities in order, so that each holds about the same
     weight. Ties are never split: a distinct probability belongs to the bin that contains its middle
-    (`reliability.equal_mass`). To do this exactly would need every prediction. Instead the sums of at most 24,577 cells
-    are kept, 1/512 wide in log-odds, and the bins are cut between cells. The sums of a bin are exact; only its edges
-    may be off by one cell, and `error_bound` bounds the effect on the value for the data held.
+    (`reliability.equal_mass`). To do this exactly would need every prediction. Instead the sums of at most 30,352 cells
+    are kept, 1/512 wide in log-odds (beyond ±24 ¼), and the bins are cut between cells. The sums of a bin are exact;
+    only its edges may be off by one cell, and `error_bound` bounds the effect on the value for the data held.
 
     A calibrated model has an ECE above 0 as well: with k observations in a bin, each bin contributes about
     √(2 p (1 − p) / π k) by chance. Compare values only between models on the same labels.
@@ -40,7 +40,7 @@ class EqualMassECE(CellMetric):
     Notes
     -----
     Cost: `update` and `revert` O(1), less than 1 µs; `value`, `error_bound` and `reliability` O(c) for c occupied
-    cells, .1 to .5 ms; `merge` O(c). Memory: at most 24,577 cells, 1.4 MB; those that hold nothing take none (by pages
+    cells, .1 to .5 ms; `merge` O(c). Memory: at most 30,352 cells, 1.7 MB; those that hold nothing take none (by pages
     of 4 kB, each of 73 cells side by side).
 
     References

@@ -215,7 +215,7 @@ class ClasswiseECE(MulticlassMetric):
     Notes
     -----
     Cost: `update` and `revert` O(K); `value` O(c) for c occupied cells in all; `merge` O(c). Memory: one
-    `EqualMassECE` for each label, at most 1.4 MB each.
+    `EqualMassECE` for each label, at most 1.7 MB each.
 
     References
     ----------
