@@ -39,10 +39,6 @@ HEAVIEST = 1e90
 #: No weight that is held is smaller: decayed weights below 1e-150 are dropped, and a retraction may leave their
 #: rounding error.
 LIGHTEST = 1e-170
-#: No parameter of a map from which a solver starts is larger.
-LARGEST_START = 1e12
-#: The same for the slope and offset of a sigmoid, whose scores may lie next to one another.
-LARGEST_LINE = 1e300
 #: No number of observations is larger; floats count no further.
 MOST = 2**53
 #: Relative rounding error of sums of up to a million observations, by which fields of one state may differ.

@@ -104,7 +104,7 @@ def with_ratios(state: dict[str, Any]) -> dict[str, Any]:
 
 
 #: Fields of a state that later versions write beside those that were recorded: what makes it go on to the last bit.
-LATER = ("sums", "start", "active", "unsolved")
+LATER = ("sums", "active")
 
 
 def without_checksum(state: dict[str, Any]) -> dict[str, Any]:

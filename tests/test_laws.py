@@ -315,6 +315,30 @@ def test_predicting_changes_nothing(case, draw):
     case.assert_same(learned(cal, stream[:2]), unasked)
 
 
+#: Methods whose solve starts from the last map: docs/states.md says by how much later forecasts differ.
+SOLVED_FROM_THE_LAST = {
+    *("platt", "temperature", "beta", "bernstein-logistic", "bernstein-fusion"),
+    *("vector", "dirichlet", "structured-matrix", "one-vs-rest"),
+    *("empirical-density", "gaussian-process-cdf"),
+}
+
+
+@law(ALL)
+def test_a_stream_that_was_predicted_leads_to_the_bytes_of_one_that_was_not(case, draw):
+    """Later forecasts are equal too, but for where a solve ends that starts from the last one."""
+    silent = draw(case.calibrators())
+    asked, stream = silent.clone(), draw(case.streams(silent, max_size=LONGEST))
+    for one in stream:
+        case.predictions(asked)
+        learned(asked, [one])
+        learned(silent, [one])
+    if "osqp" not in repr(silent):  # which leaves open what the data do
+        within = case.within(silent) if silent.name in SOLVED_FROM_THE_LAST else 0.0
+        assert_close(case.predictions(asked), case.predictions(silent), within)
+    assert asked.to_bytes() == silent.to_bytes()
+    assert_close(case.predictions(asked), case.predictions(silent), 0.0)
+
+
 @law(BY_TIME)
 def test_a_prediction_as_of_a_time_is_what_a_policy_holds_then(case, draw):
     cal = draw(case.calibrators())
@@ -359,10 +383,8 @@ def test_a_prediction_does_not_fail_where_a_solver_does(case):
         elif not hasattr(cal, "_method"):  # a binary subproblem that is new has no last map
             assert failed == 1
             assert_close(found, served, 0.0)
-        after = held(cal)
-        assert after["learned"].get("unsolved", 0) == failed
-        assert after["learned"]["memory"] == before["learned"]["memory"]
-        assert through_json(cal).tally()["unsolved"] == failed
+        assert held(cal) == before
+        assert through_json(cal).tally()["unsolved"] == 0, "counted since the object was made"
         case.assert_possible(first_prediction_fails(make(), stream), case.places(cal))
         for owner, name in broken:
             delattr(owner, name)

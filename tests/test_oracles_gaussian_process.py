@@ -22,7 +22,6 @@ from streamcal.regression import gaussian_process_cdf as module
 from streamcal.regression.gaussian_process_cdf import GAPS, KERNELS, RBF, GaussianProcessCDF
 from streamcal.solvers import gaussian_process as solver
 from streamcal.solvers.gaussian_process import LaplaceProblem, axis_over, axis_through, covariance
-from streamcal.states import signed
 
 SUPPORT = (-4.0, 9.0)
 KERNEL = RBF(3.0, 0.4, 0.3)
@@ -318,21 +317,6 @@ def test_a_refused_retraction_changes_no_table():
     assert json.dumps(cal.state_dict()) == before
     cal.unlearn_one(Normal(2.0, 1.0), 2.4)  # the thresholds cannot tell it from 2.5
     assert cal.n == 0.0
-
-
-@pytest.mark.parametrize("refresh_every", [1, 10])
-def test_a_state_of_features_of_other_signs_predicts_the_same(refresh_every):
-    """Which of v and −v LAPACK calls the eigenvector differs between processors; states once had them as they came."""
-    cal = GaussianProcessCDF(4, support=SUPPORT, refresh_every=refresh_every)
-    forecasts, y = stream(60)
-    cal.learn_many(forecasts, y)
-    expected = cal.predict_one(Normal(2.0, 1.0)).cdf(2.5)
-    state = cal.state_dict()
-    assert type(cal).from_state(state).predict_one(Normal(2.0, 1.0)).cdf(2.5) == expected
-    modes, _ = state["learned"]["start"]
-    modes[:] = [[-value for value in mode] for mode in modes]
-    found = type(cal).from_state(signed({name: state[name] for name in state if name != "check"}))
-    assert found.predict_one(Normal(2.0, 1.0)).cdf(2.5) == pytest.approx(expected, abs=SAME_PROBLEM)
 
 
 def test_signs_of_features_are_settled():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.solvers.osqp import TOLERANCE, WarmOSQP
-from streamcal.states import ensure, flag, listed, numbers, row, whole
 from streamcal.statistics.base import Piece
 from streamcal.statistics.bernstein_moments import BernsteinMoments
 
@@ -180,24 +179,12 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
             self._kernel.watch(sums.moments, sums.cross)
             self._watched = sums
 
-    def _start_state(self) -> Any:
-        """The active set from which the kernel starts, its coefficients, and whether these are of the sums held."""
+    def _forget_solved(self) -> None:
+        super()._forget_solved()
+        self._kernel.set_active_set([], False)
+        self._fitted_for = -1
         if self._osqp is not None:
-            return None
-        free, full = self._kernel.active_set()
-        present = self._fitted_for == self._memory.version
-        return [free, full, self._kernel.coefficients.tolist(), present] if free or present else None
-
-    def _load_start(self, start: Any) -> None:
-        size = self.degree + 1
-        ensure(self._osqp is None, "OSQP has no such start")
-        active = listed(whole(0, self.degree), most=size)
-        free, full, coefficients, present = row(active, flag, numbers(size, least=0.0, most=1.0), flag)(start)
-        ensure((coefficients[1:] >= coefficients[:-1]).all(), "the coefficients fall")
-        self._kernel.set_active_set(free, full)
-        self._kernel.coefficients[:] = coefficients
-        if present:
-            self._fitted, self._fitted_for, self._served_for = True, self._memory.version, self._memory.version
+            self._osqp = WarmOSQP(self.degree, self.tolerance)
 
     def _require(self, solved: bool, status: str) -> None:
         if not solved:

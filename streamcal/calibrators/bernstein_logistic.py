@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from streamcal.maps.polynomials import BernsteinLogisticMap
 from streamcal.parameters.given import whole_number
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import fit_bernstein_logistic
-from streamcal.states import LARGEST_START, ensure, numbers
 from streamcal.statistics.score_table import GridTable
 
 
@@ -83,6 +82,10 @@ class BernsteinLogistic(FollowingCalibrator):
             raise SolverError(f"BernsteinLogistic of degree {self.degree} ended with status {solution.status!r}")
         return BernsteinLogisticMap(self.scale, solution.x)
 
+    def _forget_solved(self) -> None:
+        super()._forget_solved()
+        self._quadratic.reset()
+
     def _fitted(self, statistic: GridTable) -> ScaledMap | None:
         kernel = self._kernel
         return BernsteinLogisticMap(self.scale, kernel.coefficients) if kernel.fit() else None
@@ -106,11 +109,3 @@ class BernsteinLogistic(FollowingCalibrator):
             if self._kernel.start_at(solved.coefficients):
                 return True
         return False
-
-    def _start_of(self, solved: ScaledMap) -> Any:
-        return np.asarray(solved.coefficients).tolist() if isinstance(solved, BernsteinLogisticMap) else None
-
-    def _start_from(self, start: Any) -> BernsteinLogisticMap:
-        coefficients = numbers(self.degree + 1, least=-LARGEST_START, most=LARGEST_START)(start)
-        ensure((coefficients[1:] >= coefficients[:-1]).all(), "the coefficients fall")
-        return BernsteinLogisticMap(self.scale, coefficients)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from streamcal.maps.sigmoids import BetaMap, log_probabilities
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.logistic import RIDGE, fit_logistic
-from streamcal.states import LARGEST_START, number, row
 
 #: (a, b, c) of the identity map.
 IDENTITY = np.array([1.0, 1.0, 0.0])
@@ -124,13 +123,6 @@ class Beta(LogisticCalibrator):
             return None
         b = 0.0 if self.form == "am" else solved.b
         return solved.a, b, 0.0 if self.form == "ab" else solved.c
-
-    def _start_of(self, solved: ScaledMap) -> Any:
-        return [solved.a, solved.b, solved.c] if isinstance(solved, BetaMap) else None
-
-    def _start_from(self, start: Any) -> BetaMap:
-        slope = number(0.0, LARGEST_START)
-        return BetaMap(self.scale, *row(slope, slope, number(-LARGEST_START, LARGEST_START))(start))
 
     def _directions(self, z: FloatArray, weight: FloatArray) -> FloatArray:
         """Rows (Δa, Δb, Δc): the directions in which (a, b, c) may differ from the identity.

@@ -63,6 +63,6 @@ class FollowingCalibrator(TableCalibrator):
             self._replace(statistic, cell)
         return self._fitted(statistic)
 
-    def _start_state(self) -> Any:
+    def _forget_solved(self) -> None:
+        super()._forget_solved()
         self._followed = None
-        return super()._start_state()

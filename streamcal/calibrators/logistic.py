@@ -104,7 +104,7 @@ class LogisticCalibrator(FollowingCalibrator):
         self._load_loop(table, self._solved_for == self._solving_for(table.present(float(piece.unit[0]))))
         while (row := loop.run(kernel, rows, piece.unit, row, found[0])) < len(x):  # there no fit was certified
             self._take_from_loop()
-            self._solved = self._map_anew(table.present(float(piece.unit[row])))
+            self._solved = self._start = self._map_anew(table.present(float(piece.unit[row])))
             self._load_loop(table, True)
         self._take_from_loop()
         unit = 1.0 if self.by_ratios else float(piece.unit[-1])
@@ -119,7 +119,7 @@ class LogisticCalibrator(FollowingCalibrator):
     def _take_from_loop(self) -> None:
         """Take over where the loop has got to."""
         if self._loop.fitted:
-            self._solved = self._map_with(self._loop.slope, 0.0, self._loop.offset)
+            self._solved = self._start = self._map_with(self._loop.slope, 0.0, self._loop.offset)
         if not self._loop.following:
             self._followed = None
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
 from streamcal.calibrators.table import Table
 from streamcal.errors import SolverError
@@ -13,7 +11,6 @@ from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.newton import fit_sigmoid
-from streamcal.states import LARGEST_LINE, number, row
 
 
 class Platt(LogisticCalibrator):
@@ -87,9 +84,3 @@ class Platt(LogisticCalibrator):
 
     def _parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
         return (solved.slope, 0.0, solved.offset) if isinstance(solved, SigmoidMap) else None
-
-    def _start_of(self, solved: ScaledMap) -> Any:
-        return [solved.slope, solved.offset] if isinstance(solved, SigmoidMap) else None
-
-    def _start_from(self, start: Any) -> SigmoidMap:
-        return SigmoidMap(self.scale, *row(number(0.0, LARGEST_LINE), number(-LARGEST_LINE, LARGEST_LINE))(start))

@@ -11,14 +11,14 @@ import numpy as np
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import newtons_of
-from streamcal.errors import CapabilityError, MergeError, SolverError, StateError
+from streamcal.errors import CapabilityError, MergeError, SolverError
 from streamcal.kernels.online_newton import learn_each
 from streamcal.learners.additive import AdditiveLearner, Map
 from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
-from streamcal.states import Fields, ensure, flag, listed, number, row, unread
+from streamcal.states import Fields, ensure, listed, number, row, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.keyed import Key
 from streamcal.statistics.subproblems import Routing, Subproblems
@@ -51,8 +51,10 @@ class Readers:
         self._statistic = statistic
         self._failed = failed
         self._starts: dict[Key, Any] = {}
+        self._last: dict[Key, Any] = {}  # served where a solver fails
         if previous is not None and not method.reads_statistic:
             self._starts = {**previous._starts, **previous._made}
+            self._last = {**previous._last, **previous._made}
         self._made: dict[Key, Any] = {}
 
     def get(self, key: Key) -> CalibrationMap | None:
@@ -70,16 +72,10 @@ class Readers:
         """`get` for several keys."""
         return [self.get(key) for key in keys]
 
-    def starts(self, present: bool) -> list[Any]:
-        """The maps that the next ones start from, as plain data: key, map, and whether it is the present one."""
-        known = {**self._starts, **self._made}
-        plain = [(key, self._method._start_of(found)) for key, found in known.items()]
-        return [[key, start, present and key in self._made] for key, start in plain if start is not None]
-
-    def start_from(self, parts: list[tuple[Key, Any, bool]]) -> None:
-        """Take over what `starts` wrote."""
-        self._starts = {key: start for key, start, _ in parts}
-        self._made = {key: start for key, start, present in parts if present}
+    def forget(self) -> None:
+        """Solve anew, without a start; the last maps are kept for where a solver fails."""
+        self._last |= self._made
+        self._starts, self._made = {}, {}
 
     def all(self) -> dict[Key, CalibrationMap]:
         """The maps of all subproblems with observations: immutable, whatever changes later."""
@@ -100,12 +96,12 @@ class Readers:
         """What the method predicts from a part; where its solver fails, the previous predictor, or the empty map."""
         if part.n <= 0.0:
             return self._method.empty_map()
-        start = self._starts.get(key)
         try:
-            return solve(part, start)
+            return solve(part, self._starts.get(key))
         except SolverError:
             self._failed()
-            return self._method.empty_map() if start is None else start
+            last: CalibrationMap | None = self._last.get(key)
+            return self._method.empty_map() if last is None else last
 
 
 class SequentialSubproblems(Statistic):
@@ -275,30 +271,13 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
             self._readers_over(statistic)
         return super()._solved_or_last(statistic)
 
-    # -- saving --------------------------------------------------------------------------------------------------
-
-    def _start_state(self) -> Any:
-        """What the next solves of the method start from: its own start, and the maps of the subproblems."""
-        method = self._additive
-        if method is None:
-            return None
-        present = self._readers is not None and self._readers_for == (self._source.version, self._present(None).unit)
-        parts = [] if self._readers is None else self._readers.starts(present)
-        own = method._start_state()
-        return [own, parts] if parts or own is not None else None
-
-    def _load_start(self, start: Any) -> None:
-        method, statistic = self._additive, self._present(None)
-        if method is None:
-            raise StateError(f"{self._method!r} has no start")
-        part = row(self._routing.key, method._start_from, flag)
-        own, parts = row(unread, listed(part))(start)
-        if own is not None:
-            method._load_start(own)
-        self._readers = Readers(method, statistic, None, self._count_unsolved)
-        self._readers.start_from(parts)
-        if any(present for _, _, present in parts):
-            self._readers_for = self._source.version, statistic.unit
+    def _forget_solved(self) -> None:
+        super()._forget_solved()
+        self._readers_for = None
+        if self._readers is not None:
+            self._readers.forget()
+        if self._additive is not None:
+            self._additive._forget_solved()
 
     def _maps_of(self, statistic: Subproblems | SequentialSubproblems) -> Mapping[Key, CalibrationMap]:
         """The map of each subproblem."""

@@ -67,10 +67,12 @@ class TreeCalibrator(AdditiveCalibrator[ScoreTree]):
     by_ratios = True
     #: Whether predictions are the isotonic fit itself, and not that with a test object.
     is_fit: ClassVar[bool] = True
+    #: Whether predictions read the centres of its blocks.
+    is_centred: ClassVar[bool] = False
 
     def new_statistic(self) -> ScoreTree:
         grid = None if self.resolution is None else grid_of(self.scale, self.resolution)
-        return ScoreTree(grid, self.scale, self.is_fit)
+        return ScoreTree(grid, self.scale, self.is_fit, self.is_centred)
 
 
 class BlockCalibrator(TreeCalibrator):
@@ -78,6 +80,8 @@ class BlockCalibrator(TreeCalibrator):
 
     `predict_one` finds them in the tree; `map()` and arrays of scores are served by `solve`.
     """
+
+    is_centred = True
 
     def __init__(
         self,

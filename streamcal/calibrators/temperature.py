@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
@@ -14,7 +12,6 @@ from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.logistic import RIDGE, fit_logistic
-from streamcal.states import LARGEST_START, number
 
 
 class Temperature(LogisticCalibrator):
@@ -86,9 +83,3 @@ class Temperature(LogisticCalibrator):
         # The unit in which `solve` measures larger margins is that of the farthest, which may change with any of them.
         in_reach = self.scale.lo >= -LOGIT_LIMIT and self.scale.hi <= LOGIT_LIMIT
         return (solved.slope, 0.0, 0.0) if isinstance(solved, SigmoidMap) and in_reach else None
-
-    def _start_of(self, solved: ScaledMap) -> Any:
-        return solved.slope if isinstance(solved, SigmoidMap) else None
-
-    def _start_from(self, start: Any) -> SigmoidMap:
-        return SigmoidMap(self.scale, number(0.0, LARGEST_START)(start), 0.0)

@@ -130,11 +130,12 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
             )
         return TensorMap(self._scales, self._degrees, solution.x, solution.residual)
 
-    def _start_state(self) -> Any:
-        # The active set of the last solve is not saved: without it, this object and its copy go on alike.
+    def _forget_solved(self) -> None:
+        super()._forget_solved()
         if isinstance(self._least_squares, IsotonicTensorLeastSquares):
             self._least_squares.reset()
-        return super()._start_state()
+        else:
+            self._least_squares = WarmTensorOSQP(self._degrees)
 
 
 class TensorMap(FusionMap):

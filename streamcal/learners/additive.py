@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError, InputError, MergeError, SolverError, StateError
+from streamcal.errors import CapabilityError, InputError, MergeError, SolverError
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Held
 from streamcal.memories.policies import memory_under
@@ -24,7 +24,7 @@ from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_time, check_times, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
-from streamcal.states import Reader, ensure, flag, row, unread, whole
+from streamcal.states import Reader, unread
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,10 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     A prediction does not fail because a solver does: where `solve` raises `SolverError`, the last map that was solved
     is served until the next change, or the empty map if there is none (a loaded state has none), and
-    `tally()["unsolved"]` counts one. This count is all that a prediction changes.
+    `tally()["unsolved"]` counts one.
+
+    A prediction does not change the state. It may move later forecasts by rounding where `solve` is iterative: the
+    next solve starts from the last map (docs/states.md has the methods and the largest differences).
     """
 
     #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
@@ -69,6 +72,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         #: The object whose `present` returns the statistic for predictions.
         self._source = self._memory if self.refresh_every == 1 else self._refreshing
         self._solved: Map | None = None
+        self._start: Map | None = None  # what the next solve starts from: None, or the map solved
         self._solved_for: tuple[int, float] | None = None
         self._unsolved = 0  # how many solves have failed
 
@@ -122,7 +126,8 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
         These are the count that the class calls `noted` (such as scores clamped by the scale), `missed` (retractions of
         observations that were already forgotten), `late` (observations that arrived too late to be kept) and `unsolved`
-        (maps for which the solver failed, so that predictions were made by the last one that it found).
+        (maps for which the solver failed, so that predictions were made by the last one that it found). The last one is
+        counted since the object was made or read, and not saved: predictions decide on it.
         """
         memory = self._memory
         return {**super().tally(), "missed": memory.missed, "late": memory.late, "unsolved": self._unsolved}
@@ -189,7 +194,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         statistic = self._present(t)
         state = self._solving_for(statistic)
         if self._solved is None or self._solved_for != state:
-            self._solved = self._map_of(statistic)
+            self._solved = self._start = self._map_of(statistic)
             self._solved_for = state
         return self._solved
 
@@ -204,7 +209,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _solved_or_last(self, statistic: Held) -> Map:
         """`solve`; if its solver fails, the last map, or the empty one if there is none, and a count."""
         try:
-            return self.solve(statistic, self._solved)
+            return self.solve(statistic, self._start)
         except SolverError:
             self._count_unsolved()
             return self.empty_map() if self._solved is None else self._solved
@@ -223,64 +228,31 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     def _state(self) -> dict[str, Any]:
         self._memory.as_of(None)
+        self._forget_solved()
         refreshed = self._refreshing.state() if self.refresh_every > 1 else {}
-        unsolved = {"unsolved": self._unsolved} if self._unsolved else {}
-        start = self._start_state()
-        started = {} if start is None else {"start": start}
-        return {**super()._state(), "memory": self._memory.state(), **refreshed, **unsolved, **started}
+        return {**super()._state(), "memory": self._memory.state(), **refreshed}
 
     def _state_fields(self) -> dict[str, Reader]:
         refreshed = dict.fromkeys(("since", "basis"), unread) if self.refresh_every > 1 else {}
         return {**super()._state_fields(), "memory": unread, **refreshed}
 
-    def _optional_fields(self) -> dict[str, Reader]:
-        return {"unsolved": whole(), "start": unread}
-
-    def _load(
-        self,
-        *,
-        memory: Any,
-        since: Any = None,
-        basis: Any = None,
-        unsolved: int | None = None,
-        start: Any = None,
-        **fields: Any,
-    ) -> None:
+    def _load(self, *, memory: Any, since: Any = None, basis: Any = None, **fields: Any) -> None:
         super()._load(**fields)
-        self._unsolved = unsolved or 0
         self._memory.restore(memory)
         if self.refresh_every > 1:
             self._refreshing.restore({"since": since, "basis": basis})
-        if start is not None:
-            self._load_start(start)
 
-    def _start_state(self) -> Any:
-        """What the next solve starts from, as plain data, so that it ends where it would have, to the last bit.
+    def _forget_solved(self) -> None:
+        """Drop what solves start from, so that the next one is that of an object that was read from the state.
 
-        None where a map does not depend on the one before. It is the last map, and whether that is the present one.
+        A start depends on when predictions were made. It is not saved: a state is a function of what was learned. The
+        last map is kept, for where the next solve fails.
         """
-        plain = None if self._solved is None else self._start_of(self._solved)
-        return None if plain is None else [plain, self._solved_for == self._solving_for(self._present(None))]
-
-    def _load_start(self, start: Any) -> None:
-        """Take over what `_start_state` wrote; `StateError` for anything else."""
-        self._solved, present = row(self._start_from, flag)(start)
-        if present:
-            statistic = self._present(None)
-            ensure(statistic.n > 0.0, "there is a map of nothing")
-            self._solved_for = self._solving_for(statistic)
+        self._start = self._solved_for = None
 
     def _solving_for(self, statistic: Held) -> tuple[int, float]:
         """What the map depends on, for which it is solved once."""
         return self._source.version, 1.0 if self.by_ratios else statistic.unit
-
-    def _start_of(self, solved: Map) -> Any:
-        """The parameters of a map of `solve`, as plain data; None where `solve` reads no `start`, or for other maps."""
-        return None
-
-    def _start_from(self, start: Any) -> Map:
-        """The inverse of `_start_of`; `StateError` where it is none."""
-        raise StateError(f"{type(self).__name__} has no start")
 
     # -- checks --------------------------------------------------------------------------------------------------
 

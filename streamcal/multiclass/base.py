@@ -39,8 +39,6 @@ class MulticlassMap(Shown, ABC):
     sums_to_one: ClassVar[bool] = False
     #: The parameters that an iterative solver found, by name: the next solve may begin there.
     solution: Mapping[Any, float] = MappingProxyType({})
-    #: The labels for which they were found, in order.
-    solved_labels: Sequence[ClassLabel] = ()
 
     def predict_one(self, scores: ClassScores) -> dict[ClassLabel, float]:
         """The probabilities of the labels of `scores`, summing to one."""

@@ -13,12 +13,11 @@ from streamcal.errors import SolverError
 from streamcal.kernels.class_scores import softmax
 from streamcal.maps.base import frozen
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
-from streamcal.multiclass.labels import ClassLabel, check_class, in_order
+from streamcal.multiclass.labels import ClassLabel, in_order
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import real_number
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
-from streamcal.states import LARGEST_START, ensure, listed, numbers, row
 from streamcal.statistics.class_table import LOG_FLOOR, ClassPoints, ClassTable, log_scores, log_scores_many
 from streamcal.statistics.vector_table import check_limit
 
@@ -160,17 +159,7 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
         """The map of a solution, from which the next solve may begin."""
         found = self._map_of_parameters(labels, delta)
         found.solution = dict(zip(self._parameters(labels), delta.tolist(), strict=True))
-        found.solved_labels = labels
         return found
-
-    def _start_of(self, solved: MulticlassMap) -> Any:
-        return [list(solved.solved_labels), list(solved.solution.values())] if solved.solution else None
-
-    def _start_from(self, start: Any) -> MulticlassMap:
-        labels, delta = row(listed(check_class), numbers(None, least=-LARGEST_START, most=LARGEST_START))(start)
-        ensure(labels == in_order(set(labels)), "the labels of the start are in no order")
-        ensure(len(delta) == len(self._parameters(labels)), "the start has another number of parameters")
-        return self._map_of_solution(labels, delta)
 
     def _points(self, statistic: ClassTable) -> list[ClassPoints]:
         """The observations held; a label that one does not name has the score 0 in it."""

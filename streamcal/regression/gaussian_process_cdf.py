@@ -24,7 +24,6 @@ from streamcal.regression.base import AdditiveDistributionCalibrator, Distributi
 from streamcal.regression.distributions import Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at, check_distributions, normal_scores, segment_edges
 from streamcal.solvers.gaussian_process import Axis, LaplaceProblem, axis_over, axis_through, covariance
-from streamcal.states import LARGEST_START, numbers, row
 from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.threshold_tables import ThresholdTables
 
@@ -316,28 +315,6 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         chosen = int(np.argmax(evidence))  # the first of equals
         latent = self._latent(chosen, problems[chosen], modes[chosen])
         return GaussianProcessMap(self._knots, self._inputs, latent, tuple(modes))
-
-    def _start_of(self, solved: DistributionMap) -> Any:
-        return [mode.tolist() for mode in getattr(solved, "modes", ())] or None
-
-    def _start_from(self, start: Any) -> DistributionMap:
-        sizes = [along_q.size * along_t.size for along_q, along_t in self._axes]
-        modes = row(*[numbers(size, least=-LARGEST_START, most=LARGEST_START) for size in sizes])(start)
-        return GaussianProcessMap(self._knots, self._inputs, None, modes)
-
-    def _load_start(self, start: Any) -> None:
-        """What was served when the state was saved, unless its modes are none here: then the next prediction solves.
-
-        They are none in states of versions before the signs of features were settled.
-        """
-        super()._load_start(start)
-        if self._solved_for is None or not isinstance(self._solved, GaussianProcessMap):
-            return
-        problems, modes = self._problems(self._present(None)), self._solved.modes
-        if all(problem.is_mode(mode) for problem, mode in zip(problems, modes, strict=True)):
-            self._solved = self._map_at_modes(problems, modes)
-        else:
-            self._solved_for = None
 
     def _prior_mean(self, x: FloatArray) -> FloatArray:
         return self._inputs.log_odds(x) if self.mean == "base" else np.zeros(len(x))

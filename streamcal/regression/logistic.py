@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from streamcal.calibrators.table import Table, TableCalibrator
@@ -11,7 +9,6 @@ from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.solvers.logistic import fit_logistic
-from streamcal.states import LARGEST_LINE, number, row
 
 #: Scores whose standard deviation is below this are one score, between which no slope is finite.
 SMALLEST_DEVIATION = 1e-290
@@ -71,10 +68,3 @@ class Logistic(TableCalibrator):
             raise SolverError(f"the Newton iteration of Logistic ended with status {solution.status!r}")
         slope = 0.0 if one_score else float(solution.x[0]) / deviation
         return SigmoidMap(self.scale, slope, float(solution.x[1]) - slope * mean)
-
-    def _start_of(self, solved: ScaledMap) -> Any:
-        return [solved.slope, solved.offset] if isinstance(solved, SigmoidMap) else None
-
-    def _start_from(self, start: Any) -> SigmoidMap:
-        line = number(-LARGEST_LINE, LARGEST_LINE)
-        return SigmoidMap(self.scale, *row(line, line)(start))

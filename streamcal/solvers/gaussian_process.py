@@ -186,12 +186,6 @@ class LaplaceProblem:
                 return Solution(point, "solved", True, iteration, moved)
         return Solution(point, "iteration limit", False, MAX_ITERATIONS, moved)
 
-    def is_mode(self, point: Array) -> bool:
-        """Whether a Newton step from `point` would be no longer than the last one of `mode`. As costly as one step."""
-        terms, value = self._assess(point)
-        step, slope = self._newton_step(point, terms)
-        return self._moved(point, step) <= LAST_STEP or -slope <= ROUNDING * value
-
     def precision(self, point: Array) -> Array:
         """H at C, shape (αβ, αβ). O(n α² + K α² β²); a matrix of all features would cost O(n α² β²)."""
         return self._curvature(self._assess(point)[0])

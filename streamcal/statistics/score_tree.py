@@ -43,12 +43,17 @@ class ScoreTree(Statistic):
     keeps_fit : bool
         Whether pruning spares what decides on the isotonic fit. An interval needs no such care: beside a test object of
         weight 1, what weighs 1e-9 together moves it by no more than that.
+    centred : bool
+        Whether centres of blocks are read: their sums round, also with whole weights.
     """
 
-    def __init__(self, grid: Grid | None = None, scale: Scale | None = None, keeps_fit: bool = False) -> None:
+    def __init__(
+        self, grid: Grid | None = None, scale: Scale | None = None, keeps_fit: bool = False, centred: bool = False
+    ) -> None:
         self.grid = grid
         self.scale = scale if grid is None else grid.scale
         self.keeps_fit = keeps_fit
+        self.centred = centred
         self.bounded = grid is not None
         self._tree = HullTree(None if grid is None else grid.round)
         self._view: Self | None = None
@@ -250,15 +255,15 @@ class ScoreTree(Statistic):
         self._tree.check()
 
     def empty(self) -> Self:
-        return type(self)(self.grid, self.scale, self.keeps_fit)
+        return type(self)(self.grid, self.scale, self.keeps_fit, self.centred)
 
     def state(self) -> dict[str, Any]:
         """Plain data.
 
-        Sums of weights that are not whole depend, in the last place, on the shape of the tree. It is built anew, as it
-        will be where the state is read, so that both go on alike to the last bit.
+        Sums of weights that are not whole, and centres, depend in the last place on the shape of the tree. It is built
+        anew, as it will be where the state is read, so that both go on alike to the last bit.
         """
-        if not self._tree.exact:
+        if self.centred or not self._tree.exact:
             self._tree.rebuild(*self._tree.to_arrays(), self._tree.heaviest)
         names = ("scores", "weight", "positive", "count")
         return {**dict(zip(names, self._tree.to_arrays(), strict=True)), "heaviest": self._tree.heaviest}

@@ -96,20 +96,20 @@ def changed(cal: Any, **params: Any) -> Any:
 
 
 def held(cal: Any) -> dict[str, Any]:
-    """The state of a calibrator without what a prediction may change.
+    """The state of a calibrator without what a prediction as of another time may change.
 
-    That is what the next solve starts from, and the rounding of the sums of a window, whose edge a prediction as of
-    another time moves and the next call moves back: the observations of the window stand beside them.
+    That is the rounding of the sums of a window, whose edge such a prediction moves and the next call moves back: the
+    observations of the window stand beside them.
     """
-    return _without_starts(cal.state_dict())
+    return _without_sums(cal.state_dict())
 
 
-def _without_starts(plain: Any) -> Any:
+def _without_sums(plain: Any) -> Any:
     if isinstance(plain, dict):
         window = "entries" in plain or "buffer" in plain
-        dropped = ("check", "start", "sums") if window else ("check", "start")
-        return {key: _without_starts(value) for key, value in plain.items() if key not in dropped}
-    return list(map(_without_starts, plain)) if isinstance(plain, list) else plain
+        dropped = ("check", "sums") if window else ("check",)
+        return {key: _without_sums(value) for key, value in plain.items() if key not in dropped}
+    return list(map(_without_sums, plain)) if isinstance(plain, list) else plain
 
 
 def through_json(cal: Any) -> Any:
