@@ -146,7 +146,7 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
 
 def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Keyed, Checkpoint]:
     """The calibrator and the checkpoint saved in `state`, which must agree with the options, or new ones."""
-    saved, before = (None, Checkpoint()) if state is None else _saved_in(state)
+    saved, before = (None, Checkpoint()) if state is None else saved_in(state)
     known = None if saved is None else overall(saved)
     name = choice.method or (known.name if known is not None else DEFAULT_METHOD)
     wanted = new_calibrator(REGISTRY[name], choice.parameters)
@@ -207,7 +207,7 @@ def check_store(calibrator: Calibrator | Keyed, *others: str | os.PathLike[str] 
         fail(f"{store}: --levels-store would overwrite another file of this command; give another name")
 
 
-def _saved_in(state: Path) -> tuple[Calibrator | Keyed | None, Checkpoint]:
+def saved_in(state: Path) -> tuple[Calibrator | Keyed | None, Checkpoint]:
     """The calibrator and the checkpoint in the file; None and an empty one if the file does not exist."""
     try:
         saved, before = checkpoints.load(state)

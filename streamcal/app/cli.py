@@ -1,4 +1,4 @@
-"""The command line: `streamcal run`, `compare`, `report`, `methods`, `doctor` and `demo`."""
+"""The command line: `streamcal run`, `predict`, `compare`, `report`, `methods`, `doctor` and `demo`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -46,12 +46,16 @@ from streamcal.app.late_labels import (
 )
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
 from streamcal.app.options import (
+    SKIP,
+    STOP,
     DecreasingOption,
     DelimiterOption,
     FormatOption,
     LabelOption,
     MissingLabelOption,
+    OnErrorOption,
     PositiveOption,
+    RejectsOption,
     ScoreOption,
     Span,
     StreamArgument,
@@ -62,10 +66,10 @@ from streamcal.app.options import (
     WeightOption,
     check_scale,
     margin_of,
-    one_of,
     span_of,
     time_options,
 )
+from streamcal.app.predict import predict
 from streamcal.app.report import conclusions, scores_table
 from streamcal.app.serve import serve
 from streamcal.app.terminal import (
@@ -74,6 +78,7 @@ from streamcal.app.terminal import (
     check_place,
     fail,
     failing,
+    interrupting,
     one_line,
     progress_bar,
     shares_terminal,
@@ -115,8 +120,6 @@ TALLIES = {
 EVICTED_TO_STORE = "times a level of a segment made room in memory, and went to the store"
 #: The run came to its end, but learned less than half of its rows.
 UNLEARNED = 1
-#: The choices of `--on-error`.
-STOP, SKIP = "stop", "skip"
 
 
 def _print_version(asked: bool) -> None:
@@ -228,15 +231,8 @@ def run(
     again: Annotated[
         bool, typer.Option("--again", help="Learn STREAM from its start, also rows that the state has learned.")
     ] = False,
-    on_error: Annotated[
-        str,
-        typer.Option(
-            metavar="[stop|skip]", parser=one_of(STOP, SKIP), help="Stop at a row that cannot be used, or skip it."
-        ),
-    ] = STOP,
-    rejects: Annotated[
-        str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
-    ] = None,
+    on_error: OnErrorOption = STOP,
+    rejects: RejectsOption = None,
     html: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write a report with pictures, raw against calibrated, as one HTML file."),
@@ -327,7 +323,7 @@ def run(
             quiet = shares_terminal(stream, out, rejects)
             interrupted = False
             try:
-                with _interrupting(job), progress_bar(title_of(stream), quiet=quiet) as tell:
+                with interrupting(job), progress_bar(title_of(stream), quiet=quiet) as tell:
                     job.execute(tell)
             except KeyboardInterrupt:
                 interrupted = True
@@ -341,6 +337,7 @@ def run(
             raise typer.Exit(UNLEARNED)
 
 
+app.command()(predict)
 app.command()(compare)
 app.command()(report)
 
@@ -436,24 +433,6 @@ def main() -> None:
             if stream is not None:
                 os.dup2(nowhere, stream.fileno())  # what is still held for it is lost without another error
         raise SystemExit(USAGE_ERROR) from None
-
-
-@contextmanager
-def _interrupting(job: Run) -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP (unless ignored, as by `nohup`) end the job between two rows."""
-
-    def interrupt(number: int, _: Any) -> None:
-        job.interrupt(number)
-
-    heard = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        heard.append(signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in heard}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _check_state_file(state: Path, others: tuple[str | None, ...]) -> None:

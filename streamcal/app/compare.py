@@ -28,15 +28,14 @@ from streamcal.app.options import (
     TimeOption,
     TimeUnitOption,
     TimezoneOption,
+    UnitOption,
     WeightOption,
-    one_of,
     time_options,
 )
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal, title_of
 from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM, same_file
-from streamcal.stream.records import PARSED_AS_PROBABILITY
 
 if TYPE_CHECKING:  # what a comparison needs is imported in its functions, since `run` does not need it
     from streamcal.live.levels import Field
@@ -73,15 +72,6 @@ GroupsOption = Annotated[
         metavar="COLUMN[,COLUMN]",
         help="Column whose levels are groups: compare each method kept calibrated in them, too; two with a comma: "
         "their pairs. Repeatable.",
-    ),
-]
-UnitOption = Annotated[
-    str | None,
-    typer.Option(
-        "--scale",
-        metavar="[percent|logit]",
-        parser=one_of(*PARSED_AS_PROBABILITY),
-        help="Scores that are no probabilities.",
     ),
 ]
 ProcessesOption = Annotated[

@@ -20,6 +20,8 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 #: The value of `--scale` for scores that stand for no probability.
 MARGIN = "margin"
 FORMATS = get_args(Format)
+#: The choices of `--on-error`.
+STOP, SKIP = "stop", "skip"
 
 
 @dataclass(frozen=True)
@@ -162,5 +164,23 @@ DelimiterOption = Annotated[
         metavar="CHAR",
         parser=delimiter_of,
         help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
+    ),
+]
+OnErrorOption = Annotated[
+    str,
+    typer.Option(
+        metavar="[stop|skip]", parser=one_of(STOP, SKIP), help="Stop at a row that cannot be used, or skip it."
+    ),
+]
+RejectsOption = Annotated[
+    str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
+]
+UnitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--scale",
+        metavar="[percent|logit]",
+        parser=one_of(*PARSED_AS_PROBABILITY),
+        help="Scores that are no probabilities.",
     ),
 ]

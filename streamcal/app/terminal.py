@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich.console import Console
 
 from streamcal.errors import StreamcalError
 from streamcal.stream.formats import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from streamcal.stream.run import Run
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -82,6 +86,24 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
             bar.update(task, rows=rows, total=None if share is None else 1.0, completed=share or 0.0)
 
         yield tell
+
+
+@contextmanager
+def interrupting(job: Run) -> Iterator[None]:
+    """Let SIGINT, SIGTERM and SIGHUP (unless ignored, as by `nohup`) end the job between two rows."""
+
+    def interrupt(number: int, _: Any) -> None:
+        job.interrupt(number)
+
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def shares_terminal(stream: str, *outputs: str | None) -> bool:

@@ -47,7 +47,8 @@ class Columns:
     """Names of the columns to read; all but score and label are optional."""
 
     score: str
-    label: str
+    #: None where rows are predicted only.
+    label: str | None
     time: str | None = None
     weight: str | None = None
     #: The label that is positive, where the words for it are others than those of `parse_label`.
@@ -140,27 +141,32 @@ class FieldReader:
         score = field_of(row, columns.score, self._score_of)
         y = self._label_in(row)
         w = 1.0 if columns.weight is None else field_of(row, columns.weight, parse_weight)
-        if columns.missing_label == UNKNOWN and is_missing(as_read(row.get(columns.label))):
+        if columns.missing_label == UNKNOWN and columns.label and is_missing(as_read(row.get(columns.label))):
             w = 0.0
         t = None if columns.time is None else self._time_in(row, columns.time)
         return Observation(score, y, w, t)
 
     def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
         """The labels of a batch; None where one of them cannot be used."""
+        if self._columns.label is None:
+            return np.zeros(len(batch), dtype=np.bool_)
         missing = False if self._columns.missing_label in (NEGATIVE, UNKNOWN) else None
         return labels_in(batch.column(self._columns.label), self._label_of, missing)
 
     def _label_in(self, row: Row) -> bool:
-        if self._columns.missing_label in (NEGATIVE, UNKNOWN) and is_missing(as_read(row.get(self._columns.label))):
+        label = self._columns.label
+        if label is None or (
+            self._columns.missing_label in (NEGATIVE, UNKNOWN) and is_missing(as_read(row.get(label)))
+        ):
             return False
-        return field_of(row, self._columns.label, self._label_of)
+        return field_of(row, label, self._label_of)
 
     def _time_in(self, row: Row, column: str) -> float:
         return field_of(row, column, lambda value: self._time.one(value, column))
 
     def _without_unknown(self, batch: Batch, w: FloatArray | None) -> FloatArray | None:
         """The weights, 0 where the label is missing: such a row is predicted, and neither learned nor measured."""
-        distinct, places = codes(batch.column(self._columns.label))
+        distinct, places = codes(batch.column(self._columns.label or ""))
         missing = np.array([is_missing(as_read(value)) for value in distinct], dtype=np.bool_)[places]
         if not missing.any():
             return w
@@ -213,8 +219,9 @@ class FieldReader:
     def advise(self, error: RecordError, rows: list[Row]) -> None:
         """Add to the error of a label that is no known word which labels there are, and what to give."""
         columns = self._columns
-        if error.column == columns.label and columns.positive is None and error.reason != MISSING:
-            error.allowed = f"{error.allowed}; {label_advice(row.get(columns.label) for row in rows)}"
+        label = columns.label
+        if label is not None and error.column == label and columns.positive is None and error.reason != MISSING:
+            error.allowed = f"{error.allowed}; {label_advice(row.get(label) for row in rows)}"
 
 
 def field_of(row: Row, column: str, read: Callable[[Any], T]) -> T:

@@ -63,7 +63,7 @@ class ImpressionReader(FieldReader):
             versions = None if columns.version is None else _versions(plain(batch.column(columns.version)))
             label_times, labelled = (
                 _label_times(batch.column(columns.label_time), self._time, columns.label_time),
-                filled(batch.column(columns.label))[1],
+                filled(batch.column(columns.label or ""))[1],
             )
         except (*ERRORS, RecordError):
             return None
@@ -92,11 +92,11 @@ class ImpressionReader(FieldReader):
         return Impression(*found[:3], found.t, id, label_time, version)
 
     def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
-        return labels_in(batch.column(self._columns.label), self._label_of, missing=False)
+        return labels_in(batch.column(self._columns.label or ""), self._label_of, missing=False)
 
     def _label_in(self, row: Row) -> bool:
         columns = self._columns
-        missing = is_missing(row.get(columns.label)) and is_missing(row.get(columns.label_time or ""))
+        missing = is_missing(row.get(columns.label or "")) and is_missing(row.get(columns.label_time or ""))
         return False if missing else super()._label_in(row)
 
 

@@ -170,7 +170,7 @@ class Prequential(Measures):
         self._segmented = not isinstance(self.calibrator, Calibrator)
         super().__init__(self.calibrator)
         if not self._segmented:
-            self._predict = _predictor(self.calibrator)
+            self._predict = predictor(self.calibrator)
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -290,7 +290,7 @@ def _chosen(given: str | Calibrator | Keyed) -> Calibrator | Keyed:
     return chosen(given, Calibrator, REGISTRY)
 
 
-def _predictor(calibrator: Any) -> Callable[[float, Time | None], Prediction]:
+def predictor(calibrator: Any) -> Callable[[float, Time | None], Prediction]:
     """The prediction function of a calibrator, with intervals where it has them."""
     if not calibrator.has_interval:
         return lambda score, t: Prediction(calibrator.predict_one(score, t), None)

@@ -32,6 +32,7 @@ from streamcal.stream.writing import RecordWriter, to_json
 if TYPE_CHECKING:  # what late labels and segments need is imported where they are asked for
     from streamcal.live.judged import JudgedJoin
     from streamcal.live.keyed import Keyed
+    from streamcal.stream.applying import Applying
     from streamcal.stream.impressions import ImpressionReader
     from streamcal.stream.replay import Replay
 
@@ -86,6 +87,8 @@ class Run:
         Seconds between two checkpoints.
     join : JudgedJoin or None
         Where labels come late, the join whose calibrator this is; `columns` has an id and the time of the label then.
+    frozen : bool
+        Rows are predicted and not learned; `columns` has no label.
 
     Attributes
     ----------
@@ -127,7 +130,8 @@ class Run:
     keep: Callable[[Checkpoint], None] | None = None
     keep_every: float = KEEP_EVERY
     join: JudgedJoin | None = None
-    evaluation: Prequential | Replay = field(init=False)
+    frozen: bool = False
+    evaluation: Prequential | Replay | Applying = field(init=False)
     taken: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
     skipped_lines: int = field(default=0, init=False)
@@ -139,7 +143,11 @@ class Run:
 
     def __post_init__(self) -> None:
         reader: type[FieldReader] | type[ImpressionReader] = FieldReader
-        if self.join is None:
+        if self.frozen:
+            from streamcal.stream.applying import Applying
+
+            self.evaluation = Applying(self.calibrator)
+        elif self.join is None:
             self.evaluation = Prequential(self.calibrator)
         else:
             from streamcal.stream.impressions import ImpressionReader as reader
