@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import numpy as np
 import pytest
 from river import base, checks, datasets, linear_model, multiclass, naive_bayes, preprocessing, tree
 
@@ -100,6 +101,20 @@ def test_a_weight_is_checked_where_the_base_has_no_scores_too():
     with pytest.raises(InputError, match="weight"):
         model.learn_one({"a": 1.0}, "grass", w=float("nan"))
     assert not model.classifier.class_counts
+
+
+@pytest.mark.parametrize("zero", [0.0, 0, np.float64(0.0)])
+@pytest.mark.parametrize("method", [None, *METHODS])
+def test_zeros_for_all_classes_are_no_scores(method, zero):
+    """As in the binary wrapper: every class is as likely as another, and nothing is learned of it but by the base."""
+    model = CalibratedMulticlassClassifier(Weighted(), method)
+    model.classifier.predict_proba_one = lambda x: {"a": zero, "b": zero, "c": zero}
+    model.learn_one({}, "a")
+    assert model.calibrator.n == 0.0
+    assert model.predict_proba_one({}) == dict.fromkeys("abc", 1.0 / 3.0)
+    for y, w in (("a", -1.0), (None, 1.0)):
+        with pytest.raises(InputError):
+            model.learn_one({}, y, w=w)
 
 
 def test_what_is_no_classifier_or_calibrator_is_refused():

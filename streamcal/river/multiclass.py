@@ -21,7 +21,8 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
 
     `learn_one(x, y)` first predicts the probabilities of x with the base; the calibrator learns (probabilities, y);
     then the base learns (x, y). New classes may appear at any time. If the base returns {}, there are no scores: the
-    calibrator does not learn, and {} is predicted.
+    calibrator does not learn, and {} is predicted. If the base returns 0 for every class, the calibrator does not learn
+    either, and every class gets the same probability.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
     def learn_one(self, x: dict[Any, Any], y: ClassLabel, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
         """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
         scores = probabilities_of(self.classifier, x)
-        if scores:
+        if any(scores.values()):
             self.calibrator.learn_one(scores, y, w, t)
         else:
             check_class(y)
@@ -91,4 +92,6 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[ClassLabel, float]:
         """The calibrated probability of each class predicted by the base, as of time `t`. The state does not change."""
         scores = probabilities_of(self.classifier, x, **kwargs)
-        return self.calibrator.predict_one(scores, t) if scores else {}
+        if any(scores.values()):
+            return self.calibrator.predict_one(scores, t)
+        return {label: 1.0 / len(scores) for label in scores}
