@@ -203,6 +203,37 @@ def test_a_snapshot_is_written_in_parts_while_events_go_on(path):
         assert next(journal._read("SELECT count(*) FROM part"))[0] == 2
 
 
+def test_a_backup_has_what_is_acknowledged_while_it_is_made(path, monkeypatch):
+    """Events go on between two steps; each of those acknowledged before is in the copy, and none twice."""
+    monkeypatch.setattr("streamcal.live.journal.COPIED_PAGES", 1)
+    copy = path.with_name("copy.journal")
+    with Journal(path) as journal:
+        journal.append(b"first")
+        journal.snapshot(random.Random(1).randbytes(10**6))
+        done = threading.Event()
+
+        def go_on():
+            while not done.is_set():
+                journal.append(b"meanwhile")
+                journal.acknowledge()
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        try:
+            before = journal.durable
+            events = journal.backup(copy)
+        finally:
+            done.set()
+            thread.join()
+        assert before <= events <= journal.durable
+        with pytest.raises(StateError, match="the journal itself"):
+            journal.backup(path)
+    with Journal(copy) as journal:
+        assert (journal.n, journal.upto) == (events, 1)
+        assert list(journal.events()) == [b"meanwhile"] * (events - 1)
+        assert journal.state() == random.Random(1).randbytes(10**6)
+
+
 def test_a_snapshot_may_have_no_parts(path):
     with Journal(path) as journal:
         assert (journal.state(), journal.has_snapshot) == (None, False)

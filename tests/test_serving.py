@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import errno
 import gc
 import hashlib
@@ -31,7 +32,7 @@ pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 import serving_kills
 from starlette.testclient import TestClient
 
-from streamcal import Auto, InputError, OnlinePlatt, StateError, VennAbers, Window, load_map
+from streamcal import Auto, InputError, OnlinePlatt, StateError, VennAbers, Window, load_map, save
 from streamcal.app.html_report import live_page
 from streamcal.app.html_style import POLICY
 from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented
@@ -383,6 +384,63 @@ def test_the_token_is_asked_for_except_by_probes():
         right = {"Authorization": f"Bearer {TOKEN}"}
         assert client.get("/metrics", headers=right).status_code == 200
         assert client.get("/openapi.json", headers=right).json()["security"] == [{"token": []}]
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_tokens_are_changed_while_the_service_runs(tmp_path, caplog):
+    """Old and new ones are valid together; a file that cannot be used changes nothing."""
+    file, tokens = tmp_path / "tokens", [f"token number {k} of a client" for k in range(4)]
+    file.write_text(f"# of bidders\n{tokens[0]}\n\n{tokens[1]}\n")
+    service = service_of(token=f"{tokens[2]}, {TOKEN}", token_file=str(file))
+    with client_of(service) as client:
+
+        def valid(*asked):
+            return [client.get("/metrics", headers=bearer(one)).status_code == 200 for one in asked]
+
+        assert valid(*tokens, TOKEN, "", f"{tokens[2]}, {TOKEN}") == [True, True, True, False, True, False, False]
+        file.write_text(f"{tokens[3]}\n")
+        service.tokens.refresh()
+        assert valid(*tokens, TOKEN) == [False, False, True, True, True]
+        for content in ("short\n", "", "ä" * 20):
+            file.write_text(content)
+            with caplog.at_level(logging.ERROR):
+                service.tokens.refresh()
+            assert "stay valid" in caplog.text
+            caplog.clear()
+        file.unlink()
+        service.tokens.refresh()
+        service.tokens.refresh()
+        assert len(caplog.records) == 1
+        assert valid(tokens[3], TOKEN) == [True, True]
+        assert not any(one in caplog.text for one in tokens)
+    with pytest.raises(InputError, match="cannot be read"):
+        Settings(token_file=str(file))
+
+
+def test_a_backup_is_made_while_events_come_and_can_be_opened(tmp_path):
+    path, copy = tmp_path / "events.journal", tmp_path / "copy.journal"
+    copy.write_bytes(b"an earlier one")
+    service = service_of(path, backup=str(copy))
+    with client_of(service) as client:
+        for k in range(50):
+            issue(client, k, t=float(k))
+        told = client.post("/v1/backup").json()
+        assert told["path"] == str(copy)
+        assert (told["events"], told["bytes"]) == (50, copy.stat().st_size)
+        issue(client, "later", t=60.0)
+        assert sorted(one.name for one in tmp_path.iterdir() if "copy" in one.name) == ["copy.journal"]
+        with Journal(copy) as journal:
+            assert LabelJoin(OnlinePlatt(), HORIZON, journal=journal).tally()["issued"] == 50
+    with client_of(service_of(tmp_path / "other.journal")) as client:
+        assert client.post("/v1/backup").status_code == 404
+    service = service_of(tmp_path / "third.journal", backup=str(tmp_path / "nowhere" / "copy"))
+    with client_of(service) as client:
+        refused = client.post("/v1/backup")
+        assert (refused.status_code, "cannot be written" in refused.json()["error"]) == (503, True)
+        assert issue(client, "a").status_code == 200
 
 
 def test_settings_are_checked():
@@ -1021,9 +1079,87 @@ def test_headers_that_do_not_end_are_not_kept(command):
     assert asked(port, "/healthz") == {"status": "alive"}
 
 
+def test_options_come_from_the_command_line_the_environment_and_a_file_in_this_order(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from streamcal.app.cli import app
+
+    file = tmp_path / "serve.toml"
+    file.write_text('horizon = "6"\nmemory = true\nmethod = "opz"\nset = ["lag=1", "bins=3"]\nmax-held = 5\n')
+
+    def told(*options):
+        return " ".join(CliRunner().invoke(app, ["serve", "--config", str(file), *options]).output.split())
+
+    assert "opz" in told()
+    assert "'6' has no unit" in told("--method", "platt", "--set", "refresh_every=7")
+    monkeypatch.setenv("STREAMCAL_SERVE_METHOD", "opy")
+    assert "opy" in told()
+    monkeypatch.setenv("STREAMCAL_SERVE_CONFIG", str(file))
+    assert "opz" in CliRunner().invoke(app, ["serve"], env={"STREAMCAL_SERVE_METHOD": None}).output
+    for content, message in (
+        ('horizn = "6h"', "did you mean 'horizon'"),
+        ("horizon = ", "cannot be read as TOML"),
+        ("[serve]\nport = 1", "'serve' is unknown"),
+        ("[horizon]\nport = 1", "horizon is a table"),
+        ('horizon = "1h"\nport = 0', "0 is not in the range"),
+        ('horizon = "1h"\nmemory = "perhaps"', "not a valid boolean"),
+    ):
+        file.write_text(content)
+        assert message in told()
+
+
+def test_the_command_begins_from_a_state_and_migrates_its_journal(command, tmp_path):
+    learned = OnlinePlatt()
+    for k in range(2000):
+        learned.learn_one(0.5, k % 10 == 0)
+    save(learned, tmp_path / "state.json")
+    journal = tmp_path / "clicks.journal"
+    state = ("--state", str(tmp_path / "state.json"), "--journal", str(journal))
+    process, port = command("--horizon", "1h", *state)
+    assert asked(port, "/v1/issue", {"id": "a", "score": 0.5})["p"] == pytest.approx(
+        learned.predict_one(0.5), abs=1e-12
+    )
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60.0)
+    process, port = command("--horizon", "2h", "--migrate", *state)
+    assert asked(port, "/v1/issue", {"id": "a", "score": 0.5})["p"] == pytest.approx(
+        learned.predict_one(0.5), abs=1e-12
+    )
+    assert asked(port, "/v1/outcome", {"id": "a", "y": 1})["known"]
+    process.send_signal(signal.SIGTERM)
+    log = [json.loads(line) for line in process.communicate(timeout=60.0)[1].splitlines()]
+    assert [one["kept"] for one in log if one.get("event") == "migrated"] == [True]
+    process, port = command("--horizon", "2h", "--method", "platt", "--migrate", "--journal", str(journal))
+    assert asked(port, "/v1/outcome", {"id": "a", "y": 1})["known"]
+    process.kill()
+    process.communicate()
+
+
+def test_probes_are_answered_beyond_the_limit_of_connections(command):
+    _, port = command("--horizon", "1h", "--memory", "--max-connections", "2")
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20.0))
+        for _ in range(5):
+            assert asked(port, "/healthz") == {"status": "alive"}
+            assert asked(port, "/readyz?verbose=1") == {"status": "ready"}
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                asked(port, "/v1/issue", {"id": "a", "score": 0.2})
+    wait_until(lambda: answered_at(port))
+
+
+def answered_at(port):
+    try:
+        return asked(port, "/v1/issue", {"id": "a", "score": 0.2})
+    except urllib.error.HTTPError:
+        return None
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--horizon", "1h", "--memory", "--state", "nowhere.json"], "there is no such file"),
+        (["--horizon", "1h", "--memory", "--token-file", "nowhere"], "the tokens cannot be read"),
         (["--horizon", "1h"], "--journal FILE, or --memory"),
         (["--horizon", "6", "--memory"], "'6' has no unit; give 6s, 6m, 6h or 6d"),
         (["--horizon", "6h", "--memory", "--late", "1.5"], "--late: '1.5' has no unit"),

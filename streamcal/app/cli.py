@@ -29,6 +29,7 @@ from streamcal.app.choosing import (
     segments_of,
 )
 from streamcal.app.compare import check_report, compare, report
+from streamcal.app.configuring import Configured
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.late_labels import (
     EarlyOption,
@@ -71,7 +72,7 @@ from streamcal.app.options import (
 )
 from streamcal.app.predict import predict
 from streamcal.app.report import conclusions, scores_table
-from streamcal.app.serve import serve
+from streamcal.app.serve import VARIABLES, serve
 from streamcal.app.terminal import (
     INTERRUPTED,
     USAGE_ERROR,
@@ -418,7 +419,7 @@ def demo(
     console.print("  streamcal run FILE.csv --score COLUMN --label COLUMN --out calibrated.csv", soft_wrap=True)
 
 
-app.command()(serve)
+app.command(cls=Configured, context_settings={"auto_envvar_prefix": VARIABLES})(serve)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from streamcal.app.choosing import (
     choice_of,
     segments_of,
 )
+from streamcal.app.configuring import ConfigOption
 from streamcal.app.options import span_of
 from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("streamcal.serve")
 
-#: The variable of the environment with the token of clients.
+#: Each option can be in a variable of the environment that begins so.
+VARIABLES = "STREAMCAL_SERVE"
+#: The variable of the environment with the token of clients, or several with commas.
 TOKEN = "STREAMCAL_TOKEN"
 NEEDED = "streamcal serve needs starlette, uvicorn and prometheus-client: pip install '.[serve]' in streamcal's folder"
 LEVELS = ("debug", "info", "warning", "error")
@@ -47,11 +50,23 @@ def serve(
     horizon: Annotated[
         str, typer.Option(metavar="SPAN", help="After this time an impression without a click is a negative: 90s, 6h.")
     ],
+    config: ConfigOption = None,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="A method of one score; see `streamcal methods`.")
-    ] = DEFAULT_METHOD,
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"A method of one score; see `streamcal methods`.  [default: that of --state, or {DEFAULT_METHOD}]",
+        ),
+    ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Parameter of the method. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Parameter of the method. Repeatable.", envvar=f"{VARIABLES}_SET"
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where a new journal starts: a state that `run` or `save` wrote."),
     ] = None,
     segment: Annotated[
         list[str] | None,
@@ -76,11 +91,25 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="Where events are kept; resumed from, if it is there."),
     ] = None,
+    migrate: Annotated[
+        bool,
+        typer.Option("--migrate", help="Take over a journal of another horizon, method or segments."),
+    ] = False,
+    backup: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What POST /v1/backup writes: a copy of the journal.")
+    ] = None,
     memory: Annotated[
         bool, typer.Option("--memory", help="No journal: what was learned ends with the process.")
     ] = False,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", min=1, max=65535, help="Where to listen.")] = 8420,
+    max_connections: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Connections at most; probes are answered beyond.")
+    ] = 1_000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Tokens of clients, one in each line; read again when it changes."),
+    ] = None,
     event_time: Annotated[
         bool, typer.Option("--event-time", help="The clock is that of the events: clients have to give t.")
     ] = False,
@@ -113,6 +142,7 @@ def serve(
     Events are in the journal before they are acknowledged, and the command resumes from it. GET /metrics is for
     Prometheus, /healthz and /readyz for probes, /openapi.json has the schema. Where STREAMCAL_TOKEN is set, clients
     have to give it. SIGTERM ends it with exit code 0 when all is written. docs/serving.md has the rest.
+    Every option can be in the environment, as STREAMCAL_SERVE_MAX_HELD, or in the file of --config.
 
     \b
     Example:
@@ -145,6 +175,8 @@ def serve(
             event_time=event_time,
             durable_issues=issue_durability == "disk",
             token=os.environ.get(TOKEN) or None,
+            token_file=None if token_file is None else str(token_file),
+            backup=None if backup is None else str(backup),
             max_body=max_body,
             max_batch=max_batch,
             max_keys=max_keys,
@@ -155,14 +187,19 @@ def serve(
         levels = levels_store, max_levels, pairs
         choice = choice_of(method, set_ or [], None, None, segment or [], *levels, timed=True)
         choice = replace(choice, groups=segments_of(multicalibrate or [], "--multicalibrate"))
-        calibrator = calibrator_of(choice, None)[0]
+        if state is not None and not state.exists():
+            fail(f"{state}: there is no such file; give a state that `streamcal run --state` or `save` wrote")
+        calibrator = calibrator_of(choice, state)[0]
         check_store(calibrator, journal)
         spans = {name: _seconds(text, name) for name, text in (("horizon", horizon), ("early", early), ("late", late))}
         with nullcontext() if journal is None else _opened(journal) as events:
+            if migrate and events is not None:
+                _migrate(calibrator, spans, events, max_held)
             join = _joined(calibrator, spans, events, max_held, event_time)
-            _warn_of(host, settings.token)
+            service = Service(join, events, settings, Page(live_page, POLICY))
+            _warn_of(host, service.tokens.asked)
             try:
-                whole = serve_until_signal(Service(join, events, settings, Page(live_page, POLICY)), host, port)
+                whole = serve_until_signal(service, host, port, max_connections)
             except SystemExit:
                 advice = "the log says why. Where the port is in use, give another --port"
                 fail(f"{host}:{port}: the service could not start; {advice}")
@@ -219,7 +256,21 @@ def _joined(
     return join
 
 
-def _warn_of(host: str, token: str | None) -> None:
+def _migrate(calibrator: Calibrator | Keyed, spans: dict[str, float | None], journal: Journal, max_held: int) -> None:
+    """Rewrite the journal of a join with other parameters for the one that is wanted."""
+    from streamcal.live import LabelJoin, migrate
+
+    given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held}
+    join = LabelJoin(calibrator.clone(), spans["horizon"], **given)  # type: ignore[arg-type]
+    done = migrate(journal, join)
+    if done is not None:
+        text = "%s: migrated, %d forecasts held, %d labels learned by a new calibrator, %d forecasts forgotten"
+        logger.info(
+            text, journal.path, join.held, done.learned, done.forgotten, extra={"event": "migrated", **done._asdict()}
+        )
+
+
+def _warn_of(host: str, asked: bool) -> None:
     """Warn where others than this machine can reach a service without a token."""
     try:
         import ipaddress
@@ -227,5 +278,5 @@ def _warn_of(host: str, token: str | None) -> None:
         local = ipaddress.ip_address(host).is_loopback
     except ValueError:
         local = host == "localhost"
-    if not local and token is None:
+    if not local and not asked:
         logger.warning("%s can be reached from elsewhere, and no token is asked for; set %s", host, TOKEN)

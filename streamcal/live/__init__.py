@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.live.issued import Issued
     from streamcal.live.journal import Journal
     from streamcal.live.label_join import LabelJoin
+    from streamcal.live.migrating import migrate
     from streamcal.live.monitor import CalibrationMonitor
     from streamcal.live.multicalibrated import Certificate, Group, IssuedBets, Multicalibrated
     from streamcal.live.pairs import PairFound
@@ -44,6 +45,7 @@ else:  # the same names, each imported when it is first used
             "Issued": "streamcal.live.issued.Issued",
             "IssuedBets": "streamcal.live.multicalibrated.IssuedBets",
             "Journal": "streamcal.live.journal.Journal",
+            "migrate": "streamcal.live.migrating.migrate",
             "PairFound": "streamcal.live.pairs.PairFound",
             "importance_weight": "streamcal.live.corrections.importance_weight",
             "shift_prior": "streamcal.live.corrections.shift_prior",
@@ -68,6 +70,7 @@ __all__ = [
     "Segmented",
     "Shadow",
     "importance_weight",
+    "migrate",
     "shift_prior",
     "undo_downsampling",
 ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import struct
+import time
 import zlib
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +23,8 @@ MOST_UNACKNOWLEDGED = 64 * 2**20
 TIDIED = 4 * 2**20
 #: Pages of the write-ahead log, 4 kB each, after which SQLite moves them to the database.
 CHECKPOINT_PAGES = 4_000
+#: Pages of a backup that are copied at once.
+COPIED_PAGES = 500
 #: What is written of an event, beside itself.
 _SIZE = struct.Struct("<I")
 
@@ -397,6 +401,62 @@ class Journal:
     def _require(self, condition: bool, message: str) -> None:
         if not condition:
             raise StateError(f"{self.path}: the journal is damaged: {message}; use a copy that is whole")
+
+    def backup(self, path: str | os.PathLike[str]) -> int:
+        """Write a copy of the journal as of now to another file, which is replaced when it is whole.
+
+        Other threads go on to append and acknowledge; what they acknowledge meanwhile is in the copy too. It is a
+        journal that can be opened as this one.
+
+        Parameters
+        ----------
+        path : str or path
+            The file of the copy.
+
+        Returns
+        -------
+        int
+            The number of events that the copy has, those before its snapshot included.
+
+        Raises
+        ------
+        StateError
+            If it cannot be written, or is the file of this journal; a file that was there is then unchanged.
+        """
+        place = os.fspath(path)
+        part = f"{place}.part"
+        if os.path.exists(place) and os.path.samefile(place, self.path):
+            raise StateError(f"{place} is the journal itself; give the backup another path")
+        try:
+            for left in (part, f"{part}-wal", f"{part}-shm"):
+                if os.path.exists(left):
+                    os.remove(left)
+            with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+                self._copy_to(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")  # all of it is in one file
+                query = f"SELECT max(coalesce(max(first + count), 0), {_UPTO}) FROM log"
+                events = int(copy.execute(query).fetchone()[0])
+            with open(part, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(part, place)
+        except (sqlite3.Error, OSError) as error:
+            raise StateError(
+                f"{place}: the backup cannot be written: {error}; make room, or give another path"
+            ) from None
+        return events
+
+    def _copy_to(self, copy: sqlite3.Connection) -> None:
+        """Copy the database page by page; between two steps others may write, which the copy then has too."""
+
+        def turn(*_: int) -> None:
+            self._writing.release()
+            time.sleep(0)
+            self._writing.acquire()
+
+        with self._writing:
+            if self._closed:
+                raise StateError(f"{self.path}: the journal is closed; open it again")
+            self._database.backup(copy, pages=COPIED_PAGES, progress=turn, sleep=0.0)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

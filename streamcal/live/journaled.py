@@ -154,7 +154,8 @@ class Journaled(Saved):
             saved = type(self)._from_written(join_state.written_in(journal.parts()))
             if saved.spans != self.spans or not saved.calibrator.same_parameters(self.calibrator):
                 raise StateError(
-                    f"{journal.path} is the journal of another join, {saved!r}; give its parameters, or another path"
+                    f"{journal.path} is the journal of another join, {saved!r}; give its parameters or another path, "
+                    "or migrate it (streamcal.live.migrate, or serve --migrate)"
                 )
             limits = self.max_held, self.max_unknown, self.max_jump
             self.__dict__ = saved.__dict__

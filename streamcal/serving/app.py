@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
 import time
@@ -59,6 +58,7 @@ def application(service: Service) -> Starlette:
         Route("/v1/issue/batch", batch(service, meters, issue=True), methods=["POST"]),
         Route("/v1/outcome/batch", batch(service, meters, issue=False), methods=["POST"]),
         Route("/v1/map", map_page(service)),
+        Route("/v1/backup", backup(service), methods=["POST"]),
         Route("/v1/segments/{field}", segments_page(service)),
         Route("/metrics", page(lambda: Response(meters.page(), media_type=CONTENT_TYPE))),
         Route("/healthz", page(lambda: answer({"status": "alive"}))),
@@ -139,6 +139,13 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
             logger.warning("%d of %d items refused", len(errors), len(items), extra=more)
         await service.acknowledged(issue)
         return answer({"results": results, "errors": errors})
+
+    return endpoint
+
+
+def backup(service: Service) -> Endpoint:
+    async def endpoint(_: Request) -> Response:
+        return answer(await service.backup())
 
     return endpoint
 
@@ -285,9 +292,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, service: Service, meters: Meters, known: set[str]) -> None:
         self._app, self._settings, self._meters = app, service.settings, meters
-        self._known = {path for path in known if "{" not in path}
-        token = service.settings.token
-        self._expected = None if token is None else f"Bearer {token}".encode()
+        self._known, self._tokens = {path for path in known if "{" not in path}, service.tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -313,10 +318,10 @@ class Guard:
         if sum(len(name) + len(value) for name, value in headers) + len(scope["raw_path"]) > self._settings.max_header:
             text = f"the headers are too long; give at most {self._settings.max_header} bytes"
             return RefusedError(431, text, "headers", {"Connection": "close"})
-        if self._expected is None or scope["path"] in OPEN:
+        if not self._tokens.asked or scope["path"] in OPEN:
             return None
         given = next((value for name, value in headers if name == b"authorization"), b"")
-        if hmac.compare_digest(given, self._expected):
+        if self._tokens.accept(given):
             return None
         text = "the token is missing or wrong; give the header Authorization: Bearer TOKEN"
         return RefusedError(401, text, "authorization", {"WWW-Authenticate": "Bearer"})

@@ -40,6 +40,7 @@ def schema(service: Service) -> dict[str, Any]:
         "/v1/issue/batch": {"post": batch("Issue the probabilities of many", issue, issued, service)},
         "/v1/outcome/batch": {"post": batch("Tell the outcomes of many", outcome, known, service)},
         "/v1/map": {"get": showing("The calibration map", {"type": "object"}, "404")},
+        "/v1/backup": {"post": backup()},
         "/v1/segments/{field}": {"get": segments()},
         "/metrics": {"get": showing("Metrics for Prometheus", {"type": "string"}, content="text/plain")},
         "/healthz": {"get": {**showing("Whether the process answers", {"type": "object"}), "security": []}},
@@ -51,7 +52,7 @@ def schema(service: Service) -> dict[str, Any]:
         paths["/"] = {"get": showing("The report, for a browser", {"type": "string"}, "503", content="text/html")}
     info = {"title": "streamcal serve", "version": streamcal.__version__}
     described: dict[str, Any] = {"openapi": "3.1.0", "info": info, "paths": paths}
-    if service.settings.token is not None:
+    if service.tokens.asked:
         described["components"] = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
         described["security"] = [{"token": []}]
     return described
@@ -127,6 +128,13 @@ def batch(summary: str, one: dict[str, Any], answered: dict[str, Any], service: 
     items = {"type": "array", "items": {}, "maxItems": service.settings.max_batch, "x-item": one}
     described = f"{summary}; an item that cannot be used is named in `errors`, and the others are taken"
     return {**taking(summary, items, closed(both)), "description": described}
+
+
+def backup() -> dict[str, Any]:
+    """The operation that writes a copy of the journal."""
+    count = {"type": "integer"}
+    written = closed({"path": {"type": "string"}, "events": count, "bytes": count, "seconds": {"type": "number"}})
+    return showing("Write a copy of the journal to the file of --backup, while requests go on", written, "404", "503")
 
 
 def segments() -> dict[str, Any]:

@@ -14,14 +14,16 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from streamcal.serving.app import application
+from streamcal.serving.app import OPEN, application
 from streamcal.serving.forking import CAN_FORK
 from streamcal.serving.service import Service
 
 logger = logging.getLogger(__name__)
 
-#: Connections at once; further ones are answered with 503.
+#: Connections at once; further ones are answered with 503, but for probes.
 MOST_CONNECTIONS = 1_000
+#: Their addresses.
+PROBES = {path.encode() for path in OPEN}
 #: Seconds for requests under way when the process is told to stop.
 GRACE = 10
 #: Bytes of a request before its headers end: more than any limit of `Settings.max_header` in use.
@@ -43,7 +45,13 @@ class BoundedHeaders(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        super().on_headers_complete()
+        most = self.limit_concurrency
+        if self.url.partition(b"?")[0] in PROBES:  # a service with many clients is alive
+            self.limit_concurrency = None
+        try:
+            super().on_headers_complete()
+        finally:
+            self.limit_concurrency = most
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -82,7 +90,7 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def serve(service: Service, host: str, port: int) -> bool:
+def serve(service: Service, host: str, port: int, max_connections: int = MOST_CONNECTIONS) -> bool:
     """Serve until a signal; whether everything was written at the end."""
     config = uvicorn.Config(
         application(service),
@@ -95,7 +103,7 @@ def serve(service: Service, host: str, port: int) -> bool:
         access_log=False,
         log_config=None,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=max_connections + 1,  # of uvicorn, which counts the one that asks
         timeout_graceful_shutdown=GRACE,
     )
     server = Server(config)

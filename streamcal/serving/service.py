@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +25,7 @@ from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import Quality, Sums
 from streamcal.serving.reading import RefusedError, checked, issue_checks, outcome_checks, refused
 from streamcal.serving.settings import Settings
+from streamcal.serving.tokens import Tokens
 from streamcal.stream.comparing import Comparison
 from streamcal.stream.entrants import Entrant
 
@@ -87,6 +89,7 @@ class Service:
         self.join, self.settings, self.page = join, settings, page
         self.quality = Quality(settings.run_length, settings.metric_segments, join.calibrator)
         self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)
+        self.tokens = Tokens(settings.token, settings.token_file)
         self._levels_held = join.levels_held(MOST_LEVELS)
         self.ready = False
         self.stopped = False  #: whether everything was written at the end
@@ -94,7 +97,7 @@ class Service:
         self._told = 0 if journal is None else journal.n  # the events when the time was told last
         self._issue_checks, self._outcome_checks = issue_checks(settings.max_keys), outcome_checks()
         self._map = self._report = Drawn(b"", -1, -math.inf)
-        self._drawing, self._reporting = asyncio.Lock(), asyncio.Lock()
+        self._drawing, self._reporting, self._copying = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         self._begun = self._collected = time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
 
@@ -235,6 +238,30 @@ class Service:
                 self._report = Drawn(content, labels, now)
             return self._report.content
 
+    async def backup(self) -> dict[str, Any]:
+        """Write a copy of the journal, with all events that were acknowledged; a thread does it while requests go on.
+
+        Raises
+        ------
+        RefusedError
+            Where no file is given for it, there is no journal, or it cannot be written.
+        """
+        path, journal = self.settings.backup, self._journal
+        if path is None or journal is None or self.join.uses_store:
+            text = "this service makes no backups; start it with --backup FILE and --journal, without --levels-store"
+            raise RefusedError(404, text, "backup")
+        async with self._copying:
+            begun = time.monotonic()
+            try:
+                events = await asyncio.to_thread(journal.backup, path)
+            except StateError as error:
+                logger.error("no backup was made: %s", error)
+                raise RefusedError(503, str(error), "backup", {"Retry-After": str(RETRY_AFTER)}) from None
+            told = {"path": path, "events": events, "bytes": os.path.getsize(path)}
+            told["seconds"] = round(time.monotonic() - begun, 3)
+            logger.info("backup of %d events written to %s", events, path, extra={"event": "backup", **told})
+            return told
+
     def _written_report(self) -> bytes:
         """In the child process, which may change what it has."""
         comparison, overall = self.quality.comparison, self.join.overall
@@ -274,6 +301,7 @@ class Service:
                 if self.acknowledging.pending or self.acknowledging.failure:
                     self.acknowledging.soon()
                 self._spare_collector()
+                self.tokens.refresh()
             except Exception:
                 logger.exception("the work between requests failed")
 

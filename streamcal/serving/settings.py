@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from streamcal.errors import InputError
 from streamcal.parameters.given import real_number, whole_number
+from streamcal.serving.tokens import Tokens
 
 #: Characters of an id or a version, and of a field or a level of `keys`.
 LONGEST_TEXT = 256
@@ -21,8 +21,11 @@ class Settings:
         Times are those that clients give, who have to give them; else the clock is that of the server.
     durable_issues : bool
         An impression is on the disk before its forecast is answered. Outcomes always are before they are acknowledged.
-    token : str, optional
-        What clients have to give as "Authorization: Bearer …", except for /healthz and /readyz.
+    token, token_file : str, optional
+        What clients have to give as "Authorization: Bearer …", except for /healthz and /readyz: one of the tokens, with
+        commas between them, or of those in the file, one in each line, which is read again when it changes.
+    backup : str, optional
+        The file that `POST /v1/backup` writes.
     max_body, max_header : int
         Bytes of a request's body, and of its headers together.
     max_batch, max_keys : int
@@ -46,6 +49,8 @@ class Settings:
     event_time: bool = False
     durable_issues: bool = True
     token: str | None = None
+    token_file: str | None = None
+    backup: str | None = None
     max_body: int = 2**20
     max_header: int = 2**14
     max_batch: int = 1_000
@@ -69,5 +74,4 @@ class Settings:
             else:
                 continue
             object.__setattr__(self, field.name, number)  # those of NumPy as Python's
-        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and len(self.token) >= 16):
-            raise InputError("the token is not possible; give at least 16 printable ASCII characters")
+        Tokens(self.token, self.token_file)

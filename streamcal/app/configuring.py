@@ -1,0 +1,71 @@
+"""`--config`: the options of a command in a file of TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperOption
+
+from streamcal.parameters.names import did_you_mean
+
+
+class Configured(TyperCommand):
+    """A command whose options can be in the environment, which its help says once and not of each."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for option in self.params:
+            if isinstance(option, TyperOption):
+                option.show_envvar = False
+
+
+#: Options that a file cannot have.
+NOT_IN_FILES = ("config", "help")
+
+
+def configure(context: typer.Context, path: Path | None) -> Path | None:
+    """Take the options that a file has as defaults; those of the environment and of the command line prevail."""
+    if path is None:
+        return None
+    try:
+        given = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{path}: the file cannot be read as TOML: {error}") from None
+    options = {named(one): one.name for one in context.command.params if named(one) not in NOT_IN_FILES}
+    for name, value in given.items():
+        if name not in options:
+            known = ", ".join(sorted(options))
+            raise typer.BadParameter(f"{path}: {name!r} is unknown{did_you_mean(name, options)}; known are {known}")
+        if isinstance(value, dict):
+            raise typer.BadParameter(
+                f"{path}: {name} is a table; give a text, a number, true or false, or a list of texts"
+            )
+    context.default_map = {options[name]: as_given(value) for name, value in given.items()}
+    return path
+
+
+def named(option: Any) -> str:
+    """Return the name of an option in a file: that of the command line, without the hyphens before it."""
+    return max(option.opts, key=len).lstrip("-")
+
+
+def as_given(value: Any) -> Any:
+    """Return a value as the command line has it."""
+    if isinstance(value, list):
+        return [str(one) for one in value]
+    return value if isinstance(value, bool) else str(value)
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        is_eager=True,
+        callback=configure,
+        help='Options in a file of TOML, such as horizon = "6h".',
+    ),
+]

@@ -1,0 +1,127 @@
+"""`migrate`: the journal of a join becomes that of a join with another horizon, method or segments."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from streamcal.errors import StateError
+from streamcal.live.issued import Issued
+from streamcal.live.join_state import written_in
+from streamcal.live.journal import Journal
+from streamcal.live.journaled import paused_collector
+from streamcal.live.label_join import LabelJoin
+from streamcal.live.versions import VersionLearner
+
+
+class Migrated(NamedTuple):
+    """What became of a journal.
+
+    Parameters
+    ----------
+    kept : bool
+        Whether the calibrator is that of the journal, with all that it has learned.
+    learned : int
+        Labels of forecasts still remembered that a new calibrator has learned.
+    forgotten : int
+        Forecasts that are remembered no more: with a longer horizon their labels were learned before their time.
+    """
+
+    kept: bool
+    learned: int
+    forgotten: int
+
+
+def migrate(journal: Journal, join: LabelJoin) -> Migrated | None:
+    """Rewrite a journal for a join with other parameters, which can then be made with it.
+
+    All forecasts and outcomes that are remembered go on. The calibrator does if its parameters and the early window are
+    the same. Otherwise a new one begins, and learns the labels that are remembered, in order.
+
+    Parameters
+    ----------
+    journal : Journal
+        That of the join before; no join must use it.
+    join : LabelJoin
+        A new join with the parameters that are wanted, without a journal. It is used up.
+
+    Returns
+    -------
+    Migrated or None
+        None where there is nothing to do: the journal is new, or has these parameters.
+
+    Raises
+    ------
+    StateError
+        If the journal is damaged, scores are on another scale, or levels are in a store. Nothing is changed then.
+
+    Notes
+    -----
+    With a shorter horizon, labels whose time has come by it are learned at once. With a longer one, forecasts whose
+    labels were learned before their new time are forgotten if the calibrator is kept, so that no label is learned
+    twice: a click that comes later is one of an unknown id. The journal is rewritten in one transaction.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "events.journal")
+    >>> with Journal(path) as journal:
+    ...     issued = LabelJoin("ops", 3600.0, journal=journal).issue("a", 0.2, t=0.0)
+    ...     migrated = migrate(journal, LabelJoin("platt", 7200.0))
+    ...     LabelJoin("platt", 7200.0, journal=journal).waiting
+    1
+    """
+    if not journal.has_snapshot:
+        return None
+    journal.acknowledge()
+    with paused_collector():
+        before = LabelJoin._from_written(written_in(journal.parts()))
+        before._replay(journal.events())
+        same = before.calibrator.same_parameters(join.calibrator)
+        if same and before.spans == join.spans:
+            return None
+        if before.uses_store or join.uses_store:
+            raise StateError(f"{journal.path}: levels in a store cannot be migrated; begin another journal")
+        if before.calibrator.scale.domain != join.calibrator.scale.domain:
+            lost, wanted = before.calibrator.scale.domain, join.calibrator.scale.domain
+            raise StateError(f"{journal.path} has scores in {lost}, not in {wanted}; begin another journal")
+        done = _carry(before, join, same and before.spans[1:3] == join.spans[1:3])
+        journal.snapshot(join._parts())
+    return done
+
+
+def _carry(before: LabelJoin, join: LabelJoin, keep: bool) -> Migrated:
+    """Give a new join what another one remembers and has counted, and its calibrators if they are kept."""
+    join._clock, join._number, join._newest, join._note = before._clock, before._number, before._newest, before._note
+    join._stride, join._next_stride, join._aside = before._stride, before._next_stride, before._aside
+    join.max_held, join.max_unknown = max(join.max_held, before.max_held), max(join.max_unknown, before.max_unknown)
+    learner = join._versions.pop(None)
+    join._versions = before._versions if keep else {before._newest: learner}
+    join._outcomes = before._outcomes
+    due, forgotten, learned = join._clock - join._hold, 0, 0
+    if before.spans == join.spans._replace(late=before.spans.late) and join._curve is not None:
+        join._curve, join._ages = before._curve, before._ages
+    for one in before._learned:
+        if keep and one.at > due:
+            before._forget(one)
+            forgotten += 1
+        elif keep:
+            join._learned.append(one)
+        else:
+            join._waiting.append(_issued_by(learner, one, before._newest))
+    join._index = {one.id: one for one in (*join._learned, *join._waiting)}
+    if not keep:
+        join._settle()
+        learned = join._counts["learned"]
+    join._counts = dict(before._counts)
+    for one in before._waiting:
+        join._waiting.append(one if keep else _issued_by(learner, one, before._newest))
+        join._index[one.id] = join._waiting[-1]
+    join._settle()
+    return Migrated(keep, learned, forgotten)
+
+
+def _issued_by(learner: VersionLearner, one: Issued, version: object) -> Issued:
+    """Return a forecast with what a new calibrator says of its score; its probability stays as it was issued."""
+    if one.version != version:
+        return one._replace(said=None)
+    return one._replace(said=learner.issue(one.score, one.keys, one.t, one.w)[1])

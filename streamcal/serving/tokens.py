@@ -1,0 +1,89 @@
+"""`Tokens`: which tokens clients may give, from the settings and from a file that is read again when it changes."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+from pathlib import Path
+
+from streamcal.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+#: Characters of a token at least.
+SHORTEST = 16
+
+
+class Tokens:
+    """The tokens that are accepted; with none, every request is.
+
+    To change a token, add the new one, give it to all clients, and then remove the old one.
+
+    Parameters
+    ----------
+    given : str, optional
+        One token, or several with commas between them.
+    path : str, optional
+        A file with a token in each line; lines that begin with # are passed over.
+
+    Raises
+    ------
+    InputError
+        For a token that is too short or not printable ASCII, and for a file that cannot be read or has none.
+    """
+
+    def __init__(self, given: str | None = None, path: str | None = None) -> None:
+        self._given = () if given is None else checked(given.split(","), "the token")
+        self._path, self._seen = path, self._changed(path)
+        self._accepted = self._given + (() if path is None else read(path))
+
+    @property
+    def asked(self) -> bool:
+        """Whether clients have to give one."""
+        return bool(self._accepted)
+
+    def accept(self, header: bytes) -> bool:
+        """Return whether the header of a request has one of the tokens; the time does not depend on which."""
+        return any([hmac.compare_digest(header, one) for one in self._accepted])
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed; tokens stay as they are where it cannot be used."""
+        if self._path is None or (seen := self._changed(self._path)) == self._seen:
+            return
+        self._seen = seen
+        try:
+            self._accepted = self._given + read(self._path)
+        except InputError as error:
+            logger.error("%s; the tokens from before stay valid", error)
+        else:
+            told = {"event": "tokens", "tokens": len(self._accepted)}
+            logger.info("%s: read again, %d tokens are valid", self._path, len(self._accepted), extra=told)
+
+    @staticmethod
+    def _changed(path: str | None) -> tuple[int, ...] | None:
+        """Return what differs where the file is another one or has other content."""
+        try:
+            found = None if path is None else os.stat(path)
+        except OSError:
+            return None
+        return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def read(path: str) -> tuple[bytes, ...]:
+    """Return the headers of the tokens in a file."""
+    try:
+        lines = Path(path).read_text("ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: the tokens cannot be read: {error}; give a file of ASCII, a token in each line"
+        ) from None
+    return checked([line for line in lines if line.strip() and not line.startswith("#")], f"{path}: a token")
+
+
+def checked(tokens: list[str], what: str) -> tuple[bytes, ...]:
+    """Return the headers of tokens; `InputError` where one cannot be used, or there is none."""
+    found = [one.strip() for one in tokens]
+    if not found or not all(one.isascii() and one.isprintable() and len(one) >= SHORTEST for one in found):
+        raise InputError(f"{what} is not possible; give at least {SHORTEST} printable ASCII characters")
+    return tuple([f"Bearer {one}".encode() for one in found])

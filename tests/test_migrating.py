@@ -1,0 +1,120 @@
+"""`migrate`: a journal goes on with another horizon or method; each label is learned once, and no forecast changes."""
+
+import pytest
+
+from streamcal import OnlinePlatt, Platt, StateError, TrackingOPS
+from streamcal.live import Journal, LabelJoin, Segmented, Shadow, migrate
+
+
+def traffic(join, numbers):
+    for k in numbers:
+        join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), {"campaign": k % 3})
+        if k % 7 == 0:
+            join.resolve(f"i{k}", True, k + 20.0)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The journal of a join with a horizon of 50 seconds and 300 impressions."""
+    path = tmp_path / "events.journal"
+    with Journal(path) as journal:
+        join = LabelJoin(Platt(), 50.0, journal=journal)
+        traffic(join, range(200))
+        join.snapshot()
+        traffic(join, range(200, 300))
+    return path
+
+
+def migrated(path, calibrator, horizon, **more):
+    journal = Journal(path)
+    done = migrate(journal, LabelJoin(calibrator.clone(), horizon, **more))
+    return done, LabelJoin(calibrator, horizon, journal=journal, **more)
+
+
+def test_there_is_nothing_to_do_for_the_same_parameters_and_a_new_journal(path, tmp_path):
+    before = LabelJoin(Platt(), 50.0, journal=Journal(path))
+    state = before.state_dict()
+    before._journal.close()
+    done, join = migrated(path, Platt(), 50.0)
+    assert done is None
+    assert join.state_dict() == state
+    with Journal(tmp_path / "new.journal") as journal:
+        assert migrate(journal, LabelJoin(Platt(), 50.0)) is None
+        assert not journal.has_snapshot
+
+
+@pytest.mark.parametrize("horizon", [10.0, 40.0, 60.0, 200.0])
+def test_with_another_horizon_each_label_is_learned_once(path, horizon):
+    done, join = migrated(path, Platt(), horizon)
+    assert (done.kept, done.learned) == (True, 0)
+    assert done.forgotten == max(0, min(int(horizon), 100) - 50)  # learned by the old horizon, not yet by the new one
+    assert join.tally()["learned"] == max(250, 300 - int(horizon))
+    assert join.tally()["issued"] == 300
+    join.advance(1000.0)
+    assert join.tally()["learned"] == 300
+    assert join.calibrator.n == 300.0
+    assert join.tally()["positives"] == sum(k % 7 == 0 for k in range(300))  # `late` is the horizon by default
+
+
+@pytest.mark.parametrize("make", [OnlinePlatt, TrackingOPS, lambda: Segmented("ops", by=["campaign"])])
+@pytest.mark.parametrize("horizon", [50.0, 80.0])
+def test_another_method_learns_what_is_remembered(path, make, horizon):
+    with Journal(path) as journal:
+        before = {one.id: one.p for one in LabelJoin(Platt(), 50.0, journal=journal)._index.values()}
+    done, join = migrated(path, make(), horizon)
+    assert (done.kept, done.learned, done.forgotten) == (False, 100 - int(horizon), 0)
+    assert {one.id: one.p for one in join._index.values()} == before  # as they were issued
+    twin = LabelJoin(make(), horizon)
+    traffic(twin, range(200, 300))
+    for one in (join, twin):
+        traffic(one, range(300, 400))
+        one.advance(1000.0)
+    assert join.calibrator.n == twin.calibrator.n == 200.0
+    if not isinstance(twin.calibrator, Segmented):  # whose parts are judged by what they say at the migration
+        assert join.predict_one(0.3) == pytest.approx(twin.predict_one(0.3), rel=1e-9)
+
+
+def test_a_journal_of_several_versions_and_a_shadow(tmp_path):
+    path = tmp_path / "events.journal"
+    with Journal(path) as journal:
+        join = LabelJoin(Shadow(OnlinePlatt(), {"ops": TrackingOPS()}), 50.0, journal=journal)
+        for k in range(120):
+            join.issue(k, 0.3, float(k), version="v1" if k < 80 else "v2")
+    done, join = migrated(path, Platt(), 50.0)
+    assert not done.kept
+    assert join.issue("new", 0.3, 120.0).version == "v2"
+    join.advance(500.0)
+    assert join.tally()["refused"] > 0  # labels of the version before
+    assert join.tally()["learned"] > 40
+
+
+def test_what_cannot_be_migrated_is_left_as_it_is(path, tmp_path):
+    from streamcal import Interval
+
+    with Journal(path) as journal:
+        state = journal.state()
+        store = LabelJoin(Segmented("ops", by=["campaign"], store=tmp_path / "levels.db"), 50.0)
+        for join, message in (
+            (LabelJoin(Platt(scale=Interval(-8.0, 8.0)), 50.0), "scores in"),
+            (store, "levels in a store"),
+        ):
+            with pytest.raises(StateError, match=message):
+                migrate(journal, join)
+        assert journal.state() == state
+        with pytest.raises(StateError, match="--migrate"):
+            LabelJoin(Platt(), 60.0, journal=journal)
+
+
+@pytest.mark.parametrize(("early", "horizon"), [(10.0, 50.0), (20.0, 50.0), (10.0, 60.0), (None, 50.0)])
+def test_an_early_window_that_changes_begins_a_new_calibrator(tmp_path, early, horizon):
+    path = tmp_path / "events.journal"
+    with Journal(path) as journal:
+        traffic(LabelJoin(Platt(), 50.0, early=10.0, journal=journal), range(300))
+    done, join = migrated(path, Platt(), horizon, early=early)
+    assert (None if done is None else done.kept) == {(10.0, 50.0): None, (10.0, 60.0): True}.get(
+        (early, horizon), False
+    )
+    traffic(join, range(300, 400))
+    join.advance(1000.0)
+    assert join.waiting == 0
+    assert LabelJoin.from_bytes(join.to_bytes()).state_dict() == join.state_dict()
