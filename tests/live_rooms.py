@@ -16,7 +16,7 @@ from golden.streams import Room
 
 from streamcal import Forever, Interval, Isotonic, OnlinePlatt, Platt, TrackingOPS
 from streamcal.errors import CapabilityError
-from streamcal.live import CalibrationMonitor, LabelJoin, Segmented, Shadow
+from streamcal.live import CalibrationMonitor, LabelJoin, Multicalibrated, Segmented, Shadow
 
 #: Operations before a state is saved, and after it is read.
 FIRST, THEN = 70, 40
@@ -96,6 +96,25 @@ class Segments(Live):
         found["mean"] = [[one.mean, one.sd, one.n] for one in effects]
         found["weights"] = [list(cal.weights(field).values()) for field in cal.by]
         return found | {"pairs": pairs}
+
+
+class Groups(Segments):
+    """Segments that are kept calibrated; labels that are issued come late, and every fourth never."""
+
+    def apply(self, cal: Any, operation: list[Any], timed: bool) -> None:
+        verb, first, *others = operation
+        if verb != "issued":
+            super().apply(cal, operation, timed)
+            return
+        score, keys, y, w = first
+        issued = cal.issue_one(score, keys, w)
+        cal.learn_one(*others[0])
+        cal.learn_issued(issued, None if others[1][2] else y)
+
+    def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
+        found = {"one": [cal.predict_one(score, keys) for score, keys in probes]}
+        groups = [[one.evidence, one.gap, one.variance, one.z] for one in cal.worst(1000)]
+        return found | {"mean": [*groups, [*cal.certificate(), 0.0]]}
 
 
 class Joins(Live):
@@ -202,6 +221,14 @@ LIVE: dict[str, tuple[Live, list[Case]]] = {
             ("pairs of few levels", lambda: segmented(Isotonic(), pairs=True, max_levels=2)),
         ),
     ),
+    "multicalibrated": (
+        Groups(),
+        cases(
+            ("groups", lambda: Multicalibrated("identity", BY)),
+            ("pairs of few levels", lambda: Multicalibrated(Platt(), BY, pairs=True, bins=2.0, max_levels=2)),
+            ("chain", lambda: Multicalibrated(segmented("auto"), BY, bins=0)),
+        ),
+    ),
     "join": (
         Joins(),
         cases(
@@ -211,6 +238,7 @@ LIVE: dict[str, tuple[Live, list[Case]]] = {
             ("auto", lambda: LabelJoin("auto", 5.0)),
             ("segments", lambda: LabelJoin(segmented(OnlinePlatt()), 10.0)),
             ("pairs", lambda: LabelJoin(segmented(Platt(), pairs=True), 10.0)),
+            ("groups", lambda: LabelJoin(Multicalibrated(segmented(OnlinePlatt()), BY), 10.0, max_held=30)),
             ("shadow", lambda: LabelJoin(Shadow(OnlinePlatt(), {"other": "auto"}), 10.0)),
         ),
     ),

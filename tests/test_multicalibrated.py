@@ -280,6 +280,22 @@ def test_a_wrong_level_is_found_and_corrected():
     assert worst[0] == cal.gap(worst[0].field, worst[0].level, worst[0].bin)
 
 
+@pytest.mark.full
+def test_counters_do_not_drift():
+    rng, accounts, gains = np.random.default_rng(0), Accounts(2, [], 1.0, 1000, 0.005), []
+    for part in range(20):
+        z = np.clip(rng.beta(1.0, 9.0, 100_000), 1e-6, 1.0 - 1e-6)
+        columns = [rng.integers(50, size=len(z)).tolist() for _ in range(2)]
+        y = rng.random(len(z)) < z * (1.0 + 0.5 * np.sin(part) * (np.array(columns[0]) == 3))
+        p = np.empty(len(z))
+        accounts.stream(z, columns, y.astype(float), np.ones(len(z)), p)
+        gains += np.log(np.where(y, p / z, (1.0 - p) / (1.0 - z))).tolist()
+    held = [one for j in range(accounts.size) for one in accounts.held(j)[1][:, :SIZE].ravel().tolist()]
+    assert accounts.total == pytest.approx(math.fsum(held), rel=1e-9)
+    assert accounts.gain == pytest.approx(math.fsum(gains), abs=1e-6)
+    assert -math.fsum(gains) <= accounts.injected - math.fsum(held) + 1e-6
+
+
 # -- late labels -------------------------------------------------------------------------------------------------------
 
 
