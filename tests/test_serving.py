@@ -20,6 +20,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -441,6 +442,29 @@ def test_a_backup_is_made_while_events_come_and_can_be_opened(tmp_path):
         refused = client.post("/v1/backup")
         assert (refused.status_code, "cannot be written" in refused.json()["error"]) == (503, True)
         assert issue(client, "a").status_code == 200
+
+
+def test_the_alerts_and_the_board_of_the_examples_read_what_is_there(client):
+    """Each name in them is one of /metrics, and each kind of event is counted."""
+    issue(client, "a", keys={"campaign": "c"})
+    outcome(client, "a")
+    client.post("/v1/issue/batch", json=[7])
+    issue(client, "no click")
+    issue(client, "b", t=2 * HORIZON)
+    page = client.get("/metrics").text
+    folder = Path(__file__).parents[1] / "examples" / "serving"
+    board = json.loads((folder / "grafana.json").read_text("utf-8"))
+    places = [(one["gridPos"]["x"], one["gridPos"]["y"]) for one in board["panels"]]
+    assert len(set(places)) == len(places) >= 10
+    queries = [target["expr"] for one in board["panels"] for target in one["targets"]]
+    alerts = (folder / "alerts.yml").read_text("utf-8")
+    for text in (alerts, "\n".join(queries)):
+        names = set(re.findall(r"streamcal_[a-z_]+", text))
+        assert len(names) >= 10
+        missing = [name for name in names if not re.search(rf"^{name}[ {{]", page, re.MULTILINE)]
+        assert missing == []
+        kinds = set(re.findall(r'kind="([a-z]+)"', text))
+        assert kinds <= service_of().join.tally().keys()
 
 
 def test_settings_are_checked():
