@@ -9,6 +9,11 @@ from importlib.machinery import EXTENSION_SUFFIXES
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
+def has_binary(kernel: str) -> bool:
+    """Whether a compiled form of the kernel lies beside its source. Imports nothing."""
+    return any(os.path.exists(os.path.join(PACKAGE, "kernels", kernel + suffix)) for suffix in EXTENSION_SUFFIXES)
+
+
 def kernels() -> dict[str, bool]:
     """Kernel name → whether its compiled form is in use. Looks at files and imports no kernel.
 

@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from streamcal.app.demo import BY, LOOKED_AT, MISTAKEN, SHOWN, WINDOW, Correction, Part, Result
+from streamcal.app.doctor import slower
 from streamcal.app.plot import plot_rates, plot_reliability, save_side_by_side, text_reliability
 from streamcal.app.report import scores_table, verdicts
+from streamcal.calibrators.registry import COMPILED
 from streamcal.datasets import BANK_ROWS
 from streamcal.errors import InputError
 from streamcal.metrics import ReliabilityData
@@ -34,10 +36,13 @@ def report(result: Result, console: Console) -> None:
         console.print(scores_table(boards))
         console.print(verdicts(result.differences[name]))
     console.print(f"\n[bold]Verdict[/bold]: {verdict(result)}")
+    chosen = "; auto has nothing to\nchoose" if COMPILED else ""
     console.print(
-        f"\nbernstein and venn-abers look back on the last {WINDOW:,} calls; {BY} has nothing to\n"
-        "choose. The calibration ratio is predicted over observed positives: 1 is right."
+        f"\nbernstein and venn-abers look back on the last {WINDOW:,} calls{chosen}. "
+        "The calibration ratio is predicted over observed positives: 1 is right."
     )
+    if not COMPILED:
+        console.print(f"\nThe kernels are not compiled: {slower()}.")
     console.print(f"\n[bold]{SHOWN}[/bold], raw and by {BY}: on the dots is right\n")
     console.print(text_reliability(diagrams(result)), markup=False)
     console.print(f"\n[bold]Drift[/bold]: subscriptions, and what {SHOWN} says, by eighth of the calls")

@@ -6,6 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 import streamcal
+from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.compiled import PACKAGE, in_source_tree, kernels
 
 NAME_AND_VERSION = f"streamcal {streamcal.__version__}"
@@ -22,6 +23,16 @@ OPTIONAL = {
 }
 
 
+#: How many times longer a step takes without compiled kernels (`python -m benchmarks.uncompiled`).
+SLOWER = {"ops": 30, "bernstein": 40, "venn-abers": 100, "auto": 450}
+
+
+def slower() -> str:
+    """Say how much slower methods are without compiled kernels, and which method is the default there."""
+    factors = ", ".join(f"{factor} ({name})" for name, factor in SLOWER.items())
+    return f"steps take longer by a factor of {factors}; the default method is {DEFAULT_METHOD}"
+
+
 def kernel_form() -> str:
     """ "compiled", "uncompiled" or "partly compiled"."""
     forms = set(kernels().values())
@@ -31,7 +42,8 @@ def kernel_form() -> str:
 def summary() -> str:
     """The header of `streamcal run`: version, form of the kernels, versions of Python and numerical packages."""
     numerics = ", ".join(f"{package} {_version(package)}" for package in ("numpy", "osqp"))
-    return f"{NAME_AND_VERSION}, {kernel_form()} kernels, Python {platform.python_version()}, {numerics}"
+    header = f"{NAME_AND_VERSION}, {kernel_form()} kernels, Python {platform.python_version()}, {numerics}"
+    return header if kernel_form() == "compiled" else f"{header}\n{kernel_form()} kernels: {slower()}"
 
 
 def environment() -> dict[str, str]:
@@ -50,7 +62,7 @@ def _kernel_line() -> str:
     if form == "compiled":
         return form
     missing = ", ".join(name for name, compiled in kernels().items() if not compiled)
-    return f"{form} ({missing}): everything works, slower; install a C compiler and reinstall for the fast form"
+    return f"{form} ({missing}): everything works, but {slower()}; install a C compiler and reinstall"
 
 
 def _version(package: str) -> str | None:

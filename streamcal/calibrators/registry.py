@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamcal.compiled import has_binary
 from streamcal.lazy import Methods
 
 if TYPE_CHECKING:
@@ -41,9 +42,12 @@ REGISTRY: Methods[type[Calibrator]] = Methods(
     }
 )
 
-#: The method where none is chosen: first in the race, at some 10 µs an observation (docs/which.md).
-DEFAULT_METHOD = "auto"
+#: Whether the kernels are compiled. Without a compiler a step of `auto` takes hundreds of times longer, some 10 ms.
+COMPILED = has_binary("logistic")
+#: The method where none is chosen: first in the race, at some 10 µs an observation (docs/which.md); a method of some
+#: microseconds where the kernels are not compiled.
+DEFAULT_METHOD = "auto" if COMPILED else "ops"
 #: The methods compared by default: those that the race advises (`docs/which.md`), and the exact isotonic fit.
-COMPARED = ("auto", "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
+COMPARED = (*(("auto",) if COMPILED else ()), "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
 #: The score itself, which is always among those compared.
 RAW = "raw"
