@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -47,7 +48,10 @@ def test_a_report(tmp_path: Path) -> None:
     source = save(tmp_path / "in.csv", rows_with_segments())
     result = run(source, *OPTIONS, "--html", tmp_path / "report.html")
     assert result.exit_code == 0, result.output
-    assert "campaign" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Groups</h2>" in page
+    assert "Certified: log loss less that without: at most" in page
+    assert "campaign × placement c" in page
 
 
 def test_a_field_that_cannot_be(tmp_path: Path) -> None:
@@ -76,5 +80,9 @@ def test_methods_are_compared_with_and_without(tmp_path: Path, segments: bool) -
     expected.update_many(p, data["label"])
     assert found.standings[name].log_loss.value == pytest.approx(expected.value, rel=1e-12)
     assert ("ops by segment" in found.standings) is segments
-    assert "multicalibrated" in result.output
-    assert "campaign" in result.output
+    assert f"Groups with most evidence against {name}:" in result.output
+    assert "<h2>Groups</h2>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    held = json.loads(json.dumps(found.to_dict(), allow_nan=False))["multicalibrated"]
+    assert list(held) == [name]
+    assert held[name]["regret"] == cal.certificate().regret
+    assert held[name]["groups"][0]["evidence"] == cal.worst(1)[0].evidence

@@ -502,13 +502,9 @@ def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:
 
 def _groups_found(calibrator: Multicalibrated) -> Iterator[str]:
     """What is certified, and the groups with most evidence against their predictions, a line each."""
-    from streamcal.stream.by_segment import field_text, level_text
+    from streamcal.app.group_data import bound_text, certificate_text, group_text
 
-    certificate = calibrator.certificate()
-    lost = f"at most {certificate.regret:+.1f} nats, {-certificate.gain:+.1f} in fact"
-    yield f"multicalibrated: log loss less that without: {lost}"
+    yield f"multicalibrated: {certificate_text(calibrator.certificate())}"
     for group in calibrator.worst(MOST_GROUPS):
-        of = "all rows" if group.field is None else f"{field_text(group.field)} {level_text(group.level)}"
-        within = "" if group.bin is None else f", log-odds from {group.bin * calibrator.bins:g}"
-        bound = "" if math.isinf(group.bound) else f", bound {group.bound:.1f}"
-        yield f"  {of}{within}: gap {group.gap:+.1f} (z {group.z:+.1f}{bound})"
+        numbers = f"gap {group.gap:+.1f} (z {group.z:+.1f}, bound {bound_text(group)})"
+        yield f"  {group_text(group, calibrator.bins)}: {numbers}"

@@ -194,7 +194,8 @@ def compare(
     Example:
       streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops,venn-abers
     """
-    from streamcal.app.compare_report import methods_table, segments_table, sentences, wide_console
+    from streamcal.app.compare_report import groups_table, methods_table, segments_table, sentences, wide_console
+    from streamcal.app.group_data import group_tables
     from streamcal.app.segment_data import segment_tables
 
     if html is not None:
@@ -209,6 +210,8 @@ def compare(
             console.print(line)
         for one in segment_tables(job.comparison):
             console.print(segments_table(one))
+        for held in group_tables(job.comparison):
+            console.print(groups_table(held))
     if html is not None:
         _save_report(job, asked, html)
     job.exit()

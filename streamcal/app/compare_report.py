@@ -10,6 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
+from streamcal.app.group_data import GroupTable
 from streamcal.app.report import NO_VERDICT, agreement, aligned, plain
 from streamcal.app.segment_data import SegmentTable
 from streamcal.stream.comparing import CONFIDENCE, RAW, Comparison, Difference, Standing
@@ -55,6 +56,16 @@ def segments_table(one: SegmentTable) -> Group:
     for row in one.rows:
         table.add_row(*row)
     return Group("", f"By {one.field}: {one.lead}", table, one.sentence)
+
+
+def groups_table(one: GroupTable) -> Group:
+    """The groups with most evidence against their predictions, and what is certified."""
+    table = Table(box=None, pad_edge=False)
+    for i, heading in enumerate(one.headings):
+        table.add_column(heading, justify="right" if i else "left", no_wrap=True)
+    for row in one.rows:
+        table.add_row(*row)
+    return Group("", f"Groups with most evidence against {one.of}:", table, f"Certified: {one.sentence}.")
 
 
 def sentences(comparison: Comparison) -> list[str]:

@@ -107,12 +107,16 @@ def _measures(data: ReportData) -> list[str]:
 
 
 def _segments(data: ReportData) -> list[str]:
-    """A table for each field of segments."""
+    """A table for each field of segments, and one of groups."""
     found = ["<h2>Segments</h2>"] if data.segments else []
     for one in data.segments:
         found.append(f"<h3>By {escape(one.field)}</h3><p>{escape(one.lead)}</p>")
         found.append(_table(f"Levels of {one.field}", one.headings, one.rows))
         found.append(f"<p>{escape(one.sentence)}</p>")
+    for group in data.groups:
+        found.append(f"<h2>Groups</h2><p>Those with most evidence against {escape(group.of)}.</p>")
+        found.append(_table(f"Groups of {group.of}", group.headings, group.rows))
+        found.append(f"<p>Certified: {escape(group.sentence)}.</p>")
     return found
 
 

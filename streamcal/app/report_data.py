@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from streamcal.app.compare_report import difference_text, sentences, size
 from streamcal.app.doctor import NAME_AND_VERSION
+from streamcal.app.group_data import GroupTable, group_tables
 from streamcal.app.report import aligned
 from streamcal.app.segment_data import SegmentTable, segment_tables
 from streamcal.live.alarms import Alarm
@@ -63,6 +64,8 @@ class ReportData:
         The day.
     segments : tuple of SegmentTable
         One for each field of segments.
+    groups : tuple of GroupTable
+        That of the best method that is kept calibrated in groups, if there is one.
     """
 
     source: str
@@ -76,6 +79,7 @@ class ReportData:
     command: str
     made: str
     segments: tuple[SegmentTable, ...] = ()
+    groups: tuple[GroupTable, ...] = ()
 
 
 def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> ReportData:
@@ -98,6 +102,7 @@ def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> Re
         command=command,
         made=made,
         segments=segment_tables(comparison),
+        groups=group_tables(comparison),
     )
 
 

@@ -32,7 +32,7 @@ from streamcal.parameters.types import FloatArray
 from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, level_text
 from streamcal.stream.columns import Columns, Observations
 from streamcal.stream.direction import Direction
-from streamcal.stream.entrants import Ended, Group, Last, Step, group
+from streamcal.stream.entrants import Certified, Ended, Group, Last, Step, group
 from streamcal.stream.history import History
 from streamcal.stream.records import label_text
 from streamcal.stream.sources import Source, opened
@@ -104,6 +104,8 @@ class Standing:
         Of a method with segments, for a row that has none.
     effects : dict
         Field → what a method with segments adds for the heaviest levels, at the end.
+    certified : Certified or None
+        What a `Multicalibrated` reports at the end: certificate, width of bins, and the groups with most evidence.
     """
 
     name: str
@@ -118,6 +120,7 @@ class Standing:
     failure: str | None = None
     mapped: tuple[tuple[float, float], ...] = ()
     effects: dict[Field, list[Effect]] = field(default_factory=dict)
+    certified: Certified | None = None
 
     def add(self, forecasts: Forecasts) -> None:
         """Measure forecasts."""
@@ -232,7 +235,7 @@ class Comparison:
         for name, left in ask(Last(scores, levels)).items():
             if left is not None:
                 standing = self.standings[name]
-                standing.bytes, standing.effects = left.bytes, left.effects
+                standing.bytes, standing.effects, standing.certified = left.bytes, left.effects, left.certified
                 standing.mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
 
     def _levels(self, field: Field) -> list[Any]:
@@ -382,7 +385,15 @@ class Comparison:
             "improves": self.improves,
             "methods": {name: self._measures(name) for name in [*self.names, *self.failed()]},
             "segments": {field_text(field): self._of_segments(field) for field in self.fields},
+            "multicalibrated": {name: self._of_groups(name) for name in self.names if self.standings[name].certified},
         }
+
+    def _of_groups(self, name: str) -> dict[str, Any]:
+        """What a method certifies, and its groups with most evidence."""
+        found = self.standings[name].certified
+        assert found is not None
+        groups = [one._asdict() | {"bound": finite(one.bound)} for one in found.groups]
+        return found.certificate._asdict() | {"bins": found.bins, "groups": groups}
 
     def _of_segments(self, field: Field) -> dict[str, Any]:
         """The errors by level of a field, and its levels, the heaviest first."""

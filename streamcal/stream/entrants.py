@@ -18,10 +18,14 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StreamcalError
 from streamcal.live.keyed import Keyed
 from streamcal.live.levels import Field, Level
+from streamcal.live.multicalibrated import Certificate, Multicalibrated
+from streamcal.live.multicalibrated import Group as Held
 from streamcal.live.segmented import Effect, Segmented
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.columns import Observations
 
+#: Groups with most evidence against their predictions that are kept at the end.
+MOST_GROUPS = 10
 #: Seconds that a process is given to end by itself.
 PATIENCE = 5.0
 
@@ -41,12 +45,21 @@ class Last(NamedTuple):
     levels: dict[Field, list[Level]]
 
 
+class Certified(NamedTuple):
+    """What a `Multicalibrated` reports at the end: its certificate, the width of its bins, and the worst groups."""
+
+    certificate: Certificate
+    bins: float
+    groups: list[Held]
+
+
 class Ended(NamedTuple):
     """What is left of a method: bytes of the state that `streamcal.save` writes, its map, and effects of levels."""
 
     bytes: int
     mapped: FloatArray
     effects: dict[Field, list[Effect]]
+    certified: Certified | None = None
 
 
 class Entrant:
@@ -162,6 +175,7 @@ def _rows(piece: Observations) -> Iterator[tuple[float, bool, float, float | Non
 def left_of(calibrator: Calibrator | Keyed, last: Last) -> Ended:
     """What is left of a method; of one with segments, the map is that of a row without any."""
     effects: dict[Field, list[Effect]] = {}
+    certified = None
     if isinstance(calibrator, Keyed):
         mapped = calibrator.predict_many(last.scores, {})
         if isinstance(calibrator, Segmented):
@@ -170,9 +184,11 @@ def left_of(calibrator: Calibrator | Keyed, last: Last) -> Ended:
                 for field, levels in last.levels.items()
                 if field in calibrator.by
             }
+        if isinstance(calibrator, Multicalibrated):
+            certified = Certified(calibrator.certificate(), calibrator.bins, calibrator.worst(MOST_GROUPS))
     else:
         mapped = np.asarray(calibrator.predict_many(last.scores))
-    return Ended(len(json.dumps(calibrator.state_dict())), mapped, effects)
+    return Ended(len(json.dumps(calibrator.state_dict())), mapped, effects, certified)
 
 
 class Group(Protocol):

@@ -1,0 +1,74 @@
+"""What the table of groups of a `Multicalibrated` shows, as plain data, for the terminal and the report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamcal.stream.by_segment import field_text, level_text
+
+if TYPE_CHECKING:
+    from streamcal.live.multicalibrated import Certificate, Group
+    from streamcal.stream.comparing import Comparison
+
+HEADINGS = ("group", "gap", "z", "bound", "evidence")
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """The groups of one method with most evidence against their predictions.
+
+    Attributes
+    ----------
+    of : str
+        The name of the method.
+    sentence : str
+        What is certified.
+    headings : tuple of str
+        Of the columns of `rows`.
+    rows : tuple of tuple of str
+        A row for each group, that with most evidence first.
+    """
+
+    of: str
+    sentence: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def group_tables(comparison: Comparison) -> tuple[GroupTable, ...]:
+    """The table of the best method that is kept calibrated in groups; none without one."""
+    for name in comparison.names:
+        certified = comparison.standings[name].certified
+        if certified is not None:
+            rows = tuple(_row(group, certified.bins) for group in certified.groups)
+            return (GroupTable(name, certificate_text(certified.certificate), HEADINGS, rows),)
+    return ()
+
+
+def certificate_text(certificate: Certificate) -> str:
+    """A certificate in words."""
+    lost = f"at most {certificate.regret:+.1f} nats, {-certificate.gain:+.1f} in fact"
+    return f"log loss less that without: {lost}"
+
+
+def group_text(group: Group, width: float) -> str:
+    """A group in words, whose bins of log-odds have this width.
+
+    >>> from streamcal.live import Group
+    >>> group_text(Group("campaign", "c1", -3, 1.0, 2.0, 3.0, 4.0), 1.0)
+    'campaign c1, log-odds from -3'
+    """
+    of = "all rows" if group.field is None else f"{field_text(group.field)} {level_text(group.level)}"
+    return of if group.bin is None else f"{of}, log-odds from {group.bin * width:g}"
+
+
+def bound_text(group: Group) -> str:
+    """The bound of a group; a dash where labels were late, so that there is none."""
+    return "–" if math.isinf(group.bound) else f"{group.bound:.1f}"
+
+
+def _row(group: Group, width: float) -> tuple[str, ...]:
+    numbers = f"{group.gap:+.1f}", f"{group.z:+.1f}", bound_text(group), f"{group.evidence:.1f}"
+    return group_text(group, width), *numbers
