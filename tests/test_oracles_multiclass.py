@@ -322,6 +322,44 @@ def test_a_temperature_is_never_negative():
     assert cal.predict_one({0: 0.9, 1: 0.1}) == {0: 0.5, 1: 0.5}
 
 
+def test_the_prior_on_the_slope_of_a_class_that_comes_at_tiny_scores():
+    """It is (m/8)³ times as strong, m the mean of (ln s)² over the outcomes of the class."""
+    rng = np.random.default_rng(2)
+    logs = np.column_stack((np.log(rng.uniform(0.3, 0.7, 200)), np.full(200, -1.0), rng.uniform(-9.0, -4.0, 200)))
+    P = softmax(logs, axis=1)
+    came = rng.integers(0, 2, 200)
+    came[:5] = 2
+    logs, rows = np.log(P), np.arange(200)
+    r = np.maximum([(logs[came == k, k] ** 2).mean() / 8.0 for k in range(3)], 1.0) ** 3
+    assert r[:2].tolist() == [1.0, 1.0] and r[2] > 20.0
+
+    def loss(d):
+        z = (d[:3] + 1.0) * logs + d[3:]
+        penalty = (np.append(r, np.ones(3)) * d**2).sum() / 2.0
+        return (logsumexp(z, axis=1).sum() - z[rows, came].sum() + penalty) / 200
+
+    d = minimize(loss, np.zeros(6), method="BFGS", options={"gtol": 1e-10}).x
+    cal = VectorScaling()
+    cal.learn_many(P, came, labels=range(3))
+    for label in range(3):
+        assert cal.map().parameters[label] == pytest.approx((1.0 + d[label], d[3 + label]), abs=1e-5)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, StructuredMatrixScaling])
+def test_a_class_seen_once_at_a_score_of_zero_is_no_rate_at_larger_scores(method, classes, named):
+    """One outcome among 1,500, which predictions do not name or give 0: a score of 0.001 is not .04."""
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet(np.full(classes, 2.0), 1_500)
+    came = (P.cumsum(axis=1) < rng.random(1_500)[:, None]).sum(axis=1).clip(0, classes - 1)
+    cal = method()
+    for row, (scores, place) in enumerate(zip(P.tolist(), came.tolist(), strict=True)):
+        given = {**dict(enumerate(scores)), **({9: 0.0} if named else {})}
+        cal.learn_one(given, 9 if row == 700 else place)
+    assert cal.predict_one({**dict.fromkeys(range(classes), 0.999 / classes), 9: 0.001})[9] < 0.005
+
+
 @pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, Dirichlet])
 def test_rare_labels_keep_their_rates(method):
     """Half a percent of clicks, conversions rarer still: in sum the predictions are what happened."""

@@ -73,6 +73,9 @@ class Dirichlet(SoftmaxScaling):
         shape = (len(logs), len(labels), len(labels) + 1)
         return np.broadcast_to(row[:, None, :], shape), _names(labels)
 
+    def _priors(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray:
+        return self.prior * np.column_stack((np.maximum.outer(r, r), np.ones_like(r))).ravel()
+
     def _penalty(self, labels: list[ClassLabel]) -> FloatArray:
         k = len(labels)
         penalty = np.full((k, k + 1), 2.0 * self.off_diagonal / max(k * (k - 1), 1))

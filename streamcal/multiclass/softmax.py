@@ -21,6 +21,9 @@ from streamcal.solvers.softmax import Part, fit_softmax
 from streamcal.statistics.class_table import LOG_FLOOR, ClassPoints, ClassTable, log_scores, log_scores_many
 from streamcal.statistics.vector_table import check_limit
 
+#: A mean of (ln s)² over the outcomes of a class above this makes the prior on its slopes stronger, by the cube of the
+#: ratio: where a class is seen once, at ln s = −16, its slope hardly moves, and larger scores are no likelier for it.
+USUAL_SQUARE = 8.0
 #: Distinct score vectors that are kept as they are: a solve for a few classes takes some ten milliseconds.
 LIMIT = 2_000
 
@@ -89,8 +92,7 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     Parameters
     ----------
     prior : float
-        Strength ≥ 0 of a normal prior around the identity, in observations of the present: ½·prior·‖δ‖² is added to the
-        sum of the log losses, where δ is the difference of the parameters from those of the identity.
+        Strength ≥ 0 of a normal prior around the identity, in observations of the present. See Notes.
     limit : int or None
         The largest number of distinct score vectors that are kept, at least 64. None keeps all of them: memory and the
         time of a solve then grow with the stream. See Notes.
@@ -107,10 +109,14 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     .0001 at K = 3 and 4, by .007 to .009 at 7, .010 to .015 at 10 and .012 to .019 at 20, where calibration gains .2 to
     .5. With many classes give a larger limit, or use `OnlineVectorScaling`.
 
-    *Prior*: with 1, each parameter has a standard normal prior, as in ridge regression with C = 1: the map stays near
-    the identity with few observations, and with many the prior is negligible. A label that an observation does not name
-    has the score 0 in it, also in observations learned before the label was known. In addition a ridge of 1e-9 per unit
-    of weight makes the solution finite and unique where classes are perfectly separated or parameters are redundant.
+    *Prior*: ½·prior·Σ r·δ² is added to the sum of the log losses, where δ is the difference of a parameter from that of
+    the identity. r is 1 for a temperature and for offsets; for the slope of a class it is max(1, m/8)³, where m is the
+    mean of (ln s)² over the outcomes of the class, and for an entry of a matrix the larger r of its two classes. With
+    prior 1 the slope of a class that comes at usual scores so has a standard normal prior, as in ridge regression with
+    C = 1. A class that came once, at a score of 0, gets an offset alone. With few observations the map stays near the
+    identity, and with many the prior is negligible. A label that an observation does not name has the score 0 in it, also in observations learned before the
+    label was known. In addition a ridge of 1e-9 per unit of weight makes the solution finite and unique where classes
+    are perfectly separated or parameters are redundant.
     """
 
     sums_to_one = True
@@ -147,7 +153,7 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
             features, read = self._features(list(part.labels), part.logs)
             places = np.array([[place[name] for name in own] for own in read], dtype=np.intp)
             parts.append(Part(features, places, part.logs, part.weights))
-        penalty = self._priors(labels) / statistic.n + self._penalty(labels)
+        penalty = self._priors(labels, strengths(points, labels)) / statistic.n + self._penalty(labels)
         earlier = {} if start is None else start.solution
         initial = np.array([earlier.get(name, 0.0) for name in names])
         solution = fit_softmax(parts, penalty, initial)
@@ -173,8 +179,8 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     def _features(self, labels: list[ClassLabel], logs: FloatArray) -> tuple[FloatArray, list[list[Any]]]:
         """The features of each label, shape (n, K, d), and the names of their parameters, K lists of d."""
 
-    def _priors(self, labels: list[ClassLabel]) -> FloatArray | float:
-        """The precision of the normal prior of each parameter, in observations; one number for all."""
+    def _priors(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray | float:
+        """Return the precision of the normal prior of each parameter, in observations; r of the Notes by class."""
         return self.prior
 
     @abstractmethod
@@ -184,6 +190,19 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     @abstractmethod
     def _map_of_parameters(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
         """The map of a solution."""
+
+
+def strengths(points: Sequence[ClassPoints], labels: list[ClassLabel]) -> FloatArray:
+    """Return r of the Notes for the slope of each class, shape (K,)."""
+    place = {label: column for column, label in enumerate(labels)}
+    squares, total = np.zeros(len(labels)), np.zeros(len(labels))
+    for part in points:
+        columns = [place[label] for label in part.labels]
+        squares[columns] += (part.weights * part.logs**2).sum(axis=0)
+        total[columns] += part.weights.sum(axis=0)
+    mean = np.divide(squares, total, out=np.zeros(len(labels)), where=total > 0.0)
+    r: FloatArray = np.maximum(mean / USUAL_SQUARE, 1.0) ** 3
+    return r
 
 
 def among_all(points: Sequence[ClassPoints]) -> ClassPoints:

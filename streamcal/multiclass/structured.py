@@ -28,8 +28,9 @@ class StructuredMatrixScaling(SoftmaxScaling):
     ----------
     slope, diagonal, off_diagonal, intercept : float
         Strengths ≥ 0 of the normal priors on α − 1, on v, on W_LM for L ≠ M, and on b, in observations of the present,
-        as `prior` of `SoftmaxScaling`: half the strength times the sum of squares is added to the sum of the log
-        losses. The defaults are 0.1, 10, 10·K for K classes (None) and 1, ours: see the notes.
+        as `prior` of `SoftmaxScaling`: half of each strength times Σ r·δ² is added to the sum of the log losses, with
+        r = 1 for b, and for α the largest r of a class. The defaults are 0.1, 10, 10·K for K classes (None) and 1,
+        ours: see the notes.
     limit, forgetting, refresh_every
         See `SoftmaxScaling`.
 
@@ -99,11 +100,11 @@ class StructuredMatrixScaling(SoftmaxScaling):
     def _penalty(self, labels: list[ClassLabel]) -> FloatArray:
         return np.zeros(1 + len(labels) + len(labels) ** 2)
 
-    def _priors(self, labels: list[ClassLabel]) -> FloatArray:
+    def _priors(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray:
         size = len(labels)
         matrix = OFF_DIAGONAL * size if self.off_diagonal is None else self.off_diagonal
-        numbers = (1, size, size * (size - 1), size)
-        return np.repeat([self.slope, self.diagonal, matrix, self.intercept], numbers)
+        entries = matrix * np.maximum.outer(r, r)[~np.eye(size, dtype=np.bool_)]
+        return np.concatenate(([self.slope * r.max()], self.diagonal * r, entries, np.full(size, self.intercept)))
 
     def _map_of_parameters(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
         size = len(labels)

@@ -49,6 +49,9 @@ class VectorScaling(SoftmaxScaling):
     def _features(self, labels: list[ClassLabel], logs: FloatArray) -> tuple[FloatArray, list[list[Any]]]:
         return np.stack((logs, np.ones_like(logs)), axis=2), [[(one, "slope"), (one, "offset")] for one in labels]
 
+    def _priors(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray:
+        return self.prior * np.column_stack((r, np.ones_like(r))).ravel()
+
     def _penalty(self, labels: list[ClassLabel]) -> FloatArray:
         return np.zeros(2 * len(labels))
 
