@@ -329,13 +329,15 @@ class LabelJoin(Holding, Journaled):
             self._settle()
         version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
-        p, said = learner.issue(score, keys, t, w)
-        if self._curve is not None:
-            p = self._of_horizon(p)
+        if served is not None:
+            p, said = learner.issued(served, score, keys, t, w)
+        else:
+            p, said = learner.issue(score, keys, t, w)
+            if self._curve is not None:
+                p = self._of_horizon(p)
         number = self._number
         self._number = number + 1
         self._counts["issued"] += 1
-        p = p if served is None else served
         # as `Issued(...)`, whose own constructor takes longer than all the rest
         one = tuple.__new__(Issued, (id, p, score, t, version, keys, w, self._clock, number, said))
         if self._journal is not None:
@@ -474,10 +476,9 @@ class LabelJoin(Holding, Journaled):
     def _settle(self) -> None:
         """Learn the labels whose time has come, and forget what has been remembered long enough."""
         waiting, learned, clock = self._waiting, self._learned, self._clock
-        due = clock - self._hold
-        while waiting and waiting[0].at <= due:
-            one = waiting[0]
-            if not self._learn(one):
+        due, learn = clock - self._hold, self._learn
+        while waiting and (one := waiting[0]).at <= due:
+            if not learn(one):
                 break
             waiting.popleft()
             learned.append(one)
