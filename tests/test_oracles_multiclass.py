@@ -331,7 +331,8 @@ def test_the_prior_on_the_slope_of_a_class_that_comes_at_tiny_scores():
     came[:5] = 2
     logs, rows = np.log(P), np.arange(200)
     r = np.maximum([(logs[came == k, k] ** 2).mean() / 8.0 for k in range(3)], 1.0) ** 3
-    assert r[:2].tolist() == [1.0, 1.0] and r[2] > 20.0
+    assert r[:2].tolist() == [1.0, 1.0]
+    assert r[2] > 20.0
 
     def loss(d):
         z = (d[:3] + 1.0) * logs + d[3:]

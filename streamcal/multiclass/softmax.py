@@ -114,9 +114,9 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     mean of (ln s)² over the outcomes of the class, and for an entry of a matrix the larger r of its two classes. With
     prior 1 the slope of a class that comes at usual scores so has a standard normal prior, as in ridge regression with
     C = 1. A class that came once, at a score of 0, gets an offset alone. With few observations the map stays near the
-    identity, and with many the prior is negligible. A label that an observation does not name has the score 0 in it, also in observations learned before the
-    label was known. In addition a ridge of 1e-9 per unit of weight makes the solution finite and unique where classes
-    are perfectly separated or parameters are redundant.
+    identity, and with many the prior is negligible. A label that an observation does not name has the score 0 in it,
+    also in observations learned before the label was known. In addition a ridge of 1e-9 per unit of weight makes the
+    solution finite and unique where classes are perfectly separated or parameters are redundant.
     """
 
     sums_to_one = True
