@@ -23,12 +23,12 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
+from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.parameters.forgetting import Forever
-from streamcal.parameters.given import whole_number
-from streamcal.parameters.scales import Logit, Probability
+from streamcal.parameters.scales import Interval, Logit, Probability
 from streamcal.parameters.types import FloatArray
 
 #: Labels that change so many times less often than those of shuffled rows are taken for sorted ones, where shuffled
@@ -41,10 +41,10 @@ ROUNDING = 1e-6
 class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A binary scikit-learn classifier whose probability of `classes_[1]` is calibrated online.
 
-    A base with `partial_fit` is fitted in one pass over the rows, in order and in chunks: each chunk is scored, the
-    calibrator learns the scores and labels, then the base is fitted on the chunk. The first chunk only fits the base.
-    A base without `partial_fit` is cross-fitted: the calibrator learns, in the order of the rows, out-of-fold scores
-    of clones of the base; the base is then fitted on all rows. A `FrozenEstimator` is only used for scoring.
+    `fit` cross-fits: the calibrator learns, in the order of the rows, out-of-fold scores of clones of the base; the
+    base is then fitted on all rows. `partial_fit` goes on in the order of the rows: each chunk is scored by the present
+    base, the calibrator learns the scores and labels, then a base with `partial_fit` is fitted on the chunk. A
+    `FrozenEstimator` is only used for scoring.
 
     Parameters
     ----------
@@ -52,12 +52,11 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         The base classifier; it is cloned. The score is its `predict_proba` or, if it has none, `decision_function`.
     calibrator : str or Calibrator
         The calibrator, which is cloned, or its name; default "auto", which takes some 10 µs a row. For a
-        `decision_function` one whose scale accepts margins must be given, such as `Platt(scale=Interval(lo, hi))`. It
-        cannot forget by time, since scikit-learn passes no times.
-    chunk_size : int
-        Number of rows per chunk in `fit`, at least 1, default 100; ignored if the base is cross-fitted.
+        `decision_function`, a name stands for the method with the scale `Interval()`, and the default for `Platt`; a
+        calibrator must have a scale that accepts margins, such as `Platt(scale=Interval(lo, hi))`. It cannot forget by
+        time, since scikit-learn passes no times.
     cv : int, splitter or None
-        The splits for cross-fitting a base without `partial_fit`; None (default) is stratified 5-fold. The calibrator
+        The splits for cross-fitting; None (default) is stratified 5-fold. The calibrator
         does not learn rows that are in no test set, such as the first of a `TimeSeriesSplit`.
 
     Attributes
@@ -77,14 +76,14 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
     Notes
     -----
-    `fit` costs one pass of `partial_fit` and `predict_proba` of the base or, cross-fitted, k + 1 fits for k splits; the
-    calibrator adds one `learn_many` per chunk. A prediction costs that of the base and one `predict_many`.
+    `fit` costs k + 1 fits of the base for k splits, and one `learn_many`. A prediction costs that of the base and one
+    `predict_many`.
 
     Sample weights are passed to the calibrator, and to the base if it accepts them, or with metadata routing if it
     requests them; where it accepts none, a warning is raised. Rows
-    of weight 0 are left out. The result of a sequential fit depends on the order of the rows and on the chunks, so that
-    weight 2 is not the same as repeating a row. Rows are taken to be in the order of time, or in no order: where they
-    are sorted by their labels, a calibrator that follows changes follows this one, and a warning is raised. If the base
+    of weight 0 are left out. What `partial_fit` and sequential calibrators learn depends on the order of the rows. Rows
+    are taken to be in the order of time, or in no order: where they are sorted by their labels, a calibrator that
+    follows changes follows this one, and a warning is raised. If the base
     continues to learn, or scores come from several clones, Venn-Abers has no validity guarantee.
 
     `FrozenEstimator(base.fit(X, y))`, fitted on the same X and y, calibrates on the scores of the training rows; with
@@ -101,18 +100,15 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     >>> X, y = make_classification(400, random_state=0)
     >>> model = StreamingCalibratedClassifier(GaussianNB(), Platt()).fit(X, y)
     >>> model.calibrator_.n, model.predict_proba(X).shape
-    (300.0, (400, 2))
+    (400.0, (400, 2))
     """
 
     #: Whether `partial_fit` still has to say that it does not update the base.
     _base_stays: bool
 
-    def __init__(
-        self, estimator: Any, calibrator: str | Calibrator = DEFAULT_METHOD, *, chunk_size: int = 100, cv: Any = None
-    ) -> None:
+    def __init__(self, estimator: Any, calibrator: str | Calibrator = DEFAULT_METHOD, *, cv: Any = None) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
-        self.chunk_size = chunk_size
         self.cv = cv
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
@@ -122,30 +118,19 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         them, `groups` to the splitter of `cv`, and a base that does not request `sample_weight` gets none.
 
         Raises `ValueError` for other labels or invalid weights, `InputError` for a calibrator that cannot take the
-        scores of the base. Warns if all rows are in the first chunk, so that nothing is calibrated.
+        scores of the base.
         """
-        chunk = whole_number(self.chunk_size, "chunk_size", 1)
         sample = _checked(X, y, sample_weight, self._routed("fit", sample_weight, fit_params))
         rows = sample.weighty()
         self._start(np.unique(sample.y[rows]))
         self._warn_of_sorted(sample.y[rows])
-        if not (self._base_learns or self._base_is_ready):
-            return self._cross_fit(sample)
-        if self._base_learns and len(rows) <= chunk:
-            warnings.warn(
-                f"the {len(rows)} rows are one chunk, which only fits the base: nothing is calibrated. "
-                f"Give a chunk_size below {len(rows)}, or go on with partial_fit",
-                stacklevel=2,
-            )
-        for start in range(0, len(rows), chunk):
-            self._learn(sample.take(rows[start : start + chunk]))
-        return self
+        return self._learn(sample.take(rows)) if self._base_is_ready else self._cross_fit(sample)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit on one more chunk: first the calibrator, on the scores of the current base, then the base.
 
-        The first call requires the two `classes`, and only fits the base if it has `partial_fit`. A base without
-        `partial_fit`, such as a `RandomForestClassifier`, is cross-fitted by the first call, or by `fit`; later calls
+        The first call, unless `fit` was called, requires the two `classes`, and only fits a base with `partial_fit`. A
+        base without, such as a `RandomForestClassifier`, is cross-fitted by the first call, or by `fit`; later calls
         only update the calibrator, of which the first `partial_fit` warns.
         """
         first = not hasattr(self, "classes_")
@@ -208,7 +193,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Return what the base and the splitter of `cv` request, for scikit-learn's metadata routing."""
         learns = hasattr(self.estimator, "partial_fit") and not isinstance(self.estimator, FrozenEstimator)
         callee = "partial_fit" if learns else "fit"
-        to_base = MethodMapping().add(caller="fit", callee=callee).add(caller="partial_fit", callee=callee)
+        to_base = MethodMapping().add(caller="fit", callee="fit").add(caller="partial_fit", callee=callee)
         to_splitter = MethodMapping().add(caller="fit", callee="split").add(caller="partial_fit", callee="split")
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(estimator=self.estimator, method_mapping=to_base)
@@ -225,7 +210,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             params = {**params, "sample_weight": sample_weight}
         routed = process_routing(self, caller, **params)
         learns = hasattr(self.estimator, "partial_fit") and not isinstance(self.estimator, FrozenEstimator)
-        to_base = dict(routed.estimator["partial_fit" if learns else "fit"])
+        to_base = dict(routed.estimator["partial_fit" if learns and caller == "partial_fit" else "fit"])
         to_splitter = dict(routed.splitter["split"]) if hasattr(self.cv, "split") else {}
         return _Routed(to_base, to_splitter, True)
 
@@ -233,7 +218,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Initialise: an unfitted base, unless it is frozen, and an empty calibrator."""
         if len(classes) != 2:
             raise ValueError(f"two classes are needed; {classes.tolist()} came, {len(classes)} class(es)")
-        calibrator = chosen(self.calibrator, Calibrator, REGISTRY)
+        calibrator = _for_base(self.calibrator, self.estimator)
         _check_pair(self.estimator, calibrator)
         frozen = isinstance(self.estimator, FrozenEstimator)
         self.classes_ = classes
@@ -246,8 +231,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
     def _warn_of_sorted(self, y: npt.NDArray[Any]) -> None:
         """Warn where rows are sorted by their labels, and the result depends on their order."""
-        in_any_order = isinstance(getattr(self.calibrator_, "forgetting", None), Forever)
-        if in_any_order and not self._base_learns:
+        if isinstance(getattr(self.calibrator_, "forgetting", None), Forever):
             return
         positives = np.count_nonzero(y == self.classes_[1])
         runs, shuffled = 1 + np.count_nonzero(y[1:] != y[:-1]), 1 + 2 * positives * (1 - positives / max(len(y), 1))
@@ -317,9 +301,9 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
     Every row belongs to one of K folds: the clone of that fold scores the row for the calibrator, the other clones are
     fitted on it. A prediction scores with all K clones, and the calibrator merges their calibrated probabilities.
 
-    A base with `partial_fit` is fitted in one pass over the rows, in order and in chunks; row i has fold i mod K. Each
-    chunk is scored, the calibrator learns, then each clone is fitted on the rows of the other folds. A base without
-    `partial_fit` is fitted K times, on the K training sets of `cv`; a later `partial_fit` only updates the calibrator.
+    `fit` fits the base K times, on the K training sets of `cv`. `partial_fit` goes on in the order of the rows: row i
+    of all its chunks has fold i mod K; a chunk is scored, the calibrator learns, then each clone with `partial_fit` is
+    fitted on the rows of the other folds.
 
     Parameters
     ----------
@@ -329,10 +313,8 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
     calibrator : CrossVennAbers or "cross-venn-abers"
         The calibrator; it is cloned. Its `folds`, at least 2, is K; the default has five. For a `decision_function` its
         scale must accept margins.
-    chunk_size : int
-        Number of rows per chunk in `fit`, at least 1, default 100; ignored if the base has no `partial_fit`.
     cv : int, splitter or None
-        The K splits for cross-fitting a base without `partial_fit`; None (default) is stratified K-fold.
+        The K splits for cross-fitting; None (default) is stratified K-fold.
 
     Attributes
     ----------
@@ -375,10 +357,9 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
         estimator: Any,
         calibrator: str | CrossVennAbers = CrossVennAbers.name,
         *,
-        chunk_size: int = 100,
         cv: Any = None,
     ) -> None:
-        super().__init__(estimator, calibrator, chunk_size=chunk_size, cv=cv)
+        super().__init__(estimator, calibrator, cv=cv)
 
     @property
     def n_features_in_(self) -> int:
@@ -393,7 +374,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
 
     def _start(self, classes: npt.NDArray[Any]) -> None:
         """Initialise: K unfitted bases and an empty calibrator."""
-        calibrator = chosen(self.calibrator, Calibrator, REGISTRY)
+        calibrator = _for_base(self.calibrator, self.estimator)
         if not isinstance(calibrator, CrossVennAbers) or calibrator.folds < 2:
             raise InputError(f"calibrator={self.calibrator!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
         if isinstance(self.estimator, FrozenEstimator):
@@ -518,6 +499,17 @@ def _has_interval(calibrator: Any) -> bool:
     """Whether a calibrator, or the method of this name, has one."""
     method = REGISTRY.get(calibrator) if isinstance(calibrator, str) else calibrator
     return bool(getattr(method, "has_interval", False))
+
+
+def _for_base(given: str | Calibrator, estimator: Any) -> Calibrator:
+    """The calibrator given, or the one of this name: for margins with a scale that accepts them."""
+    if not isinstance(given, str) or hasattr(estimator, "predict_proba") or given not in REGISTRY:
+        return chosen(given, Calibrator, REGISTRY)
+    cls: Any = Platt if given == DEFAULT_METHOD else REGISTRY[given]
+    known = inspect.signature(cls).parameters
+    options = {"scale": Interval(), "resolution": None}  # a grid would need bounds
+    found: Calibrator = cls(**{name: value for name, value in options.items() if name in known})
+    return found
 
 
 def _check_pair(estimator: Any, calibrator: Calibrator) -> None:

@@ -11,15 +11,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from river import linear_model
-from sklearn.base import clone
-from sklearn.naive_bayes import GaussianNB
 
 import streamcal
 from streamcal import Calibrator, Decay, Prior, Window
 from streamcal.errors import InputError
 from streamcal.fusion import BernsteinFusion, LogisticFusion
 from streamcal.live import LabelJoin
-from streamcal.sklearn import StreamingCalibratedClassifier
 from streamcal.stream.comparing import Comparison
 
 MODULES = ["regression", "multiclass", "fusion", "live", "metrics", "datasets", "datasets.synthetic", "river"]
@@ -250,20 +247,6 @@ def test_a_comparison_takes_a_delay(delay):
     for wrong in (True, np.True_, np.float64(5.0), -1, np.array(5)):
         with pytest.raises(InputError, match="delay="):
             Comparison(["ops"], delay=wrong)
-
-
-@pytest.mark.parametrize("chunk_size", [np.int64(50), np.int32(50)])
-def test_estimators_keep_what_is_given_as_the_clone_of_scikit_learn_requires(chunk_size):
-    rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(200, 2)), rng.random(200) < 0.5
-    model = StreamingCalibratedClassifier(GaussianNB(), chunk_size=chunk_size)
-    assert model.chunk_size is chunk_size
-    assert clone(model).fit(x, y).chunk_size == chunk_size
-    plain = StreamingCalibratedClassifier(GaussianNB(), chunk_size=50).fit(x, y)
-    assert model.fit(x, y).predict_proba(x).tolist() == plain.predict_proba(x).tolist()
-    for wrong in (True, np.True_, np.float64(50.0), 0, np.array(50)):
-        with pytest.raises(InputError, match="chunk_size="):
-            StreamingCalibratedClassifier(GaussianNB(), chunk_size=wrong).fit(x, y)
 
 
 def test_spans_of_time_are_seconds_as_before():

@@ -24,7 +24,7 @@ Y = (X[:, 0] > 0.0).astype(int)
 
 
 def fitted(calibrator, wrapper=streamcal.sklearn.StreamingCalibratedClassifier):
-    return wrapper(GaussianNB(), calibrator, chunk_size=30).fit(X, Y)
+    return wrapper(GaussianNB(), calibrator).fit(X, Y)
 
 
 def classifier():

@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -62,7 +64,7 @@ def fitted(estimator, calibrator, **options):
 @pytest.mark.parametrize(
     ("estimator", "calibrator", "expected_failures"),
     [
-        (GaussianNB(), VennAbers(), [DENSE]),
+        (GaussianNB(), VennAbers(), []),
         pytest.param(GaussianNB(), OnlinePlatt(), [DENSE], marks=pytest.mark.full),
         (SGD, Isotonic(), [DENSE, SPARSE]),
         pytest.param(
@@ -78,7 +80,7 @@ def fitted(estimator, calibrator, **options):
     ids=lambda value: type(value).__name__,
 )
 def test_check_estimator(estimator, calibrator, expected_failures):
-    assert_checked(StreamingCalibratedClassifier(estimator, calibrator, chunk_size=10), expected_failures)
+    assert_checked(StreamingCalibratedClassifier(estimator, calibrator), expected_failures)
 
 
 def assert_checked(model, expected_failures):
@@ -96,29 +98,57 @@ def assert_checked(model, expected_failures):
 # -- bases with partial_fit --------------------------------------------------------------------------------------------
 
 
-def test_fit_predicts_then_learns_chunk_by_chunk():
-    model = fitted(GaussianNB(), VennAbers(), chunk_size=50)
-    by_hand, base, calibrator = StreamingCalibratedClassifier(GaussianNB(), VennAbers()), GaussianNB(), VennAbers()
+def test_partial_fit_predicts_then_learns_chunk_by_chunk():
+    model, base, calibrator = StreamingCalibratedClassifier(GaussianNB(), VennAbers()), GaussianNB(), VennAbers()
     for start in range(0, len(Y), 50):
         rows = slice(start, start + 50)
-        by_hand.partial_fit(X[rows], Y[rows], classes=[0, 1])
+        model.partial_fit(X[rows], Y[rows], classes=[0, 1])
         if start:
             calibrator.learn_many(base.predict_proba(X[rows])[:, 1], Y[rows])
         base.partial_fit(X[rows], Y[rows], classes=[0, 1])
     expected = calibrator.predict_many(base.predict_proba(X)[:, 1])
     assert np.array_equal(model.predict_proba(X)[:, 1], expected)
-    assert np.array_equal(by_hand.predict_proba(X)[:, 1], expected)
     assert model.calibrator_.n == len(Y) - 50
     assert np.array_equal(model.predict(X), (expected > 0.5).astype(int))
 
 
+def test_fit_is_out_of_fold_and_partial_fit_goes_on_from_it():
+    """Scores of a base that has seen a part of the rows are not those of the base that is served."""
+    model = fitted(GaussianNB(), Platt())
+    peer = CalibratedClassifierCV(GaussianNB(), method="sigmoid", ensemble=False).fit(X, Y)
+    base, calibrator = GaussianNB().fit(X, Y), Platt()
+    calibrator.learn_many(cross_val_predict(GaussianNB(), X, Y, method="predict_proba")[:, 1], Y)
+    expected = calibrator.predict_many(base.predict_proba(X)[:, 1])
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, rtol=0.0, atol=1e-12)
+    assert abs(log_loss(Y, model.predict_proba(X)) - log_loss(Y, peer.predict_proba(X))) < 0.02  # a sigmoid of p itself
+    model.partial_fit(X[:50], Y[:50])
+    calibrator.learn_many(base.predict_proba(X[:50])[:, 1], Y[:50])
+    base.partial_fit(X[:50], Y[:50])
+    expected = calibrator.predict_many(base.predict_proba(X)[:, 1])
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("calibrator", ["auto", "platt", "isotonic", "venn-abers"])
+def test_names_take_margins(calibrator):
+    """Sigmoids of margins, as in scikit-learn; the default, a mixture for probabilities, is one of them then."""
+    model = fitted(SVC, calibrator)
+    margins = SVC.fit(X, Y).decision_function(X)
+    assert isinstance(model.calibrator_, Platt) == (calibrator in ("auto", "platt"))
+    assert model.calibrator_.scale == Interval()
+    assert brier_score_loss(Y, model.predict_proba(X)[:, 1]) < Y.var() - 0.02
+    order = np.argsort(margins)
+    assert (np.diff(model.predict_proba(X)[order, 1]) >= -1e-9).all()
+
+
 def test_weights_reach_calibrator_and_base_and_weight_zero_is_no_row():
-    model = StreamingCalibratedClassifier(GaussianNB(), Platt(), chunk_size=50).fit(X, Y, W)
-    rows = W > 0
-    without = StreamingCalibratedClassifier(GaussianNB(), Platt(), chunk_size=50).fit(X[rows], Y[rows], W[rows])
-    unweighted = StreamingCalibratedClassifier(GaussianNB(), Platt(), chunk_size=50).fit(X[rows], Y[rows])
+    rows, splits = W > 0, list(KFold(5).split(X))
+    place = np.cumsum(rows) - 1  # of a row among those of weight above 0
+    kept = [tuple(place[part[rows[part]]] for part in split) for split in splits]
+    model = StreamingCalibratedClassifier(GaussianNB(), Platt(), cv=splits).fit(X, Y, W)
+    without = StreamingCalibratedClassifier(GaussianNB(), Platt(), cv=kept).fit(X[rows], Y[rows], W[rows])
+    unweighted = StreamingCalibratedClassifier(GaussianNB(), Platt(), cv=kept).fit(X[rows], Y[rows])
     assert np.array_equal(model.predict_proba(X), without.predict_proba(X))
-    assert model.calibrator_.n == W[rows][50:].sum()
+    assert model.calibrator_.n == pytest.approx(W[rows].sum())
     assert not np.array_equal(without.estimator_.theta_, unweighted.estimator_.theta_)
     with pytest.raises(ValueError, match="non-zero"):
         model.fit(X, Y, np.zeros(len(Y)))
@@ -128,17 +158,6 @@ def test_without_a_calibrator_it_is_the_default_of_the_race():
     assert type(StreamingCalibratedClassifier(GaussianNB()).fit(X, Y).calibrator_).name == DEFAULT_METHOD == "auto"
     copies = CrossCalibratedClassifier(GaussianNB()).fit(X, Y)
     assert (copies.calibrator_.name, len(copies.estimators_)) == ("cross-venn-abers", 5)
-    with pytest.raises(InputError, match="choose a method and a scale for margins"):
-        StreamingCalibratedClassifier(LinearSVC()).fit(X, Y)
-
-
-def test_a_single_chunk_warns_that_nothing_is_calibrated():
-    with pytest.warns(UserWarning, match="600 rows are one chunk"):
-        model = fitted(GaussianNB(), Platt(), chunk_size=600)
-    assert model.calibrator_.n == 0.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted(GaussianNB(), Platt(), chunk_size=599)
 
 
 # -- bases without -----------------------------------------------------------------------------------------------------
@@ -214,7 +233,7 @@ def test_a_frozen_base_only_scores():
 @pytest.mark.parametrize(
     ("estimator", "calibrator", "expected_failures"),
     [
-        (GaussianNB(), CrossVennAbers(folds=3), [DENSE]),
+        (GaussianNB(), CrossVennAbers(folds=3), []),
         # On grids: weights and repeated rows give solutions that differ in last digits, and exact ties do not survive.
         (LogisticRegression(), CrossVennAbers(folds=3, resolution=256), []),
         pytest.param(
@@ -225,7 +244,7 @@ def test_a_frozen_base_only_scores():
     ids=lambda value: type(value).__name__,
 )
 def test_check_estimator_of_cross_fitted_copies(estimator, calibrator, expected_failures):
-    assert_checked(CrossCalibratedClassifier(estimator, calibrator, chunk_size=10), expected_failures)
+    assert_checked(CrossCalibratedClassifier(estimator, calibrator), expected_failures)
 
 
 @pytest.mark.parametrize(
@@ -257,11 +276,12 @@ def test_copies_score_the_rows_they_were_not_fitted_on_and_all_predict(estimator
 
 
 def test_copies_with_partial_fit_learn_the_rows_of_the_other_folds():
-    model = CrossCalibratedClassifier(GaussianNB(), CrossVennAbers(folds=3), chunk_size=50).fit(X, Y)
+    model = CrossCalibratedClassifier(GaussianNB(), CrossVennAbers(folds=3))
     by_hand, copies, calibrator = [GaussianNB() for _ in range(3)], [], CrossVennAbers(folds=3)
     folds = np.arange(len(Y)) % 3
     for start in range(0, len(Y), 50):
         rows = np.arange(start, start + 50)
+        model.partial_fit(X[rows], Y[rows], classes=[0, 1])
         for fold, copy in enumerate(by_hand):
             own, others = rows[folds[rows] == fold], rows[folds[rows] != fold]
             if start:
@@ -313,7 +333,6 @@ def test_parameters_are_kept_and_never_changed():
     assert model.get_params(deep=False) == {
         "estimator": estimator,
         "calibrator": calibrator,
-        "chunk_size": 100,
         "cv": None,
     }
     assert calibrator.n == 0.0
@@ -332,7 +351,7 @@ def test_parameters_are_kept_and_never_changed():
 def test_grid_search_over_calibrators():
     search = GridSearchCV(
         StreamingCalibratedClassifier(GaussianNB(), Identity()),
-        {"calibrator": [Identity(), Isotonic(), Platt()], "chunk_size": [20, 50]},
+        {"calibrator": [Identity(), Isotonic(), Platt()], "cv": [2, 5]},
         scoring="neg_brier_score",
     )
     search.fit(X, Y)
@@ -375,8 +394,6 @@ def test_margins_need_a_scale_for_margins(calibrator):
         (GaussianNB(), Platt, {}, "not a streamcal calibrator"),
         (GaussianNB(), Platt(forgetting=Decay(10.0, by="time")), {}, "forgets by time"),
         (LinearRegression(), Platt(), {}, "gives no scores"),
-        (GaussianNB(), Platt(), {"chunk_size": 0}, "chunk_size=0"),
-        (GaussianNB(), Platt(), {"chunk_size": 2.5}, "chunk_size=2.5"),
     ],
 )
 def test_bad_parameters(estimator, calibrator, options, message):
@@ -399,7 +416,7 @@ def test_bad_labels():
 
 def test_grid_search_over_a_parameter_of_the_calibrator():
     X, y = make_classification(200, random_state=0)
-    model = StreamingCalibratedClassifier(GaussianNB(), Bernstein(), chunk_size=20)
+    model = StreamingCalibratedClassifier(GaussianNB(), Bernstein())
     search = GridSearchCV(
         model, {"calibrator__degree": [3, 7], "calibrator__forgetting": [Forever(), Window(50)]}, cv=2
     )
@@ -463,7 +480,7 @@ def test_rows_sorted_by_their_labels_are_warned_of(base, calibrator):
         if base is not SGD:
             clone(model).partial_fit(X[order], Y[order], classes=[0, 1])
     told = [one for one in caught if "sorted by their labels" in str(one.message)]
-    in_any_order = isinstance(calibrator, Platt) and base is not SGD
+    in_any_order = isinstance(calibrator, Platt)
     assert len(told) == (0 if in_any_order else 1 + isinstance(base, LogisticRegression))
     assert all(one.filename == __file__ for one in told)
     persisting = np.repeat(Y[:60], 10)  # ten equal labels in a row are no sorted rows
