@@ -8,11 +8,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from test_cli import program, read, run, save, the_line
+from test_cli_late_labels import HORIZON, impressions, served
+from test_cli_late_labels import OPTIONS as LATE
+from test_cli_late_labels import expected as joined
+from test_cli_late_labels import run as late
 from test_cli_segments import rows_with_segments
 
 import streamcal
 from streamcal import OnlinePlatt
-from streamcal.live import Multicalibrated, Segmented
+from streamcal.live import LabelJoin, Multicalibrated, Segmented
 from streamcal.metrics import LogLoss
 
 OPTIONS = ("--method", "ops", "--multicalibrate", "campaign", "--multicalibrate", "campaign, placement")
@@ -42,6 +46,17 @@ def test_it_is_the_loop_and_goes_on(tmp_path: Path, segments: bool) -> None:
     assert again.exit_code == 0, again.output
     for others in (("--multicalibrate", "placement"), ("--segment", "campaign"), ("--method", "platt")):
         assert "contradicts the options" in the_line(run(source, "--state", state, *others))
+
+
+def test_late_labels(tmp_path: Path) -> None:
+    """What a `LabelJoin` issues, from one run and from two on a journal."""
+    rows, options = impressions(300), (*LATE, "--multicalibrate", "place", "--journal", tmp_path / "events.journal")
+    join = LabelJoin(Multicalibrated(OnlinePlatt(), by=["place"]), HORIZON)
+    for stop in (140, 300):
+        result = late(save(tmp_path / "in.csv", rows[:stop]), *options, "--out", tmp_path / "out.jsonl")
+        assert result.exit_code == 0, result.output
+    assert served(tmp_path / "out.jsonl") == joined(join, rows, ("place",))
+    assert "bound –" in result.output
 
 
 def test_a_report(tmp_path: Path) -> None:

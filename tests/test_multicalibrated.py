@@ -437,6 +437,15 @@ def test_a_batch_is_the_loop_to_the_last_bit(make, bins):
     assert plain(one) == plain(many), "predicting changes nothing"
 
 
+def test_columns_may_be_iterators():
+    scores, keys, y = stream(100)
+    cals = [Multicalibrated(Segmented("ops", by=["a"]), by=["a"]) for _ in range(2)]
+    found = cals[0].predict_learn_many(scores, keys, y)
+    assert cals[1].predict_learn_many(scores, {"a": iter(keys["a"])}, y).tolist() == found.tolist()
+    expected = cals[0].predict_many(scores, keys)
+    assert cals[1].predict_many(scores, {"a": iter(keys["a"])}).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("most", [3, 1000])
 def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
     scores, keys, y = stream(300, seed=11)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -351,6 +351,7 @@ class Multicalibrated(Keyed):
 
     def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
+        keys = _kept(keys)
         p = self.inner.predict_many(scores, keys, t) if self._keyed else self.inner.predict_many(scores, t)
         z = np.ascontiguousarray(p, dtype=np.float64)
         found = np.empty(len(z))
@@ -400,6 +401,11 @@ class Multicalibrated(Keyed):
         predictions = np.empty(len(labels))
         self._run(x, labels, weights, t, predictions)
         return like(scores, predictions)
+
+    def _checked_many(
+        self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
+    ) -> tuple[Any, FloatArray, FloatArray]:
+        return super()._checked_many(scores, _kept(keys), y, w)
 
     def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write predictions to `predictions`, unless empty.
@@ -755,6 +761,13 @@ class Multicalibrated(Keyed):
         found = [whole(0, 0), *of_fields, *(row(of_fields[a], of_fields[b]) for a, b in self._pairs)]
         bins = whole(-1440, 1440)
         return [*found, bins, *(row(reader, bins) for reader in of_fields)] if self.bins else found
+
+
+def _kept(keys: Any) -> Any:
+    """Columns that can be read twice: iterators as lists."""
+    if not isinstance(keys, Mapping):
+        return keys
+    return {name: list(column) if isinstance(column, Iterator) else column for name, column in keys.items()}
 
 
 def _family(reader: Reader, most: int) -> Reader:
