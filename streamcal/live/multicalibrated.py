@@ -13,11 +13,13 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.kernels.accounts import SIZE, TILTS, WIDTH, Accounts
+from streamcal.kernels.fast_path import fast_levels
 from streamcal.kernels.weights import WeightScale
 from streamcal.learners.choosing import chosen
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.live.keyed import Columns, Keyed, Keys
 from streamcal.live.levels import (
+    LONGEST_LEVEL,
     Field,
     Level,
     check_fields,
@@ -309,8 +311,12 @@ class Multicalibrated(Keyed):
         InputError
             For an argument that is not allowed.
         """
-        levels = self._levels(keys)
-        p: float = self._accounts.predict(self._base(score, keys, t), levels)
+        levels = fast_levels(keys, self.by, LONGEST_LEVEL)  # here, since a call costs as much as the look-ups
+        if levels is None or None in levels:
+            levels = self._levels(keys)
+        inner = self.inner
+        z = inner.predict_one(score, keys, t) if self._keyed else inner.predict_one(score, t)
+        p: float = self._accounts.predict(z, levels)
         return p
 
     def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -321,7 +327,9 @@ class Multicalibrated(Keyed):
         InputError
             For an argument that is not allowed; nothing is learned then.
         """
-        levels = self._levels(keys)
+        levels = fast_levels(keys, self.by, LONGEST_LEVEL)
+        if levels is None or None in levels:
+            levels = self._levels(keys)
         label = 1.0 if y is True else 0.0 if y is False else check_label(y)
         weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
         self._learn((score, keys, levels), label, weight, t)
