@@ -5,7 +5,11 @@ import itertools
 import json
 import logging
 import math
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from scipy.stats import binom, norm
 
+import streamcal
 from streamcal import CapabilityError, InputError, MergeError, StateError
 from streamcal.live import CalibrationMonitor
 from streamcal.live.alarms import HORIZON, IMMEDIATE, LEVELS, PRIOR, SLOPES, Alarm
@@ -155,6 +160,21 @@ def test_a_segment_that_moves_is_named(form):
     if "alpha" in form:
         assert ("campaign", 3) in monitor.alarmed
         assert monitor.discoveries() == [("campaign", 3)]
+
+
+def test_alarms_are_not_written_to_standard_error_where_logging_is_not_configured():
+    """A program that prints alarms, as the tutorial does, shows each once."""
+    code = (
+        "from streamcal.live import CalibrationMonitor\n"
+        "monitor = CalibrationMonitor(alpha=0.05)\n"
+        "for k in range(200):\n"
+        "    alarm = monitor.update(0.01, k % 4 == 0)\n"
+        "    if alarm is not None: print(alarm)\n"
+    )
+    search = {**os.environ, "PYTHONPATH": str(Path(streamcal.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=search, capture_output=True, text=True)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
 
 
 def test_alarms_are_passed_on_or_logged(caplog):

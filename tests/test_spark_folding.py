@@ -132,6 +132,8 @@ def test_one_class_and_weights_of_zero():
         ("label", 2.0, "column 'clicked': 2.0 is not binary"),
         ("label", float("nan"), "column 'clicked': nan is not binary"),
         ("label", None, "column 'clicked' has 1 null"),
+        ("label", 0.5, "column 'clicked': 0.5 is not binary"),
+        ("label", -1.0, "column 'clicked': -1.0 is not binary"),
         ("weight", -1.0, "column 'w': -1.0 is not allowed"),
         ("weight", None, "column 'w' has 1 null"),
         ("time", float("inf"), "column 'at': inf is not finite"),
