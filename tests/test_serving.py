@@ -1153,6 +1153,7 @@ def test_the_command_begins_from_a_state_and_migrates_its_journal(command, tmp_p
     process.send_signal(signal.SIGTERM)
     log = [json.loads(line) for line in process.communicate(timeout=60.0)[1].splitlines()]
     assert [one["kept"] for one in log if one.get("event") == "migrated"] == [True]
+    assert any(one.get("event") == "state unused" for one in log)
     process, port = command("--horizon", "2h", "--method", "platt", "--migrate", "--journal", str(journal))
     assert asked(port, "/v1/outcome", {"id": "a", "y": 1})["known"]
     process.kill()

@@ -193,6 +193,10 @@ def serve(
         check_store(calibrator, journal)
         spans = {name: _seconds(text, name) for name, text in (("horizon", horizon), ("early", early), ("late", late))}
         with nullcontext() if journal is None else _opened(journal) as events:
+            if state is not None and events is not None and events.has_snapshot:
+                logger.info(
+                    "%s has a state of its own; %s is not used", journal, state, extra={"event": "state unused"}
+                )
             if migrate and events is not None:
                 _migrate(calibrator, spans, events, max_held)
             join = _joined(calibrator, spans, events, max_held, event_time)
