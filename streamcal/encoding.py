@@ -98,14 +98,16 @@ def unpack(content: bytes | bytearray | memoryview, arrays: bool = False) -> Any
         raise StateError(f"the bytes are of version {version}; this streamcal reads version {VERSION}")
     if zlib.crc32(memoryview(content)[HEADER.size - _SIZE.size :]) != check:
         raise StateError("the bytes are truncated or damaged: their checksum is another one")
-    body = content[HEADER.size :]
+    body, begin = content, HEADER.size  # not cut off: a copy of a large state takes as long as reading it
     if how == DEFLATED:
+        body, begin = content[HEADER.size :], 0
         try:
             body = zlib.decompressobj().decompress(body, min(raw + 1, MOST_INFLATED * len(body)))
         except zlib.error:
             raise StateError("the bytes are damaged") from None
-    _ensure(how in (PLAIN, DEFLATED) and len(body) == raw)
+    _ensure(how in (PLAIN, DEFLATED) and len(body) - begin == raw)
     reader = _Reader(body, LONG if arrays else None)
+    reader.at = begin
     found = reader.value(0)
     _ensure(reader.at == len(body))
     return found

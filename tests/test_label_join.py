@@ -877,6 +877,15 @@ def test_what_is_held_is_written_in_chunks(monkeypatch, tmp_path):
         assert list(again._waiting) == list(join._waiting)
 
 
+def test_forecasts_of_which_nothing_was_said_are_read():
+    """Empty arrays as no arrays: a mixture may have had nothing to say."""
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    join.issue("a", 0.5, 0.0)
+    state = join.state_dict()
+    again = LabelJoin.from_state(changed(state, "learned", "held", 0, "said", {"sizes": [0], "values": []}))
+    assert again.state_dict() == state
+
+
 @pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan")])
 def test_a_level_that_is_missing_is_left_out(missing):
     """As `Segmented` takes it."""

@@ -227,9 +227,18 @@ def _listed(column: Any) -> Any:
 def _ids(value: Any) -> list[Id]:
     """Read ids; each must be as `check_id` returns it."""
     ids: list[Id] = [*value.split("\n")] if isinstance(value, str) else listed(unread)(value)
-    whole = all((one.__class__ is str and is_plain(one)) or _is_written(one) for one in ids)
-    ensure(whole, "an id is not as ids are written")
+    if isinstance(value, str) and _are_plain(value, ids):
+        return ids
+    ensure(all((one.__class__ is str and is_plain(one)) or _is_written(one) for one in ids), "an id is not as written")
     return ids
+
+
+def _are_plain(text: str, ids: Sequence[Any]) -> bool:
+    """Return whether all parts of a text are ids as `is_plain` has it, in a tenth of the time that each would take."""
+    sizes = list(map(len, ids))
+    if not (min(sizes) > 0 and max(sizes) <= 64 and text.replace("\n", "").isprintable()):
+        return False
+    return not any(first.isdigit() or first == "-" for first in {one[0] for one in ids})
 
 
 def _is_written(id: Any) -> bool:
@@ -259,7 +268,7 @@ def _all_said(value: Any) -> list[array[float] | None]:
     read = record({"sizes": counts(), "values": numbers(None, copy=False)})(value)
     ends = np.cumsum(read["sizes"])
     ensure((int(ends[-1]) if len(ends) else 0) == len(read["values"]), "parts of mixtures said more or less")
-    content, places = memoryview(read["values"].tobytes()), [0, *(8 * ends).tolist()]
+    content, places = memoryview(np.ascontiguousarray(read["values"]).view(np.uint8)), [0, *(8 * ends).tolist()]
     return [array("d", bytes(content[a:b])) if a < b else None for a, b in pairwise(places)]
 
 
