@@ -74,7 +74,7 @@ def test_dates_that_are_read_as_seconds(
     result = run(path, "--time", "t", *options)
     assert result.exit_code == 0
     assert ("times up to 20260201 look like dates" in result.output) == warns
-    assert ("write 2026-02-01, or give times in seconds" in result.output) == warns
+    assert ("give --time-format %Y%m%d, or times such as 2026-02-01" in result.output) == warns
 
 
 def test_dates_that_are_read_as_seconds_of_events(tmp_path: Path) -> None:

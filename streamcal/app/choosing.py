@@ -228,6 +228,8 @@ def new_calibrator(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibra
     for key in parameters:
         if key not in allowed:
             missing = "--window and no --half-life" if key == "forgetting" else f"parameter {key!r}"
+            if key == "forgetting" and cls.name == DEFAULT_METHOD:
+                missing += ", since it follows changes by itself: leave the option out, or choose another method"
             own = f"its parameters are: {', '.join(allowed) or 'none'}{did_you_mean(key, allowed)}"
             raise InputError(f"method {cls.name} has no {missing}; {own}{_having(key)}")
     try:

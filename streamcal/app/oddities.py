@@ -41,7 +41,8 @@ LARGEST_RATIO = 20.0
 #: No time in seconds: as seconds since 1970 it is the year 5138, and as milliseconds 1973.
 LARGEST_SECONDS = 1e11
 #: Dates that are read as numbers, such as 20260131: their digits, and the years in which most of them are.
-DIGITS_OF_DATE, EARLIEST_YEAR, LATEST_YEAR = 8, 1970, 2100
+DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+EARLIEST_YEAR, LATEST_YEAR = 1970, 2100
 #: Hardly a span in milliseconds: below 17 minutes, and as seconds up to 11 days.
 LARGEST_SPAN = 1e6
 #: Positive labels from which on it is odd that most of them come after the horizon.
@@ -125,6 +126,11 @@ def _odd_ratio(job: Run) -> str | None:
             f"the raw scores predict {ratio:,.0f} times the positives there were; if they are percentages, give "
             "--scale percent; if negatives were left out where the model was trained, that is what calibration corrects"
         )
+    if ratio < 1.0 / LARGEST_RATIO and job.unit == "percent" and ratio >= 0.1 / 100.0:
+        return (
+            f"there were {1.0 / ratio:,.0f} times the positives that the raw scores predict as percentages; "
+            "if they are probabilities, leave out --scale percent"
+        )
     if ratio < 1.0 / LARGEST_RATIO:
         many = f"{1.0 / ratio:,.0f} times" if ratio > 0.0 else "many, and none was predicted of,"
         return (
@@ -144,22 +150,24 @@ def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrat
     names = [one.name for one in methods if one.learns_time]
     if not names or latest is None:
         return None
-    if latest <= LARGEST_SECONDS:
+    if latest <= LARGEST_SECONDS or _odd_dates(latest):
         return _odd_dates(latest)
     return (
         f"times up to {latest:.4g} look like {_unit(latest)[1]}, which {names[0]} takes for seconds, so that it finds "
-        "no cycle of the day: give times in seconds or in ISO 8601"
+        "no cycle of the day: give --time-unit, or times in seconds or in ISO 8601"
     )
 
 
 def _odd_dates(latest: float) -> str | None:
     """What is odd about times up to `latest` in seconds: that it is a date, written as in 20260131."""
-    with suppress(ValueError):
-        day = datetime.strptime(f"{latest:.15g}", "%Y%m%d").date()
-        if len(f"{latest:.15g}") == DIGITS_OF_DATE and EARLIEST_YEAR <= day.year <= LATEST_YEAR:
+    digits = f"{latest:.15g}"
+    with suppress(ValueError, KeyError):
+        format = DATES[len(digits)]
+        moment = datetime.strptime(digits, format)
+        if EARLIEST_YEAR <= moment.year <= LATEST_YEAR:
             return (
-                f"times up to {latest:.15g} look like dates, and are taken for seconds: write {day.isoformat()}, "
-                "or give times in seconds"
+                f"times up to {digits} look like dates, and are taken for seconds: give --time-format {format}, "
+                f"or times such as {moment.isoformat()}"
             )
     return None
 
@@ -174,7 +182,7 @@ def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
         return odd
     if not reads_time(job.calibrator) or job.latest is None:
         return None
-    if job.latest <= LARGEST_SECONDS:
+    if job.latest <= LARGEST_SECONDS or _odd_dates(job.latest):
         return _odd_dates(job.latest) if job.join is None else None
     forgetting = overall(job.calibrator).forgetting  # type: ignore[attr-defined]
     span = float(forgetting.size if hasattr(forgetting, "size") else forgetting.half_life)
@@ -229,7 +237,7 @@ def _unread_times(job: Run) -> str | None:
 def _odd_unit_of_events(job: Run) -> str | None:
     if job.join is None or job.latest is None:
         return None
-    if job.latest <= LARGEST_SECONDS:
+    if job.latest <= LARGEST_SECONDS or _odd_dates(job.latest):
         return _odd_dates(job.latest)
     return (
         f"times up to {job.latest:.4g} look like {_unit(job.latest)[1]}, of which the horizon of "

@@ -167,6 +167,8 @@ def plot_corp(
     StreamcalError
         Without matplotlib.
     """
+    if not isinstance(data, Mapping) or not all(isinstance(one, CORPReliability) for one in data.values()):
+        raise InputError(f"{data!r} is no mapping of names to CORPReliability; give {{name: corp.reliability()}}")
     ax = axes_for(data, "give at least one name with its CORPReliability", ax)
     first = next(iter(data.values()))
     spacing = spacing_of(first.scores, first.weights) if spacing is None else spacing

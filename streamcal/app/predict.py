@@ -42,7 +42,7 @@ from streamcal.stream.formats import STANDARD_STREAM, same_file
 from streamcal.stream.run import Run
 
 StateArgument = Annotated[
-    Path, typer.Argument(metavar="STATE", help="What `streamcal run --state` or `Calibrator.save` wrote.")
+    Path, typer.Argument(metavar="STATE", help="What `streamcal run --state` or `streamcal.save` wrote.")
 ]
 OutOption = Annotated[
     str, typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format.")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy.typing as npt
 
@@ -20,6 +20,18 @@ from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.saved import Saved
 from streamcal.states import Reader, as_list, record, whole
+
+#: What scikit-learn and River call a method → what it is called here.
+HERE = {
+    "fit": "learn_many(scores, labels), or streamcal.sklearn.StreamingCalibratedClassifier around a classifier",
+    "partial_fit": "learn_many(scores, labels)",
+    "predict": "predict_many(scores), or predict_one(score)",
+    "predict_proba": "predict_many(scores)",
+    "predict_proba_one": "predict_one(score), or streamcal.river.CalibratedClassifier around a classifier",
+    "transform": "predict_many(scores)",
+    "update": "learn_one(score, label)",
+    "save": "streamcal.save(calibrator, path)",
+}
 
 
 class Learner(Saved):
@@ -44,6 +56,14 @@ class Learner(Saved):
     added: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     _noted: int = 0
     _known: ClassVar[dict[str, type[Learner]]] = {}
+
+    if not TYPE_CHECKING:  # type checkers are to know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the `AttributeError` of an unknown name, with the remedy for those of other libraries."""
+            advice = f"; here it is {HERE[name]}" if name in HERE else ""
+            what = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{what}{advice}", name=name, obj=self)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -217,7 +217,8 @@ def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
     if array.ndim == 0 and array.dtype.kind not in "biuf":  # a generator, a set, a dict, a text
         raise InputError(f"{what} {values!r} is of type {type(values).__name__}; give a list or an array")
     if array.ndim != 1:
-        raise InputError(f"{what} has shape {array.shape}; give one dimension, shape (n,)")
+        column = f", such as the probabilities of the positive class, {what}[:, 1]" if array.shape[1:] == (2,) else ""
+        raise InputError(f"{what} has shape {array.shape}; give one dimension, shape (n,){column}")
     return array
 
 

@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+#: What methods are called in other libraries → here.
+ELSEWHERE = {"sigmoid": "platt", "logistic": "platt", "pav": "isotonic", "pava": "isotonic", "ivap": "venn-abers"}
+
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     """The known name that `name` is most like, as a question to be added to a message; empty where none is like it.
@@ -16,5 +19,8 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     ("; did you mean 'click'?", '', '; did you mean 0?')
     """
     by_lower_case = {str(one).lower(): one for one in known}
+    elsewhere = ELSEWHERE.get(str(name).lower())
+    if elsewhere in by_lower_case:
+        return f"; did you mean {by_lower_case[elsewhere]!r}?"
     near = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1)
     return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""

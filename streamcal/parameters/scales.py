@@ -515,7 +515,8 @@ def _check_probabilities(scores: FloatArray) -> None:
 
 
 def _not_a_probability(score: float) -> str:
+    percent = "divide percentages by 100; " if 1.0 < score <= 100.0 else ""
     return (
-        f"score {score!r} is not a probability in [0, 1]; for margins or other scores choose a scale, "
+        f"score {score!r} is not a probability in [0, 1]; {percent}for margins or other scores choose a scale, "
         "such as Interval(lo, hi)"
     )

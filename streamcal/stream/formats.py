@@ -70,7 +70,10 @@ class FileKind:
         found = format or ("csv" if name == STANDARD_STREAM else _ENDINGS.get(ending.lower()))
         if found is None:
             raise RecordError("the ending of the name says no format that is known", ENDINGS_ALLOWED, file=name)
-        if found == "parquet" and (compression or name == STANDARD_STREAM):
+        if found == "parquet" and name == STANDARD_STREAM:
+            reason = "Parquet has its index at the end, and cannot be read from a pipe or written to one"
+            raise RecordError(reason, "the name of a file, or Arrow, CSV or JSON Lines in the pipe", file=name)
+        if found == "parquet" and compression:
             raise RecordError("Parquet cannot be read or written here", "a file without .gz", file=name)
         if found == "arrow" and compression:
             raise RecordError("Arrow cannot be read or written here", "a file without .gz", file=name)

@@ -108,9 +108,9 @@ class TimeReader:
         return micros / 1e6
 
     def _moment(self, value: Any) -> float | datetime:
+        if self._options.format is not None and isinstance(value, (str, int)):
+            return datetime.strptime(str(value).strip(), self._options.format)  # also of a date written as a number
         if isinstance(value, str):
-            if self._options.format is not None:
-                return datetime.strptime(value.strip(), self._options.format)
             try:
                 return number_in(value, TIME_ALLOWED)
             except RecordError:

@@ -21,7 +21,9 @@ import notes
 import pictures
 
 import streamcal
-from streamcal import REGISTRY, datasets, fusion, live, metrics, multiclass, regression, river
+import streamcal.sklearn
+import streamcal.spark
+from streamcal import REGISTRY, datasets, fusion, live, metrics, multiclass, plot, regression, river
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -33,7 +35,10 @@ REFERENCE: dict[str, tuple[Any, tuple[str, ...] | None]] = {
     "streamcal.multiclass": (multiclass, None),
     "streamcal.regression": (regression, None),
     "streamcal.river": (river, None),
+    "streamcal.sklearn": (streamcal.sklearn, ("StreamingCalibratedClassifier", "CrossCalibratedClassifier")),
+    "streamcal.spark": (streamcal.spark, None),
     "streamcal.metrics": (metrics, None),
+    "streamcal.plot": (plot, None),
     "streamcal.datasets": (datasets, None),
 }
 
