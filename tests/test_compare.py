@@ -427,6 +427,7 @@ def test_methods_are_given_times(tmp_path):
     assert failed.exit_code == 2
     assert "when" in failed.stderr
     assert "--time at" in Asked(str(path), "score", "click", time="at").command
+    assert Asked(str(path), "score", "click", decreasing=True).command.endswith(" --decreasing")
 
 
 def test_json_is_what_python_has(file):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import signal
@@ -11,7 +12,7 @@ from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -49,13 +50,16 @@ from streamcal.app.oddities import oddities, reads_time, times_in_no_order
 from streamcal.app.options import (
     SKIP,
     STOP,
+    ClipOption,
     DecreasingOption,
     DelimiterOption,
     FormatOption,
     LabelOption,
     MissingLabelOption,
     OnErrorOption,
+    OutputColumnOption,
     PositiveOption,
+    QuietOption,
     RejectsOption,
     ScoreOption,
     Span,
@@ -88,13 +92,14 @@ from streamcal.app.terminal import (
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import StreamcalError
+from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.stream import checkpoints
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM, same_file
 from streamcal.stream.prequential import Measures
 from streamcal.stream.records import PARSED_AS_PROBABILITY
-from streamcal.stream.run import KEEP_EVERY, Run
+from streamcal.stream.run import CALIBRATED, KEEP_EVERY, Run
 
 if TYPE_CHECKING:
     from streamcal.app.run_report import RunReport
@@ -121,6 +126,8 @@ TALLIES = {
 EVICTED_TO_STORE = "times a level of a segment made room in memory, and went to the store"
 #: The run came to its end, but learned less than half of its rows.
 UNLEARNED = 1
+#: 2026-01-01, when the clicks of `sample` begin.
+START_OF_SAMPLE = 1_767_225_600.0
 
 
 def _print_version(asked: bool) -> None:
@@ -147,6 +154,7 @@ def run(
     positive: PositiveOption = None,
     missing_label: MissingLabelOption = None,
     decreasing: DecreasingOption = False,
+    clip: ClipOption = False,
     method: Annotated[
         str | None,
         typer.Option(
@@ -234,6 +242,8 @@ def run(
     ] = False,
     on_error: OnErrorOption = STOP,
     rejects: RejectsOption = None,
+    output_column: OutputColumnOption = CALIBRATED,
+    quiet: QuietOption = False,
     html: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write a report with pictures, raw against calibrated, as one HTML file."),
@@ -245,9 +255,9 @@ def run(
 
     Each row is predicted first and learned afterwards. The output has `lower` and `upper` too where the method has an
     interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
-    rows before it are in the output and in the state. A probability outside [0, 1], even by rounding, cannot be used.
-    An interrupt ends the run between two rows with exit code 130 (SIGTERM: 143), and output and state hold the same
-    rows.
+    rows before it are in the output and in the state. A probability outside [0, 1] cannot be used, even by rounding,
+    without --clip. An interrupt ends the run between two rows with exit code 130 (SIGTERM: 143), and output and state
+    hold the same rows.
 
     The same command once more goes on after the last row that the --state has learned, and continues the output;
     another file is learned from its start. After a crash the state is that of the last checkpoint. A pipe cannot be
@@ -272,7 +282,8 @@ def run(
         fail("--rejects needs --on-error skip")
     if html is not None:
         check_report(html, stream, out, rejects, state, journal)
-    console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
+    plain: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+    console = Console(stderr=STANDARD_STREAM in (out, rejects), quiet=quiet, **plain)
     seconds = any(span is not None and span.unit for span in (window, half_life))
     every = KEEP_EVERY if checkpoint is None else checkpoint.size
     excluded = {"--time": time_column, "--state": state, "--again": again, "--missing-label": missing_label}
@@ -310,9 +321,11 @@ def run(
                 version,
                 missing_label,
                 decreasing,
+                clip,
                 time_options(time_unit, time_format, timezone),
             )
-            job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit, join=join)
+            rows = (format_, out, on_error == SKIP, rejects, delimiter, unit)
+            job = Run(calibrator, stream, columns, *rows, join=join, column=output_column)
             job.checkpoint, job.again = before, again
             if state is not None:
                 job.keep, job.keep_every = partial(checkpoints.save, calibrator, state), every
@@ -321,10 +334,12 @@ def run(
             told = None if html is None else _run_report(job, html)
             console.print(summary())
             console.print(f"{calibrator!r}{held(calibrator, state)}" if join is None else f"{join!r}{waiting(join)}")
-            quiet = shares_terminal(stream, out, rejects)
             interrupted = False
             try:
-                with interrupting(job), progress_bar(title_of(stream), quiet=quiet) as tell:
+                with (
+                    interrupting(job),
+                    progress_bar(title_of(stream), quiet=quiet or shares_terminal(stream, out, rejects)) as tell,
+                ):
                     job.execute(tell)
             except KeyboardInterrupt:
                 interrupted = True
@@ -344,14 +359,25 @@ app.command()(report)
 
 
 @app.command("methods")
-def methods_() -> None:
-    """List the methods, what each can do and its parameters.
+def methods_(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show the documentation of this method.")] = None,
+) -> None:
+    """List the methods and what each can do, or document one.
 
     Those for several scores, many classes and distributions, which are used from Python, come last, by name.
     """
     from streamcal import fusion, multiclass, regression  # not at the top, since `run` does not need them
 
     console = Console(highlight=False, markup=False)
+    if name is not None:
+        packages = (REGISTRY, multiclass.METHODS, fusion.METHODS, regression.METHODS)
+        known = {key: cls for methods in reversed(packages) for key, cls in methods.items()}
+        if name not in known:
+            fail(f"{name!r} is unknown{did_you_mean(name, known)}; `streamcal methods` lists the methods")
+        console.print(
+            f"{known[name].__module__}.{known[name].__name__}\n\n{inspect.getdoc(known[name])}", soft_wrap=True
+        )
+        return
     abilities = Table(box=None, pad_edge=False)
     for heading in ("method", "merges", "unlearns", "monotone", "interval", "memory"):
         abilities.add_column(heading, no_wrap=True)
@@ -392,6 +418,39 @@ def doctor() -> None:
     """Show which files and kernels are in use, and the versions."""
     for what, found in environment().items():
         typer.echo(f"{what:16} {found}")
+
+
+@app.command()
+def sample(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV, JSON Lines, Parquet or Arrow, by its ending.")],
+    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows.")] = 20_000,
+) -> None:
+    """Write a file of simulated ad clicks to try commands on.
+
+    Columns: t (seconds since 2026), campaign, advertiser, placement, pctr (the score) and click (the label). Every call
+    writes the same rows (`streamcal.datasets.ad_clicks` with rate=0.02).
+
+    \b
+    Example:
+      streamcal sample clicks.csv.gz && streamcal run clicks.csv.gz --score pctr --label click --out calibrated.csv
+    """
+    from streamcal.datasets import ad_clicks
+    from streamcal.stream.writing import RecordWriter
+
+    check_place(Path(file), "sample")
+    stream = ad_clicks(rows, rate=0.02)
+    columns = {
+        "t": (START_OF_SAMPLE + stream.t).round(3),
+        "campaign": stream.campaign,
+        "advertiser": stream.advertiser,
+        "placement": stream.placement,
+        "pctr": stream.score,
+        "click": stream.click.astype(int),
+    }
+    with failing(), RecordWriter(file, list(columns)) as writer:
+        table = zip(*(column.tolist() for column in columns.values()), strict=True)
+        writer.write(dict(zip(columns, row, strict=True)) for row in table)
+    typer.echo(f"{file}: {rows:,} rows, {int(stream.click.sum()):,} clicks; score: pctr, label: click")
 
 
 @app.command()
@@ -476,7 +535,9 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
             kept = what == "evicted" and getattr(job.learning[-1], "store", None) is not None
             console.print(f"{EVICTED_TO_STORE if kept else TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):
-        console.print(f"warning: {line}")
+        (Console(stderr=True, highlight=False, markup=False, soft_wrap=True) if console.quiet else console).print(
+            f"warning: {line}"
+        )
 
 
 def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:

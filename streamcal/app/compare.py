@@ -16,6 +16,7 @@ import typer
 
 from streamcal.app.choosing import segments_of
 from streamcal.app.options import (
+    ClipOption,
     DecreasingOption,
     DelimiterOption,
     FormatOption,
@@ -100,6 +101,7 @@ class Asked:
     positive: PositiveOption = None
     missing_label: MissingLabelOption = None
     decreasing: DecreasingOption = False
+    clip: ClipOption = False
     time: TimeOption = None
     time_unit: TimeUnitOption = "s"
     time_format: TimeFormatOption = None
@@ -135,6 +137,7 @@ class Asked:
             names,
             missing_label=self.missing_label,
             decreasing=self.decreasing,
+            clip=self.clip,
             times=time_options(self.time_unit, self.time_format, self.timezone),
         )
 
@@ -145,8 +148,9 @@ class Asked:
         for one in fields(self):
             value = getattr(self, one.name)
             if one.name not in ("stream", "processes") and value and (value != one.default or one.name == "methods"):
+                option = f"--{one.name.replace('_', '-')}"
                 for item in value if isinstance(value, list) else [value]:
-                    words += [f"--{one.name.replace('_', '-')}", str(item)]
+                    words += [option] if item is True else [option, str(item)]
         return shlex.join(words)
 
 

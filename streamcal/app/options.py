@@ -121,6 +121,10 @@ PositiveOption = Annotated[
 DecreasingOption = Annotated[
     bool, typer.Option("--decreasing", help="A higher score means fewer positives, as of a credit score.")
 ]
+ClipOption = Annotated[
+    bool,
+    typer.Option("--clip", help="Move probabilities outside [0, 1] by rounding (1e-6 at most) to its ends."),
+]
 MissingLabelOption = Annotated[
     str | None,
     typer.Option(
@@ -166,6 +170,10 @@ DelimiterOption = Annotated[
         help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
     ),
 ]
+OutputColumnOption = Annotated[
+    str, typer.Option(metavar="NAME", help="The name of the column of the output with the probabilities.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors alone, on standard error.")]
 OnErrorOption = Annotated[
     str,
     typer.Option(

@@ -13,10 +13,13 @@ from streamcal.app.choosing import saved_in
 from streamcal.app.options import (
     SKIP,
     STOP,
+    ClipOption,
     DecreasingOption,
     DelimiterOption,
     FormatOption,
     OnErrorOption,
+    OutputColumnOption,
+    QuietOption,
     RejectsOption,
     ScoreOption,
     StreamArgument,
@@ -39,7 +42,7 @@ from streamcal.app.terminal import (
 )
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM, same_file
-from streamcal.stream.run import Run
+from streamcal.stream.run import CALIBRATED, Run
 
 StateArgument = Annotated[
     Path, typer.Argument(metavar="STATE", help="What `streamcal run --state` or `streamcal.save` wrote.")
@@ -54,14 +57,17 @@ def predict(
     stream: StreamArgument,
     score: ScoreOption,
     out: OutOption = STANDARD_STREAM,
+    output_column: OutputColumnOption = CALIBRATED,
     time: TimeOption = None,
     time_unit: TimeUnitOption = "s",
     time_format: TimeFormatOption = None,
     timezone: TimezoneOption = None,
     scale: UnitOption = None,
     decreasing: DecreasingOption = False,
+    clip: ClipOption = False,
     on_error: OnErrorOption = STOP,
     rejects: RejectsOption = None,
+    quiet: QuietOption = False,
     format_: FormatOption = None,
     delimiter: DelimiterOption = None,
 ) -> None:
@@ -85,20 +91,25 @@ def predict(
             fail(f"{state}: the state would be read as a stream or overwritten; give another name")
     if out != STANDARD_STREAM:
         check_place(Path(out), "output")
-    console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
+    console = Console(
+        stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True, quiet=quiet
+    )
     with failing():
         calibrator, _ = saved_in(state)
         if calibrator is None:
             fail(f"{state}: there is no such file")
         fields = getattr(calibrator, "fields", ())
         times = time_options(time_unit, time_format, timezone)
-        columns = Columns(score, None, time, segments=fields, decreasing=decreasing, times=times)
-        job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, scale, frozen=True)
+        columns = Columns(score, None, time, segments=fields, decreasing=decreasing, clip=clip, times=times)
+        rows = (format_, out, on_error == SKIP, rejects, delimiter, scale)
+        job = Run(calibrator, stream, columns, *rows, frozen=True, column=output_column)
         console.print(f"{calibrator!r}, which has learned {calibrator.n:,.15g} observations")
-        quiet = shares_terminal(stream, out, rejects)
         interrupted = False
         try:
-            with interrupting(job), progress_bar(title_of(stream), quiet=quiet) as tell:
+            with (
+                interrupting(job),
+                progress_bar(title_of(stream), quiet=quiet or shares_terminal(stream, out, rejects)) as tell,
+            ):
                 job.execute(tell)
         except KeyboardInterrupt:
             interrupted = True

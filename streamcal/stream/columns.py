@@ -23,11 +23,13 @@ from streamcal.stream.batches import Batch, Row
 from streamcal.stream.records import (
     MISSING,
     PARSED_AS_PROBABILITY,
+    ROUNDING_OF_SCORES,
     LabelReader,
     RecordError,
     as_read,
     is_missing,
     label_advice,
+    parse_clipped,
     parse_probability,
     parse_score,
     parse_weight,
@@ -64,6 +66,8 @@ class Columns:
     missing_label: str | None = None
     #: Whether a higher score means fewer positives: probabilities are read as 1 − s, other scores as −s.
     decreasing: bool = False
+    #: Whether probabilities outside [0, 1] by rounding are moved to its ends.
+    clip: bool = False
     #: How the times are written.
     times: TimeOptions = field(default_factory=TimeOptions)
 
@@ -114,6 +118,7 @@ class FieldReader:
 
     def __init__(self, columns: Columns, scores: str) -> None:
         self._columns = columns
+        scores = "clipped" if columns.clip and scores == "probability" else scores
         self._score_of, self._scores_of = _falling(scores) if columns.decreasing else SCORES[scores]
         self._label_of = LabelReader(columns.positive)
         self._time = TimeReader(columns.times)
@@ -241,6 +246,11 @@ def _probabilities(scores: FloatArray) -> FloatArray | None:
     return scores if ((scores >= 0.0) & (scores <= 1.0)).all() else None
 
 
+def _clipped(scores: FloatArray) -> FloatArray | None:
+    inside = np.clip(scores, 0.0, 1.0)
+    return inside if (np.abs(scores - inside) <= ROUNDING_OF_SCORES).all() else None
+
+
 def _percentages(scores: FloatArray) -> FloatArray | None:
     return scores / 100.0 if ((scores >= 0.0) & (scores <= 100.0)).all() else None
 
@@ -253,6 +263,7 @@ def _log_odds(scores: FloatArray) -> FloatArray | None:
 SCORES: dict[str, tuple[Callable[[Any], float], Callable[[FloatArray], FloatArray | None]]] = {
     "finite": (parse_score, _finite),
     "probability": (parse_probability, _probabilities),
+    "clipped": (parse_clipped, _clipped),
     "percent": (PARSED_AS_PROBABILITY["percent"], _percentages),
     "logit": (PARSED_AS_PROBABILITY["logit"], _log_odds),
 }

@@ -464,6 +464,17 @@ class Comparison:
             rows[name] = f"log loss {self.standings[name].log_loss.value:.6g}{verdict}"
         return html_table(f"Comparison over {self.rows:,} rows", rows)
 
+    def __str__(self) -> str:
+        """The methods, the best first, with their losses and the verdict against the base; and the recommendation."""
+        lines = [f"{'method':20} {'log loss':>10} {'Brier':>10} {'ratio':>7}  against {self.base}"]
+        for name in self.names:
+            one, ratio = self.standings[name], self.standings[name].ratio.value
+            verdict = "" if name == self.base else self.difference(name, self.base).verdict
+            shown = "" if ratio is None else f"{ratio:7.3f}"
+            lines.append(f"{name:20} {one.log_loss.value:10.6f} {one.brier.value:10.6f} {shown:>7}  {verdict}".rstrip())
+        advice = self.recommendation
+        return "\n".join([*lines, *([] if advice is None else [f"{advice.method}: {advice.reason}"])])
+
     def __repr__(self) -> str:
         return f"Comparison({list(self.standings)}, rows={self.rows}, best={self.best!r})"
 

@@ -23,6 +23,9 @@ LABEL_MISSING = (
     "a label, or --missing-label negative (where none means that nothing happened), unknown (to predict such rows and "
     "not learn them) or skip"
 )
+#: How far outside [0, 1] rounding is taken to lead, in single precision too, and what to do about it.
+ROUNDING_OF_SCORES = 1e-6
+CLIP_OPTION = "; where rounding leads outside of them, give --clip"
 WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
 
@@ -132,16 +135,29 @@ def parse_score(value: Any) -> float:
 def parse_probability(value: Any) -> float:
     """The score in a field, which must be a probability. `RecordError` otherwise.
 
-    There is no tolerance: 1.0000000000000002 is refused, since it may be a rounding error or another kind of score, and
-    the file can be corrected before it is read.
+    There is no tolerance: 1.0000000000000002 is refused, since it may be a rounding error or another kind of score;
+    `parse_clipped` has one.
 
     >>> parse_probability("0.25")
     0.25
     """
     score = number_in(value, PROBABILITY_ALLOWED)
     if not 0.0 <= score <= 1.0:  # NaN neither
-        raise refused(value, PROBABILITY_ALLOWED + (OTHER_SCALES if math.isfinite(score) else ""))
+        rounded = -ROUNDING_OF_SCORES <= score <= 1.0 + ROUNDING_OF_SCORES
+        advice = CLIP_OPTION if rounded else OTHER_SCALES if math.isfinite(score) else ""
+        raise refused(value, PROBABILITY_ALLOWED + advice)
     return score
+
+
+def parse_clipped(value: Any) -> float:
+    """The score in a field, a probability up to `ROUNDING_OF_SCORES`. `RecordError` otherwise.
+
+    >>> parse_clipped("1.0000001"), parse_clipped(-1e-9)
+    (1.0, 0.0)
+    """
+    score = number_in(value, PROBABILITY_ALLOWED)
+    inside = min(max(score, 0.0), 1.0)
+    return inside if abs(score - inside) <= ROUNDING_OF_SCORES else parse_probability(value)
 
 
 def parse_percentage(value: Any) -> float:

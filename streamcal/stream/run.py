@@ -22,7 +22,7 @@ from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import AGAIN, Checkpoint, Position, Written
 from streamcal.stream.columns import Columns, FieldReader
 from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind, same_file
-from streamcal.stream.prequential import Prediction, Prequential
+from streamcal.stream.prequential import ADDED, Prediction, Prequential
 from streamcal.stream.reading import LONGEST_FIELD, BadRowHandler, RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.tables import end_of_tables
@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # what late labels and segments need is imported where they a
 
 #: The options that name outputs.
 OUT, REJECTS = "out", "rejects"
+CALIBRATED = ADDED[0]
 REJECT_COLUMNS = ("row", "column", "reason", "record")
 #: Characters of a record in a row of the rejects, which may have four bytes each, and what the next row says.
 LONGEST_REJECT = LONGEST_FIELD // 4 - 1
@@ -89,6 +90,8 @@ class Run:
         Where labels come late, the join whose calibrator this is; `columns` has an id and the time of the label then.
     frozen : bool
         Rows are predicted and not learned; `columns` has no label.
+    column : str
+        The name of the column of the output with the probabilities, default "calibrated".
 
     Attributes
     ----------
@@ -131,6 +134,7 @@ class Run:
     keep_every: float = KEEP_EVERY
     join: JudgedJoin | None = None
     frozen: bool = False
+    column: str = CALIBRATED
     evaluation: Prequential | Replay | Applying = field(init=False)
     taken: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
@@ -172,7 +176,7 @@ class Run:
         #: Allowed columns of a row; None where the reader guarantees them (all formats but JSON Lines).
         self._known: frozenset[str] | None = None
         #: The columns that the output adds.
-        self._added = self.evaluation.added
+        self._added = (self.column, *self.evaluation.added[1:])
         # While rows are learned and written, an interrupt takes effect after the part of a batch, so that output and
         # calibrator contain the same rows; while the run waits for input, it takes effect at once.
         self._waiting = True
@@ -506,7 +510,9 @@ class Run:
         for name in self._added:
             if name in reader.names:
                 reason = "the input has a column of this name already, which the output would overwrite"
-                raise RecordError(reason, "an input in which it has another name", file=self.source, column=name)
+                raise RecordError(
+                    reason, "another --output-column, or another name in the input", file=self.source, column=name
+                )
         names = [*reader.names, *self._added]
         format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
         named = self.out != STANDARD_STREAM and _names_delimiter(self.source, self.out)
