@@ -236,7 +236,7 @@ def test_a_service_keeps_levels_in_a_store(tmp_path: Path, monkeypatch: pytest.M
     running = pytest.importorskip("streamcal.serving.running")
     found: list[Any] = []
 
-    def served(service: Any, host: str, port: int) -> bool:
+    def served(service: Any, host: str, port: int, *_: Any) -> bool:
         join = service.join
         for k in range(len(found) * 300, len(found) * 300 + 300):
             join.issue(k, 0.2, float(k), {"campaign": k * 7 % 40})
