@@ -22,7 +22,6 @@ import pictures
 
 import streamcal
 import streamcal.sklearn
-import streamcal.spark
 from streamcal import REGISTRY, datasets, fusion, live, metrics, multiclass, plot, regression, river
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +35,6 @@ REFERENCE: dict[str, tuple[Any, tuple[str, ...] | None]] = {
     "streamcal.regression": (regression, None),
     "streamcal.river": (river, None),
     "streamcal.sklearn": (streamcal.sklearn, ("StreamingCalibratedClassifier", "CrossCalibratedClassifier")),
-    "streamcal.spark": (streamcal.spark, None),
     "streamcal.metrics": (metrics, None),
     "streamcal.plot": (plot, None),
     "streamcal.datasets": (datasets, None),
