@@ -42,9 +42,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     """A binary scikit-learn classifier whose probability of `classes_[1]` is calibrated online.
 
     `fit` cross-fits: the calibrator learns, in the order of the rows, out-of-fold scores of clones of the base; the
-    base is then fitted on all rows. `partial_fit` goes on in the order of the rows: each chunk is scored by the present
-    base, the calibrator learns the scores and labels, then a base with `partial_fit` is fitted on the chunk. A
-    `FrozenEstimator` is only used for scoring.
+    base is then fitted on all rows. A base with `partial_fit` is fitted by one call of it, one pass over the rows.
+    `partial_fit` goes on in the order of the rows: each chunk is scored by the present base, the calibrator learns the
+    scores and labels, then a base with `partial_fit` is fitted on the chunk. A `FrozenEstimator` is only used for
+    scoring.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Return what the base and the splitter of `cv` request, for scikit-learn's metadata routing."""
         learns = hasattr(self.estimator, "partial_fit") and not isinstance(self.estimator, FrozenEstimator)
         callee = "partial_fit" if learns else "fit"
-        to_base = MethodMapping().add(caller="fit", callee="fit").add(caller="partial_fit", callee=callee)
+        to_base = MethodMapping().add(caller="fit", callee=callee).add(caller="partial_fit", callee=callee)
         to_splitter = MethodMapping().add(caller="fit", callee="split").add(caller="partial_fit", callee="split")
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(estimator=self.estimator, method_mapping=to_base)
@@ -210,7 +211,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             params = {**params, "sample_weight": sample_weight}
         routed = process_routing(self, caller, **params)
         learns = hasattr(self.estimator, "partial_fit") and not isinstance(self.estimator, FrozenEstimator)
-        to_base = dict(routed.estimator["partial_fit" if learns and caller == "partial_fit" else "fit"])
+        to_base = dict(routed.estimator["partial_fit" if learns else "fit"])
         to_splitter = dict(routed.splitter["split"]) if hasattr(self.cv, "split") else {}
         return _Routed(to_base, to_splitter, True)
 
@@ -253,6 +254,13 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             self._base_is_ready = True
         return self
 
+    def _fitted(self, estimator: Any, sample: _Sample) -> Any:
+        """The estimator, fitted to the sample: by one pass where it goes on learning."""
+        if self._base_learns:
+            _taught(estimator, sample, self.classes_)
+            return estimator
+        return estimator.fit(sample.X, sample.y, **sample.for_base(estimator.fit))
+
     def _cross_fit(self, sample: _Sample) -> Self:
         """Fit the calibrator on out-of-fold scores of clones of the base, and the base on all rows."""
         held_out, scores = [], []
@@ -261,10 +269,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             rows = sample.weighty(test)
             if not len(rows):  # all of weight 0
                 continue
-            copy = _fitted(clone(self.estimator), sample.take(sample.weighty(train)))
+            copy = self._fitted(clone(self.estimator), sample.take(sample.weighty(train)))
             held_out.append(rows)
             scores.append(self._scores(copy, _safe_indexing(sample.X, rows)))
-        _fitted(self.estimator_, sample.take(sample.weighty()))
+        self._fitted(self.estimator_, sample.take(sample.weighty()))
         rows = np.concatenate(held_out)
         order = np.argsort(rows, kind="stable")
         labels = sample.take(rows[order])
@@ -416,7 +424,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
             raise InputError(f"cv={self.cv!r} gives {len(splits)} splits and {self.calibrator!r} has {count} folds")
         rows = [sample.weighty(test) for _, test in splits]
         for estimator, (train, _) in zip(self.estimators_, splits, strict=True):
-            _fitted(estimator, sample.take(sample.weighty(train)))
+            self._fitted(estimator, sample.take(sample.weighty(train)))
         scores = [
             self._scores(estimator, _safe_indexing(sample.X, test)) if len(test) else np.empty(0)
             for estimator, test in zip(self.estimators_, rows, strict=True)
@@ -483,11 +491,6 @@ def _checked(X: Any, y: Any, sample_weight: Any, routed: _Routed) -> _Sample:
         return _Sample(X, y, None, routed)
     w: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     return _Sample(X, y, w, routed)
-
-
-def _fitted(estimator: Any, sample: _Sample) -> Any:
-    """The estimator, fitted to the sample."""
-    return estimator.fit(sample.X, sample.y, **sample.for_base(estimator.fit))
 
 
 def _taught(estimator: Any, chunk: _Sample, classes: npt.NDArray[Any]) -> None:
