@@ -490,6 +490,39 @@ def test_few_levels_are_held_and_the_log_loss_stays_bounded():
     assert cal.gap("a", 99) == cal.gap("a", 99)._replace(gap=0.0, variance=0.0, evidence=0.0)
 
 
+class Level:
+    """A level whose hash is that of many others."""
+
+    def __init__(self, number, hashes):
+        self.number, self.hash = number, number % hashes
+
+    def __hash__(self):
+        return self.hash
+
+    def __eq__(self, other):
+        return isinstance(other, Level) and self.number == other.number
+
+
+@pytest.mark.parametrize("hashes", [1, 3, 10**6])
+@pytest.mark.parametrize("most", [1, 60, 400])
+def test_the_table_of_levels_is_an_ordered_dict(hashes, most):
+    """Levels of equal hashes come and go: who is held, in what order, and which numbers are whose."""
+    rng, expected = np.random.default_rng(1), {}
+    accounts = Accounts(1, [], 0.0, most, 0.005)
+    for number in rng.integers(150, size=1500).tolist():
+        p = accounts.predict(0.5, [Level(number, hashes)])
+        accounts.learn(0.5, [Level(number, hashes)], 1.0, 1.0)
+        variance = expected.pop(number, 0.0) + p * (1.0 - p)
+        if len(expected) == most:
+            expected.pop(next(iter(expected)))
+        expected[number] = variance
+    levels, rows = accounts.held(1)
+    assert [level.number for level in levels] == list(expected)
+    assert rows[:, SIZE + 1].tolist() == pytest.approx(list(expected.values()))
+    assert all(accounts.values(1, Level(number, hashes)) is not None for number in expected)
+    assert accounts.values(1, Level(999, hashes)) is None
+
+
 def test_stakes_of_a_level_that_made_room_are_gone():
     cal = Multicalibrated("identity", by=["a"], max_levels=1)
     first = cal.issue_one(0.3, {"a": 1})

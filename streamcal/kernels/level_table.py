@@ -10,6 +10,123 @@ import numpy as np
 
 UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 """The slot of a level that is neither held nor in the store."""
+MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+"""2⁶⁴ over the golden ratio: hashes that differ in any bits have products that differ in the upper ones."""
+BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+MOST_SLOTS = cython.declare(cython.Py_ssize_t, 2147483647)
+"""Slots are numbers of 32 bits."""
+
+
+@cython.final
+@cython.cclass
+class LevelIndex:
+    """The slots of the levels of one field: a hash table with open addressing and linear probing.
+
+    A cell has a slot and a mark: eight bits of the hash of the slot's level, 0 where the cell is empty. Names are
+    compared where marks are equal. Between 64 % and 80 % of the cells are taken, so that a level takes 8 bytes at most.
+    `names`, which every call is given, has the level of each slot.
+    """
+
+    def __init__(self):
+        self.count = 0
+        self._allocate(16)
+
+    @cython.cfunc
+    def _allocate(self, cells: cython.Py_ssize_t):
+        self._cells, self._marks = np.full(cells, -1, dtype=np.int32), np.zeros(cells, dtype=np.uint8)
+        self._size = cells
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _home(self, product: cython.ulonglong) -> cython.Py_ssize_t:
+        """The cell where the search for a level begins."""
+        size: cython.ulonglong = self._size
+        return cython.cast(cython.Py_ssize_t, ((product >> 32) * size) >> 32)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def find(self, level: object, names: list) -> cython.Py_ssize_t:
+        """The slot of a level, −1 where there is none."""
+        product: cython.ulonglong = _product(level)
+        mark: cython.uchar = _mark(product)
+        i: cython.Py_ssize_t = self._home(product)
+        while self._marks[i] != 0:
+            if self._marks[i] == mark:
+                name: object = names[self._cells[i]]
+                if name is level or name == level:
+                    return self._cells[i]
+            i += 1
+            if i == self._size:
+                i = 0
+        return UNKNOWN
+
+    @cython.cfunc
+    def add(self, level: object, slot: cython.Py_ssize_t, names: list):
+        """Add a level that is not there."""
+        if 5 * (self.count + 1) > 4 * self._size:
+            self._grow(names)
+        self._put(_product(level), slot)
+        self.count += 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _put(self, product: cython.ulonglong, slot: cython.Py_ssize_t) -> cython.void:
+        i: cython.Py_ssize_t = self._home(product)
+        while self._marks[i] != 0:
+            i += 1
+            if i == self._size:
+                i = 0
+        self._cells[i] = slot
+        self._marks[i] = _mark(product)
+
+    @cython.cfunc
+    def _grow(self, names: list):
+        i: cython.Py_ssize_t
+        cells: cython.int[::1] = self._cells
+        self._allocate(self._size + self._size // 4)
+        for i in range(cells.shape[0]):
+            if cells[i] >= 0:
+                self._put(_product(names[cells[i]]), cells[i])
+
+    @cython.cfunc
+    def remove(self, level: object, slot: cython.Py_ssize_t, names: list):
+        """Remove a level that is there, and close the gap: no search may end before its level."""
+        i: cython.Py_ssize_t = self._home(_product(level))
+        while self._cells[i] != slot:
+            i = i + 1 if i + 1 < self._size else 0
+        j: cython.Py_ssize_t = i
+        while True:
+            j = j + 1 if j + 1 < self._size else 0
+            if self._marks[j] == 0:
+                break
+            home: cython.Py_ssize_t = self._home(_product(names[self._cells[j]]))
+            if self._distance(home, j) >= self._distance(i, j):
+                self._cells[i], self._marks[i] = self._cells[j], self._marks[j]
+                i = j
+        self._cells[i], self._marks[i] = -1, 0
+        self.count -= 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _distance(self, i: cython.Py_ssize_t, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The steps from cell i to cell j."""
+        return j - i if j >= i else j - i + self._size
+
+
+@cython.cfunc
+@cython.inline
+def _product(level: object) -> cython.ulonglong:
+    return (cython.cast(cython.ulonglong, hash(level)) * MULTIPLIER) & BITS
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _mark(product: cython.ulonglong) -> cython.uchar:
+    """Bits of the product that hardly decide on the cell; never 0."""
+    return cython.cast(cython.uchar, ((product >> 24) & 0xFF) | 1)
 
 
 @cython.final
@@ -26,29 +143,29 @@ class LevelTable:
 
     Notes
     -----
-    A level is any hashable object but None. O(1) for each call but `levels`; 8 bytes for a value, 16 more for a level,
-    and what Python takes for its name. `rows`, the store, reads and writes the values of a level as an array and as
-    bytes.
+    A level is any hashable object but None. O(1) for each call but `levels`. A level takes 8 bytes for each value and
+    up to 26 for its place, and its name. Arrays grow in place by a sixteenth. `rows`, the store, reads and writes the
+    values of a level as an array and as bytes.
     """
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t, width: cython.Py_ssize_t):
         self.most = most
         self.rows = None
-        self.values = np.zeros((fields, width))
+        self._arrays = [np.zeros((fields, width)), *(np.zeros(fields, dtype=np.int32) for _ in range(2))]
+        self.values, self._newer, self._older = self._arrays
         self.absent = np.zeros(fields, dtype=np.intp)
         self._newest, self.oldest = np.full(fields, -1, dtype=np.intp), np.full(fields, -1, dtype=np.intp)
-        self._newer, self._older = np.full(fields, -1, dtype=np.intp), np.full(fields, -1, dtype=np.intp)
-        self._slots = [{} for _ in range(fields)]
-        self._names, self._free = [None] * fields, []
+        self._slots = [LevelIndex() for _ in range(fields)]
+        self._names, self._free = [None] * fields, UNKNOWN
         self._looked, self._found = [None] * fields, [False] * fields
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def find(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
         """The slot of a level of field j: j itself where it is in the store alone, −1 where it is unknown."""
-        slots: dict = self._slots[j]
-        slot = slots.get(level)
-        if slot is not None:
+        slots: LevelIndex = self._slots[j]
+        slot: cython.Py_ssize_t = slots.find(level, self._names)
+        if slot >= 0:
             return slot
         return UNKNOWN if self.absent[j] == 0 else self._look_up(j, level)
 
@@ -70,15 +187,15 @@ class LevelTable:
     @cython.exceptval(-1, check=True)
     def is_full(self, j: cython.Py_ssize_t) -> cython.bint:
         """Whether a level of field j has to make room for a new one."""
-        slots: dict = self._slots[j]
-        return len(slots) >= self.most
+        slots: LevelIndex = self._slots[j]
+        return slots.count >= self.most
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def known(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of levels of field j, those in the store included."""
-        slots: dict = self._slots[j]
-        return len(slots) + self.absent[j]
+        slots: LevelIndex = self._slots[j]
+        return slots.count + self.absent[j]
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -93,12 +210,10 @@ class LevelTable:
     def admit(self, j: cython.Py_ssize_t, level: object, source: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The slot of a level that is not held, as the newest of its field; `source` is what `find` said of it."""
         a: cython.Py_ssize_t
-        slots: dict = self._slots[j]
-        if not self._free:
-            self._grow()
-        k: cython.Py_ssize_t = self._free.pop()
-        slots[level] = k
+        slots: LevelIndex = self._slots[j]
+        k: cython.Py_ssize_t = self._take()
         self._names[k] = level
+        slots.add(level, k, self._names)
         self._looked[j] = None
         if source >= 0:
             for a in range(self.values.shape[1]):
@@ -125,24 +240,39 @@ class LevelTable:
     def _release(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Hold a level no longer."""
         a: cython.Py_ssize_t
-        slots: dict = self._slots[j]
+        slots: LevelIndex = self._slots[j]
         for a in range(self.values.shape[1]):
             self.values[k, a] = 0.0
         self._unlink(j, k)
-        del slots[self._names[k]]
+        slots.remove(self._names[k], k, self._names)
         self._names[k] = None
-        self._free.append(k)
+        self._older[k], self._free = self._free, k
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _take(self) -> cython.Py_ssize_t:
+        """A slot that is free: one that was released, or the first that has never been used."""
+        k: cython.Py_ssize_t = self._free
+        if k >= 0:
+            self._free = self._older[k]
+            return k
+        k = len(self._names)
+        if k == self.values.shape[0]:
+            self._grow()
+        self._names.append(None)
+        return k
 
     @cython.cfunc
     def _grow(self):
-        """Make as many slots again."""
-        before = self.values.shape[0]
-        more = max(before, 16)
-        self.values = np.concatenate([np.asarray(self.values), np.zeros((more, self.values.shape[1]))])
-        self._newer = np.concatenate([np.asarray(self._newer), np.full(more, -1, dtype=np.intp)])
-        self._older = np.concatenate([np.asarray(self._older), np.full(more, -1, dtype=np.intp)])
-        self._names.extend([None] * more)
-        self._free.extend(range(before + more - 1, before - 1, -1))
+        """Make a sixteenth more slots. No array is in use: whoever looks at `values` looks again after `admit`."""
+        before: cython.Py_ssize_t = self.values.shape[0]
+        size: cython.Py_ssize_t = before + max(before // 16, 16)
+        if size > MOST_SLOTS:
+            raise MemoryError("more than 2**31 levels cannot be held; give a smaller max_levels")
+        self._arrays[0].resize((size, self.values.shape[1]), refcheck=False)
+        self._arrays[1].resize(size, refcheck=False)
+        self._arrays[2].resize(size, refcheck=False)
+        self.values, self._newer, self._older = self._arrays
 
     @cython.cfunc
     @cython.exceptval(check=False)
