@@ -5,6 +5,7 @@ import functools
 import gc
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +18,14 @@ from hypothesis import HealthCheck, settings
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from streamcal.app.doctor import kernel_form  # noqa: E402 - it imports NumPy
+# `python -m pytest` puts the checkout first on the path, where no kernel is compiled. It comes last, for `benchmarks`,
+# so that this command and `pytest` test the same installation. A checkout named in PYTHONPATH keeps its place.
+CHECKOUT = str(Path(__file__).parents[1])
+if CHECKOUT not in map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))):
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != CHECKOUT]
+sys.path.append(CHECKOUT)
 
-sys.path.append(str(Path(__file__).parents[1]))  # `benchmarks`; last, since a source tree holds no compiled kernels
+from streamcal.app.doctor import kernel_form  # noqa: E402 - it imports NumPy
 
 # Every file is tried with one profile, run alone or with the others. Examples are derandomised: a test that passes
 # today passes tomorrow. To search for counterexamples: `HYPOTHESIS_PROFILE=search pytest tests/test_laws.py`.
@@ -32,6 +38,21 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_
 
 # Of one app, typer builds the same command: all options of all commands, from their annotations.
 typer.testing._get_command = functools.cache(typer.testing._get_command)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--share", type=int, default=1, metavar="N", help="run one test of N: by their names, so always the same ones"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep one test of N with `--share N`."""
+    share = config.getoption("--share")
+    if share > 1:
+        chosen = [zlib.crc32(item.nodeid.encode()) % share == 0 for item in items]
+        config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen, strict=True) if not kept])
+        items[:] = [item for item, kept in zip(items, chosen, strict=True) if kept]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,5 +1,7 @@
 """What the methods of one score obey besides the laws of `test_laws.py`, and the parameters that only they have."""
 
+import contextlib
+import functools
 import itertools
 import math
 
@@ -403,9 +405,17 @@ BAD = {
 }
 
 
-def assert_refused(cal, value, call):
-    """`InputError`, whose message says what came, and a calibrator as it was."""
+@contextlib.contextmanager
+def unchanged(cal):
+    """The calibrator is afterwards what it was, and predicts what it did."""
     before, predicted = held(cal), cal.predict_many(PROBES).tolist()
+    yield
+    assert held(cal) == before
+    assert cal.predict_many(PROBES).tolist() == predicted
+
+
+def assert_refused(value, call):
+    """`InputError`, whose message says what came."""
     with pytest.raises(InputError) as error:
         call()
     message = str(error.value)
@@ -415,8 +425,6 @@ def assert_refused(cal, value, call):
     if isinstance(value, list):
         said.add("cannot be read as an array")
     assert any(word in message for word in said), f"{min(said, key=len)[:20]} is not named in: {message[:200]}"
-    assert held(cal) == before
-    assert cal.predict_many(PROBES).tolist() == predicted
 
 
 @each(CASES)
@@ -425,33 +433,36 @@ def test_a_bad_value_is_named_and_leaves_the_state(case):
     wrong = [what for what in BAD if what != "time" or case.policy is not None]  # sequential methods read no time
     cal = learned(case.build(), GOOD)
     for verb, what in itertools.product(verbs, wrong):
-        for value in BAD[what]:
-            if "many" in verb and isinstance(value, TEXT_OR_COMPLEX):
-                continue
-            bad = list(GOOD[1])
-            bad[PLACES[what]] = value
-            if "many" in verb:  # in the middle
-                bad = [list(column) for column in zip(GOOD[0], bad, GOOD[2], strict=True)]
-            with trying(f"{verb}, {what}"):
-                assert_refused(cal, value, lambda bad=bad, verb=verb: getattr(cal, verb)(*bad))
+        with trying(f"{verb}, {what}"), unchanged(cal):
+            for value in BAD[what]:
+                if "many" in verb and isinstance(value, TEXT_OR_COMPLEX):
+                    continue
+                bad = list(GOOD[1])
+                bad[PLACES[what]] = value
+                if "many" in verb:  # in the middle
+                    bad = [list(column) for column in zip(GOOD[0], bad, GOOD[2], strict=True)]
+                assert_refused(value, lambda bad=bad, verb=verb: getattr(cal, verb)(*bad))
 
 
 @each(CASES)
 def test_a_bad_question_is_refused(case):
     cal = learned(case.build(), GOOD)
-    for value in BAD["score"]:
-        assert_refused(cal, value, lambda value=value: cal.predict_one(value))
-        assert_refused(cal, value, lambda value=value: cal.map()(value))
-        if not isinstance(value, TEXT_OR_COMPLEX):
-            assert_refused(cal, value, lambda value=value: cal.predict_many([0.5, value, 0.5]))
-            assert_refused(cal, value, lambda value=value: cal.map().predict_many([0.5, value]))
-        if cal.has_interval:
-            assert_refused(cal, value, lambda value=value: cal.predict_interval_one(value))
-    for value in BAD["time"] if case.policy is not None else []:
-        assert_refused(cal, value, lambda value=value: cal.predict_one(0.5, value))
-        assert_refused(cal, value, lambda value=value: cal.predict_many([0.5], value))
-    for value in BAD["weight"] if cal.has_interval else []:
-        assert_refused(cal, value, lambda value=value: cal.predict_interval_one(0.5, value))
+    found = cal.map()
+    asked = {"score": [cal.predict_one, found]}
+    in_bulk = {
+        "score": [lambda value: cal.predict_many([0.5, value, 0.5]), lambda value: found.predict_many([0.5, value])]
+    }
+    if cal.has_interval:
+        asked["score"].append(cal.predict_interval_one)
+        asked["weight"] = [lambda value: cal.predict_interval_one(0.5, value)]
+    if case.policy is not None:
+        asked["time"] = [lambda value: cal.predict_one(0.5, value), lambda value: cal.predict_many([0.5], value)]
+    for what, questions in asked.items():
+        with trying(what), unchanged(cal):
+            for value in BAD[what]:
+                bulk = [] if isinstance(value, TEXT_OR_COMPLEX) else in_bulk.get(what, [])
+                for question in [*questions, *bulk]:
+                    assert_refused(value, functools.partial(question, value))
 
 
 def test_methods_of_one_statistic_and_equal_parameters_do_not_merge():

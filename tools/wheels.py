@@ -2,6 +2,7 @@
 
     python tools/wheels.py                          # writes them to dist/; needs the extra `wheel`
     python tools/wheels.py --out FOLDER --python /usr/bin/python3.12
+    python tools/wheels.py --only-this-python --compiled build
 
 The sdist is unpacked and compared with what git tracks. The wheels are built from what was unpacked, repaired by
 auditwheel, installed into an empty environment without a compiler, and tried there by `check_installed.py`. Wheels for
@@ -42,12 +43,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="tools/wheels.py", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for the sdist and the wheels")
     parser.add_argument("--python", action="append", help="build for this Python; may be repeated (default: for all)")
+    parser.add_argument("--only-this-python", action="store_true", help="build for the Python that runs this")
+    parser.add_argument("--compiled", type=Path, help="folder build/ of an installation; what did not change is reused")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
+    chosen = [sys.executable] if given.only_this_python else given.python or pythons()
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         sources = unpacked(sdist(work / "sdist", given.out), work / "sources")
-        for number, python in enumerate(given.python or pythons()):
+        if given.compiled:
+            reuse(given.compiled, sources / "build")
+        for number, python in enumerate(chosen):
             wheel = built(python, sources, work / str(number))
             tried(wheel, work / str(number))
             shutil.copy(wheel, given.out)
@@ -81,6 +87,15 @@ def differences(found: Collection[str], tracked: Collection[str]) -> tuple[list[
     expected = {name for name in tracked if not name.startswith(LEFT_OUT)}
     known = {name for name in found if name in WRITTEN or ".egg-info/" in name}
     return sorted(expected - set(found)), sorted(set(found) - expected - known)
+
+
+def reuse(built: Path, folder: Path) -> None:
+    """Copy C files and kernels with their ages: setup.py compiles again those that are older than their source."""
+    for pattern in ("cython/**/*", "lib.*/**/*.so"):
+        for file in filter(Path.is_file, built.glob(pattern)):
+            copied = folder / file.relative_to(built)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, copied)
 
 
 def pythons() -> list[str]:
