@@ -446,6 +446,27 @@ def test_columns_may_be_iterators():
     assert cals[1].predict_many(scores, {"a": iter(keys["a"])}).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize(
+    "make", [lambda by: Segmented(OnlinePlatt(), by, pairs=len(by) > 1), lambda by: Segmented("ops", by)]
+)
+@pytest.mark.parametrize("by", [BY, ["b", "a"], ["a"]])
+def test_a_calibrator_that_reads_the_same_levels_is_the_one_alone(make, by):
+    """Levels read once for both, by one observation and by many, against the probabilities of the calibrator alone."""
+    scores, keys, y = stream(300, seed=12)
+    w = np.where(np.arange(300) % 5 == 0, 0.0, 1.0 + np.arange(300) % 3)
+    alone, held, one, many = make(by), *(Multicalibrated(inner, by=BY) for inner in ("identity", make(by), make(by)))
+    z = alone.predict_learn_many(scores, keys, y, w)
+    expected = held.predict_learn_many(z, keys, y, w).tolist()
+    assert many.predict_learn_many(scores, keys, y, w).tolist() == expected
+    for (score, key, label), weight, p in zip(rows_of(scores, keys, y), w.tolist(), expected, strict=True):
+        assert one.predict_one(score, key) == p
+        one.learn_one(score, key, label, weight)
+    assert plain(one) == plain(many)
+    assert plain(one.inner) == plain(alone)
+    later = held.predict_many(alone.predict_many(scores, keys), keys).tolist()
+    assert one.predict_many(scores, keys).tolist() == later
+
+
 @pytest.mark.parametrize("most", [3, 1000])
 def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
     scores, keys, y = stream(300, seed=11)

@@ -52,6 +52,8 @@ _SIZE = cython.declare(cython.Py_ssize_t, 8)
 _GAP = cython.declare(cython.Py_ssize_t, 8)
 _VARIANCE = cython.declare(cython.Py_ssize_t, 9)
 _LOWEST = cython.declare(cython.double, LOWEST)
+_ODD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 PRECISION = cython.declare(cython.double, 1e-13)
 """The root is found when accounts gain at most this together, whatever the label."""
 MOST_STEPS = cython.declare(cython.Py_ssize_t, 100)
@@ -59,6 +61,29 @@ UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 """The slot of a group that is not held."""
 MISSING = cython.declare(cython.Py_ssize_t, -2)
 """The slot of a family in which the observation has no group."""
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class GroupName:
+    """Two levels, or a level and a bin: a pair of 32 bytes, where a tuple has 72, that a search need not make anew."""
+
+    first = cython.declare(object, visibility="public")
+    second = cython.declare(object, visibility="public")
+
+    def __init__(self, first: object, second: object):
+        self.first, self.second = first, second
+
+    def __hash__(self):
+        product: cython.ulonglong = cython.cast(cython.ulonglong, hash(self.first)) * _ODD
+        return cython.cast(cython.Py_hash_t, (product + cython.cast(cython.ulonglong, hash(self.second))) & _BITS)
+
+    def __eq__(self, of: object):
+        other: GroupName = of
+        return (self.first is other.first or self.first == other.first) and (
+            self.second is other.second or self.second == other.second
+        )
 
 
 @cython.final
@@ -106,7 +131,8 @@ class Accounts:
     _table: LevelTable
     _values: cython.double[:, ::1]  # those of the table
     _row: list  # the levels of a row of columns
-    _level: list  # of the observation, by family
+    _level: list  # of the observation, by family; a GroupName, always the same, where a group has two levels
+    _bins: list  # the numbers of bins, which groups share
     _slot: cython.Py_ssize_t[::1]
     _d: cython.double[::1]
     _base: cython.double[::1]  # 2·floor/(2 + d)
@@ -133,7 +159,9 @@ class Accounts:
         self._second = np.array([j for _, j in pairs], dtype=np.intp)
         self._table = LevelTable(self.size, most, WIDTH)
         self._values = self._table.values
-        self._row, self._level = [None] * fields, [None] * self.size
+        self._row = [None] * fields
+        self._level = [GroupName(None, None) if self._is_double(j) else None for j in range(self.size)]
+        self._bins = list(range(-self._reach(), self._reach() + 1)) if width > 0.0 else []
         self._slot = np.full(self.size, -2, dtype=np.intp)
         self._d, self._base, self._least = np.zeros(SIZE), np.zeros(SIZE), np.zeros(SIZE)
         self._sums, self._rise = np.zeros(SIZE), np.zeros(SIZE)
@@ -154,9 +182,7 @@ class Accounts:
         for i in range(self._fields):
             self._find(1 + i, levels[i])
         for i in range(self._pairs):
-            first: object = levels[self._first[i]]
-            second: object = levels[self._second[i]]
-            self._find(1 + self._fields + i, None if first is None or second is None else (first, second))
+            self._find_two(1 + self._fields + i, levels[self._first[i]], levels[self._second[i]])
         if self._bin_width > 0.0:
             self._look_in_bin(levels)
 
@@ -176,16 +202,41 @@ class Accounts:
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t = 1 + self._fields + self._pairs
         place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, floor(logit(self._z) / self._bin_width))
-        number: object = place
+        number: object = self._bins[place + self._reach()]
         self._find(j, number)
         for i in range(self._fields):
-            level: object = levels[i]
-            self._find(j + 1 + i, None if level is None else (level, number))
+            self._find_two(j + 1 + i, levels[i], number)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _reach(self) -> cython.Py_ssize_t:
+        """No bin is further than this from 0."""
+        return cython.cast(cython.Py_ssize_t, 37.0 / self._bin_width) + 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _is_double(self, j: cython.Py_ssize_t) -> cython.bint:
+        """Whether a group of family j has two levels, or a level and a bin."""
+        return j > self._fields and j != 1 + self._fields + self._pairs
 
     @cython.cfunc
     def _find(self, j: cython.Py_ssize_t, level: object):
         self._level[j] = level
         self._slot[j] = MISSING if level is None else self._table.find(j, level)
+
+    @cython.cfunc
+    def _find_two(self, j: cython.Py_ssize_t, first: object, second: object):
+        name: GroupName = self._level[j]
+        name.first, name.second = first, second
+        self._slot[j] = MISSING if first is None or second is None else self._table.find(j, name)
+
+    @cython.cfunc
+    def _find_named(self, j: cython.Py_ssize_t, level: object):
+        """`_find` of a group of which two levels are given as a tuple."""
+        if self._is_double(j):
+            self._find_two(j, level[0], level[1])
+        else:
+            self._find(j, level)
 
     @cython.cfunc
     def _admit(self, j: cython.Py_ssize_t):
@@ -198,7 +249,11 @@ class Accounts:
                 self.gone += self._values[k, a]
             self._table.drop(j, k)
             self.evicted += 1
-        self._slot[j] = self._table.admit(j, self._level[j], UNKNOWN)
+        level: object = self._level[j]
+        if self._is_double(j):
+            name: GroupName = level
+            level = GroupName(name.first, name.second)
+        self._slot[j] = self._table.admit(j, level, UNKNOWN)
         self._values = self._table.values
 
     # -- predictions -----------------------------------------------------------------------------------------------
@@ -211,16 +266,17 @@ class Accounts:
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         w: cython.double
+        least: cython.double
+        total: cython.double
         for a in range(_SIZE):
-            self._least[a] = self._base[a] * (1.0 + self._z * self._d[a])
-            self._sums[a] = 0.0
-        for j in range(self.size):
-            k = self._slot[j]
-            if k == MISSING:
-                continue
-            for a in range(_SIZE):
-                w = self._values[k, a] if k >= 0 else 0.0
-                self._sums[a] += w if w > self._least[a] else self._least[a]
+            least = self._base[a] * (1.0 + self._z * self._d[a])
+            total = 0.0
+            for j in range(self.size):
+                k = self._slot[j]
+                if k != MISSING:
+                    w = self._values[k, a] if k >= 0 else 0.0
+                    total += w if w > least else least
+            self._least[a], self._sums[a] = least, total
 
     @cython.cfunc
     def _fill(self):
@@ -492,21 +548,23 @@ class Accounts:
 
     def values(self, j: cython.Py_ssize_t, level: object):
         """The capitals and moments of a group; None where it is not held."""
-        k: cython.Py_ssize_t = self._table.find(j, level)
-        return None if k < 0 else np.array(self._values[k])
+        self._find_named(j, level)
+        return None if self._slot[j] < 0 else np.array(self._values[self._slot[j]])
 
     def held(self, j: cython.Py_ssize_t):
         """The groups of a family, the one longest without an observation first, and their numbers as rows."""
         i: cython.Py_ssize_t
         a: cython.Py_ssize_t
         k: cython.Py_ssize_t
-        levels = self._table.levels(j)
+        levels: list = self._table.levels(j)
         found = np.empty((len(levels), WIDTH))
         rows: cython.double[:, ::1] = found
         for i in range(len(levels)):
             k = self._table.find(j, levels[i])
             for a in range(rows.shape[1]):
                 rows[i, a] = self._values[k, a]
+        if self._is_double(j):
+            levels = [(name.first, name.second) for name in levels]
         return levels, found
 
     # -- merging and saving ----------------------------------------------------------------------------------------
@@ -534,7 +592,7 @@ class Accounts:
         a: cython.Py_ssize_t
         k: cython.Py_ssize_t
         for i in range(len(levels)):
-            self._find(j, levels[i])
+            self._find_named(j, levels[i])
             if self._slot[j] == UNKNOWN:
                 self._admit(j)
             k = self._slot[j]

@@ -233,6 +233,8 @@ class Multicalibrated(Keyed):
         #: The calibrator that learns.
         self.inner: Any = template.clone()
         self._keyed = isinstance(template, Segmented)
+        #: Whether the calibrator reads the same levels, which are then read once for both.
+        self._shares = isinstance(template, Segmented) and template.by == self.by
         self._pairs = pairs_of(self.by) if pairs else []
         self._names = names_of(self.by)
         self._accounts = Accounts(len(self.by), self._pairs, self.bins, self.max_levels, self.share)
@@ -284,11 +286,6 @@ class Multicalibrated(Keyed):
 
     # -- predicting and learning -----------------------------------------------------------------------------------
 
-    def _base(self, score: float, keys: Keys, t: Time | None) -> float:
-        """The probability of the calibrator."""
-        p: float = self.inner.predict_one(score, keys, t) if self._keyed else self.inner.predict_one(score, t)
-        return p
-
     def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score` for these levels. The state does not change.
 
@@ -315,7 +312,10 @@ class Multicalibrated(Keyed):
         if levels is None or None in levels:
             levels = self._levels(keys)
         inner = self.inner
-        z = inner.predict_one(score, keys, t) if self._keyed else inner.predict_one(score, t)
+        if self._shares:
+            z = inner._corrections.predict(inner._overall.predict_one(score, t), levels)
+        else:
+            z = inner.predict_one(score, keys, t) if self._keyed else inner.predict_one(score, t)
         p: float = self._accounts.predict(z, levels)
         return p
 
@@ -336,11 +336,17 @@ class Multicalibrated(Keyed):
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, keys, levels = x
-        z, positive = self._base(score, keys, t), y > 0.0
-        if self._keyed:
-            self.inner.learn_one(score, keys, positive, w, t)
+        inner, positive = self.inner, y > 0.0
+        if self._shares:
+            p = inner._overall.predict_one(score, t)
+            z = inner._corrections.predict(p, levels)
+            inner._learn_from(p, score, levels, y, w, t)
+        elif self._keyed:
+            z = inner.predict_one(score, keys, t)
+            inner.learn_one(score, keys, positive, w, t)
         else:
-            self.inner.learn_one(score, positive, w, t)
+            z = inner.predict_one(score, t)
+            inner.learn_one(score, positive, w, t)
         if w > 0.0:
             self._accounts.learn(z, levels, y, self._weight_scale.relative(w))
 
@@ -360,10 +366,14 @@ class Multicalibrated(Keyed):
     def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
         keys = _kept(keys)
-        p = self.inner.predict_many(scores, keys, t) if self._keyed else self.inner.predict_many(scores, t)
+        other = self._keyed and not self._shares
+        p = self.inner.predict_many(scores, keys, t) if other else self.overall.predict_many(scores, t)
         z = np.ascontiguousarray(p, dtype=np.float64)
-        found = np.empty(len(z))
-        self._accounts.predict_many(z, columns_of(self.by, keys, len(z)), found)
+        found, columns = np.empty(len(z)), columns_of(self.by, keys, len(z))
+        if self._shares:
+            self.inner._corrections.predict_many(z, columns, found)
+            z = found.copy()
+        self._accounts.predict_many(z, columns, found)
         return like(scores, found)
 
     def predict_learn_many(
@@ -421,7 +431,10 @@ class Multicalibrated(Keyed):
         The calibrator learns all rows first: it does not depend on the accounts.
         """
         scores, keys, columns = x
-        if self._keyed:
+        if self._shares:
+            p = np.empty(len(y))
+            self.inner._run((scores, keys, columns), y, w, t, p)
+        elif self._keyed:
             p = self.inner.predict_learn_many(scores, keys, y, w, t)
         else:
             p = self.inner.predict_learn_many(scores, y, w, t)

@@ -256,11 +256,13 @@ class Segmented(Keyed):
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, levels = x
+        self._learn_from(self.overall.predict_one(score, t), score, levels, y, w, t)
+
+    def _learn_from(self, p: float, score: float, levels: list[Any], y: float, w: float, t: Any) -> None:
+        """Learn a checked observation of which the calibrator predicts p."""
         if self._level_rows is not None:
             self._require_store(levels)
-        overall = self.overall
-        p = overall.predict_one(score, t)
-        overall.learn_one(score, y > 0.0, w, t)  # of a bool it needs no check
+        self.overall.learn_one(score, y > 0.0, w, t)  # of a bool it needs no check
         if w > 0.0:
             self._corrections.learn(p, levels, y, self._weight_scale.relative(w))
             self._learned += 1
