@@ -9,7 +9,7 @@ from scipy.special import expit
 from benchmarks import random_effects, segments
 from benchmarks.segments import PAGE, Stream
 
-STREAM = segments.simulated(0.05, 3000, seed=0)
+STREAM = segments.simulated(0.05, 1500, seed=0)
 
 
 def test_the_simulator_has_the_rate_and_campaigns_that_come_and_go():

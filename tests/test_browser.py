@@ -24,9 +24,12 @@ from streamcal.app.html_report import live_page, page
 from streamcal.app.report_data import prepared
 from streamcal.stream.comparing import Comparison
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="NO BROWSER: no page was opened; install chromium (apt-get install chromium)"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="NO BROWSER: no page was opened; install chromium (apt-get install chromium)"
+    ),
+]
 #: Where the file of axe-core is; a path that somebody gives has to exist.
 GIVEN = os.environ.get("STREAMCAL_AXE")
 AXE = Path(GIVEN or Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js")

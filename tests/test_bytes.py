@@ -63,7 +63,7 @@ def same(one, other):
     return one == other
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(PLAIN, st.booleans())
 def test_plain_data_come_back_with_types_and_bits(plain, compress):
     assert same(unpack(pack(plain, compress)), plain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import pickle
 import random
@@ -302,10 +303,15 @@ def test_merge_refuses_another_class_and_other_parameters() -> None:
 # ------------------------------------------------------------------------------------------------
 
 
+@functools.cache
+def many_rows(rate: float) -> list:
+    return stream(20_000, seed=3, rate=rate)
+
+
 @pytest.mark.parametrize("rate", [0.5, 0.05, 0.003])
 @pytest.mark.parametrize("bins", [1, 7, 15, 100])
 def test_ece_is_within_its_own_bound_of_the_exact_one(rate: float, bins: int) -> None:
-    rows = stream(20_000, seed=3, rate=rate)
+    rows = many_rows(rate)
     ece = EqualMassECE(bins)
     ece.update_many(*zip(*rows, strict=True))
     exact = exact_ece(rows, bins)

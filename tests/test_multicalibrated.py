@@ -141,7 +141,7 @@ def require_theorem(cal, rows, before, after):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("base", BASES)
 def test_the_theorem(kind, base):
-    n, rng, nature, rows, before, after = 1200, np.random.default_rng(7), Adversary(kind, 3), {}, 0.0, 0.0
+    n, rng, nature, rows, before, after = 700, np.random.default_rng(7), Adversary(kind, 3), {}, 0.0, 0.0
     cal = Multicalibrated("identity", by=BY, pairs=True)
     for t in range(n):
         z, keys = BASES[base](rng), {"a": int(rng.integers(4)), "b": int(rng.integers(3))}

@@ -8,6 +8,7 @@ warnings as errors. A block that cannot run says so where readers see it, in the
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from pathlib import Path
@@ -98,11 +99,16 @@ def test_every_named_page_is_there_and_all_blocks_run_but_these():
     assert marked == ["docs/engines.md", *["docs/spark.md"] * 4, "docs/testing.md"]
 
 
+@functools.cache
+def all_commands():
+    return get_command(app).commands
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_commands_and_their_options_are_there(name):
     """Those in fences and in the text: `streamcal run --option`."""
     text = PAGES[name].read_text(encoding="utf-8")
-    commands = get_command(app).commands
+    commands = all_commands()
     fences = "".join(re.findall(r"^```(?:bash|sh|text)\n((?:.*\n)*?)```$", text, re.MULTILINE))
     typed = re.findall(r"(?:^|^\$ |&& )streamcal ([a-z].*)$", fences.replace("\\\n", " "), re.MULTILINE)
     for said in typed + re.findall(r"`streamcal ([a-z][^`]*)`", text):
