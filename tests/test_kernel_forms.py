@@ -78,6 +78,7 @@ HERE = {
     "partial_order",
     "period_search",
     "week_profile",
+    "ramp_chain",
     "recent_moments",
     "restarts",
     "specialists",
@@ -1153,6 +1154,17 @@ def test_chebyshev(degree, rows):
         assert bits(np.concatenate(loop)) == bits(np.concatenate(many))
         found.append(bits(np.concatenate([*many, values])))
     assert found[0] == found[1]
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6), st.booleans(), st.floats(-9.0, 9.0))
+def test_ramp_chain(factors, geometric, z):
+    depth = math.log(2.0) + np.arange(len(factors)) * np.arange(len(factors))
+    halves = [(depth, share * np.cumprod(factors)) for share in (0.3, 0.7)]
+    fast, slow = (module.RampChain(*[(halves, 0.3, geometric)] * 2) for module in twins("ramp_chain"))
+    assert fast.mean() == pytest.approx(slow.mean(), rel=1e-12, abs=1e-12)
+    assert fast.beyond_distance(z) == pytest.approx(slow.beyond_distance(z), rel=1e-12, abs=1e-12)
+    for level in (0.0, 0.1, 0.5, 0.9, 1.0):
+        assert fast.depth(level) == pytest.approx(slow.depth(level), rel=1e-12)
 
 
 @given(st.lists(st.tuples(st.floats(1e-60, 1e60) | st.sampled_from([1.0, 2.0]), st.floats(0.0, 1.0)), min_size=1))

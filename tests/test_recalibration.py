@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -27,7 +28,7 @@ from streamcal.regression import (
 )
 from streamcal.regression.ramps import NormalRamp, ScoreRamp
 from streamcal.regression.reading import normal_scores, pit_interval, quantiles_at_scores
-from streamcal.regression.recalibrated import Rescored, complete, recalibrated
+from streamcal.regression.recalibrated import Recalibrated, Rescored, complete, recalibrated
 from streamcal.regression.scale_recalibration import moments_between
 
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95])
@@ -44,6 +45,54 @@ def true_coverage(cal: object, c: float, m: float = 0.0) -> np.ndarray:
     """The probability of the calibrated intervals of Normal(m, 1/c) under N(m, 1)."""
     calibrated = cal.predict_one(Normal(m, 1.0 / c))
     return np.array([np.diff(ndtr(np.array(calibrated.interval(level)) - m))[0] for level in LEVELS])
+
+
+@pytest.mark.parametrize("chain", [1, 2, 3])
+@pytest.mark.parametrize("geometric", [True, False])
+@pytest.mark.parametrize("shift", [0.0, -1.5])
+def test_mean_and_crps_of_rescored_normals_are_integrals_of_their_cdf(chain, geometric, shift):
+    """Of a chain of ramps with jumps, one of them in the middle; the integral by many equal steps."""
+    rng = np.random.default_rng(chain)
+    found = Normal(3.0, 2.0)
+    for _ in range(chain):
+        knots = np.sort(np.concatenate((rng.normal(shift, 2.0, 5), [0.0, 0.0, 1.0, 1.0])))
+        below = np.sort(rng.random(9))
+        found = Rescored(found, ScoreRamp(knots, below, 1.0 - below, geometric))
+    t = np.linspace(3.0 - 80.0, 3.0 + 80.0, 1_600_001)
+    middle = 0.5 * (t[1:] + t[:-1])
+    cdf, step = found.cdf(middle), t[1] - t[0]
+    assert found.mean == pytest.approx(t[-1] - cdf.sum() * step, abs=2e-4)
+    for y in (-70.0, -5.0, 3.0, 3.7, 40.0):
+        assert found.crps(y) == pytest.approx(((cdf - (middle >= y)) ** 2).sum() * step, abs=2e-4)
+        assert found.crps(np.array([y]))[0] == found.crps(y)
+
+
+@pytest.mark.parametrize("geometric", [True, False])
+def test_a_chain_over_a_normal_agrees_with_quadrature_and_with_arrays_of_levels(geometric):
+    """Quantiles of a number and of an array to the last places; a pickled forecast as the first one."""
+    rng = np.random.default_rng(7)
+    found = Normal(3.0, 2.0)
+    for _ in range(2):
+        knots, below = np.sort(rng.normal(0.0, 2.0, 8)), np.sort(rng.random(8))
+        below[:2], below[-2:] = below[1], 1.0  # a flat piece, and no mass above
+        found = Rescored(found, ScoreRamp(knots, below, 1.0 - below, geometric))
+    assert found.mean == pytest.approx(Recalibrated.mean.fget(found), abs=1e-8)
+    outcomes = rng.normal(3.0, 5.0, 20)
+    np.testing.assert_allclose(found.crps(outcomes), Recalibrated._crps(found, outcomes), atol=1e-8)
+    levels = np.concatenate(([0.0, 1e-300, 1e-17, 0.5, 1.0], found.ramp.below, rng.random(200)))
+    np.testing.assert_allclose([found.ppf(one) for one in levels.tolist()], found.ppf(levels), rtol=1e-12, atol=1e-12)
+    again = pickle.loads(pickle.dumps(found))
+    assert (again.mean, again.ppf(0.3)) == (found.mean, found.ppf(0.3))
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 7.0])
+@pytest.mark.parametrize("geometric", [True, False])
+def test_mean_and_crps_of_a_ramp_that_is_the_identity_are_those_of_the_normal(scale, geometric):
+    knots = np.linspace(-8.0, 8.0, 40)
+    found = Rescored(Normal(1.0, scale), ScoreRamp(knots, ndtr(knots), ndtr(-knots), geometric))
+    assert found.mean == pytest.approx(1.0, abs=1e-9 * scale)
+    for z in (-50.0, -2.0, 0.0, 0.3, 9.0):
+        assert found.crps(1.0 + scale * z) == pytest.approx(Normal(1.0, scale).crps(1.0 + scale * z), abs=1e-9 * scale)
 
 
 # -- overconfidence ------------------------------------------------------------------------------------------------

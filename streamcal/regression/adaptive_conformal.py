@@ -135,6 +135,7 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
         self._size = MEAN_SIZE
         self._weight_scale = WeightScale()
         self._totals = Totals()
+        self._map: RecalibrationMap | None = None
 
     bounded_memory = True
 
@@ -169,6 +170,7 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
         self._scores.add(high)
         self._size += SIZE_RATE * (abs(high) - self._size)
         self._totals.update(None, 1.0, w)
+        self._map = None
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -181,6 +183,11 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
         return self.map().predict_many(check_distributions(distributions))
 
     def map(self) -> DistributionMap:
+        if self._map is None:
+            self._map = self._solved()
+        return self._map
+
+    def _solved(self) -> RecalibrationMap:
         ends = [*self._lower, *self._upper]
         scores = np.array([min(max(end.score(self._scores, self._size), -FURTHEST), FURTHEST) for end in ends])
         if (scores[1:] < scores[:-1]).any():
@@ -214,6 +221,7 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
                 end.excess, end.steps = excess, steps
         self._scores.load(scores.tolist())
         self._size = size
+        self._map = None
 
 
 class Scores:

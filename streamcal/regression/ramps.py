@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
+from operator import is_not
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
+from streamcal.kernels.ramp_chain import RampChain
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray
 
@@ -126,6 +128,7 @@ class ScoreRamp(Ramp):
         self.above = above
         self.geometric = geometric
         self._middle = _at_the_middle(knots, below, above)
+        self._kept_chain: tuple[tuple[ScoreRamp, ...], RampChain] | None = None
 
     @cached_property
     def _lower(self) -> Tail:
@@ -145,6 +148,18 @@ class ScoreRamp(Ramp):
         """R of the middle itself, which includes a jump there."""
         after = int(np.searchsorted(self.knots, 0.0, side="right"))
         return float(self.below[after - 1]) if after and self.knots[after - 1] == 0.0 else self._middle[0]
+
+    def chain(self, inner: tuple[ScoreRamp, ...]) -> RampChain:
+        """Return this ramp applied after those of `inner`, innermost first; kept for the next forecast."""
+        kept = self._kept_chain
+        if kept is None or len(kept[0]) != len(inner) or any(map(is_not, kept[0], inner)):
+            kept = self._kept_chain = inner, RampChain(*(one._parts for one in (*inner, self)))
+        return kept[1]
+
+    @property
+    def _parts(self) -> tuple[tuple[tuple[FloatArray, FloatArray], ...], float, bool]:
+        halves = tuple((half.depth, half.mass) for half in (self._lower, self._upper))
+        return halves, self._centre, self.geometric
 
     def log_tails(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower = z < 0.0

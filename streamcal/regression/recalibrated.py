@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, ndtri_exp
 
 from streamcal.errors import CapabilityError
+from streamcal.kernels.ramp_chain import RampChain
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
-from streamcal.regression.ramps import NormalRamp, Ramp
+from streamcal.regression.ramps import NormalRamp, Ramp, ScoreRamp
 from streamcal.regression.reading import check_distribution, evaluated, normal_scores, quantiles_at_scores, quantiles_of
 
 #: Integrals over outcomes are split at the quantiles with these normal scores, of the base and of the result, so that
@@ -262,7 +263,12 @@ class Recalibrated(CalibratedDistribution):
     def _pieces(self) -> Pieces:
         """The cdf on smooth pieces between quantiles, from one negligible tail to the other."""
         low, high = self._outer()  # NaN and infinities where a base does not know
-        found = np.concatenate((self._smooth_ends(), self._at_normal_scores(SCORES), (low, high)))
+        inner = self.base
+        bends = [self._smooth_ends()]
+        while isinstance(inner, Recalibrated):  # a chain of maps bends at the knots of each
+            bends.append(inner._smooth_ends())
+            inner = inner.base
+        found = np.concatenate((*bends, self._at_normal_scores(SCORES), (low, high)))
         ends = np.unique(found[np.isfinite(found) & ~(found < low) & ~(found > high)])
         if len(ends) == 0:  # no finite quantile: no mean and no score
             ends = np.array([math.nan, math.nan])
@@ -325,7 +331,9 @@ class Rescored(Recalibrated):
 
     Notes
     -----
-    Accuracy and cost are those of `Recalibrated`.
+    Accuracy and cost are those of `Recalibrated`. Where the base is a normal distribution, also under further ramps,
+    and every ramp is given at knots, the mean and the CRPS are integrals in one compiled pass over the normal scores
+    between knots, accurate to 1e-9 of the standard deviation, and a quantile is one compiled call.
 
     Examples
     --------
@@ -339,6 +347,43 @@ class Rescored(Recalibrated):
     def __init__(self, base: Distribution, ramp: Ramp) -> None:
         self.base = base
         self.ramp = ramp
+
+    @cached_property
+    def _over_normal(self) -> tuple[float, float, RampChain] | None:
+        """Mean and deviation of the normal distribution under a chain of ramps, and the chain; None for other bases."""
+        inner: Any = self
+        ramps: list[ScoreRamp] = []
+        while type(inner) is Rescored and isinstance(inner.ramp, ScoreRamp):
+            ramps.insert(0, inner.ramp)
+            inner = inner.base
+        return (inner.mean, inner.sd, ramps[-1].chain(tuple(ramps[:-1]))) if ramps and type(inner) is Normal else None
+
+    @property
+    def mean(self) -> float:
+        found = self._over_normal
+        if found is None:
+            return super().mean
+        mean, sd, chain = found
+        return mean + sd * chain.mean()
+
+    def ppf(self, level: Any, /) -> Any:
+        """The quantile: the smallest t with cdf(t) ≥ level, for levels in [0, 1]."""
+        found = self._over_normal if level.__class__ is float and 0.0 <= level <= 1.0 else None
+        if found is None:
+            return super().ppf(level)
+        mean, sd, chain = found
+        upper, depth = chain.depth(level)
+        z = float(ndtri_exp(-depth))
+        return mean + sd * (max(-z, 0.0) if upper else min(z, 0.0))
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        found = self._over_normal
+        if found is None or not np.isfinite(y).all():
+            return super()._crps(y)
+        mean, sd, chain = found
+        errors = np.ravel(y) - mean
+        scores = [abs(one) + sd * chain.beyond_distance(one / sd) for one in errors.tolist()]
+        return np.reshape(scores, np.shape(y))
 
     def cdf(self, t: Any, /) -> Any:
         """P(Y ≤ t)."""
