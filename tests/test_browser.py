@@ -62,6 +62,7 @@ found.pointed = document.querySelector("figure output").textContent;
 found.paper = getComputedStyle(document.body).backgroundColor;
 found.ink = getComputedStyle(document.body).color;
 found.wide = document.documentElement.scrollWidth;
+found.tables = Math.max(0, ...[...document.querySelectorAll(".scroll")].map(one => one.scrollWidth - one.clientWidth));
 return found;
 })()"""
 #: What has the focus, and whether that is to be seen.
@@ -173,6 +174,7 @@ def test_a_browser_shows_it(browser, shown, segmented, width):
         found[dark] = browser.value(PROBE)
         assert browser.errors == []
         assert found[dark]["wide"] <= width, "nothing but the tables scrolls sideways"
+        assert found[dark]["tables"] == 0 or width == WIDTHS[0], "a table is wider than a screen"
         for slider, one in zip(found[dark]["sliders"], figures(segmented), strict=True):
             assert slider["focused"]
             assert slider["shown"]

@@ -373,6 +373,30 @@ def test_alarms_are_counted_and_not_all_kept(monkeypatch):
     assert over_time.alarms_in_all["raw"] == 10
 
 
+def test_alarms_are_drawn_to_the_end_of_a_stream_that_raises_thousands():
+    over_time, n = History(["raw", "right"]), 5_000
+    y, w = np.ones(n), np.ones(n)
+    over_time.add({"raw": Forecasts(np.zeros(n), y, w), "right": Forecasts(y, y, w)})
+    assert sum(part.alarms for part in over_time.parts("raw")) == over_time.alarms_in_all["raw"] == n
+    assert len(over_time.marks("raw")) == len(over_time.parts("raw"))
+    assert over_time.marks("raw")[-1] > 0.98 * n
+    assert over_time.marks("right") == []
+
+
+@pytest.mark.parametrize("n", [3, 2_000, 5_001])
+def test_parts_have_the_times_of_their_rows(n):
+    over_time, y, w = History(["raw"]), np.ones(n), np.ones(n)
+    assert over_time.times == []
+    times = 1e9 + np.arange(n)
+    for begin in range(0, n, 777):
+        rows = slice(begin, begin + 777)
+        over_time.add({"raw": Forecasts(np.full(len(y[rows]), 0.9), y[rows], w[rows])}, times[rows])
+    ends = np.cumsum([part.rows for part in over_time.parts("raw")])
+    assert over_time.times == [1e9, *times[ends - 1]]
+    over_time.add({"raw": Forecasts(np.array([0.9]), np.ones(1), np.ones(1))})
+    assert over_time.times == []  # of some rows there is no time
+
+
 # -- the command line --------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,11 @@ from test_cli import program, the_line
 from streamcal import InputError, OnlinePlatt, compare
 from streamcal.app.figures import effect_text, figures
 from streamcal.app.html_report import page
-from streamcal.app.prepared import MOST_DRAWN
 from streamcal.app.report_data import prepared
 from streamcal.app.segment_data import segment_tables
 from streamcal.live import Segmented
 from streamcal.stream import by_segment
-from streamcal.stream.by_segment import MISSING, OTHERS
+from streamcal.stream.by_segment import MISSING, OTHERS, level_text
 from streamcal.stream.comparing import Comparison
 
 #: Sums of 3,000 terms in another order.
@@ -134,14 +134,19 @@ def test_the_table_and_the_forest_plot_show_the_levels():
     assert (first.field, second.field) == ("campaign", "campaign × placement")
     assert all(len(row) == len(one.headings) for one in (first, second) for row in one.rows)
     assert {"(missing)", "c1"} & {row[0] for row in first.rows}
-    means = [one.mean for one in first.effects]
-    assert means == sorted(means)
-    assert len(first.effects) == 12
-    assert len(second.effects) == MOST_DRAWN
+    for one in (first, second):  # the order of the table, from the top
+        with_effects = [row[0] for row in one.rows if row[-1]]
+        assert [level_text(effect.level) for effect in one.effects] == with_effects
+        assert len(with_effects) >= len(one.rows) - 2  # all but rows without a level, and others
     assert set(first.effects) <= set(FOUND.standings[first.of].effects["campaign"])
     data = prepared(FOUND)
     drawn = {one.heading: one for one in figures(data)}
-    assert [text for _, text in drawn["Segments by campaign"].stops] == [effect_text(one) for one in first.effects]
+    by_mean = sorted(first.effects, key=lambda one: one.mean)  # a slider goes from left to right
+    assert [text for _, text in drawn["Segments by campaign"].stops] == [effect_text(one) for one in by_mean]
+    svg = drawn["Segments by campaign"].svg
+    places = [float(y) for y, _ in re.findall(r'class="tick" x="[^"]*" y="([^"]*)" text-anchor="end">([^<]*)', svg)]
+    assert len(places) == len(first.effects)
+    assert places == sorted(places)  # downwards
     places = [place for place, _ in drawn["Segments by campaign × placement"].stops]
     assert places == sorted(places)
     html = page(data)

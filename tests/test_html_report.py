@@ -107,6 +107,45 @@ def test_the_table_is_that_of_the_comparison():
             assert verdicts[name].startswith(FOUND.difference(name, "raw").verdict)
 
 
+@pytest.mark.parametrize(
+    ("step", "texts"),
+    [(0.02, {"00:00:00", "00:01:00"}), (1.0, {"00:00", "00:15"}), (100.0, {"Jan 2", "Jan 4"}), (3e4, {"2027", "Jul"})],
+)
+def test_with_times_pictures_have_dates_on_their_axes(step, texts):
+    rng = np.random.default_rng(1)
+    scores = rng.beta(1, 3, 3_000)
+    times = 1_767_225_600.0 + step * np.arange(3_000.0)  # from 2026-01-01
+    found = compare((scores, rng.random(3_000) < scores, None, times), methods=["ops"])
+    data = prepared(found)
+    for one in figures(data):
+        if one.heading in ("Rates over time", "Loss over time", "Evidence against the forecasts"):
+            ticks = re.findall(r'class="tick"[^>]*>([^<]*)<', one.svg)
+            assert len(texts & set(ticks)) >= 1 or "Jan 1" in ticks, ticks
+            assert "2026-01-01" in one.stops[0][1]
+            assert re.search(r">2026-01-01[^<]* to 20\d\d-\d\d-\d\d[^<]*, UTC<", one.svg)
+
+
+def test_days_and_hours_by_number_make_an_even_axis_and_times_in_no_order_none():
+    rng = np.random.default_rng(1)
+    scores = rng.beta(1, 3, 3_000)
+    y, day = rng.random(3_000) < scores, np.arange(3_000) // 1_000
+    edges = prepared(compare((scores, y, None, day), methods=["ops"])).times
+    assert edges[0] == 0.0
+    assert 2.9 < edges[-1] < 3.1
+    assert (np.diff(edges) > 0.0).all()
+    assert prepared(compare((scores, y, None, rng.permutation(3_000)), methods=["ops"])).times == ()
+    assert prepared(compare((scores, y, None, np.ones(3_000)), methods=["ops"])).times == ()
+
+
+def test_the_slider_is_explained_once_and_names_beside_an_axis_are_whole():
+    assert page(DATA).count("ove the slider") == 1
+    canvas = Canvas(Axis(0.0, 1.0), Axis(-2.5, -0.5), names=["a campaign of the summer", "b" * 50])
+    canvas.rows("effect")
+    assert any("a campaign of the summer<" in part for part in canvas.parts)
+    assert any(f"{'b' * 16}…{'b' * 17}<" in part for part in canvas.parts)
+    assert all(float(x) > 24 * 5.0 for x in re.findall(r'x="([^"]*)"', "".join(canvas.parts)))
+
+
 def test_axes_place_values_and_have_ticks_inside():
     for axis in (Axis(0.0, 1.0), Axis(0.0, 0.06), Axis(0.0, 41_188.0), Axis(0.0, 0.3, "sqrt"), Axis(2e-4, 0.02, "log")):
         ticks = axis.ticks()
@@ -178,7 +217,7 @@ def test_nothing_is_drawn_outside_of_the_picture(rate):
 )  # fmt: skip
 def test_ticks_do_not_touch_and_stay_inside(x):
     canvas = Canvas(x, Axis(0.0, 1.0))
-    canvas.rows("below", [])
+    canvas.rows("below")
     found = re.findall(
         r'<text class="tick" x="([\d.]+)" y="[\d.]+" text-anchor="middle">([^<]*)<', "".join(canvas.parts)
     )

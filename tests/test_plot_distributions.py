@@ -10,7 +10,7 @@ from scipy.stats import binom, norm, poisson
 
 from streamcal.app.distribution_data import densities, pit_bars
 from streamcal.app.plot import plot_densities, plot_effects, plot_pit
-from streamcal.app.prepared import effect_limits, forest
+from streamcal.app.prepared import effect_limits
 from streamcal.errors import InputError
 from streamcal.live import Segmented
 from streamcal.live.segmented import Effect
@@ -92,12 +92,14 @@ def test_effects_are_those_of_the_heaviest_levels_in_order():
     assert all(tuple(one)[1:] == cal.effect("campaign", one.level) for one in found)
     assert [one.level for one in cal.effects("campaign", [3, "new"])] == [3, "new"]
     assert cal.effects("campaign", ["new"])[0].mean == 0.0
-    drawn = forest(found, 5)
-    assert {one.level for one in drawn} == {one.level for one in found[:5]}
-    assert [one.mean for one in drawn] == sorted(one.mean for one in drawn)
-    low, high = effect_limits(drawn)
-    assert low < min(0.0, *(one.mean - one.sd for one in drawn))
-    assert high > max(0.0, *(one.mean + one.sd for one in drawn))
+    ax = plot_effects(found, most=5)
+    assert [text.get_text() for text in ax.get_yticklabels()] == [str(one.level) for one in found[:5]]
+    places = ax.collections[1].get_offsets()
+    assert places[:, 0].tolist() == [one.mean for one in found[:5]]
+    assert places[:, 1].tolist() == sorted(places[:, 1], reverse=True)  # from the top
+    low, high = effect_limits(found)
+    assert low < min(0.0, *(one.mean - one.sd for one in found))
+    assert high > max(0.0, *(one.mean + one.sd for one in found))
 
 
 def test_pictures_show_the_prepared_data():
@@ -116,8 +118,8 @@ def test_pictures_show_the_prepared_data():
         Effect(("a", 1), 0.0, 0.0, 0.0),
     ]
     ax = plot_effects(effects, title="campaigns")
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["(missing)", "a × 1", "a long name…"]
-    assert ax.collections[1].get_offsets()[:, 0].tolist() == [-0.1, 0.0, 0.5]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a long name of a campaign", "(missing)", "a × 1"]
+    assert ax.collections[1].get_offsets()[:, 0].tolist() == [0.5, -0.1, 0.0]
     for draw, nothing in ((plot_pit, {}), (plot_densities, {}), (plot_effects, [])):
         with pytest.raises(InputError, match="nothing to draw"):
             draw(nothing)

@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from streamcal.app.prepared import (
+    DATES,
     Axis,
     Spacing,
+    TimeAxis,
     corp_limits,
     effect_limits,
     fit_line,
@@ -27,10 +29,12 @@ from streamcal.app.segment_data import SegmentTable
 from streamcal.app.svg import BOTTOM, HEIGHT, Canvas, Point, drawing
 from streamcal.live.segmented import Effect
 from streamcal.stream.by_segment import level_text
-from streamcal.stream.history import RUN_LENGTH
+from streamcal.stream.history import MOST_MARKS, RUN_LENGTH
 
 #: Stops that a slider has at most.
 MOST_STOPS = 64
+#: How methods are shown whose forecasts depend on segments.
+KEYED = ("Segmented(", "Multicalibrated(")
 #: The height of the histogram below a reliability diagram, and of the space above it.
 BELOW, BETWEEN = 44, 8
 #: Where the share of positives is always below this, it is spaced by square roots.
@@ -119,12 +123,13 @@ def maps(data: ReportData) -> Figure:
         said = [(one.name, short(p)) for (_, one), (_, p) in zip(drawn, row, strict=True)]
         texts.append((canvas.across(row[0][0]), _said(f"score {short(row[0][0])}", said)))
     names = _listed([one.name for _, one in drawn])
+    keyed = any(one.shown.startswith(KEYED) for _, one in drawn)
     return Figure(
         "Calibration maps",
         drawing([canvas], f"What {names} made of the score at the end of the stream, over the score."),
         _thinned(texts),
         "At the end of the stream; the dashed line is the score itself."
-        + (" Of methods with segments, for a row that has none." if data.segments else ""),
+        + (" Of methods with segments, for a row that has none." if keyed else ""),
     )
 
 
@@ -133,8 +138,8 @@ def rates(data: ReportData) -> Figure:
     observed, edges = [part.positives for part in data.series[0].parts], _edges(data)
     spacing: Spacing = "sqrt" if max(observed) < SELDOM_POSITIVE else "linear"
     high = limits([*observed, *(part.predicted for one in data.series for part in one.parts)], [], "linear")[1]
-    canvas = Canvas(Axis(0.0, edges[-1]), Axis(0.0, high, spacing))
-    canvas.axes("rows", "share of positives")
+    canvas = Canvas(_over(data), Axis(0.0, high, spacing))
+    canvas.axes(_below(canvas.x, data), "share of positives")
     canvas.steps(edges, observed, "observed")
     for i, one in enumerate(data.series):
         canvas.line(_over_time(edges, [part.predicted for part in one.parts]), f"line {colour(i)}")
@@ -144,7 +149,7 @@ def rates(data: ReportData) -> Figure:
             texts.append((one.name, f"{part.predicted:.2%}"))
     what = f"Share of positives, and the mean forecast of {_listed([one.name for one in data.series])}, over time."
     caption = "Grey area: the share of positives. A line above it predicts too many."
-    return Figure("Rates over time", drawing([canvas], what), _time_stops(canvas, edges, said), caption)
+    return Figure("Rates over time", drawing([canvas], what), _time_stops(data, canvas, said), caption)
 
 
 def losses(data: ReportData) -> Figure:
@@ -153,8 +158,8 @@ def losses(data: ReportData) -> Figure:
     # The best stays readable where another series has a loss many times as high.
     lowest = min(max(part.log_loss for part in one.parts) for one in data.series)
     high = min(max(part.log_loss for one in data.series for part in one.parts), 3.0 * lowest) or 1.0
-    canvas = Canvas(Axis(0.0, edges[-1]), Axis(0.0, 1.06 * high))
-    canvas.axes("rows", "log loss")
+    canvas = Canvas(_over(data), Axis(0.0, 1.06 * high))
+    canvas.axes(_below(canvas.x, data), "log loss")
     for i, one in enumerate(data.series):
         canvas.line(_over_time(edges, [part.log_loss for part in one.parts]), f"line {colour(i)}")
     rows = zip(*(one.parts for one in data.series), strict=True)
@@ -163,33 +168,34 @@ def losses(data: ReportData) -> Figure:
     return Figure(
         "Loss over time",
         drawing([canvas], what),
-        _time_stops(canvas, edges, said),
+        _time_stops(data, canvas, said),
         "Mean log loss of each part of the stream; lower is better. Higher losses are drawn at the top.",
     )
 
 
 def evidence(data: ReportData) -> Figure:
     """The evidence against each series over time, and alarms."""
-    edges = _edges(data)
-    canvas = Canvas(Axis(0.0, edges[-1]), Axis(0.0, HIGHEST_EVIDENCE))
-    canvas.axes("rows", "evidence, powers of ten")
+    edges, rows = _edges(data), _rows(data)
+    canvas = Canvas(_over(data), Axis(0.0, HIGHEST_EVIDENCE))
+    canvas.axes(_below(canvas.x, data), "evidence, powers of ten")
     threshold = math.log10(RUN_LENGTH)
-    canvas.line([(0.0, threshold), (edges[-1], threshold)], "threshold")
+    canvas.line([(edges[0], threshold), (edges[-1], threshold)], "threshold")
     said: list[list[tuple[str, str]]] = [[] for _ in edges[1:]]
     for i, one in enumerate(data.series):
         powers = [math.log10(max(part.evidence, 1.0)) for part in one.parts]
         canvas.line(_over_time(edges, powers), f"line {colour(i)}")
-        canvas.marks((alarm.n for alarm in one.alarms), i, f"mark {colour(i)}")
-        counts, _ = np.histogram([alarm.n for alarm in one.alarms], edges)
-        for texts, power, count in zip(said, powers, counts.tolist(), strict=True):
-            texts.append((one.name, f"10^{power:.1f}" + (f" and {count} alarms" if count else "")))
+        canvas.marks(np.interp(one.marks, rows, edges).tolist(), i, f"mark {colour(i)}")
+        for texts, power, part in zip(said, powers, one.parts, strict=True):
+            texts.append((one.name, f"10^{power:.1f}" + (f" and {part.alarms} alarms" if part.alarms else "")))
     alarms = _listed([f"{one.alarms_in_all:,} of {one.name}" for one in data.series])
+    thinned = any(one.alarms_in_all > MOST_MARKS for one in data.series)
     return Figure(
         "Evidence against the forecasts",
         drawing([canvas], f"Evidence over time that forecasts are wrong, and alarms: {alarms}."),
-        _time_stops(canvas, edges, said),
+        _time_stops(data, canvas, said),
         f"A CalibrationMonitor raises an alarm where the evidence reaches {RUN_LENGTH:,.0f} (dashed), and starts anew: "
-        f"of right forecasts at most one in as many rows on average. Alarms, the marks at the top: {alarms}.",
+        f"of right forecasts at most one in as many rows on average. Alarms, the marks at the top: {alarms}."
+        + (f" Of a series with more than {MOST_MARKS} a mark is a part of the stream with alarms." if thinned else ""),
     )
 
 
@@ -198,21 +204,23 @@ def forest_plot(table: SegmentTable) -> Figure:
     effects = table.effects
     most = max(one.n for one in effects) or 1.0
     axis = Axis(*effect_limits(effects))
-    canvas = Canvas(axis, Axis(0.5, len(effects) + 0.5))
-    canvas.rows("effect on the log-odds", [level_text(one.level) for one in effects])
-    canvas.line([(0.0, 0.5), (0.0, len(effects) + 0.5)], "diagonal")
-    for row, one in enumerate(effects, 1):
+    rows = [-row for row in range(1, len(effects) + 1)]
+    canvas = Canvas(axis, Axis(rows[-1] - 0.5, -0.5), names=[level_text(one.level) for one in effects])
+    canvas.rows("effect on the log-odds")
+    canvas.line([(0.0, rows[-1] - 0.5), (0.0, -0.5)], "diagonal")
+    for row, one in zip(rows, effects, strict=True):
         canvas.line([(one.mean - one.sd, row), (one.mean + one.sd, row)], "line c1")
     radii = [SMALLEST + (LARGEST - SMALLEST) * math.sqrt(one.n / most) for one in effects]
-    canvas.dots(((one.mean, row, r) for row, (one, r) in enumerate(zip(effects, radii, strict=True), 1)), "dot c1")
-    stops = [(canvas.across(one.mean), effect_text(one)) for one in effects]
-    what = f"Effects of {len(effects)} levels of {table.field}, from {effect_text(effects[0])}"
+    canvas.dots(((one.mean, row, r) for row, one, r in zip(rows, effects, radii, strict=True)), "dot c1")
+    stops = sorted((canvas.across(one.mean), effect_text(one)) for one in effects)
+    lowest, highest = (end(effects, key=lambda one: one.mean) for end in (min, max))
+    what = f"Effects of {len(effects)} levels of {table.field}, from {effect_text(lowest)}"
     return Figure(
         f"Segments by {table.field}",
-        drawing([canvas], f"{what} to {effect_text(effects[-1])}."),
+        drawing([canvas], f"{what} to {effect_text(highest)}."),
         tuple((round(place, 1), text) for place, text in stops),
-        f"What {table.of} adds for the heaviest levels, ± one standard deviation of the posterior: 0 leaves "
-        "the forecast as it is, and 0.7 doubles the odds. A larger dot has more rows.",
+        f"What {table.of} adds for the levels of the table, in its order, ± one standard deviation of the posterior: "
+        "0 leaves the forecast as it is, and 0.7 doubles the odds. A larger dot has more rows.",
     )
 
 
@@ -240,9 +248,26 @@ def _reliability_stops(canvas: Canvas, one: Series) -> tuple[tuple[float, str], 
     return _thinned(stops)
 
 
-def _edges(data: ReportData) -> list[float]:
-    """The ends of the parts of the stream, from 0."""
+def _rows(data: ReportData) -> list[float]:
+    """The rows at the ends of the parts of the stream, from 0."""
     return [0.0, *itertools.accumulate(float(part.rows) for part in data.series[0].parts)]
+
+
+def _edges(data: ReportData) -> list[float]:
+    """The ends of the parts of the stream on the axis: times where they are known, or else rows."""
+    return list(data.times) or _rows(data)
+
+
+def _over(data: ReportData) -> Axis:
+    """The axis of pictures over time: dates, times that are no dates, or rows."""
+    edges = _edges(data)
+    dates = bool(data.times) and DATES[0] < edges[0] and edges[-1] < DATES[1]
+    return (TimeAxis if dates else Axis)(edges[0], edges[-1])
+
+
+def _below(axis: Axis, data: ReportData) -> str:
+    """What stands below such an axis."""
+    return axis.range_text() if isinstance(axis, TimeAxis) else "time" if data.times else "rows"
 
 
 def _over_time(edges: list[float], values: list[float]) -> list[Point]:
@@ -252,11 +277,13 @@ def _over_time(edges: list[float], values: list[float]) -> list[Point]:
     return [((edges[i] + edges[i + 1]) / 2.0, value) for i, value in enumerate(values)]
 
 
-def _time_stops(canvas: Canvas, edges: list[float], said: list[list[tuple[str, str]]]) -> tuple[tuple[float, str], ...]:
-    rows = zip(itertools.pairwise(edges), said, strict=True)
-    return _thinned(
-        [(canvas.across((a + b) / 2.0), _said(f"rows {a + 1:,.0f} to {b:,.0f}", texts)) for (a, b), texts in rows]
-    )
+def _time_stops(data: ReportData, canvas: Canvas, said: list[list[tuple[str, str]]]) -> tuple[tuple[float, str], ...]:
+    stops = []
+    parts = zip(itertools.pairwise(_edges(data)), itertools.pairwise(_rows(data)), said, strict=True)
+    for (begin, end), (a, b), texts in parts:
+        dates = f"{canvas.x.moment_text(begin)}, " if isinstance(canvas.x, TimeAxis) else ""
+        stops.append((canvas.across((begin + end) / 2.0), _said(f"{dates}rows {a + 1:,.0f} to {b:,.0f}", texts)))
+    return _thinned(stops)
 
 
 def _said(where: str, texts: list[tuple[str, str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import replace
@@ -99,6 +100,7 @@ def _measures(data: ReportData) -> list[str]:
         *_segments(data),
         "<h2>Pictures</h2>",
         _legend(data.series),
+        '<p class="soft hint" hidden>Move the slider below a picture, or point at the picture, to read it.</p>',
         '<div class="grid-of-figures">',
         *(_figure(one, i) for i, one in enumerate(figures(data))),
         "</div>",
@@ -122,10 +124,11 @@ def _segments(data: ReportData) -> list[str]:
 
 def _table(name: str, headings: tuple[str, ...], table: tuple[tuple[str, ...], ...]) -> str:
     """A table with headings of columns and rows; on a narrow screen it scrolls by itself."""
-    words = {i for i, heading in enumerate(headings) if heading.startswith("against")}
+    classes = {"predicted / actual": ' class="broken"'}
+    classes |= {heading: ' class="words"' for heading in headings if heading.startswith("against")}
 
     def css(i: int) -> str:
-        return ' class="words"' if i in words else ""
+        return classes.get(headings[i], "")
 
     heads = "".join(f'<th scope="col"{css(i)}>{escape(text)}</th>' for i, text in enumerate(headings))
     rows = [
@@ -157,7 +160,7 @@ def _figure(one: Figure, number: int) -> str:
     return (
         f'<figure data-stops="{stops}"><h3 id="figure-{number}">{heading}</h3>{one.svg}'
         f'<input type="range" min="0" max="0" value="0" step="1" aria-labelledby="figure-{number}" hidden>'
-        f"<output hidden>Move the slider, or point at the picture, to read it.</output>"
+        f"<output hidden></output>"
         f"<figcaption>{escape(one.caption)}</figcaption></figure>"
     )
 
@@ -171,5 +174,7 @@ def _alarms(series: tuple[Series, ...]) -> list[str]:
         found.append(f"<h3>{escape(one.name)}</h3>")
         found.append(f"<ul>{listed}</ul>" if listed else "<p>No alarm.</p>")
         if more:
-            found.append(f'<p class="soft">and {more:,} more</p>')
+            ends = list(itertools.accumulate(part.rows for part in one.parts))
+            last = max(end for end, part in zip(ends, one.parts, strict=True) if part.alarms)
+            found.append(f'<p class="soft">and {more:,} more, the last one by outcome {last}</p>')
     return found

@@ -18,13 +18,16 @@ h3{font-size:1rem;margin:0 0 .25rem}p{margin:.4rem 0}
 .lead{font-size:1.15rem;border-left:.3rem solid var(--c1);padding:.2rem .8rem;background:var(--raised)}
 .soft,figcaption{color:var(--soft);font-size:.875rem}
 .scroll{overflow-x:auto;border:1px solid var(--faint);border-radius:.4rem}
-table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
-th,td{padding:.35rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--faint)}
-th:first-child,td:first-child,.words{text-align:left}thead th{background:var(--raised)}
+table{border-collapse:collapse;width:100%;font-size:.84rem;font-variant-numeric:tabular-nums}
+th,td{padding:.35rem .4rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--faint)}
+thead th,tbody th,.words,.broken{white-space:normal}thead th{vertical-align:bottom;background:var(--raised)}
+tbody th{overflow-wrap:anywhere;min-width:7rem}.words,.broken{min-width:6rem}
+th:first-child,td:first-child,.words{text-align:left}
 tbody tr:last-child>*{border-bottom:0}
 .grid-of-figures{display:grid;gap:1.2rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,21rem),1fr))}
-figure{margin:0;padding:.8rem;border:1px solid var(--faint);border-radius:.4rem;min-width:0}
-svg{display:block;width:100%;height:auto;max-width:34rem;margin:auto}
+figure{display:flex;flex-direction:column;margin:0;padding:.8rem;
+border:1px solid var(--faint);border-radius:.4rem;min-width:0}
+svg{display:block;width:100%;height:auto;max-width:34rem;margin:0 auto}
 svg text{fill:var(--ink);font-size:11px}svg .tick{fill:var(--soft)}
 path{fill:none}.grid{stroke:var(--faint);stroke-width:.7}
 .diagonal,.threshold{stroke:var(--ink);stroke-width:1;stroke-dasharray:5 4}
@@ -34,6 +37,7 @@ path{fill:none}.grid{stroke:var(--faint);stroke-width:.7}
 .band{fill:var(--colour);opacity:.2}.bars{fill:var(--colour);opacity:.65}
 .line.c0{stroke-dasharray:1.5 2.5}.line.c2{stroke-dasharray:7 3}.line.c3{stroke-dasharray:7 2 1.5 2}
 .cursor{stroke:var(--ink);stroke-width:1}.cursor[hidden]{display:none}
+figure input{order:1}figure output{order:2}
 input[type=range]{width:100%;margin:.3rem 0 0;accent-color:var(--c1)}
 output{display:block;min-height:3em;font-size:.875rem}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:0;margin:.4rem 0 .8rem;font-size:.9rem}
@@ -62,6 +66,7 @@ for (const figure of document.querySelectorAll("figure[data-stops]")) {
   };
   slider.max = stops.length - 1;
   slider.hidden = said.hidden = false;
+  document.querySelector(".hint").hidden = false;
   slider.addEventListener("input", () => show(+slider.value));
   slider.addEventListener("focus", () => show(+slider.value));
   svg.addEventListener("pointermove", event => {

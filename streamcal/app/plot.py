@@ -254,7 +254,7 @@ def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None
         colour = COLOURS[i % len(COLOURS)]
         values = np.clip([part.evidence for part in history.parts(name)], 1.0, HIGHEST_EVIDENCE)
         ax.plot(middles, values, color=colour, linewidth=1.3, label=f"{name}   alarms: {history.alarms_in_all[name]:,}")
-        at = [alarm.n for alarm in history.alarms[name]]
+        at = history.marks(name)
         ax.plot(at, [HIGHEST_EVIDENCE / 3.0**i] * len(at), color=colour, marker="|", linestyle="none")
     ax.axhline(RUN_LENGTH, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
     ax.set(yscale="log", ylim=(1.0, 3.0 * HIGHEST_EVIDENCE), xlim=(0.0, ends[-1]))
@@ -288,9 +288,10 @@ def save_reliability_picture(
 
 def save_side_by_side(path: str | os.PathLike[str], *draw: Callable[[Axes], Axes]) -> None:
     """Save a picture of several axes in a row, each drawn by one of the functions, in the format of the path's name."""
-    figure = new_figure(len(draw))
+    figure = new_figure(len(draw), layout="constrained")
     for ax, one in zip(figure.axes, draw, strict=True):
         one(ax)
+        ax.set_anchor("N")
     figure.savefig(path, dpi=160, facecolor="white", bbox_inches="tight", pad_inches=0.2)
 
 
@@ -399,6 +400,7 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
     colours = [FAINT if name == "others" else colour for name, colour in zip(data.names, colours, strict=True)]
     ax.stackplot(data.steps, data.shares, labels=data.names, colors=colours, edgecolor="white", linewidth=0.3)
     ax.set(xlim=(data.steps[0], data.steps[-1]), ylim=(0.0, 1.0))
+    ax.set_box_aspect(1)
     ax.set_xlabel("observations learned", color=INK)
     ax.set_ylabel("weight", color=INK)
     draw_plain_frame(ax)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from streamcal.errors import InputError, StreamcalError
 
@@ -18,14 +18,18 @@ MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
 INK, FAINT = "#333333", "#dddddd"
 
 
-def new_figure(columns: int) -> Any:
-    """A figure with square axes side by side; made without pyplot, whose state is global."""
+def new_figure(columns: int, layout: Literal["constrained"] | None = None) -> Any:
+    """A figure with square axes side by side; made without pyplot, whose state is global.
+
+    With a layout axes make space for long names, legends and histograms of their neighbours.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise StreamcalError('drawing needs matplotlib; install it with: pip install ".[plot]"') from None
-    figure = Figure(figsize=(5.6 * columns, 6.6))
-    figure.subplots(1, columns, squeeze=False, gridspec_kw={"wspace": 0.22, "bottom": 0.3, "top": 0.92})
+    figure = Figure(figsize=(5.6 * columns, 6.6), layout=layout)
+    space = None if layout else {"wspace": 0.22, "bottom": 0.3, "top": 0.92}
+    figure.subplots(1, columns, squeeze=False, gridspec_kw=space)
     return figure
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import calendar
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 import numpy as np
@@ -31,8 +33,16 @@ RARE, SELDOM = 0.05, 0.5
 ROUNDING = 1e-12
 #: Ticks that an axis has at most.
 MOST_TICKS = 6
-#: Levels in a forest plot: the heaviest.
+#: Levels in a forest plot.
 MOST_DRAWN = 20
+#: Letters that a name beside an axis may have; of longer ones both ends are shown.
+MOST_LETTERS = 34
+#: Steps between the ticks of an axis of dates, in seconds up to a fortnight, and beyond in months.
+SECONDS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 1_209_600)
+MONTHS = (1, 3, 6, 12, 24, 60, 120, 600)
+DAY, MONTH = 86_400.0, 2_629_746.0
+#: Times in seconds that are shown as dates: 1973 to 2286. Others are numbers in units of their own.
+DATES = (1e8, 1e10)
 #: Powers of ten that are too few for a logarithmic axis.
 FEW_TICKS = 3
 
@@ -71,6 +81,75 @@ class Axis:
         step *= next(k for k in (0.2, 0.5, 1.0, 2.0, 5.0, 10.0) if (self.high - self.low) / (step * k) <= most)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [round(k * step, 12) for k in range(first, last + 1)]
+
+    def text(self, value: float) -> str:
+        """A tick in few characters."""
+        return tick_text(value)
+
+
+@dataclass(frozen=True)
+class TimeAxis(Axis):
+    """An axis of times in seconds since 1970 UTC, with dates as ticks.
+
+    >>> axis = TimeAxis(1767225600.0, 1767484800.0)
+    >>> [axis.text(tick) for tick in axis.ticks()], axis.range_text()
+    (['Jan 1', 'Jan 2', 'Jan 3', 'Jan 4'], '2026-01-01 to 2026-01-04, UTC')
+    >>> axis = TimeAxis(1767225600.0, 1767232800.0)
+    >>> [axis.text(tick) for tick in axis.ticks()], axis.range_text()
+    (['Jan 1', '00:30', '01:00', '01:30', '02:00'], '2026-01-01 00:00 to 2026-01-01 02:00, UTC')
+    """
+
+    def ticks(self, most: int = MOST_TICKS) -> list[float]:
+        """Round dates that lie apart, at most as many as `most`."""
+        span = self.high - self.low
+        step = next((step for step in SECONDS if span / step < most), None)
+        if step is not None:
+            first, last = math.ceil(self.low / step), math.floor(self.high / step)
+            return [float(k * step) for k in range(first, last + 1)]
+        months = next((k for k in MONTHS if span / (k * MONTH) < most), MONTHS[-1])
+        begin, end = moment(self.low), moment(self.high)
+        starts = range((12 * begin.year + begin.month - 1) // months, (12 * end.year + end.month) // months + 1)
+        found = [datetime(k * months // 12, k * months % 12 + 1, 1, tzinfo=UTC).timestamp() for k in starts]
+        return [tick for tick in found if self.low <= tick <= self.high]
+
+    def text(self, value: float) -> str:
+        """A tick in few characters: a date at midnight, a month with the year in January, or the time of day."""
+        at = moment(value)
+        if self.high - self.low < 60 and value % 60:
+            return f"{at:%H:%M:%S}"
+        if value % DAY:
+            return f"{at:%H:%M}"
+        month = calendar.month_abbr[at.month]
+        if self.high - self.low < SECONDS[-1] * MOST_TICKS:
+            return f"{month} {at.day}"
+        return f"{at.year}" if at.month == 1 else month
+
+    def range_text(self) -> str:
+        """The first and the last date, with times of day within a few days."""
+        return f"{self.moment_text(self.low)} to {self.moment_text(self.high)}, UTC"
+
+    def moment_text(self, value: float) -> str:
+        """A date, with the time of day on an axis of a few days."""
+        short = self.high - self.low < 3 * DAY
+        return f"{moment(value):%Y-%m-%d %H:%M}" if short else f"{moment(value):%Y-%m-%d}"
+
+
+def moment(value: float) -> datetime:
+    """The date of a time in seconds."""
+    return datetime.fromtimestamp(value, UTC)
+
+
+def tick_text(value: float) -> str:
+    """A number in few characters.
+
+    >>> [tick_text(value) for value in (0.0, 0.05, 1e-5, 40000.0, 2500.0, 1.5e6)]
+    ['0', '0.05', '1e-5', '40k', '2500', '1.5M']
+    """
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:g}M"
+    if abs(value) >= 1e4:
+        return f"{value / 1e3:g}k"
+    return f"{value:g}".replace("e-0", "e-")
 
 
 def _decades(low: float, high: float) -> list[float]:
@@ -130,13 +209,14 @@ def histogram(
     return shares, edges
 
 
-def cut(name: str, most: int) -> str:
-    """A name in at most so many letters, to stand beside an axis.
+def cut(name: str, most: int = MOST_LETTERS) -> str:
+    """Shorten a name to at most so many letters in its middle, since pairs of levels often differ at the end.
 
     >>> cut("c17", 9), cut("a long campaign", 9)
-    ('c17', 'a long c…')
+    ('c17', 'a lo…aign')
     """
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    half = most // 2
+    return name if len(name) <= most else f"{name[: most - 1 - half]}…{name[-half:]}" if half else "…"
 
 
 def fit_line(data: CORPReliability) -> list[tuple[float, float]]:
@@ -177,16 +257,6 @@ def outside(data: CORPReliability) -> float:
     lower, upper = (np.interp(data.scores, data.places, band) for band in (data.lower, data.upper))
     beyond = (fit < lower - ROUNDING) | (fit > upper + ROUNDING)
     return float(np.average(beyond, weights=data.weights))
-
-
-def forest(effects: Iterable[Effect], most: int = MOST_DRAWN) -> tuple[Effect, ...]:
-    """The heaviest effects, from the lowest mean to the highest, as a forest plot shows them.
-
-    >>> found = [Effect("a", 0.5, 0.1, 9.0), Effect("b", -0.1, 0.2, 7.0), Effect("c", 0.0, 0.5, 1.0)]
-    >>> [one.level for one in forest(found, 2)]
-    ['b', 'a']
-    """
-    return tuple(sorted(sorted(effects, key=lambda one: -one.n)[:most], key=lambda one: one.mean))
 
 
 def effect_limits(effects: Iterable[Effect]) -> tuple[float, float]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from streamcal.app.compare_report import difference_text, sentences, size
 from streamcal.app.doctor import NAME_AND_VERSION
 from streamcal.app.group_data import GroupTable, group_tables
@@ -18,6 +20,8 @@ from streamcal.stream.history import Part
 MOST_SERIES = 4
 #: Alarms of one series that are listed.
 LISTED = 8
+#: Different times at the ends of parts that make an axis.
+FEWEST_TIMES = 3
 #: The setting that says how late labels were.
 LATE = "labels known after"
 
@@ -26,8 +30,8 @@ LATE = "labels known after"
 class Series:
     """One series of forecasts, with what its pictures are drawn from.
 
-    `floor` is that of the miscalibration; `mapped` are scores and what the method made of them at the end, empty for
-    the score itself.
+    `floor` is that of the miscalibration; `marks` are the rows at which alarms are drawn; `mapped` are
+    scores and what the method made of them at the end, empty for the score itself.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Series:
     parts: tuple[Part, ...]
     alarms: tuple[Alarm, ...]
     alarms_in_all: int
+    marks: tuple[float, ...]
     mapped: tuple[tuple[float, float], ...]
 
 
@@ -66,6 +71,9 @@ class ReportData:
         One for each field of segments.
     groups : tuple of GroupTable
         That of the best method that is kept calibrated in groups, if there is one.
+    times : tuple of float
+        The times at the ends of the parts of all series, after that of the first row; empty where there are none, or
+        rows are in no order.
     """
 
     source: str
@@ -80,6 +88,7 @@ class ReportData:
     made: str
     segments: tuple[SegmentTable, ...] = ()
     groups: tuple[GroupTable, ...] = ()
+    times: tuple[float, ...] = ()
 
 
 def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> ReportData:
@@ -103,7 +112,19 @@ def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> Re
         made=made,
         segments=segment_tables(comparison),
         groups=group_tables(comparison),
+        times=_times(comparison),
     )
+
+
+def _times(comparison: Comparison) -> tuple[float, ...]:
+    """The times that pictures have on their axis; parts that end at the same time, such as a day, divide it evenly."""
+    times = comparison.history.times
+    values, first = np.unique(times, return_index=True)
+    if len(values) < FEWEST_TIMES or comparison.order.disordered:
+        return ()
+    rest, step = len(times) - 1 - first[-1], (values[-1] - values[-2]) / (first[-1] - first[-2])
+    known, at = [*first.tolist(), len(times) - 1], [*values.tolist(), values[-1] + rest * step]
+    return tuple(np.interp(np.arange(len(times)), known, at).tolist())
 
 
 def pictured(comparison: Comparison) -> list[str]:
@@ -123,6 +144,7 @@ def _series(comparison: Comparison, name: str) -> Series:
         parts=tuple(history.parts(name)),
         alarms=tuple(history.alarms[name]),
         alarms_in_all=history.alarms_in_all[name],
+        marks=tuple(history.marks(name)),
         mapped=standing.mapped,
     )
 

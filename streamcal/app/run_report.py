@@ -56,21 +56,27 @@ class RunReport:
         self._job, self._path = job, path
         self._comparison = Comparison({self._name: calibrator}, segments=fields)
         self._comparison.source = title_of(job.source)
-        self._rows: list[tuple[float, bool, float, float, Mapping[str, Any]]] = []
+        self._rows: list[tuple[float, bool, float, float, Mapping[str, Any], float | None]] = []
         job.evaluation.observer = self
 
-    def one(self, score: float, y: bool, w: float, p: float, keys: Mapping[str, Any]) -> None:
-        """A row of the stream and its forecast `p`, with its levels by column."""
-        self._rows.append((score, y, w, p, keys))
+    def one(self, score: float, y: bool, w: float, p: float, keys: Mapping[str, Any], t: float | None) -> None:
+        """Take a row of the stream and its forecast `p`, with its levels by column and its time."""
+        self._rows.append((score, y, w, p, keys, t))
         if len(self._rows) >= AT_ONCE:
             self._settle()
 
     def many(
-        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray, p: FloatArray, keys: Mapping[str, Any]
+        self,
+        scores: FloatArray,
+        y: npt.NDArray[np.bool_],
+        w: FloatArray,
+        p: FloatArray,
+        keys: Mapping[str, Any],
+        t: FloatArray | None,
     ) -> None:
-        """Rows of the stream and their forecasts, with columns of levels."""
+        """Take rows of the stream and their forecasts, with columns of levels, and their times."""
         self._settle()
-        self._comparison.measure({RAW: scores, self._name: p}, y, w, keys or None)
+        self._comparison.measure({RAW: scores, self._name: p}, y, w, keys or None, t)
 
     def save(self, context: typer.Context) -> str:
         """Write the report on the rows so far; a line that says where it is, or that there were no rows.
@@ -94,11 +100,12 @@ class RunReport:
         """Measure the rows that came one by one."""
         if not self._rows:
             return
-        scores, y, w, p, keys = zip(*self._rows, strict=True)
+        scores, y, w, p, keys, t = zip(*self._rows, strict=True)
         self._rows = []
         columns = {name: [one.get(name) for one in keys] for name in names_of(self._comparison.fields)}
         forecasts = {RAW: np.array(scores), self._name: np.array(p)}
-        self._comparison.measure(forecasts, np.array(y, dtype=np.bool_), np.array(w), columns or None)
+        times = None if t[0] is None else np.array(t, dtype=np.float64)
+        self._comparison.measure(forecasts, np.array(y, dtype=np.bool_), np.array(w), columns or None, times)
 
 
 def _command_line(context: typer.Context) -> str:

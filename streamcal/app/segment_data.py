@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streamcal.app.prepared import forest
 from streamcal.live.levels import Field
 from streamcal.live.segmented import Effect
 from streamcal.stream.by_segment import LevelRow, field_text, level_text
@@ -31,7 +30,7 @@ class SegmentTable:
     rows : tuple of tuple of str
         A row for each level, the worst first.
     effects : tuple of Effect
-        Of the best method with segments, for the heaviest levels, from the lowest mean to the highest.
+        Of the best method with segments, for the levels of `rows` in their order.
     of : str
         The name of that method; empty where none is left.
     """
@@ -68,7 +67,7 @@ def _table(comparison: Comparison, field: Field) -> SegmentTable:
         sentence=_sentence(comparison, field, shown),
         headings=headings,
         rows=tuple(_row(one, shown, plain, of_level) for one in comparison.segments.rows(field, levels)),
-        effects=forest(effects),
+        effects=tuple(of_level[level] for level in levels if level in of_level),
         of=corrected,
     )
 

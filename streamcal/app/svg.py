@@ -11,8 +11,6 @@ Point = tuple[float, float]
 #: The size of a canvas, in units of a CSS pixel on a telephone, where it fills the width.
 WIDTH, HEIGHT = 360, 290
 LEFT, RIGHT, TOP, BOTTOM = 60, 12, 10, 38
-#: Letters that have space beside the y axis.
-MOST_LETTERS = 9
 #: Space between two ticks of the y axis.
 APART = 26
 #: The width of a character of a tick, and the space between two ticks of the x axis.
@@ -30,14 +28,18 @@ class Canvas:
     ['<path class="diagonal" d="M60 252L348 10"/>']
     """
 
-    def __init__(self, x: Axis, y: Axis, *, top: float = TOP, bottom: float = HEIGHT - BOTTOM) -> None:
+    def __init__(
+        self, x: Axis, y: Axis, *, top: float = TOP, bottom: float = HEIGHT - BOTTOM, names: Sequence[str] = ()
+    ) -> None:
         self.x, self.y = x, y
         self._top, self._bottom = top, bottom
+        self._names = [cut(name) for name in names]
+        self._left = max(LEFT, 10 + CHARACTER * max(map(len, self._names), default=0))
         self.parts: list[str] = []
 
     def across(self, value: float) -> float:
         """The place of a value on the x axis."""
-        return LEFT + self.x.place(value) * (WIDTH - LEFT - RIGHT)
+        return self._left + self.x.place(value) * (WIDTH - self._left - RIGHT)
 
     def up(self, value: float) -> float:
         """The place of a value on the y axis."""
@@ -54,7 +56,7 @@ class Canvas:
         for tick in self.y.ticks(max(int((self._bottom - self._top) / APART), 1)):
             place = _number(self.up(tick))
             self.parts.append(f'<path class="grid" d="M{LEFT} {place}H{WIDTH - RIGHT}"/>')
-            self._text(tick_text(tick), LEFT - 5, self.up(tick) + 4, "tick", "end")
+            self._text(self.y.text(tick), LEFT - 5, self.up(tick) + 4, "tick", "end")
         self._below(below)
         middle = _number((self._top + self._bottom) / 2)
         self.parts.append(
@@ -62,21 +64,21 @@ class Canvas:
             f"{escape(beside)}</text>"
         )
 
-    def rows(self, below: str, names: Sequence[str]) -> None:
-        """The x axis, and instead of a y axis a name for each row, the i-th at the height i from 1 up."""
+    def rows(self, below: str) -> None:
+        """Draw the x axis, and instead of a y axis the name of each row, the i-th at the height −i."""
         for tick in self.x.ticks():
             place = _number(self.across(tick))
             self.parts.append(f'<path class="grid" d="M{place} {_number(self._top)}V{_number(self._bottom)}"/>')
         self._ticks_below()
         self._below(below)
-        for row, name in enumerate(names, 1):
-            self._text(cut(name, MOST_LETTERS), LEFT - 5, self.up(row) + 4, "tick", "end")
+        for row, name in enumerate(self._names, 1):
+            self._text(name, self._left - 5, self.up(-row) + 4, "tick", "end")
 
     def _ticks_below(self) -> None:
         """The values of the x axis, from the last one on, without those that would touch the one after."""
         end = float(WIDTH)
         for tick in reversed(self.x.ticks()):
-            half = 0.5 * CHARACTER * len(text := tick_text(tick))
+            half = 0.5 * CHARACTER * len(text := self.x.text(tick))
             middle = min(self.across(tick), WIDTH - half)
             if middle + half <= end:
                 self._text(text, middle, self._bottom + 14, "tick", "middle")
@@ -84,7 +86,8 @@ class Canvas:
 
     def _below(self, text: str) -> None:
         if text:
-            self._text(text, (LEFT + WIDTH - RIGHT) / 2, self._bottom + 31, "label", "middle")
+            middle = min((self._left + WIDTH - RIGHT) / 2, WIDTH - 0.5 * CHARACTER * len(text))
+            self._text(text, middle, self._bottom + 31, "label", "middle")
 
     def line(self, points: Sequence[Point], css: str) -> None:
         """A line through points."""
@@ -127,19 +130,6 @@ def drawing(canvases: Sequence[Canvas], description: str) -> str:
     body = "".join(part for canvas in canvases for part in canvas.parts)
     cursor = f'<path class="cursor" d="M0 {TOP}V{HEIGHT - BOTTOM}" hidden="hidden"/>'
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">{body}{cursor}</svg>'
-
-
-def tick_text(value: float) -> str:
-    """A tick in few characters.
-
-    >>> [tick_text(value) for value in (0.0, 0.05, 1e-5, 40000.0, 2500.0, 1.5e6)]
-    ['0', '0.05', '1e-5', '40k', '2500', '1.5M']
-    """
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:g}M"
-    if abs(value) >= 1e4:
-        return f"{value / 1e3:g}k"
-    return f"{value:g}".replace("e-0", "e-")
 
 
 def _number(value: float) -> str:

@@ -43,10 +43,14 @@ class ServedJoin(JudgedJoin):
         return calibrator.overall if isinstance(calibrator, Keyed) else calibrator
 
     @property
+    def mixes(self) -> bool:
+        """Whether forecasts of the newest version are made of several, for an early window or an earlier version."""
+        return self.spans.early is not None or self._versions[self._newest].before is not None
+
+    @property
     def has_one_map(self) -> bool:
         """Whether forecasts of the newest version are those of `overall`, and of no other beside it."""
-        mixed = self.spans.early is not None or self._versions[self._newest].before is not None
-        return not (mixed or isinstance(self.calibrator, Keyed))
+        return not (self.mixes or isinstance(self.calibrator, Keyed))
 
     @property
     def served_by_map(self) -> bool:

@@ -266,7 +266,7 @@ class Service:
         """In the child process, which may change what it has."""
         comparison, overall = self.quality.comparison, self.join.overall
         comparison.source, comparison.seconds = "the service", time.monotonic() - self._begun
-        if self.join.has_one_map and overall.scale.domain == (0.0, 1.0):
+        if not self.join.mixes and overall.scale.domain == (0.0, 1.0):
             comparison.finish(lambda last: {self.quality.name: Entrant(overall, 0).end(last)})
         assert self.page is not None
         return self.page.write(comparison).encode()

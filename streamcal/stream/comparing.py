@@ -252,10 +252,8 @@ class Comparison:
             standing.seconds, standing.failure = step.seconds, step.failure
             if step.predicted is not None:
                 predicted[name] = step.predicted
-        if piece.times is not None and len(piece.times):
-            self.order.add(piece.times)
         w = np.ones(len(piece.labels)) if piece.weights is None else piece.weights
-        self.measure(predicted, piece.labels, w, piece.keys)
+        self.measure(predicted, piece.labels, w, piece.keys, piece.times)
 
     def measure(
         self,
@@ -263,11 +261,14 @@ class Comparison:
         labels: npt.NDArray[np.bool_],
         w: FloatArray,
         keys: Mapping[str, Any] | None = None,
+        times: FloatArray | None = None,
     ) -> None:
         """Measure the next forecasts of every series, the score itself first; `keys` are columns of levels.
 
         What `run` does after each piece, for forecasts that are made elsewhere.
         """
+        if times is not None:
+            self.order.add(times)
         y = labels.astype(np.float64)
         self.rows += len(y)
         self.positives += int(np.count_nonzero(y))
@@ -286,7 +287,7 @@ class Comparison:
         for (first, second), difference in self._differences.items():
             if first in forecasts and second in forecasts:
                 difference.update_forecasts(forecasts[first], forecasts[second])
-        self.history.add(forecasts)
+        self.history.add(forecasts, None if times is None else times[w > 0.0])
         if keys is not None:
             self.segments.add(keys, w, forecasts)
 

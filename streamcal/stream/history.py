@@ -1,7 +1,9 @@
-"""Forecasts over time, in bounded memory: sums over consecutive parts of a stream, and alarms."""
+"""Forecasts over time, in bounded memory: sums and numbers of alarms over consecutive parts of a stream."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,8 +21,13 @@ MOST_PARTS = 128
 SHORTEST = 16
 #: Outcomes between two false alarms, on average at least: see `CalibrationMonitor`.
 RUN_LENGTH = 1e5
-#: Alarms that are kept of one series; the others are counted.
+#: Alarms that are kept of one series; the others are counted in their parts.
 MOST_ALARMS = 500
+#: Alarms of one series that are drawn one by one.
+MOST_MARKS = 200
+#: Columns that all series share (rows, weight, positive weight and latest time), and of each series (Σ w p, Σ w ℓ,
+#: evidence and alarms).
+SHARED, EACH = 4, 4
 
 
 class Part(NamedTuple):
@@ -31,6 +38,7 @@ class Part(NamedTuple):
     predicted: float  #: mean forecast
     log_loss: float  #: mean, in nats
     evidence: float  #: the largest value that the monitor had at the end of a piece
+    alarms: int
 
 
 class Watch(CalibrationMonitor):
@@ -65,7 +73,7 @@ class History:
     >>> y, w = np.array([0.0, 1.0] * 16), np.ones(32)
     >>> history.add({"raw": Forecasts(np.full(32, 0.25), y, w)})
     >>> history.parts("raw")[0]._replace(log_loss=None, evidence=None)
-    Part(rows=16, positives=0.5, predicted=0.25, log_loss=None, evidence=None)
+    Part(rows=16, positives=0.5, predicted=0.25, log_loss=None, evidence=None, alarms=0)
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -74,12 +82,18 @@ class History:
         self.alarms_in_all = dict.fromkeys(names, 0)
         self._monitors = {name: Watch(run_length=RUN_LENGTH) for name in names}
         self._length = SHORTEST
-        #: A row for each part: rows, weight and positive weight; then for each series Σ w p, Σ w ℓ and the evidence.
-        self._parts = np.zeros((0, 3 + 3 * len(names)))
+        self._parts = np.zeros((0, SHARED + EACH * len(names)))
+        self._begun = math.nan  # the earliest time
 
-    def add(self, forecasts: Mapping[str, Forecasts]) -> None:
-        """The next forecasts of every series, of the same labels. A series that is left out once stays out."""
+    def add(self, forecasts: Mapping[str, Forecasts], times: FloatArray | None = None) -> None:
+        """Add the next forecasts of every series, of the same labels, made at these times.
+
+        A series that is left out once stays out.
+        """
         (first, *_) = forecasts.values()
+        times = np.full(len(first.y), math.nan) if times is None else times
+        if len(times):
+            self._begun = float(np.fmin(self._begun, times.min()))
         begin = 0
         while begin < len(first.y):
             rows = self._parts[-1, 0] if len(self._parts) else self._length
@@ -87,17 +101,31 @@ class History:
                 self._open()
                 rows = 0
             end = min(begin + self._length - int(rows), len(first.y))
-            self._fill(forecasts, slice(begin, end))
+            self._fill(forecasts, times, slice(begin, end))
             begin = end
 
+    @property
+    def times(self) -> list[float]:
+        """The times at the ends of the parts, after that of the first row; empty without times."""
+        found = [self._begun, *np.maximum.accumulate(self._parts[:, 3]).tolist()]
+        return [] if any(map(math.isnan, found)) else found
+
+    def marks(self, name: str) -> list[float]:
+        """Return the rows at which alarms are drawn: each, or of more than `MOST_MARKS` the parts that have some."""
+        alarms, parts = self.alarms[name], self.parts(name)
+        if self.alarms_in_all[name] <= min(MOST_MARKS, len(alarms)):
+            return [float(alarm.n) for alarm in alarms]
+        ends = itertools.accumulate((part.rows for part in parts), initial=0)
+        return [(a + b) / 2.0 for (a, b), part in zip(itertools.pairwise(ends), parts, strict=True) if part.alarms]
+
     def parts(self, name: str) -> list[Part]:
-        """The parts of one series in their order."""
-        place = 3 + 3 * self.names.index(name)
+        """Return the parts of one series in their order."""
+        place = SHARED + EACH * self.names.index(name)
         found = []
         for row in self._parts.tolist():
             weight = row[1] or 1.0  # where all weights are 0, so are the sums
-            predicted, loss, evidence = row[place : place + 3]
-            found.append(Part(int(row[0]), row[2] / weight, predicted / weight, loss / weight, evidence))
+            predicted, loss, evidence, alarms = row[place : place + EACH]
+            found.append(Part(int(row[0]), row[2] / weight, predicted / weight, loss / weight, evidence, int(alarms)))
         return found
 
     def _open(self) -> None:
@@ -106,16 +134,20 @@ class History:
             pairs = self._parts.reshape(MOST_PARTS // 2, 2, -1)
             largest = pairs.max(axis=1)
             self._parts = pairs.sum(axis=1)
-            self._parts[:, 5::3] = largest[:, 5::3]
+            for column in (SHARED - 1, slice(SHARED + 2, None, EACH)):
+                self._parts[:, column] = largest[:, column]
             self._length *= 2
-        self._parts = np.vstack((self._parts, np.zeros(self._parts.shape[1])))
+        new = np.zeros(self._parts.shape[1])
+        new[SHARED - 1] = -math.inf
+        self._parts = np.vstack((self._parts, new))
 
-    def _fill(self, forecasts: Mapping[str, Forecasts], rows: slice) -> None:
+    def _fill(self, forecasts: Mapping[str, Forecasts], times: FloatArray, rows: slice) -> None:
         """Add rows to the last part."""
         part = self._parts[-1]
         (first, *_) = forecasts.values()
         y, w = first.y[rows], first.w[rows]
-        part[:3] += len(y), w.sum(), w @ y
+        part[: SHARED - 1] += len(y), w.sum(), w @ y
+        part[SHARED - 1] = np.maximum(part[SHARED - 1], times[rows].max())  # nan where there are no times
         for i, name in enumerate(self.names):
             if name not in forecasts:
                 continue
@@ -124,8 +156,9 @@ class History:
             room = MOST_ALARMS - len(self.alarms[name])
             self.alarms[name] += alarms[:room]
             self.alarms_in_all[name] += len(alarms)
-            part[3 + 3 * i : 5 + 3 * i] += w @ p, w @ capped_losses(p, y)
-            part[5 + 3 * i] = max([part[5 + 3 * i], self._monitors[name].e_value, *(a.e_value for a in alarms)])
+            place = SHARED + EACH * i
+            part[place : place + EACH] += w @ p, w @ capped_losses(p, y), 0.0, len(alarms)
+            part[place + 2] = max([part[place + 2], self._monitors[name].e_value, *(a.e_value for a in alarms)])
 
 
 def capped_losses(p: FloatArray, y: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ from streamcal.errors import StoreError, StreamcalError
 from streamcal.learners.choosing import chosen
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts, check_probability
-from streamcal.parameters.inputs import check_label, check_weight
+from streamcal.parameters.inputs import check_label, check_time, check_weight
 from streamcal.parameters.scales import Logit, Probability
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.stream.direction import Direction
@@ -77,10 +77,16 @@ class Scoreboard:
 class Observer(Protocol):
     """Something that is told each row and its forecast."""
 
-    def one(self, score: float, y: bool, w: float, p: float, keys: Keys) -> None: ...
+    def one(self, score: float, y: bool, w: float, p: float, keys: Keys, t: float | None) -> None: ...
 
     def many(
-        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray, p: FloatArray, keys: Columns
+        self,
+        scores: FloatArray,
+        y: npt.NDArray[np.bool_],
+        w: FloatArray,
+        p: FloatArray,
+        keys: Columns,
+        t: FloatArray | None,
     ) -> None: ...
 
 
@@ -192,7 +198,8 @@ class Prequential(Measures):
         label, weight = (1.0 if y else 0.0), float(w)
         if self.observer is not None:
             self.seconds += process_time() - begun
-            self.observer.one(float(score), bool(y), weight, prediction.calibrated, keys or {})
+            at = None if t is None else check_time(t)
+            self.observer.one(float(score), bool(y), weight, prediction.calibrated, keys or {}, at)
         self.rows += 1
         self.positives += label == 1.0
         if weight:
@@ -233,7 +240,8 @@ class Prequential(Measures):
         self.add(found[:, 0], scores[:count], y[:count].astype(np.float64), weights)
         if self.observer is not None and count:
             learned = {name: column[:count] for name, column in (keys or {}).items()}  # type: ignore[index]
-            self.observer.many(scores[:count], y[:count], weights, found[:, 0], learned)
+            times = None if t is None else t[:count]
+            self.observer.many(scores[:count], y[:count], weights, found[:, 0], learned, times)
         return found
 
     def _predict_and_learn(

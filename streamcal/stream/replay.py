@@ -69,13 +69,14 @@ class Replay(Measures):
         self.join = join
         self.repeated = self.clicks = self.after_horizon = self.out_of_order = 0
         self._columns = columns
-        self._settled: list[tuple[float, float, bool, float, Keys]] = []  # p, score, label, weight, levels
+        #: Forecast, score, label, weight, time and levels.
+        self._settled: list[tuple[float, float, bool, float, float, Keys]] = []
         corrects = join.spans.early is None and join.calibrator.unlearns and join.calibrator.merges
         self._keep = join.spans.horizon + (join.spans.late if corrects else 0.0)
         self.checkpoint, self._to_come = _noted(join.noted)
         self._snapshot_at: int | None = None
         self.before = join.tally()
-        join.watch(lambda one, y: self._settled.append((one.p, one.score, y, one.w, one.keys or {})))
+        join.watch(lambda one, y: self._settled.append((one.p, one.score, y, one.w, one.t, one.keys or {})))
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -193,10 +194,11 @@ class Replay(Measures):
         if self._settled:
             *numbers, keys = zip(*self._settled, strict=True)
             self._settled.clear()
-            p, scores, y, w = (np.array(values, dtype=np.float64) for values in numbers)
+            p, scores, y, w, t = (np.array(values, dtype=np.float64) for values in numbers)
             self.add(p, scores, y, w)
             if self.observer is not None:
-                for row_ in zip(scores.tolist(), (y > 0.0).tolist(), w.tolist(), p.tolist(), keys, strict=True):
+                columns = (one.tolist() for one in (scores, y > 0.0, w, p))
+                for row_ in zip(*columns, keys, t.tolist(), strict=True):
                     self.observer.one(*row_)
 
     def keep(self, checkpoint: Checkpoint) -> None:
