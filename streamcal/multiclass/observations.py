@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,13 @@ import numpy.typing as npt
 from streamcal.multiclass.labels import Batch, ClassLabel, in_order, with_label
 from streamcal.parameters.types import FloatArray
 
-#: The labels that are strings, those that are numbers, and the scores of both in that order: tuples that can be
-#: compared, counted and sorted for any labels, and that do not change when a new label appears.
-ClassCoordinate: TypeAlias = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
-
 
 def coordinate(scores: dict[ClassLabel, float], y: ClassLabel) -> tuple[Any, float]:
-    """The coordinate of an observation, the label y joining with the score 0, and the place of y in it."""
+    """The coordinate of an observation, the label y joining with the score 0, and the place of y in it.
+
+    A coordinate is the labels that are strings, those that are numbers, and the scores of both in that order: tuples
+    that can be compared, counted and sorted for any labels, and that do not change when a new label appears.
+    """
     joined = with_label(scores, y)
     labels = tuple(joined)
     return (*split(labels), tuple(joined.values())), float(labels.index(y))

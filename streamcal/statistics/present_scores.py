@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,6 @@ ABSENT = sys.float_info.max
 Places: TypeAlias = tuple[int, ...]
 
 
-class ProjectingStatistic(Protocol):
-    """A statistic of several scores that can add some of the scores of another one."""
-
-    def add_projection(self, other: Any, columns: Sequence[int]) -> None:
-        """Add what `other` holds, its scores at `columns` taken as those of this statistic and the rest left out."""
-
-
 Part = TypeVar("Part", bound=Statistic)
 
 
@@ -40,7 +33,8 @@ class PresentScores(Keyed[Part], Generic[Part]):
     Parameters
     ----------
     make : callable
-        Returns the empty statistic of the scores at some places, a `ProjectingStatistic`.
+        Returns the empty statistic of the scores at some places. Its `add_projection(other, columns)` adds what another
+        one holds, the scores at `columns` taken as its own and the rest left out.
     width : int
         M, the number of scores.
 
