@@ -16,7 +16,7 @@ from test_kernel_forms import twins
 
 import streamcal
 from streamcal import Auto, CapabilityError, InputError, MergeError, OnlinePlatt, Platt, StateError
-from streamcal.kernels.accounts import SIZE, TILTS, Accounts
+from streamcal.kernels.accounts import LARGE, SIZE, TILTS, Accounts
 from streamcal.live import IssuedBets, Journal, LabelJoin, Multicalibrated, Segmented
 from streamcal.states import signed
 
@@ -48,8 +48,10 @@ def plain(cal):
 
 
 def capitals(cal):
+    """Those of all accounts, by group; the further ones of large groups in rows of their own."""
     accounts = cal._accounts
-    return np.vstack([accounts.held(j)[1][:, :SIZE] for j in range(accounts.size)])
+    fine = [np.pad(accounts.fine(j)[1][:, :2], ((0, 0), (0, SIZE - 2))) for j in range(accounts.size)]
+    return np.vstack([*(accounts.held(j)[1][:, :SIZE] for j in range(accounts.size)), *fine])
 
 
 # -- the theorem -------------------------------------------------------------------------------------------------------
@@ -139,10 +141,12 @@ def require_theorem(cal, rows, before, after):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("base", BASES)
-def test_the_theorem(kind, base):
+@pytest.mark.parametrize(("base", "large"), [*((base, LARGE) for base in BASES), ("any", 12.0)])
+def test_the_theorem(kind, base, large):
+    """Where groups are large from a variance of 12 on, most have further accounts in the end."""
     n, rng, nature, rows, before, after = 700, np.random.default_rng(7), Adversary(kind, 3), {}, 0.0, 0.0
     cal = Multicalibrated("identity", by=BY, pairs=True)
+    cal._accounts.large = large
     for t in range(n):
         z, keys = BASES[base](rng), {"a": int(rng.integers(4)), "b": int(rng.integers(3))}
         p = cal.predict_one(z, keys)
@@ -152,6 +156,7 @@ def test_the_theorem(kind, base):
         before, after = before + loss(clamped, y), after + loss(p, y)
         for field, level in ((None, None), *keys.items(), (("a", "b"), (keys["a"], keys["b"]))):
             rows.setdefault((field, level), []).append((y - p, p * (1.0 - p)))
+    assert (cal._accounts.fine_values(0, 0) is not None) is (large < cal.gap().variance)
     require_theorem(cal, rows, before, after)
 
 
@@ -474,6 +479,7 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
     found = []
     for module in twins("accounts"):  # `level_table` is the plain one in the second
         accounts, other = (module.Accounts(2, [(0, 1)], 0.7, most, 0.005) for _ in range(2))
+        accounts.large, other.large = 3.0, 1.0
         out, many = np.empty(300), np.empty(300)
         accounts.stream(scores, columns, y.astype(float), w, out)
         other.stream(scores[:50], [column[25:75] for column in columns], y[:50].astype(float), w, np.empty(0))
@@ -485,6 +491,7 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
         accounts.predict_many(scores, columns, many)
         held = [(levels, rows.tolist()) for levels, rows in map(accounts.held, range(accounts.size))]
         counters = [accounts.injected, accounts.total, accounts.aside, accounts.gone, accounts.gain, accounts.evicted]
+        held += [(places, rows.tolist()) for places, rows in map(other.fine, range(other.size))]
         found.append((out.tolist(), many.tolist(), held, counters))
     assert found[0] == found[1]
 
@@ -509,6 +516,104 @@ def test_few_levels_are_held_and_the_log_loss_stays_bounded():
     assert float(capitals(cal).sum()) + accounts.gone == pytest.approx(accounts.total, rel=1e-9)
     assert accounts.held(1)[0][-1] == keys["a"], "the newest is the last that was learned"
     assert cal.gap("a", 99) == cal.gap("a", 99)._replace(gap=0.0, variance=0.0, evidence=0.0)
+
+
+def with_large_groups(seed=1, n=4000, **more):
+    cal = Multicalibrated("identity", by=BY, **more)
+    cal._accounts.large = 30.0
+    cal.learn_many(*stream(n, seed=seed))
+    return cal
+
+
+def large_groups(cal):
+    return {
+        (j, place): row.tolist()
+        for j in range(cal._accounts.size)
+        for place, row in zip(*cal._accounts.fine(j), strict=True)
+    }
+
+
+def large_in(cal, j):
+    """The further accounts in a family, by level."""
+    (levels, _), (places, rows) = cal._accounts.held(j), cal._accounts.fine(j)
+    return {levels[place]: row for place, row in zip(places, rows, strict=True)}
+
+
+def test_large_groups_have_narrower_bounds():
+    """A gap within 6.5 standard deviations whatever the variance; without accounts of ±1/256 within 17 of 5 million."""
+    accounts = Multicalibrated("identity", by=BY)._accounts
+    deviations = {}
+    for variance in (4e5, 5e6):
+        cal = Multicalibrated("identity", by=BY, bins=0)
+        capital = cal._least * math.exp(12.0)
+        for fine in (None, np.array([capital, capital, variance])):
+            bound = cal._bound(np.full(SIZE + 2, capital), fine, variance)
+            deviations[variance, fine is not None] = bound / math.sqrt(variance)
+    assert accounts.large == LARGE == 500_000.0
+    assert deviations[4e5, False] < 6.5
+    assert deviations[5e6, True] < 6.5
+    assert deviations[5e6, False] > 17.0
+    assert cal._bound(np.full(SIZE + 2, capital), np.array([capital, capital, 4e6]), 5e6) / math.sqrt(5e6) > 17.0
+
+
+def test_large_groups_in_states_and_merges():
+    cal, other = with_large_groups(1), with_large_groups(2)
+    groups = large_groups(cal)
+    assert len(groups) > 5
+    assert any(row[0] > cal._least for row in groups.values())
+    loaded = Multicalibrated.from_bytes(cal.to_bytes())
+    loaded._accounts.large = 30.0
+    assert large_groups(loaded) == groups
+    assert plain(loaded) == plain(cal)
+    for one in (cal, loaded):
+        one.learn_many(*stream(500, seed=3))
+    assert plain(loaded) == plain(cal)
+    regret = cal.certificate().regret + other.certificate().regret
+    cal.merge(other)
+    assert cal.certificate().regret == pytest.approx(regret)
+    assert float(capitals(cal).sum()) == pytest.approx(cal._accounts.total, rel=1e-9)
+    for j in range(cal._accounts.size):
+        parts = [large_in(one, j) for one in (cal, loaded, other)]
+        for level, row in parts[0].items():
+            both = [part.get(level) for part in parts[1:]]
+            if all(one is not None for one in both):
+                assert row.tolist() == [both[0][0] + both[1][0], both[0][1] + both[1][1], min(both[0][2], both[1][2])]
+            elif any(one._accounts.values(j, level) is None for one in (loaded, other)):
+                assert row[2] == next(one[2] for one in both if one is not None)
+            else:
+                assert row[2] == 0.0
+    Multicalibrated.from_state(plain(cal))
+
+
+def test_late_labels_close_the_accounts_of_large_groups():
+    cal = with_large_groups()
+    total = cal._accounts.total
+    held = cal.issue_one(0.3, {"a": 1, "b": "b1"})
+    assert not large_groups(cal)
+    assert cal._accounts.gone > 0.0
+    assert cal._accounts.total == pytest.approx(total, rel=1e-3), "floors alone were added"
+    held_now = float(capitals(cal).sum()) + cal._accounts.gone + cal._accounts.aside
+    assert held_now == pytest.approx(cal._accounts.total, rel=1e-9)
+    cal.learn_issued(held, True)
+    cal.learn_many(*stream(500, seed=3))
+    assert not large_groups(cal)
+    loaded = Multicalibrated.from_state(plain(cal))
+    loaded._accounts.large = 30.0
+    loaded.learn_many(*stream(500, seed=3))
+    assert not large_groups(loaded)
+    other = with_large_groups(2)
+    other.merge(cal)
+    assert not large_groups(other)
+
+
+def test_a_large_group_that_makes_room_takes_its_accounts_along():
+    cal = with_large_groups(max_levels=2)
+    accounts = cal._accounts
+    held = float(capitals(cal).sum())
+    assert cal.tally()["evicted"] > 100
+    assert large_groups(cal)
+    assert all(accounts.values(j, accounts.held(j)[0][place]) is not None for j, place in large_groups(cal))
+    assert held + accounts.gone == pytest.approx(accounts.total, rel=1e-9)
 
 
 class Level:
@@ -657,6 +762,10 @@ def changed(cal, change):
         lambda learned: learned["counters"].__setitem__(4, -1e6),
         lambda learned: learned["counters"].pop(),
         lambda learned: learned["families"].pop(),
+        lambda learned: learned.__setitem__("large", []),
+        lambda learned: learned.__setitem__("large", [[[99], [[0.0, 0.0, 0.0]]], *[[[], []]] * 5]),
+        lambda learned: learned.__setitem__("large", [[[0], []], *[[[], []]] * 5]),
+        lambda learned: learned.__setitem__("large", [[[0], [[1e3, 0.0, 0.0]]], *[[[], []]] * 5]),
         lambda learned: learned["families"][1][0].append(77),
         lambda learned: learned["families"][1][0].__setitem__(0, learned["families"][1][0][1]),
         lambda learned: learned["families"][1][0].__setitem__(0, [1, 2]),

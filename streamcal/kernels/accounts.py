@@ -3,7 +3,7 @@
 
 Symbols, z being the probability of the calibrator, and p the prediction:
 
-    h[a], d[a]       the tilts, ±1, ±1/4, ±1/16 and ±1/64, and exp(h) − 1
+    h[a], d[a]       the tilts, ±1, ±1/4, ±1/16 and ±1/64, then ±1/256 of large groups, and exp(h) − 1
     W[g, a]          the capital that the account of tilt h[a] in group g can stake
     least[a]         the floor of an account, 2·floor·(1 + z·d)/(2 + d): the two of ±h cancel at z
     S[a]             what the accounts of tilt h[a] stake, a sum over the groups of the observation
@@ -18,6 +18,10 @@ For each observation, with r(p) the probability p with its log-odds moved by h:
 Then C gains at most v·ln(p(y)/z(y)). A double near 1 is not the exact root, and an observation of more weight than 1 is
 learned in several steps but was predicted once: what C gains beyond is added to I, so that C − I is always at most the
 log loss of z minus that of p, for predictions as issued.
+
+A group is large once its Σ v·p·(1 − p) is above 500,000: a gap of a few standard deviations then tilts the odds by less
+than 1/64. Its two more accounts are kept apart, since few groups are large. They need labels in time: the first
+prediction that is issued for a late label closes them.
 """
 
 import cython
@@ -40,6 +44,12 @@ import numpy as np
 
 #: The tilts of the accounts of a group, those of the other sign after them.
 TILTS = (1.0, 0.25, 0.0625, 0.015625)
+#: The tilt of the accounts that a large group has besides.
+FINE = 0.00390625
+#: A group is large above this Σ v·p·(1 − p).
+LARGE = 500_000.0
+#: Numbers kept of the accounts of a large group: their capitals, and Σ v·p·(1 − p) since they were opened.
+FINE_WIDTH = 3
 #: The accounts of a group.
 SIZE = 2 * len(TILTS)
 #: Numbers kept of a group: its capitals; Σ v·(y − p) and Σ v·p·(1 − p).
@@ -49,6 +59,7 @@ LOWEST = 2.0**-52
 
 _HALF = cython.declare(cython.Py_ssize_t, 4)
 _SIZE = cython.declare(cython.Py_ssize_t, 8)
+_ALL = cython.declare(cython.Py_ssize_t, 10)
 _GAP = cython.declare(cython.Py_ssize_t, 8)
 _VARIANCE = cython.declare(cython.Py_ssize_t, 9)
 _LOWEST = cython.declare(cython.double, LOWEST)
@@ -123,6 +134,12 @@ class Accounts:
     gone = cython.declare(cython.double, visibility="public")
     gain = cython.declare(cython.double, visibility="public")
     evicted = cython.declare(cython.longlong, visibility="public")
+    large = cython.declare(cython.double, visibility="public")
+    _fine: dict  # the row in `_fine_values` of each slot of a large group
+    _fine_values: cython.double[:, ::1]
+    _is_closed: cython.bint  # whether large groups have no accounts of their own
+    _crossed: cython.bint  # whether a group of the observation is large
+    _tilts: cython.Py_ssize_t  # those of the observation, 8 or 10
     _fields: cython.Py_ssize_t
     _pairs: cython.Py_ssize_t
     _first: cython.Py_ssize_t[::1]  # the fields of each pair
@@ -163,11 +180,14 @@ class Accounts:
         self._level = [GroupName(None, None) if self._is_double(j) else None for j in range(self.size)]
         self._bins = list(range(-self._reach(), self._reach() + 1)) if width > 0.0 else []
         self._slot = np.full(self.size, -2, dtype=np.intp)
-        self._d, self._base, self._least = np.zeros(SIZE), np.zeros(SIZE), np.zeros(SIZE)
-        self._sums, self._rise = np.zeros(SIZE), np.zeros(SIZE)
-        for a in range(SIZE):
-            self._d[a] = exp(TILTS[a] if a < _HALF else -TILTS[a - _HALF]) - 1.0
+        tilts = [*TILTS, *(-h for h in TILTS), FINE, -FINE]
+        self._d, self._base, self._least = np.zeros(_ALL), np.zeros(_ALL), np.zeros(_ALL)
+        self._sums, self._rise = np.zeros(_ALL), np.zeros(_ALL)
+        for a in range(_ALL):
+            self._d[a] = exp(tilts[a]) - 1.0
             self._base[a] = 2.0 * self.floor / (2.0 + self._d[a])
+        self._fine, self._fine_values = {}, np.zeros((0, FINE_WIDTH))
+        self.large, self._is_closed, self._crossed, self._tilts = LARGE, False, False, _SIZE
         self.injected = self.total = self.aside = self.gone = self.gain = 0.0
         self.evicted = 0
 
@@ -247,6 +267,7 @@ class Accounts:
             k = self._table.oldest[j]
             for a in range(_SIZE):
                 self.gone += self._values[k, a]
+            self._drop_fine(k)
             self._table.drop(j, k)
             self.evicted += 1
         level: object = self._level[j]
@@ -259,8 +280,7 @@ class Accounts:
     # -- predictions -----------------------------------------------------------------------------------------------
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def _sum(self) -> cython.void:
+    def _sum(self):
         """Set the floors, and S as it is once all accounts are at their floors or above."""
         a: cython.Py_ssize_t
         j: cython.Py_ssize_t
@@ -277,6 +297,32 @@ class Accounts:
                     w = self._values[k, a] if k >= 0 else 0.0
                     total += w if w > least else least
             self._least[a], self._sums[a] = least, total
+        self._tilts = _SIZE
+        if self._fine:
+            self._sum_fine()
+
+    @cython.cfunc
+    def _sum_fine(self):
+        """`_sum` of the accounts of large groups."""
+        a: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        r: cython.Py_ssize_t
+        for a in range(_SIZE, _ALL):
+            self._least[a], self._sums[a] = self._base[a] * (1.0 + self._z * self._d[a]), 0.0
+        for j in range(self.size):
+            r = self._fine_row(self._slot[j])
+            if r >= 0:
+                for a in range(_SIZE, _ALL):
+                    self._sums[a] += max(self._fine_values[r, a - _SIZE], self._least[a])
+        self._tilts = _ALL
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def _fine_row(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The row of the accounts that the group in a slot has besides, −1 where it has none."""
+        if k < 0 or not self._values[k, _VARIANCE] > self.large:
+            return UNKNOWN
+        return self._fine.get(k, UNKNOWN)
 
     @cython.cfunc
     def _fill(self):
@@ -296,6 +342,12 @@ class Accounts:
                 if self._values[k, a] < self._least[a]:
                     added += self._least[a] - self._values[k, a]
                     self._values[k, a] = self._least[a]
+            r: cython.Py_ssize_t = self._fine_row(k) if self._tilts == _ALL else UNKNOWN
+            if r >= 0:
+                for a in range(_SIZE, _ALL):
+                    if self._fine_values[r, a - _SIZE] < self._least[a]:
+                        added += self._least[a] - self._fine_values[r, a - _SIZE]
+                        self._fine_values[r, a - _SIZE] = self._least[a]
         self.injected += added
         self.total += added
 
@@ -318,15 +370,17 @@ class Accounts:
         p: cython.double = z
         down: cython.double = 0.0
         up: cython.double = 0.0
-        for a in range(_HALF):
-            up += stakes[a] * self._d[a] / (1.0 + self._d[a])
-            down -= stakes[a + _HALF] * self._d[a + _HALF]
+        for a in range(self._tilts):
+            if self._d[a] > 0.0:
+                up += stakes[a] * self._d[a] / (1.0 + self._d[a])
+            else:
+                down -= stakes[a] * self._d[a]
         low: cython.double = z / (1.0 + down)
         high: cython.double = 1.0 - (1.0 - z) / (1.0 + up)
         for _ in range(MOST_STEPS):
             s: cython.double = 0.0
             t: cython.double = 0.0
-            for a in range(_SIZE):
+            for a in range(self._tilts):
                 q: cython.double = self._d[a] / (1.0 + p * self._d[a])
                 s += stakes[a] * q
                 t += stakes[a] * q * q
@@ -420,6 +474,8 @@ class Accounts:
                 self._fill()
                 self._balance()
             self._settle(y, v, gain)
+            if self._crossed:
+                self._settle_fine(v * self._p * self._q)
 
     @cython.cfunc
     @cython.inline
@@ -438,7 +494,8 @@ class Accounts:
         change: cython.double = 0.0
         residual: cython.double = v * (self._q if y > 0.0 else -self._p)
         variance: cython.double = v * self._p * self._q
-        for a in range(_SIZE):
+        self._crossed = False
+        for a in range(self._tilts):
             self._rise[a] = residual * self._d[a] / (1.0 + self._p * self._d[a])
             change += self._sums[a] * self._rise[a]
         for j in range(self.size):
@@ -448,7 +505,56 @@ class Accounts:
                     self._values[k, a] += self._values[k, a] * self._rise[a]
                 self._values[k, _GAP] += residual
                 self._values[k, _VARIANCE] += variance
+                if self._values[k, _VARIANCE] > self.large:
+                    self._crossed = not self._is_closed
         self._count(change, gain)
+
+    @cython.cfunc
+    def _settle_fine(self, variance: cython.double):
+        """Multiply the accounts that large groups have besides, or open them."""
+        a: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        r: cython.Py_ssize_t
+        for j in range(self.size):
+            r = self._fine_row(self._slot[j])
+            if r >= 0:
+                for a in range(_SIZE, _ALL):
+                    self._fine_values[r, a - _SIZE] *= 1.0 + self._rise[a]
+                self._fine_values[r, 2] += variance
+            elif self._slot[j] >= 0 and self._values[self._slot[j], _VARIANCE] > self.large:
+                self._open_fine(self._slot[j])
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _open_fine(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Give the group in a slot two more accounts, without capital; their row."""
+        r: cython.Py_ssize_t = len(self._fine)
+        if r == self._fine_values.shape[0]:
+            self._fine_values = np.concatenate([np.asarray(self._fine_values), np.zeros((r + 4, FINE_WIDTH))])
+        self._fine[k] = r
+        return r
+
+    @cython.cfunc
+    def _drop_fine(self, k: cython.Py_ssize_t):
+        """Close the accounts that a group has besides, if it has any; the last row takes their place."""
+        a: cython.Py_ssize_t
+        r: cython.Py_ssize_t = self._fine.pop(k, UNKNOWN)
+        if r < 0:
+            return
+        last: cython.Py_ssize_t = len(self._fine)
+        self.gone += self._fine_values[r, 0] + self._fine_values[r, 1]
+        for a in range(FINE_WIDTH):
+            self._fine_values[r, a] = self._fine_values[last, a]
+            self._fine_values[last, a] = 0.0
+        for slot, place in self._fine.items():
+            if place == last:
+                self._fine[slot] = r
+
+    def close_fine(self):
+        """Close the accounts that large groups have besides, and open none from now on."""
+        self._is_closed = True
+        for k in list(self._fine):
+            self._drop_fine(k)
 
     @cython.cfunc
     @cython.inline
@@ -472,6 +578,7 @@ class Accounts:
         stake: cython.double
         lost: cython.double
         self._require_levels(levels)
+        self.close_fine()
         self._look(z, levels)
         self._sum()
         self._balance()
@@ -551,6 +658,19 @@ class Accounts:
         self._find_named(j, level)
         return None if self._slot[j] < 0 else np.array(self._values[self._slot[j]])
 
+    def fine(self, j: cython.Py_ssize_t):
+        """The places of large groups in what `held` returns of a family, and the numbers of their further accounts."""
+        levels: list = self._table.levels(j) if self._fine else []
+        rows: list = [self._fine.get(self._table.find(j, level), UNKNOWN) for level in levels]
+        places: list = [place for place, row in enumerate(rows) if row >= 0]
+        return places, np.asarray(self._fine_values)[[rows[place] for place in places]].reshape(-1, FINE_WIDTH)
+
+    def fine_values(self, j: cython.Py_ssize_t, level: object):
+        """The numbers of the further accounts of a group; None where it has none."""
+        self._find_named(j, level)
+        r: cython.Py_ssize_t = self._fine.get(self._slot[j], UNKNOWN)
+        return None if r < 0 else np.array(self._fine_values[r])
+
     def held(self, j: cython.Py_ssize_t):
         """The groups of a family, the one longest without an observation first, and their numbers as rows."""
         i: cython.Py_ssize_t
@@ -577,13 +697,47 @@ class Accounts:
             raise ValueError("the accounts are of other families")
         for j in range(self.size):
             levels, rows = other.held(j)
+            known: list = [self.values(j, level) is not None for level in levels]
             self._add(j, levels, rows)
+            self._merge_fine(j, levels, known, dict(zip(*other.fine(j), strict=True)))
+        if self._is_closed or other._is_closed:
+            self.close_fine()
         self.injected += other.injected
         self.total += other.total
         self.aside += other.aside
         self.gone += other.gone
         self.gain += other.gain
         self.evicted += other.evicted
+
+    @cython.cfunc
+    def _merge_fine(self, j: cython.Py_ssize_t, levels: list, known: list, others: dict):
+        """Add the further accounts of groups of a family. They judge what both objects had them for."""
+        i: cython.Py_ssize_t
+        r: cython.Py_ssize_t
+        for i in range(len(levels)):
+            self._find_named(j, levels[i])
+            r = self._fine.get(self._slot[j], UNKNOWN)
+            values = others.get(i)
+            if self._slot[j] < 0 or (r < 0 and values is None):
+                continue
+            since = self._fine_values[r, 2] if r >= 0 else 0.0 if known[i] else values[2]
+            if r < 0:
+                r = self._open_fine(self._slot[j])
+            self._fine_values[r, 2] = 0.0 if values is None else min(since, values[2])
+            if values is not None:
+                self._fine_values[r, 0] += values[0]
+                self._fine_values[r, 1] += values[1]
+
+    def load_fine(self, j: cython.Py_ssize_t, levels: list, rows: cython.const[cython.double][:, ::1]):
+        """Load what `fine` returned of a family, with the levels at these places."""
+        i: cython.Py_ssize_t
+        a: cython.Py_ssize_t
+        r: cython.Py_ssize_t
+        for i in range(len(levels)):
+            self._find_named(j, levels[i])
+            r = self._open_fine(self._slot[j])
+            for a in range(FINE_WIDTH):
+                self._fine_values[r, a] = rows[i, a]
 
     @cython.cfunc
     def _add(self, j: cython.Py_ssize_t, levels: list, rows: cython.const[cython.double][:, ::1]):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
-from streamcal.kernels.accounts import SIZE, TILTS, WIDTH, Accounts
+from streamcal.kernels.accounts import FINE, FINE_WIDTH, SIZE, TILTS, WIDTH, Accounts
 from streamcal.kernels.fast_path import fast_levels
 from streamcal.kernels.weights import WeightScale
 from streamcal.learners.choosing import chosen
@@ -124,9 +124,10 @@ class Multicalibrated(Keyed):
     """A calibrator and, for each group of observations, accounts that bet against its predictions.
 
     The groups are all observations, each level of the fields `by`, each pair of levels, each bin of the calibrator's
-    log-odds, and each bin within each level. Each group has an account for each tilt h in ±1, ±1/4, ±1/16 and ±1/64,
-    which holds that the odds in the group are exp(h) times those predicted. With z the calibrator's probability, W the
-    capital of an account and r(p) the probability p with its log-odds moved by h:
+    log-odds, and each bin within each level. Each group has an account for each tilt h in ±1, ±1/4, ±1/16 and ±1/64, a
+    large one with V (below) above 500,000 for ±1/256 besides. An account holds that the odds in the group are exp(h)
+    times those predicted. With z the calibrator's probability, W the capital of an account and r(p) the probability p
+    with its log-odds moved by h:
 
         before the prediction    W ← max(W, floor), for the groups of the observation
         the prediction           p = the root of z − p + Σ W·(r(p) − p)
@@ -141,7 +142,6 @@ class Multicalibrated(Keyed):
 
         1. loss(p) − loss(z) ≤ I − C
         2. |M| ≤ (ln(W/w₀) + V·(exp(h) − 1 − h))/h for each tilt h > 0, where W ≤ C ≤ I + loss(z) − loss(p)
-
     I, C and W are in the state: `certificate` and `bound` report both parts. `docs/multicalibration.md` has the proof.
 
     Parameters
@@ -176,9 +176,11 @@ class Multicalibrated(Keyed):
 
     Late labels: `issue_one` fixes the stakes of an observation and sets aside what they can lose, until `learn_issued`
     is given the label, in any order, or None where it never comes. Relative weights above 1 count as 1 there. Part 1
-    holds as it is. Part 2 does not, and `bound` is infinite as soon as anything was issued.
+    holds as it is. Part 2 does not: `bound` is infinite as soon as anything was issued, and the accounts of ±1/256 are
+    closed.
 
-    Part 2 is about a group's observations since it was last given a place. `merge` adds capitals, moments and counters:
+    Part 2 is about a group's observations since it was last given a place, and for h = 1/256 since these accounts were
+    opened; `bound` knows. `merge` adds capitals, moments and counters:
     part 1 holds for both streams together, and part 2 for the observations of each stream apart and those after the
     merge. `unlearn_one` is refused: an account's capital depends on the order of its observations.
 
@@ -562,7 +564,8 @@ class Multicalibrated(Keyed):
         largest = 0.0
         for j in range(accounts.size):
             capital = accounts.held(j)[1][:, :SIZE]
-            largest = max(largest, float(capital.max())) if capital.size else largest
+            fine = accounts.fine(j)[1][:, :2]
+            largest = max([largest, *(float(one.max()) for one in (capital, fine) if one.size)])
         regret = float(accounts.injected - accounts.total)
         return Certificate(self._evidence(largest), regret, float(accounts.gain))
 
@@ -616,8 +619,10 @@ class Multicalibrated(Keyed):
             For a group that cannot be, or a variance below 0.
         """
         spread = float(real_number(variance, "variance", "a number of at least 0", least=0.0))
-        values = self._accounts.values(*self._place(field, level, bin))
-        return self._bound(np.zeros(WIDTH) if values is None else values, spread)
+        place = self._place(field, level, bin)
+        values = self._accounts.values(*place)
+        fine = None if values is None else self._accounts.fine_values(*place)
+        return self._bound(np.zeros(WIDTH) if values is None else values, fine, spread)
 
     def worst(self, n: int = 10) -> list[Group]:
         """Return the n groups with most evidence against their predictions, that with most first. O(groups).
@@ -636,6 +641,8 @@ class Multicalibrated(Keyed):
             levels, rows = self._accounts.held(j)
             if levels:
                 most = rows[:, :SIZE].max(axis=1)
+                large, fine = self._accounts.fine(j)
+                most[large] = np.maximum(most[large], fine[:, :2].max(axis=1, initial=0.0))
                 places = np.argsort(-most, kind="stable")[:n]
                 found += [(-float(most[i]), j, levels[i], rows[i]) for i in places.tolist()]
         return [self._group(j, level, values) for _, j, level, values in sorted(found, key=lambda one: one[:2])[:n]]
@@ -648,7 +655,8 @@ class Multicalibrated(Keyed):
         """The lowest floor of an account: that of the largest tilt where z is near 0."""
         return float(self._accounts.floor) * 2.0 / (1.0 + math.exp(TILTS[0]))
 
-    def _bound(self, values: FloatArray, variance: float) -> float:
+    def _bound(self, values: FloatArray, fine: FloatArray | None, variance: float) -> float:
+        """The bound of a group with these accounts, those of ±1/256 if it has them."""
         if self._issued:
             return math.inf
         above = below = math.inf
@@ -656,13 +664,18 @@ class Multicalibrated(Keyed):
             cost = variance * (math.expm1(h) - h)
             above = min(above, (self._evidence(values[up]) + cost) / h)
             below = min(below, (self._evidence(values[down]) + cost) / h)
+        if fine is not None and variance <= fine[2]:  # these observations came after the accounts were opened
+            cost = variance * (math.expm1(FINE) - FINE)
+            above = min(above, (self._evidence(fine[0]) + cost) / FINE)
+            below = min(below, (self._evidence(fine[1]) + cost) / FINE)
         return max(above, below)
 
     def _group(self, j: int, name: Any, values: FloatArray) -> Group:
         """The group of a family with these numbers."""
         single, pairs = len(self.by), len(self._pairs)
-        gap, variance = float(values[SIZE]), float(values[SIZE + 1])
-        said = self._evidence(values[:SIZE].max()), gap, variance, self._bound(values, variance)
+        gap, variance, fine = float(values[SIZE]), float(values[SIZE + 1]), self._accounts.fine_values(j, name)
+        most = max(float(values[:SIZE].max()), 0.0 if fine is None else float(fine[:2].max()))
+        said = self._evidence(most), gap, variance, self._bound(values, fine, variance)
         if j == 0:
             return Group(None, None, None, *said)
         if j <= single:
@@ -719,10 +732,12 @@ class Multicalibrated(Keyed):
 
     def _state(self) -> dict[str, Any]:
         accounts = self._accounts
-        families = []
+        families, large = [], []
         for j in range(accounts.size):
             levels, rows = accounts.held(j)
             families.append([levels, rows])
+            large.append(list(accounts.fine(j)))
+        found = {"large": large} if any(places for places, _ in large) else {}
         counters = [accounts.injected, accounts.total, accounts.aside, accounts.gone, accounts.gain]
         return {
             "inner": self.inner._written(),
@@ -731,7 +746,12 @@ class Multicalibrated(Keyed):
             "weight_scale": self._weight_scale.state(),
             "counters": [float(one) for one in counters],
             "families": families,
+            **found,
         }
+
+    def _optional_fields(self) -> dict[str, Reader]:
+        numbers_of = numbers(None, FINE_WIDTH, least=0.0, most=RICHEST)
+        return {"large": listed(row(listed(whole()), numbers_of), length=self._accounts.size)}
 
     def _state_fields(self) -> dict[str, Reader]:
         within = -RICHEST, RICHEST
@@ -753,6 +773,7 @@ class Multicalibrated(Keyed):
         weight_scale: list[float],
         counters: Sequence[float],
         families: list[Any],
+        large: Sequence[Any] = (),
         **more: Any,
     ) -> None:
         super()._load(**more)
@@ -766,6 +787,7 @@ class Multicalibrated(Keyed):
             levels, rows = _family(reader, self.max_levels)(family)
             accounts.load(j, levels, rows)
             held += float(rows[:, :SIZE].sum())
+            held += self._load_large(j, levels, *large[j]) if large else 0.0
         injected, total, aside, gone, gain = counters
         off = abs(held + aside + gone - total)
         ensure(off <= ROUNDING * (1.0 + injected + total + gone), "the capital is not the sum of that of groups")
@@ -775,6 +797,15 @@ class Multicalibrated(Keyed):
         accounts.injected, accounts.total, accounts.aside, accounts.gone, accounts.gain = counters
         accounts.evicted, self._issued = evicted, issued
         self._weight_scale.load(*weight_scale)
+        if issued:
+            accounts.close_fine()
+
+    def _load_large(self, j: int, levels: list[Any], places: list[int], rows: FloatArray) -> float:
+        """Load the further accounts of the large groups of a family; their capital."""
+        ensure(len(rows) == len(places) == len(set(places)), "the numbers of large groups are not one row for each")
+        ensure(not places or max(places) < len(levels), "a large group is not held")
+        self._accounts.load_fine(j, [levels[place] for place in places], np.ascontiguousarray(rows))
+        return float(rows[:, :2].sum())
 
     def _readers(self) -> list[Reader]:
         """What reads the name of a group in a state, by family."""
