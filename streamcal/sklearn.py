@@ -27,6 +27,7 @@ from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.live.keyed import Keyed
 from streamcal.parameters.forgetting import Forever
 from streamcal.parameters.scales import Interval, Logit, Probability
 from streamcal.parameters.types import FloatArray
@@ -51,8 +52,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     ----------
     estimator : classifier
         The base classifier; it is cloned. The score is its `predict_proba` or, if it has none, `decision_function`.
-    calibrator : str or Calibrator
-        The calibrator, which is cloned, or its name; default "auto", which takes some 10 µs a row. For a
+    calibrator : str, Calibrator, Segmented or Multicalibrated
+        The calibrator, which is cloned, or its name; default "auto", which takes some 10 µs a row. `Segmented` and
+        `Multicalibrated` read the levels of their fields from the columns of X, which is then a DataFrame. For a
         `decision_function`, a name stands for the method with the scale `Interval()`, and the default for `Platt`; a
         calibrator must have a scale that accepts margins, such as `Platt(scale=Interval(lo, hi))`. It cannot forget by
         time, since scikit-learn passes no times.
@@ -66,14 +68,14 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         The labels; the second is the positive one.
     estimator_ : classifier
         The fitted base.
-    calibrator_ : Calibrator
+    calibrator_ : Calibrator, Segmented or Multicalibrated
         The fitted calibrator.
 
     Raises
     ------
     InputError
-        By `fit`, for a calibrator that cannot take the scores of the base, and for other parameters that are not
-        allowed.
+        By `fit`, for a calibrator that cannot take the scores of the base, a field of the calibrator that is no column
+        of X, and other parameters that are not allowed.
 
     Notes
     -----
@@ -107,7 +109,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     #: Whether `partial_fit` still has to say that it does not update the base.
     _base_stays: bool
 
-    def __init__(self, estimator: Any, calibrator: str | Calibrator = DEFAULT_METHOD, *, cv: Any = None) -> None:
+    def __init__(
+        self, estimator: Any, calibrator: str | Calibrator | Keyed = DEFAULT_METHOD, *, cv: Any = None
+    ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.cv = cv
@@ -122,6 +126,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         scores of the base.
         """
         sample = _checked(X, y, sample_weight, self._routed("fit", sample_weight, fit_params))
+        _levels(self.calibrator, sample.X)
         rows = sample.weighty()
         self._start(np.unique(sample.y[rows]))
         self._warn_of_sorted(sample.y[rows])
@@ -138,6 +143,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit: give both labels")
         sample = _checked(X, y, sample_weight, self._routed("partial_fit", sample_weight, fit_params))
+        _levels(self.calibrator, sample.X)
         if first:
             self._start(np.unique(classes))
         unknown = np.setdiff1d(sample.y, self.classes_)
@@ -158,7 +164,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def predict_proba(self, X: Any) -> FloatArray:
         """Calibrated probabilities, shape (n, 2), in the order of `classes_`."""
         check_is_fitted(self)
-        p = self.calibrator_.predict_many(self._scores_of_base(X))
+        levels = _levels(self.calibrator_, X)
+        p = self.calibrator_.predict_many(self._scores_of_base(X), *levels)
         return np.column_stack((1.0 - p, p))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -170,7 +177,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def predict_interval(self, X: Any) -> FloatArray:
         """The interval (p₀, p₁) of `classes_[1]`, shape (n, 2), if the calibrator has intervals."""
         check_is_fitted(self)
-        interval = self.calibrator_.predict_interval_many(self._scores_of_base(X))  # type: ignore[attr-defined]
+        interval = self.calibrator_.predict_interval_many(self._scores_of_base(X))
         return np.column_stack(interval)
 
     @property
@@ -248,7 +255,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Score the chunk, update the calibrator, then the base."""
         if self._base_is_ready:
             scores = self._scores(self.estimator_, chunk.X)
-            self.calibrator_.learn_many(scores, chunk.y == self.classes_[1], chunk.w)
+            self.calibrator_.learn_many(
+                scores, *_levels(self.calibrator_, chunk.X), chunk.y == self.classes_[1], chunk.w
+            )
         if self._base_learns:
             _taught(self.estimator_, chunk, self.classes_)
             self._base_is_ready = True
@@ -276,7 +285,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         rows = np.concatenate(held_out)
         order = np.argsort(rows, kind="stable")
         labels = sample.take(rows[order])
-        self.calibrator_.learn_many(np.concatenate(scores)[order], labels.y == self.classes_[1], labels.w)
+        levels = _levels(self.calibrator_, labels.X)
+        self.calibrator_.learn_many(np.concatenate(scores)[order], *levels, labels.y == self.classes_[1], labels.w)
         self._base_is_ready = True
         return self
 
@@ -498,14 +508,29 @@ def _taught(estimator: Any, chunk: _Sample, classes: npt.NDArray[Any]) -> None:
     estimator.partial_fit(chunk.X, chunk.y, classes=classes, **chunk.for_base(estimator.partial_fit))
 
 
+def _levels(calibrator: Any, X: Any) -> list[dict[str, Any]]:
+    """What a calibrator reads of X beside the score: nothing, or the columns of its fields."""
+    if not isinstance(calibrator, Keyed):
+        return []
+    missing = [name for name in calibrator.fields if name not in getattr(X, "columns", ())]
+    if missing:
+        raise InputError(
+            f"the calibrator reads the columns {list(calibrator.fields)}, and X has no {missing[0]!r}; give a "
+            "DataFrame with these columns, missing levels as None"
+        )
+    return [{name: X[name] for name in calibrator.fields}]
+
+
 def _has_interval(calibrator: Any) -> bool:
     """Whether a calibrator, or the method of this name, has one."""
     method = REGISTRY.get(calibrator) if isinstance(calibrator, str) else calibrator
     return bool(getattr(method, "has_interval", False))
 
 
-def _for_base(given: str | Calibrator, estimator: Any) -> Calibrator:
+def _for_base(given: str | Calibrator | Keyed, estimator: Any) -> Any:
     """The calibrator given, or the one of this name: for margins with a scale that accepts them."""
+    if isinstance(given, Keyed):
+        return given
     if not isinstance(given, str) or hasattr(estimator, "predict_proba") or given not in REGISTRY:
         return chosen(given, Calibrator, REGISTRY)
     cls: Any = Platt if given == DEFAULT_METHOD else REGISTRY[given]
@@ -515,11 +540,12 @@ def _for_base(given: str | Calibrator, estimator: Any) -> Calibrator:
     return found
 
 
-def _check_pair(estimator: Any, calibrator: Calibrator) -> None:
+def _check_pair(estimator: Any, calibrator: Any) -> None:
     """`InputError` for a calibrator that cannot take the scores of this base."""
     if isinstance(estimator, FrozenEstimator) and not hasattr(estimator, "classes_"):
         raise NotFittedError(f"{estimator!r} is not fitted; fit {estimator.estimator!r} first, or give it as it is")
-    if getattr(getattr(calibrator, "forgetting", None), "timed", False):
+    overall = calibrator.overall if isinstance(calibrator, Keyed) else calibrator
+    if getattr(getattr(overall, "forgetting", None), "timed", False):
         raise InputError(f"{calibrator!r} forgets by time, and scikit-learn passes no times; forget by count")
     if hasattr(estimator, "predict_proba"):
         return

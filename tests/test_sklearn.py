@@ -42,6 +42,7 @@ from streamcal import (
     Window,
 )
 from streamcal.calibrators.registry import DEFAULT_METHOD
+from streamcal.live import Multicalibrated, Segmented
 from streamcal.multiclass import OneVsRest
 from streamcal.sklearn import CrossCalibratedClassifier, StreamingCalibratedClassifier
 
@@ -207,7 +208,7 @@ def test_partial_fit_of_a_cross_fitted_base_teaches_the_calibrator_alone():
 def test_a_base_without_weights_is_warned_about():
     with pytest.warns(UserWarning, match=r"KNeighbors.*no sample_weight"):
         model = StreamingCalibratedClassifier(KNeighborsClassifier(), Platt()).fit(X, Y, W)
-    assert model.calibrator_.n == W.sum()
+    assert model.calibrator_.n == len(Y)
 
 
 def test_a_frozen_base_only_scores():
@@ -271,7 +272,7 @@ def test_copies_score_the_rows_they_were_not_fitted_on_and_all_predict(estimator
     assert np.array_equal(model.predict(X), (model.predict_proba(X)[:, 1] > 0.5).astype(int))
     copies = [copy.coef_.copy() for copy in model.estimators_]
     model.partial_fit(X[:7], Y[:7])
-    assert model.calibrator_.n == W.sum() + 7.0
+    assert model.calibrator_.n == len(Y) + 7.0
     assert all(np.array_equal(copy.coef_, before) for copy, before in zip(model.estimators_, copies, strict=True))
 
 
@@ -369,6 +370,43 @@ def test_frames_strings_and_pipelines():
     assert model.n_features_in_ == 3
     assert np.array_equal(model.predict(frame) == "yes", model.predict_proba(frame)[:, 1] > 0.5)
     assert model.score(frame, label) > 0.7
+
+
+FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "site": np.where(X[:, 2] > 0, "news", "shop"), "n": X[:, 3] > 0})
+COLUMNS = make_column_transformer(("passthrough", ["a", "b"]))
+KEYED = (Segmented("ops", by=["site"]), Multicalibrated(Segmented("ops", by=["n"]), by=["site", ("site", "n")]))
+
+
+@pytest.mark.parametrize("calibrator", KEYED)
+def test_calibrators_that_read_levels_take_the_columns_of_x(calibrator):
+    """Cross-fitted, and on chunks, against the calibrator called by hand."""
+    base = make_pipeline(COLUMNS, GaussianNB())
+    model, by_hand = StreamingCalibratedClassifier(base, calibrator).fit(FRAME, Y), calibrator.clone()
+    assert model.calibrator_.n == len(Y)
+    assert clone(model).calibrator.same_parameters(calibrator)
+    frozen = StreamingCalibratedClassifier(FrozenEstimator(model.estimator_), calibrator)
+    for rows in (slice(0, 250), slice(250, 600)):
+        chunk = FRAME[rows]
+        frozen.partial_fit(chunk, Y[rows], classes=[0, 1], sample_weight=1.0 + W[rows])
+        raw = model.estimator_.predict_proba(chunk)[:, 1]
+        by_hand.learn_many(raw, chunk, Y[rows], 1.0 + W[rows])
+        expected = by_hand.predict_many(model.estimator_.predict_proba(FRAME)[:, 1], FRAME)
+        assert frozen.predict_proba(FRAME)[:, 1].tolist() == expected.tolist()
+    assert not hasattr(model, "predict_interval")
+    assert model.get_params()["calibrator__by"] == calibrator.by
+    assert pickle.loads(pickle.dumps(frozen)).predict_proba(FRAME).tolist() == frozen.predict_proba(FRAME).tolist()
+
+
+@pytest.mark.parametrize("frame", [X, FRAME[["a", "b"]], FRAME[["a", "site"]].rename(columns={"site": "place"})])
+def test_a_field_that_is_no_column_is_an_error(frame):
+    model = StreamingCalibratedClassifier(GaussianNB(), KEYED[0])
+    for fit in (model.fit, lambda X, y: model.partial_fit(X, y, classes=[0, 1])):
+        with pytest.raises(InputError, match=r"reads the columns \['site'\], and X has no 'site'; give a DataFrame"):
+            fit(frame, Y)
+    assert not hasattr(model, "classes_")
+    fitted_before = StreamingCalibratedClassifier(make_pipeline(COLUMNS, GaussianNB()), KEYED[0]).fit(FRAME, Y)
+    with pytest.raises(InputError, match="no 'site'"):
+        fitted_before.predict_proba(frame)
 
 
 def test_the_interval_where_the_calibrator_has_one():
