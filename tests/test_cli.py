@@ -972,7 +972,7 @@ def test_parameters_of_every_type(stream: Path, options: list[str], printed: str
 
 
 def test_auto_is_the_method_where_none_is_named(stream: Path) -> None:
-    assert "Auto(delay=0)" in run(stream).stdout
+    assert "Auto(delay=None)" in run(stream).stdout
     help_text = " ".join(program("run", "--help").stdout.split())
     assert "auto takes some 10 µs a row, ops a microsecond. [default: auto]" in help_text
 

@@ -26,8 +26,6 @@ from streamcal import (
     Window,
     load_map,
 )
-from streamcal.calibrators.auto.mixture import Ensemble
-from streamcal.calibrators.auto.panel import ExpertPanel
 from streamcal.fusion import LogisticFusion, PartialOrderVennAbers
 from streamcal.kernels.hedging import Hedger
 from streamcal.kernels.hull_tree import HullTree
@@ -77,14 +75,20 @@ def test_lists_of_a_newton_step_of_odd_length(place):
             OnlineVectorScaling.from_state(state)
 
 
-@pytest.mark.parametrize("learned", [-49, 4, 6, 2**62])
-def test_a_place_in_a_ring_that_there_is_not(learned):
-    state = changed(after(Auto(delay=50)), "learned.live.panel.panel.learned", learned)
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("mixture.guard", [50, 13.9, 13.9, 13.9, [[13.9 / 50, 50]]]),  # a slot is missing
+        ("mixture.guard", [50, 13.9, 13.9, 13.9, [[0.2, 1], [0.3, 50]]]),
+        ("mixture.guard", [49, 13.9, 13.9, 13.9, [[13.9 / 50, 50]]]),  # of another delay
+        ("mixture.slots", 16),
+        ("mixture.repeated", [[0.5, 0.0, 0.0, -1.0, 1.0]]),
+        ("mixture.learned", [-1, 0.0, 0, False, 0, 0.0]),
+    ],
+)
+def test_a_mixture_that_there_is_not(path, value):
     with pytest.raises(StateError):
-        Auto.from_state(state)
-    state = changed(state, "learned.live.panel.learned", learned)
-    with pytest.raises(StateError):
-        Auto.from_state(state)
+        Auto.from_state(changed(after(Auto(delay=50)), f"learned.{path}", value))
 
 
 @pytest.mark.parametrize("column", ["scores", "weight", "positive", "count"])
@@ -167,17 +171,6 @@ def test_kernels_refuse_arrays_of_other_lengths():
     with pytest.raises(IndexError):
         Hedger(3, 0).learn(3, 1.0, 1.0)
     assert np.isnan(Hedger(3, 0).forecast(-1))
-
-
-def test_kernels_of_auto_refuse_arrays_of_other_lengths():
-    panel, ensemble, out = ExpertPanel(0), Ensemble(0), np.empty(25)
-    for knot, where in ((0, out[:24]), (-1, out), (257, out)):
-        with pytest.raises(ValueError, match="forecasts"):
-            panel.forecast(knot, where)
-    with pytest.raises(ValueError, match="forecasts"):
-        ensemble._mixture.show(out, out[:24], 0)
-    with pytest.raises(ValueError, match=r"another size|experts"):
-        Ensemble(5)._mixture.learn(ensemble.kernel.assess(0.5, 1.0, 1.0), 5.0)
 
 
 # -- checksum and version ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ that led to it, given to a new learner, leads there again.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import json
@@ -48,9 +49,10 @@ def recorded(room: str, case: Case) -> dict[str, Any]:
 
 
 def answers(room: str, case: Case, cal: Any) -> dict[str, Any]:
+    """What a copy predicts: `Auto` logs the forecasts that it is asked for, which are no part of its state."""
     file = golden(room)
     later = file["streams"][case.stream]["later"] if case.timed else None
-    return plain(CALLS[room].answers(cal, file["probes"][case.stream], later))
+    return plain(CALLS[room].answers(copy.deepcopy(cal), file["probes"][case.stream], later))
 
 
 def assert_answers(found: dict[str, Any], expected: dict[str, Any], within: float) -> None:

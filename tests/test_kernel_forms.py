@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import deque
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -51,6 +50,7 @@ HERE = {
     "change_bets",
     "anchored_logistic",
     "anchored_stream",
+    "auto_mixture",
     "cell_bins",
     "cell_points",
     "cell_sums",
@@ -59,8 +59,6 @@ HERE = {
     "class_scores",
     "compensated",
     "cubic",
-    "ensemble",
-    "expert_panel",
     "fast_path",
     "fixed_share",
     "folds",
@@ -70,18 +68,15 @@ HERE = {
     "kinks",
     "logistic",
     "measures",
-    "mixture",
     "near_isotonic",
     "online_newton",
     "online_softmax",
     "panel_logistic",
     "partial_order",
-    "period_search",
-    "week_profile",
     "ramp_chain",
     "recent_moments",
-    "restarts",
-    "specialists",
+    "regressions",
+    "venn_abers_curve",
     "weights",
 }
 
@@ -720,323 +715,154 @@ def test_jumper_loads_the_state_of_its_twin():
     assert bits(slow.weights()) == bits(fast.weights())
 
 
-def mixtures(delay=3):
-    """Both forms of a panel, and of a mixture of its experts: two regressions and smoothers, one of each other kind."""
-    names = ("implicit_regression", "fixed_share", "expert_panel", "restarts", "mixture")
-    made = []
-    for steps, shares, panels, beside, mixed in zip(*map(twins, names), strict=True):
-        moving = steps.ForgettingRegression(
-            (0, 1, 9), [0.9] * 5, [4.0, 1.0, 2.0, 30.0, 10.0], [1.0] + [0.0] * 4, 2, 1e-3
-        )
-        still = steps.ForgettingRegression(
-            (2, 3, 4, 5, 6, 7, 8, 1), [1.0] * 8, [0.5] * 8, [-6.0, 6.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
-        )
-        panel = panels.Panel(
-            regressions={3: moving, 0: still},
-            smoothers={1: (0.3, 9.0), 2: (1.0, 80.0)},
-            curves=[7],
-            interval=4,
-            protected=6,
-            score=5,
-            anchor=0,
-            anchored=2.0,
-            label_rates=(0.7, 0.1),
-            knots_a_unit=8,
-            delay=delay,
-        )
-        experts, stacked, corrected = (
-            shares.FixedShare((0.25, 1e-5), prior)
-            for prior in ([0.1] * 6 + [0.2] * 2, [0.75, 0.25], [0.5, 0.375, 0.125])
-        )
-        mixture = mixed.Mixture(
-            experts=experts,
-            stack=steps.ForgettingRegression(range(10), [0.99] * 10, [10.0] * 10, [1.0] + [0.0] * 9),
-            stacked=stacked,
-            by_score=steps.Correction(0.5, 20.0, 4.0, 8),
-            by_forecast=steps.Correction(1.0, 20.0, 4.0, 8),
-            corrected=corrected,
-            switch=beside.Switch(0.25, 0.01, 0.85),
-            restarts=beside.Restarts(5, 1e-3, 1e-3),
-            lined=shares.FixedShare((0.25,), [0.5, 0.5]),
-            knots_a_unit=8,
-            late=delay,
-        )
-        made.append((panel, mixture))
-    return made
-
-
-def learned(panel, mixture, x, y, w):
-    """One step of both; everything that can be seen of them."""
-    left, right = np.empty((2, 8))
-    knot = min(int((x + 16.0) * 8.0), 255)
-    panel.forecast(knot, 0.25, 0.75, 0.5, left)
-    panel.forecast(knot + 1, 0.0, 1.0, 1.0, right)
-    for z in (left, right):
-        z.setflags(write=False)
-    mixture.show(left, right, knot)
-    share = (x + 16.0) * 8.0 - knot
-    blends = mixture.at(0.0), mixture.at(share)
-    assessed = mixture.assess(share, y, w)
-    now = mixture.look_back(left, knot, y, assessed) if assessed.late else 0.0
-    mixture.learn(assessed, assessed.late)
-    panel.learn(x, y, w)
-    experts, *others = mixture.weights()
-    forecasts = [*left, *right, *assessed.state(), *blends, now, *experts, *others]
-    return [bits(forecasts), panel.state(), mixture.state()]
+def forgetting(steps):
+    """A regression of three features, of which two move, and a curve."""
+    moving = steps.ForgettingRegression((0, 1, 2), [0.9] * 5, [4.0, 1.0, 2.0, 30.0, 10.0], [1.0] + [0.0] * 4, 2, 1e-3)
+    return moving, steps.Correction(1.0, 20.0, 4.0, 8)
 
 
 @given(steps)
-def test_experts(steps):
-    """Panel, regressions, smoothers and mixture; `repr` of floats tells them apart to the last bit."""
-    fast, slow = mixtures()
+def test_implicit_regression(steps):
+    made = [forgetting(module) for module in twins("implicit_regression")]
     for x, y, w in steps:
-        assert repr(learned(*fast, x, y, w)) == repr(learned(*slow, x, y, w))
+        x = min(max(x, -16.0), 16.0)
+        for regression, curve in made:
+            regression.learn(np.array([x, 1.0, x > 0.0]), y, w)
+            curve.learn(x, 0.5 * x, y, w)
+        (fast, drawn), (slow, drawn_too) = made
+        assert repr((fast.state(), drawn.state())) == repr((slow.state(), drawn_too.state()))
+        assert bits(drawn.at(x)) == bits(drawn_too.at(x))
 
 
-def test_experts_load_the_state_of_their_twins():
-    fast, slow = mixtures()
-    for k in range(50):
-        learned(*fast, k / 10 - 2.5, float(k % 3 == 0), 1.0)
-    fast[0].draw(7, np.linspace(-20.0, 20.0, 257))
-    slow[0].load(fast[0].state())
-    slow[1].load(fast[1].state())
-    assert repr(learned(*fast, 0.5, 1.0, 2.0)) == repr(learned(*slow, 0.5, 1.0, 2.0))
+def test_implicit_regression_refuses_states_of_another_size():
+    for module in twins("implicit_regression"):
+        regression, curve = forgetting(module)
+        with pytest.raises(ValueError, match="size"):
+            regression.load([0.0, 0.0], [[1.0]])
+        with pytest.raises(ValueError, match="knots"):
+            curve.load([0.0], [1.0])
 
 
-def search(periods):
-    """A search that finds a period at nearly every look."""
-    return periods.PeriodSearch(size=24, least=8, rate=100.0, covered=[1e-3], harmonics=2)
+def plan_of(module):
+    """Two regressions of the first features of `Auto`."""
+    first = ((0, 1, 2, 3), [0.9] * 4, [3.0, 6.0, 0.1, 0.1], [1.0, 0.0, -6.0, 6.0])
+    return module.Plan([first, ((0, 1, 4, 5, 6), [0.9, 0.9, 0.99, 0.99, 0.5], [2.0] * 5, [1.0] + [0.0] * 4)])
 
 
-@given(
-    st.lists(st.tuples(st.floats(-1e300, 1e300), st.floats(-1.0, 1.0)), min_size=60, max_size=60),
-    st.booleans(),
-)
-def test_period_search(stream, regular):
-    fast, slow = (search(periods) for periods in twins("period_search"))
-    for k, (t, error) in enumerate(stream * 5):
-        t = 10.0 * k if regular else t
-        assert fast.add(t, error) == slow.add(t, error)
-        assert bits(fast.turns_at(t + 1.0)) == bits(slow.turns_at(t + 1.0))
-        assert 0.0 <= fast.turns_at(t) <= 1.0
-    assert repr(fast.state()) == repr(slow.state())
-    loaded = search(twins("period_search")[1])
-    loaded.load(*fast.state())
-    for t, error in stream * 2:
-        assert fast.add(t, error) == loaded.add(t, error)
-    assert repr(fast.state()) == repr(loaded.state())
+@given(steps)
+def test_regressions(steps):
+    made = [module.Regressions(plan_of(module)) for module in twins("regressions")]
+    for number, (x, y, w) in enumerate(steps):
+        u = x / 4.0
+        phi = np.array([x, 1.0, x > 4.0, x < -4.0, u * u, u**3, 0.5])
+        for regressions in made:
+            if number == 3:
+                regressions.hold(phi, 1)
+            for k in range(2):
+                regressions.learned(k, phi, y, w)
+        fast, slow = made
+        assert repr(fast.state()) == repr(slow.state())
+        assert bits(fast.predicted(1, phi)) == bits(slow.predicted(1, phi))
 
 
-@given(
-    st.lists(
-        st.tuples(st.one_of(st.floats(-1e7, 1e7), st.floats()), st.floats(0.0, 2.5), st.floats(-50.0, 50.0)),
-        min_size=30,
-        max_size=30,
-    )
-)
-@settings(max_examples=20)  # an uncompiled look takes a tenth of a second
-def test_week_profile(stream):
-    fast, slow = (weeks.WeekProfile(0.9, 10) for weeks in twins("week_profile"))
-    for t, h, e in stream:
-        for one in (fast, slow):
-            if math.isfinite(t):
-                one.learn(t, h, e)
-    assert repr(fast.state()) == repr(slow.state())
-    assert [bits(fast.at(1800.0 * k)) for k in range(336)] == [bits(slow.at(1800.0 * k)) for k in range(336)]
-    loaded = twins("week_profile")[1].WeekProfile(0.9, 10)
-    loaded.load(*fast.state())
-    for t, h, e in stream[:12]:
-        for one in (fast, loaded):
-            if math.isfinite(t):
-                one.learn(t, h, e)
-    assert repr(fast.state()) == repr(loaded.state())
+def test_a_regression_may_be_too_large():
+    for module in twins("regressions"):
+        with pytest.raises(ValueError, match="larger than 24"):
+            module.Plan([(range(25), [0.9] * 25, [1.0] * 25, [0.0] * 25)])
 
 
-def specialists(late=0):
-    """Both forms, with places for eight scores, and regressions on the time that speak after three observations."""
+@given(st.lists(st.tuples(st.integers(0, 8), st.booleans(), st.floats(0.1, 9.0)), max_size=30))
+def test_venn_abers_curve(rows):
+    sums = np.zeros((2, 9))
+    for knot, y, w in rows:
+        sums[int(y), knot] += w
+    curves = np.zeros((2, 9))
+    lines = []
+    for module, curve in zip(twins("venn_abers_curve"), curves, strict=True):
+        module.draw(sums, curve)
+        lines.append(module.fit_line(sums, 1.0, 0.0, (3.0, 0.0, 6.0)))
+        with pytest.raises(ValueError, match="knots"):
+            module.draw(sums, np.zeros(8))
+    assert bits(curves[0]) == bits(curves[1])
+    assert bits(lines[0]) == bits(lines[1])
+
+
+def autos(delay):
+    """Both forms of the steps of a small `Auto`: two regressions, two smoothers, a log of at most nine forecasts."""
+    names = ("auto_mixture", "regressions", "fixed_share", "implicit_regression")
     made = []
-    names = ("implicit_regression", "specialists", "period_search", "week_profile")
-    for steps, parts, periods, weeks in zip(*map(twins, names), strict=True):
-        features = [parts.TIME_FEATURES[name] for name in ("x", "1", "clamped below", "clamped above", "sin 2 day")]
-        line = steps.ForgettingRegression(features, [0.9] * 5, [2.0] * 5, [1.0, 0.0, -6.0, 6.0, 0.0])
-        waves = [parts.TIME_FEATURES[name] for name in ("z", "1", "cos 4 day", "cos 1 week", "sin 3 week")]
-        beside = steps.ForgettingRegression(waves, [0.99] * 5, [2.0] * 5, [1.0, 0.0, 0.0, 0.0, 0.0])
-        waves = [parts.TIME_FEATURES[name] for name in ("z", "1", "sin 1 period", "cos 2 period")]
-        periodic = steps.ForgettingRegression(waves, [0.99] * 4, [2.0] * 4, [1.0, 0.0, 0.0, 0.0])
-        made.append(
-            parts.Specialists(
-                counts=parts.ScoreCounts(2, 3.0, (1.0, 0.9)),
-                cycles=[line, beside],
-                periodic=[periodic],
-                search=search(periods),
-                profile=weeks.WeekProfile(0.9, 8),
-                hours=steps.ForgettingRegression(
-                    [parts.TIME_FEATURES[name] for name in ("x", "1", "profile")],
-                    [0.99] * 3,
-                    [2.0] * 3,
-                    [1.0, 0.0, 1.0],
-                ),
-                timed_from=3,
-                prior=[0.5, 0.125, 0.125, 0.125, 0.0625, 0.03125, 0.03125],
-                rates=(0.25, 1e-5),
-                late=late,
-            )
+    for auto, regressions, shares, curves in zip(*map(twins, names), strict=True):
+        mixture = auto.AutoMixture(
+            regressions=plan_of(regressions),
+            smoothers=np.array([[0.3, 9.0 / 8.0], [1.0, 80.0 / 79.0]]),
+            jumper=shares.Jumper((1.0, 0.5), (0.0, 1.0), (0.25,), 0.5),
+            label_rates=np.array([0.7]),
+            line=(3.0, 6.0),
+            prior=np.array([0.1] * 10),
+            stack=regressions.Plan([(range(11), [0.99] * 11, [5.0] * 11, [1.0] + [0.0] * 10)]),
+            correction=curves.Correction(1.0, 20.0, 4.0, 4),
+            corrections=(0.25, 0.1),
+            timed=regressions.Plan([(range(17), [0.99] * 17, [9.0] * 17, [1.0] + [0.0] * 16)]),
+            guard=auto.Guard(delay, 1.0, 0.25),
         )
+        made.append(auto.AutoSteps(mixture, 9, delay == 0))
     return made
 
 
-@pytest.mark.parametrize("late", [0, 2])
-@given(steps=steps, times=st.lists(st.one_of(st.just(math.nan), st.floats(-1e9, 2e9)), min_size=30, max_size=30))
-def test_specialists(late, steps, times):
-    """Scores that repeat, so that a table of eight places overflows; times that are there now and then."""
-    fast, slow = made = specialists(late)
-    for (x, y, w), t in zip(steps, times, strict=False):
-        x = round(x)  # to the next whole number, half of which repeat
-        said = [[one.at(0.5 * x + 0.1, x, t), one.at(1.0, x, math.nan)] for one in made]
-        assert bits(said[0]) == bits(said[1])
-        judged = [one.assess(0.5 * x + 0.1, x, y, t) for one in made]
-        for one, judgement in zip(made, judged, strict=True):
-            judgement.late = late
-            if late:
-                one.look_back(0.4 * x, x, y, judgement)
-        assert repr(judged[0].state()) == repr(judged[1].state())
-        for one, judgement in zip(made, judged, strict=True):
-            one.learn(x, y, w, judgement)
-        assert bits(fast.weights()) == bits(slow.weights())
-    assert repr(fast.state()) == repr(slow.state())
-    loaded = specialists()[1]  # of an instance that has seen no late label
-    loaded.load(fast.state())
-    loaded.late = fast.late
-    assert repr(loaded.state()["shares"]) == repr(fast.state()["shares"])
-    assert bits(loaded.at(0.3, 2.0, 1e6)) == bits(fast.at(0.3, 2.0, 1e6))
-
-
-def ensembles(delay):
-    """Both forms of the steps of a small `Auto`, with windows of 7 observations; and what is fitted again, counted."""
-    names = ("ensemble", "fixed_share", "hull_tree", "bernstein")
-    made = []
-    lasts, thens = specialists(delay), specialists(delay)
-    for ensemble, shares, trees, sums in zip(*map(twins, names), strict=True):
-        form = len(made)
-        drawn = []
-
-        def one(ensemble=ensemble, shares=shares, trees=trees, sums=sums, form=form, drawn=drawn):
-            panel, mixture = mixtures(delay)[form]
-            recent = ensemble.RecentScores(trees.HullTree(None), 7, 1e6, 1e10)
-
-            def sum_anew():
-                rows = recent.held()
-                recent.tree.rebuild([], [], [], [])
-                for x, y, w in rows.tolist():
-                    recent.tree.update_one(x, y, w)
-                recent.summed_anew()
-                drawn.append(len(rows))
-
-            experts = ensemble.Experts(
-                panel=panel,
-                jumper=shares.Jumper((1.0, 0.5), (0.0, 1.0), (0.25,), 0.5),
-                scores=recent,
-                moments=ensemble.FadingMoments(sums.BernsteinSums(3), 2.0, 4.0),
-                knots_a_unit=8,
-                every=5,
-                draw=lambda: drawn.append(0),
-                draw_whole=lambda: drawn.append(-1),
-                sum_anew=sum_anew,
-            )
-            return ensemble.Ensemble(experts=experts, mixture=mixture, size=8, knots=257, knots_a_unit=8)
-
-        live, last = one(), lasts[form]
-        both = (live, live, last, last) if delay == 0 else (live, one(), last, thens[form])
-        made.append((ensemble.AutoSteps(*both, delay, deque()), live, drawn))
-    return made
-
-
-@pytest.mark.parametrize("delay", [0, 2])
+@pytest.mark.parametrize("delay", [0, 3])
 @given(steps=steps)
 def test_auto_steps(delay, steps):
-    """With and without hooks; scores that are clamped, of any type, and weights of any size."""
-    (fast, live, drawn), (slow, slow_live, slow_drawn) = ensembles(delay)
-    for x, y, w in steps:
+    """Labels in time and late ones, in the order of the forecasts and in another; times; scores that repeat."""
+    fast, slow = made = autos(delay)
+    waiting = []
+    for number, (x, y, w) in enumerate(steps):
+        x = min(max(x, -16.0), 16.0)
+        x = float(round(x)) if number % 2 else x
         score = 1.0 / (1.0 + math.exp(-x))
-        assert bits(fast.predict(x)) == bits(slow.predict(x))
+        t = 2e4 * number if number % 3 == 2 else math.nan
         assert bits(fast.predict_fast(score)) == bits(slow.predict_fast(score))
         assert math.isnan(fast.predict_fast(1))
-        assert math.isnan(slow.predict_fast(1))
-        assert repr(live.issue(x)) == repr(slow_live.issue(x))
-        told = math.nan if x < 0.0 else 2e4
-        said = fast.issue(x, told)
-        assert repr(said) == repr(slow.issue(x, told))
-        assert fast.learn_fast(score, y > 0.0, w) == slow.learn_fast(score, y > 0.0, w)
-        for t in (math.nan, 1e5 * x):
-            fast.step(x, y, w, t)
-            slow.step(x, y, w, t)
-        assert bits(fast.at(x, 1e4)) == bits(slow.at(x, 1e4))
-        fast.step_issued(x, y, w, told, said)
-        slow.step_issued(x, y, w, told, said)
+        waiting.append((score, y > 0.0))
+        records = [np.empty(form.mixture.width) for form in made]
+        for form, record in zip(made, records, strict=True):
+            form.mixture.write(x, t, record)
+            form.require(record)
+        assert bits(records[0]) == bits(records[1])
+        if number % 4 == 3:
+            for form in made:
+                form.step(x, y, w, t)
+            for form, record in zip(made, records, strict=True):
+                form.learn_issued(x, y, w, t, record)
+        if len(waiting) > delay:
+            score, label = waiting.pop(number % len(waiting))
+            assert fast.learn_fast(score, label, w) == slow.learn_fast(score, label, w)
+        assert bits(fast.mixture.at(x, 1e4)) == bits(slow.mixture.at(x, 1e4))
+        assert repr(fast.mixture.state()) == repr(slow.mixture.state())
     columns = [np.array(column) for column in zip(*steps, strict=True)] if steps else [np.empty(0)] * 3
+    columns[0] = np.clip(columns[0], -16.0, 16.0)
     columns.append(np.where(np.arange(len(steps)) % 2, np.nan, 3e4))
-    found = [np.empty(len(steps)) for _ in range(2)]
-    for form, out in zip((fast, slow), found, strict=True):
+    found = np.empty((2, len(steps)))
+    for form, out in zip(made, found, strict=True):
         form.stream(*columns, out)
         with pytest.raises(ValueError, match="lengths"):
             form.stream(*columns, np.empty(len(steps) + 1))
     assert bits(found[0]) == bits(found[1])
-    assert repr([(*row[:3], row[3].state(), row[4].state()) for row in fast.late]) == repr(
-        [(*row[:3], row[3].state(), row[4].state()) for row in slow.late]
-    )
-    assert repr((fast.n, drawn)) == repr((slow.n, slow_drawn))
+    curves = [form.mixture.curve_at() for form in made]
+    assert bits(curves[0][0]) == bits(curves[1][0])
+    assert bits(curves[0][1]) == bits(curves[1][1])
 
 
-def test_an_assessment_is_read_as_it_was_written():
-    (_, fast), (_, slow) = mixtures()
-    z = np.linspace(-2.0, 2.0, 8)
-    fast.show(z, z, 100)
-    written = fast.assess(0.25, 1.0, 2.0).state()
-    for mixture in (fast, slow):
-        assert mixture.assessment(written).state() == written
-        with pytest.raises(ValueError, match="assessment of"):
-            mixture.assessment(written[1:])
-        mixture.learn(mixture.assessment(written), 0.0)
-    assert repr(slow.state()) == repr(fast.state())
-
-
-def test_experts_refuse_states_and_parts_of_another_size():
-    fast, _ = mixtures()
-    sizes = {"label_rates": (0.7, 0.1), "knots_a_unit": 8, "delay": 3, "anchor": 0, "anchored": 2.0}
-    names = ("implicit_regression", "fixed_share", "expert_panel", "restarts", "mixture")
-    for steps, shares, panels, beside, mixed in zip(*map(twins, names), strict=True):
-        one = steps.ForgettingRegression((0,), [1.0], [1.0], [0.0])
-        other = panels.Panel(
-            regressions={0: one}, smoothers={1: (0.3, 9.0)}, curves=[2], interval=3, protected=4, score=5, **sizes
-        )
-        with pytest.raises(ValueError, match="another size"):
-            other.load(fast[0].state())
-        with pytest.raises(ValueError, match="shape"):
-            shares.FixedShare((0.25,), [0.5, 0.5]).load(*fast[1].state()[0])
-        with pytest.raises(ValueError, match="knots"):
-            steps.Correction(1.0, 20.0, 4.0, 4).load(*fast[1].state()[5])
-        with pytest.raises(ValueError, match="size"):
-            steps.ForgettingRegression((0,), [1.0], [1.0], [0.0]).load([0.0, 0.0], [[1.0]])
-        parts = {
-            "experts": shares.FixedShare((0.25,), [0.5, 0.5]),
-            "stack": steps.ForgettingRegression(range(4), [1.0] * 4, [1.0] * 4, [0.0] * 4),
-            "stacked": shares.FixedShare((0.25,), [0.5, 0.5]),
-            "by_score": steps.Correction(1.0, 20.0, 4.0, 4),
-            "by_forecast": steps.Correction(1.0, 20.0, 4.0, 4),
-            "corrected": shares.FixedShare((0.25,), [0.5, 0.25, 0.25]),
-            "switch": beside.Switch(0.5, 0.01, 0.85),
-            "restarts": beside.Restarts(5, 1e-3, 1e-3),
-            "lined": shares.FixedShare((0.25,), [0.5, 0.5]),
-        }
-        mixed.Mixture(**parts, knots_a_unit=4, late=0)
-        for wrong in (
-            {"corrected": parts["stacked"]},
-            {"experts": shares.FixedShare((0.25, 0.5), [0.5, 0.5])},
-            {"stack": steps.ForgettingRegression((0,), [1.0], [1.0], [0.0])},
-            {"lined": shares.FixedShare((0.25, 0.5), [0.5, 0.5])},
-        ):
-            with pytest.raises(ValueError, match=r"of two and of three|features|with one row"):
-                mixed.Mixture(**parts | wrong, knots_a_unit=4, late=0)
+def test_auto_refuses_records_and_parts_of_another_size():
+    for form in autos(3):
+        record = np.zeros(form.mixture.width)
+        form.require(record)
+        for place, value, said in ((0, 17.0, "log-odds"), (-2, 1.0, "learned by then"), (-1, 2.0, "mean of labels")):
+            wrong = record.copy()
+            wrong[place] = value
+            with pytest.raises(ValueError, match=said):
+                form.require(wrong)
+        with pytest.raises(ValueError, match="numbers are not"):
+            form.require(record[1:])
 
 
 #: The first numbers of SplitMix64 with the seed 1234567, published with several implementations of it.

@@ -301,7 +301,10 @@ def test_what_a_window_dropped_is_counted_as_missed(case):
 
 @law(ALL)
 def test_predicting_changes_nothing(case, draw):
-    """Also as of times ahead of the clock, and back."""
+    """Also as of times ahead of the clock, and back.
+
+    `Auto` finds by the forecasts that it is asked for how late labels are: they change what later labels are judged by.
+    """
     cal = draw(case.calibrators())
     stream = draw(case.streams(cal))
     learned(cal, stream)
@@ -311,8 +314,9 @@ def test_predicting_changes_nothing(case, draw):
     assert held(cal) == before
     assert cal.n == n
     assert_close(case.predictions(cal), predicted, case.within(cal))
-    unasked = learned(learned(cal.clone(), stream), stream[:2])
-    case.assert_same(learned(cal, stream[:2]), unasked)
+    if case.name != "auto":
+        unasked = learned(learned(cal.clone(), stream), stream[:2])
+        case.assert_same(learned(cal, stream[:2]), unasked)
 
 
 #: Methods whose solve starts from the last map: docs/states.md says by how much later forecasts differ.

@@ -181,7 +181,7 @@ def test_impossible_parameters_are_refused(method):
         "form": ["a", "ABM", None],
         "discount": [0.0, -0.5, 1.5, math.nan, True, "0.9"],
         "seed": [-1, 2**64, 1.0, True, None, "1"],
-        "delay": [-1, 100_001, 1.0, True, None, "1"],
+        "delay": [-1, 100_001, 1.0, True, "1"],
         "jump_rates": [(), [0.01], (0.0,), (1.5,), (math.nan,), (True,), ("0.1",), 0.01],
         "passive": [0.0, 1.0, -0.5, math.nan, True, "0.5", None],
     }

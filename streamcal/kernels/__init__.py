@@ -32,19 +32,11 @@ USES = {
     "hedging": ("fast_path", "online_newton", "weights"),
     "change_bets": ("fast_path",),
     "implicit_regression": ("logistic",),
-    "expert_panel": ("implicit_regression", "logistic"),
     "fixed_share": ("fast_path", "online_newton", "weights"),
-    "restarts": ("implicit_regression", "logistic"),
-    "mixture": ("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton", "restarts", "weights"),
-    "specialists": (
-        *("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton"),
-        *("period_search", "week_profile", "weights"),
-    ),
-    "ensemble": (
-        *("bernstein", "compensated", "expert_panel", "fast_path", "fixed_share"),
-        *("cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
-        *("implicit_regression", "logistic", "restarts", "mixture", "online_newton", "period_search", "week_profile"),
-        *("specialists", "weights"),
+    "venn_abers_curve": ("logistic",),
+    "regressions": ("implicit_regression", "logistic"),
+    "auto_mixture": (
+        *("fast_path", "implicit_regression", "logistic", "online_newton", "regressions", "weights", "fixed_share"),
     ),
     "accounts": ("level_table", "logistic", "weights"),
     "joint_effects": ("implicit_regression", "level_table", "logistic"),
@@ -55,14 +47,11 @@ TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hul
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
 CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
-#: The same: `ensemble` takes what only C sees of the others.
-AUTO = ("expert_panel", "restarts", "mixture", "period_search", "week_profile", "specialists", "ensemble")
-AUTO_USES = (*USES["ensemble"], "ensemble")
 #: The same.
 LEVELS = ("level_table", "accounts", "joint_effects", "segment_chain")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
-NEEDS |= {name: AUTO_USES if name in AUTO else used for name, used in USES.items() if name not in (*NEEDS, *LEVELS)}
+NEEDS |= {name: used for name, used in USES.items() if name not in (*NEEDS, *LEVELS)}
 NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], "weights", *LEVELS[1:]))
 FOLDER = Path(__file__).parent
 

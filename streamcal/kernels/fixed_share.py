@@ -189,10 +189,11 @@ class FixedShare:
         self.late = 0.0
         self._passive = passive
         self._prior = np.array(prior, dtype=np.float64)
-        self._weights = np.zeros(self.size)
-        self._gains, self._odds = np.zeros(self.size), np.zeros((1, self.size))
+        work: cython.double[::1] = np.zeros(2 * self.size + self.rows)
+        self._weights, self._gains = work[: self.size], work[self.size : 2 * self.size]
+        self._log_wealth = work[2 * self.size :]
+        self._odds = None
         self._shares = np.array([prior] * self.rows, dtype=np.float64)
-        self._log_wealth = np.zeros(self.rows)
         self._weigh()
 
     def mean(self, z):
@@ -200,6 +201,8 @@ class FixedShare:
         k: cython.Py_ssize_t
         if z.shape[0] != self.size:
             return nan
+        if self._odds is None:
+            self._odds = np.zeros((1, self.size))
         for k in range(self.size):
             self._odds[0, k] = exp(-z[k])
         return self.mean_of(self._odds, 0)
@@ -410,18 +413,23 @@ class Jumper(FixedShare):
     """
 
     def __init__(self, slopes, offsets, rates, passive: cython.double):
-        FixedShare.__init__(self, rates, np.full(len(slopes), 1.0 / len(slopes)), passive)
-        different, of_slope = np.unique(slopes, return_inverse=True)
+        k: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        FixedShare.__init__(self, rates, [1.0 / len(slopes)] * len(slopes), passive)
+        different = sorted(set(slopes))
+        work: cython.double[::1] = np.zeros(3 * self.size + len(different))
         self._slopes = np.array(different, dtype=np.float64)
-        self._of_slope = np.array(of_slope, dtype=np.intp)
-        self._factors = np.exp(-np.array(offsets, dtype=np.float64))
-        self._against = np.zeros(len(different))
-        self._odds_of, self._p, self._q = np.zeros((3, self.size))
-        self._table = np.zeros((0, self.size))
-        start = np.zeros((self.rows, self.size))
-        start[:, 0] = 1.0
+        self._of_slope = np.array([different.index(slope) for slope in slopes], dtype=np.intp)
+        self._factors = np.array([exp(-offset) for offset in offsets])
+        self._odds_of, self._p = work[: self.size], work[self.size : 2 * self.size]
+        self._q, self._against = work[2 * self.size : 3 * self.size], work[3 * self.size :]
+        self._table = None
         self._scale = WeightScale()
-        self.load(start, np.zeros(self.rows), 0.0, (0.0, 0.0))
+        self.weight = 0.0
+        for j in range(self.rows):
+            for k in range(self.size):
+                self._shares[j, k] = 1.0 if k == 0 else 0.0
+        self._weigh()
 
     def predict(self, x):
         """Σ weightₖ fₖ(x)."""

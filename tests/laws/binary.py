@@ -122,7 +122,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "passive": (0.125,),
     "bound": (2.0,),
     "penalty": (0.01,),
-    "delay": (3, "inferred"),
+    "delay": (0, 3),
 }
 #: A semidefinite program of the default degree takes 4 ms, one of this degree ½ ms: the laws are walked with it.
 SMALL: dict[str, dict[str, Any]] = {"rpr": {"degree": 6}}

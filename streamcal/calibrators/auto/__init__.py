@@ -1,6 +1,7 @@
-"""`Auto`: a mixture of experts of many kinds, with nothing to choose.
+"""`Auto`: a mixture of nine experts, with nothing to choose.
 
-`experts` is the table of the experts, `panel` runs them side by side, `mixture` weights them, and `auto` is the method.
+`experts` is the table of experts and constants, `auto` is the method, `saved` reads states. The step is the kernel
+`auto_mixture`.
 """
 
 from streamcal.calibrators.auto.auto import Auto

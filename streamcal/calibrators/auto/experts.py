@@ -1,145 +1,138 @@
-"""The experts of `Auto`: one table of their names, prior weights, kinds and parameters.
+"""The experts of `Auto`, the parts upon them, and every constant: one table.
 
-Kernels and states know an expert by its place in this table, and `PLACES` is the one list of these. Features are those
-of `streamcal.kernels.expert_panel.FEATURES`, and the means of labels that are named here.
+A record of forecasts and a state know an expert by its place in `NAMES`.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+import math
 from typing import NamedTuple
 
-from streamcal.kernels.expert_panel import FEATURES
-from streamcal.kernels.implicit_regression import ForgettingRegression
+import numpy as np
 
-#: Fading means of the labels: the last two or so, the last 100, and three between. Name → rate.
+from streamcal.calibrators.protected import new_jumper
+from streamcal.kernels.auto_mixture import AutoMixture, Guard
+from streamcal.kernels.implicit_regression import Correction
+from streamcal.kernels.regressions import Plan
+
+#: Features of a score, in the kernel's order. A clamped score, such as the 0 of a forest, has an offset of its own.
+LINE, CUBIC = ("x", "1", "clamped below", "clamped above"), ("(x/4)²", "(x/4)³")
+#: Fading means of the labels ±1: the last two or so, the last 100, and three between. Name → rate.
 LABEL_MEANS = {"labels .7": 0.7, "labels .3": 0.3, "labels .1": 0.1, "labels .03": 0.03, "labels .01": 0.01}
-#: Name of a feature → its place among the features that a regression is shown.
-FEATURE_PLACES: dict[str, int] = {**FEATURES, **{name: len(FEATURES) + k for k, name in enumerate(LABEL_MEANS)}}
-
-#: A score that is clamped, such as the 0 of a forest, says nothing linear: it has an offset of its own.
-LINE = ("x", "1", "clamped below", "clamped above")
-BEND, CUBIC, BETA = ("(x/4)²", "2s − 1"), ("(x/4)²", "(x/4)³"), ("ln s", "−ln(1 − s)", "1")
-#: The score itself is where each starts, and what A₀ holds it there: the offset as firmly as 24 observations of even
-#: odds (curvature ¼ each) would. A clamped score starts at log-odds ±6, hardly held.
-START = {"x": 1.0, "clamped below": -6.0, "clamped above": 6.0, "ln s": 1.0, "−ln(1 − s)": 1.0}
+FEATURES = (*LINE, *CUBIC, *LABEL_MEANS)
+#: Every regression starts at the score, and A₀ keeps it there: the offset as firmly as 24 observations of even odds
+#: (curvature ¼ each) would. A clamped score starts at log-odds ±6, hardly held.
+START = {"x": 1.0, "clamped below": -6.0, "clamped above": 6.0}
 PRECISION = {
-    "x": 3.0,
-    "1": 6.0,
-    "clamped below": 0.1,
-    "clamped above": 0.1,
-    "(x/4)²": 4.0,
-    "(x/4)³": 4.0,
-    "2s − 1": 0.5,
-    "ln s": 4.0,
-    "−ln(1 − s)": 4.0,
+    **{"x": 3.0, "1": 6.0, "clamped below": 0.1, "clamped above": 0.1, "(x/4)²": 4.0, "(x/4)³": 4.0},
     **dict.fromkeys(LABEL_MEANS, 4.0),
 }
-#: Velocities are changes in 2,000 observations, and begin near 0.
-PACE, VELOCITY_PRECISION = 5e-4, (30.0, 10.0)
-#: The precision of a slope that hardly moves.
-FIRM = 100.0
 
 
 class Regression(NamedTuple):
-    """An online logistic regression with forgetting.
-
-    Its features by name, what a step keeps of each, how many of the first ones move at a steady pace (`trends`), and
-    how firmly the first, the slope, is held.
-    """
+    """An online logistic regression: its features, and what a step keeps of the past, for the line and for the rest."""
 
     features: tuple[str, ...]
-    keep: tuple[float, ...]
-    trends: int = 0
-    slope_precision: float = PRECISION["x"]
+    keep: float
+    keep_shape: float
 
-    def made(self) -> ForgettingRegression:
-        """The regression, before it has learned anything."""
-        start = [START.get(name, 0.0) for name in self.features] + [0.0] * self.trends
-        precision = [PRECISION[name] for name in self.features] + [*VELOCITY_PRECISION[: self.trends]]
-        precision[0] = self.slope_precision
-        keep = [*self.keep] + [self.keep[0]] * self.trends
-        places = [FEATURE_PLACES[name] for name in self.features]
-        return ForgettingRegression(places, keep, precision, start, self.trends, PACE)
+    def plan(self) -> tuple[list[int], list[float], list[float], list[float]]:
+        """Return what `Plan` needs; the regression initially predicts the score."""
+        keep = [self.keep if name in LINE else self.keep_shape for name in self.features]
+        places = [FEATURES.index(name) for name in self.features]
+        precision = [PRECISION[name] for name in self.features]
+        return places, keep, precision, [START.get(name, 0.0) for name in self.features]
 
 
 class Smoother(NamedTuple):
-    """A mean of labels near the score: the half width of the neighbourhood in log-odds, the memory in observations."""
+    """A mean of the labels near the score: half width in log-odds, memory in observations."""
 
     width: float
     memory: float
 
-
-class Kind(Enum):
-    """The kinds of experts that have no parameters."""
-
-    CURVE = "a curve over log-odds, fitted again from time to time to recent observations"
-    WHOLE = "the log-minimax point of the Venn-Abers interval of all observations, fitted again as their number grows"
-    VENN_ABERS = "the score-prior point of the Venn-Abers interval of recent observations"
-    PROTECTED = "the forecast of `Protected`"
-    SCORE = "the score itself"
+    def row(self) -> tuple[float, float]:
+        """Return the half width, and the growth of the unit at each observation, in which earlier ones are counted."""
+        return self.width, self.memory / (self.memory - 1.0)
 
 
 class Expert(NamedTuple):
-    """A row of the table; prior weights count in proportion to their sum."""
+    """A row of the table. Prior weights count in proportion to their sum; `kind` is None where the kernel has one."""
 
     name: str
     prior: float
-    kind: Regression | Smoother | Kind
+    kind: Regression | Smoother | None
+    reason: str
 
 
-def _line(keep: float) -> Regression:
-    return Regression(LINE, (keep,) * 4)
-
-
-def _shift(keep: float, trends: int = 0) -> Regression:
-    """A line whose slope hardly moves."""
-    return Regression(LINE, (keep,) * 4, trends, FIRM)
-
-
-def _curve(keep: float, shape: float, features: tuple[str, ...] = BEND, trends: int = 0) -> Regression:
-    return Regression(LINE + features, (keep,) * 4 + (shape,) * len(features), trends)
-
-
-def _labels(keep: float) -> Regression:
-    return Regression((*LINE, *CUBIC, *LABEL_MEANS), (keep,) * 11)
-
-
-#: The number in the name of a regression is what a step keeps of the past. States hold experts in this order.
+#: The number in the name of a regression is what a step keeps of the past. The kinds are in the kernel's order.
 EXPERTS = (
-    Expert("line 1", 1.0, _line(1.0)),
-    Expert("line .997", 1.0, _line(0.997)),
-    Expert("line .99", 0.3, _line(0.99)),
-    Expert("line .97", 0.1, _line(0.97)),
-    Expert("line .9", 0.1, _line(0.9)),
-    Expert("shift .997", 1.0, _shift(0.997)),
-    Expert("shift, trend .999", 1.0, _shift(0.999, trends=2)),
-    Expert("bend 1", 1.0, _curve(1.0, 1.0)),
-    Expert("bend .998", 4.0, _curve(0.998, 0.9995)),
-    Expert("cubic .995", 0.3, _curve(0.995, 0.999, CUBIC)),
-    Expert("cubic .98", 0.1, _curve(0.98, 0.99, CUBIC)),
-    Expert("beta .998", 0.1, Regression(BETA, (0.998,) * 3)),
-    Expert("trend .999", 4.0, _curve(0.999, 0.9995, trends=2)),
-    Expert("trend .997", 0.3, _curve(0.997, 0.999, trends=2)),
-    Expert("labels .999", 0.3, _labels(0.999)),
-    Expert("labels .997", 0.3, _labels(0.997)),
-    Expert("local .3, 80", 0.2, Smoother(0.3, 80.0)),
-    Expert("local .3, 300", 0.2, Smoother(0.3, 300.0)),
-    Expert("local 1, 80", 0.2, Smoother(1.0, 80.0)),
-    Expert("local 1, 300", 0.2, Smoother(1.0, 300.0)),
-    Expert("smooth-isotonic", 0.1, Kind.CURVE),
-    Expert("bernstein", 1.0, Kind.CURVE),
-    Expert("venn-abers", 0.1, Kind.VENN_ABERS),
-    Expert("protected", 0.1, Kind.PROTECTED),
-    Expert("identity", 3.0, Kind.SCORE),
-    Expert("venn-abers 1", 0.03, Kind.WHOLE),
+    Expert("score", 3.0, None, "a score that needs nothing loses least"),
+    Expert("line 1", 4.0, None, "a sigmoid map of all observations, refitted: what most models need"),
+    Expert("labels .98", 0.6, Regression(FEATURES, 0.98, 0.99), "rates that persist for some hundred labels"),
+    Expert("labels .999", 0.6, Regression(FEATURES, 0.999, 0.999), "slower drift, and labels that persist"),
+    Expert("cubic .995", 2.0, Regression((*LINE, *CUBIC), 0.995, 0.999), "a curved map that moves"),
+    Expert("local .3, 80", 0.3, Smoother(0.3, 80.0), "a narrow range of scores that changes fast"),
+    Expert("local 1, 300", 0.3, Smoother(1.0, 300.0), "any shape, slowly"),
+    Expert("local .3, 3000", 0.3, Smoother(0.3, 3_000.0), "any shape in detail, of a map that stays"),
+    Expert("venn-abers 1", 0.3, None, "any monotone map of all observations"),
+    Expert("protected", 0.2, None, "sudden shifts and turns of the whole map"),
+    Expert("score counts", 0.3, None, "scores that repeat, such as those of a tree, with a rate of their own each"),
 )
-#: Smoothers are held at the forecast of this regression, as firmly as by so many observations at a knot.
-ANCHOR, ANCHORED = "line .99", 2.0
-#: The expert on all observations, which earlier versions did not have, and the one whose forecast it has at first.
-WHOLE, BEGINS = "venn-abers 1", "line 1"
-
 NAMES = tuple(expert.name for expert in EXPERTS)
-PRIOR = tuple(expert.prior for expert in EXPERTS)
-#: Name → place in a forecast of all experts.
-PLACES = {name: place for place, name in enumerate(NAMES)}
+STACK, CORRECTION, BY_TIME = "stack", "corrected by forecast", "corrected by day and week"
+#: The part of all weight that is on the stack at first; those of the corrections, each in what it corrects.
+STACK_PRIOR, CORRECTION_PRIOR, TIME_PRIOR = 0.1, 0.25, 0.1
+#: The stack forgets within 500 observations, and starts as the mixture, which holds it loosely.
+STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.998, 5.0, 5.0
+#: The correction looks as far as 1 in log-odds, and remembers 1,000 observations there; it is held at 0 as 160 of even
+#: odds would. Half a unit between its knots is a quarter of the kernel that it learns with.
+WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS = 1.0, 1_000.0, 40.0, 4
+#: The correction by day and week remembers 5,000 observations. It holds the forecast loosely: one that forgets follows
+#: a slow cycle, and the score with the harmonics is then the better start.
+TIME_KEEP, TIME_PRECISION, HARMONIC_PRECISION, HARMONICS = 0.9998, (5.0, 5.0, 5.0), 4.0, 7
+#: Nats that `Auto` may lose against the score: for the prior weight ¼ of the score, and for each label of the delay.
+PROMISE, PROMISE_A_LABEL = math.log(4.0), 0.25
+#: Forecasts whose labels are awaited, at most, where a delay is found; and the longest delay that may be given.
+LOGGED, LONGEST_DELAY = 4_096, 100_000
+
+
+def _stack() -> Plan:
+    """Return the stack: on the mixture, what each expert predicts beside it, and a constant."""
+    size = len(EXPERTS) + 2
+    precision = [STACK_ENDS, *[STACK_PRECISION] * len(EXPERTS), STACK_ENDS]
+    return Plan([(range(size), [STACK_KEEP] * size, precision, [1.0] + [0.0] * (size - 1))])
+
+
+def _timed() -> Plan:
+    """Return the correction by day and week: on the forecast, the score, a constant, and harmonics."""
+    size = 3 + 2 * HARMONICS
+    precision = [*TIME_PRECISION, *[HARMONIC_PRECISION] * (size - 3)]
+    return Plan([(range(size), [TIME_KEEP] * size, precision, [1.0] + [0.0] * (size - 1))])
+
+
+def _prior() -> list[float]:
+    """Return the prior weights of the experts and of the stack."""
+    total = sum(expert.prior for expert in EXPERTS)
+    return [*((1.0 - STACK_PRIOR) * expert.prior / total for expert in EXPERTS), STACK_PRIOR]
+
+
+REGRESSIONS = Plan([expert.kind.plan() for expert in EXPERTS if isinstance(expert.kind, Regression)])
+SMOOTHERS = np.array([expert.kind.row() for expert in EXPERTS if isinstance(expert.kind, Smoother)])
+STACKING, TIMED, PRIOR, RATES = _stack(), _timed(), np.array(_prior()), np.array(list(LABEL_MEANS.values()))
+
+
+def new_mixture(delay: int) -> AutoMixture:
+    """Return everything that `Auto` learns; it initially predicts the score. `delay` is the delay known so far."""
+    return AutoMixture(
+        regressions=REGRESSIONS,
+        smoothers=SMOOTHERS,
+        jumper=new_jumper(),
+        label_rates=RATES,
+        line=(PRECISION["x"], PRECISION["1"]),
+        prior=PRIOR,
+        stack=STACKING,
+        correction=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS),
+        corrections=(CORRECTION_PRIOR, TIME_PRIOR),
+        timed=TIMED,
+        guard=Guard(delay, PROMISE, PROMISE_A_LABEL),
+    )
