@@ -131,6 +131,7 @@ cdef class AutoSteps:
     cdef _drop(self)
     cdef Py_ssize_t _taken(self, double x)
     cpdef step(self, double x, double y, double w, double t)
+    cpdef skip(self, double x)
     cpdef learn_issued(self, double x, double y, double w, double t, const double[::1] record)
     cpdef double predict_fast(self, object score) except? -1
     cpdef bint learn_fast(self, object score, object y, object w) except -1

@@ -1013,6 +1013,15 @@ class AutoSteps:
                 self.mixture.learn(x, y, w, t, None, self.mixture.guard.delay)
         self._unlabelled = 0
 
+    def skip(self, x):
+        """Take the oldest forecast at x out of the log: its label has weight 0."""
+        if self._asked and self._logged == 0 and self._x == x:
+            self._asked = False
+            return
+        if self._asked:
+            self._keep()
+        self._taken(x)
+
     def require(self, record: cython.const[cython.double][::1]):
         """Raise `ValueError` for numbers that are no record of a forecast of this mixture."""
         i: cython.Py_ssize_t
@@ -1100,3 +1109,5 @@ class AutoSteps:
                 predictions[i] = sigmoid(self.mixture.at(float(x[i]), float(t[i])))
             if w[i] > 0.0:
                 self.step(float(x[i]), float(y[i]), float(w[i]), float(t[i]))
+            elif predicts:
+                self.skip(float(x[i]))

@@ -182,6 +182,8 @@ class Auto(SequentialCalibrator):
         if w > 0.0:
             self._steps.step(x, y, w, t)
             self._note(noted)
+        else:
+            self._steps.skip(x)
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._steps.step(x, y, w, math.nan)
