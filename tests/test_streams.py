@@ -153,7 +153,7 @@ def test_a_stream_of_more_than_a_piece_is_the_loop(make, policy):
 
 
 def test_learn_many_of_a_sequential_method_is_its_stream_without_predictions():
-    """But for `Auto(2)`: what is learned without a prediction is as late as it was told, and here labels are in time."""
+    """But for `Auto(2)`: what is learned without a prediction is as late as it was told; these labels are in time."""
     scores, y, w = stream("fractions", 500)
     for make in SEQUENTIAL:
         one, many = make(), make()
