@@ -16,7 +16,7 @@ from streamcal.datasets.synthetic import generate
 
 #: To be raised when bases, tables or generators change: what is in the cache is then made anew.
 VERSION = "1"
-DELAYS = (0, 48)
+DELAYS = (0, 48, 1_000)
 SEED = 0
 #: How often each generated stream is drawn for the gap it leaves: once, with `SEED`, for the race, and then anew.
 DRAWS = 10

@@ -1,4 +1,4 @@
-"""The entrants: every method of the registry, and comparable methods of other packages (peers)."""
+"""The entrants: methods that are the first choice for a stream, and comparable methods of other packages (peers)."""
 
 from __future__ import annotations
 
@@ -9,25 +9,21 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.streams import peers
-from benchmarks.streams.catalogue import CATALOGUE, Stream
+from benchmarks.streams.catalogue import Stream
 from benchmarks.streams.tables import Array, Flags
-from streamcal import Auto, Calibrator
+from streamcal import Calibrator
 from streamcal.calibrators.registry import REGISTRY
-from streamcal.live import Shadow
-from streamcal.live.shadow import ShadowForecast
 from streamcal.stream.columns import Observations
 from streamcal.stream.entrants import one_by_one
 
 #: Our methods that solve for milliseconds go in blocks: half of what was seen before, but at least 50 steps, and
 #: at most a fiftieth of the stream, or 100.
 SHORTEST, LONGEST_PART, LEAST_LONGEST = 50, 50, 100
-#: For peers that take half a millisecond (online-cp) or three (protected-classification) for each prediction.
-LONGEST = 6_000
-#: `Auto` with its default delay, 0, where labels are late: judged by what it says when they come, and by what it said.
-NOT_TOLD = "auto, not told"
-AS_ISSUED = "auto, as issued"
-#: The delays at which these differ from `auto`.
-LATE = tuple(sorted({delay for entry in CATALOGUE.values() for delay in entry.delays if delay}))
+#: Our methods that race: those that take microseconds, and whose results `docs/which.md` compares.
+RACING = (
+    *("auto", "identity", "ops", "tops", "online-beta", "protected"),
+    *("platt", "beta", "venn-abers", "isotonic", "bernstein"),
+)
 
 
 class Entrant(NamedTuple):
@@ -35,41 +31,22 @@ class Entrant(NamedTuple):
 
     run: Callable[[Array, Flags, int], Array]
     ours: bool = False
-    #: What it cannot run is left out, and it is not ranked.
-    longest: int | None = None
-    delays: tuple[int, ...] | None = None
-    #: What makes the calibrator for a delay, of those that learn step by step: they can be given times, and labels of
-    #: random lateness.
-    made: Callable[[int], Calibrator] | None = None
-    #: Whether it keeps what it said until the label comes.
-    issues: bool = False
-
-    def can(self, rows: int, delay: int) -> bool:
-        return (self.longest is None or rows <= self.longest) and (self.delays is None or delay in self.delays)
+    #: What makes the calibrator, of those that learn step by step: they can be given times, and labels of random
+    #: lateness.
+    made: Callable[[], Calibrator] | None = None
 
     def predicted(self, data: Stream, delay: int) -> Array | None:
         """The probabilities on a stream; None where the entrant cannot run."""
-        if not self.can(len(data.y), delay):
-            return None
         if self.made is not None and not (data.t is None and data.lateness is None):
-            run = as_issued if self.issues else stepwise
-            return run(self.made(delay), data.scores, data.y, delay, data.t, data.lateness)
+            return stepwise(self.made(), data.scores, data.y, delay, data.t, data.lateness)
         return self.run(data.scores, data.y, delay) if data.lateness is None else None
 
 
 def _ours(method: type[Calibrator]) -> Entrant:
-    """A method of the registry with its defaults; those that solve for milliseconds predict blocks with one map.
-
-    A method that can be told how late its labels are is told.
-    """
-    parameters = inspect.signature(method).parameters
-
-    def made(delay: int) -> Calibrator:
-        return method(**({"delay": delay} if "delay" in parameters else {}))
-
-    if "refresh_every" in parameters:
-        return Entrant(lambda scores, y, delay: blockwise(made(delay), scores, y, delay), ours=True)
-    return Entrant(lambda scores, y, delay: stepwise(made(delay), scores, y, delay), ours=True, made=made)
+    """A method of the registry with its defaults; those that can refresh their map rarely predict blocks with one."""
+    if "refresh_every" in inspect.signature(method).parameters:
+        return Entrant(lambda scores, y, delay: blockwise(method(), scores, y, delay), ours=True)
+    return Entrant(lambda scores, y, delay: stepwise(method(), scores, y, delay), ours=True, made=method)
 
 
 def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
@@ -104,22 +81,6 @@ def stepwise(
     return np.array(predicted)
 
 
-def as_issued(
-    cal: Calibrator, scores: Array, y: Flags, delay: int, t: Array | None = None, lateness: Array | None = None
-) -> Array:
-    """`stepwise`, with each forecast judged as it was issued, which is what `LabelJoin` does: by a `Shadow`."""
-    shadow, times, labels = Shadow(cal), _times(len(y), t), y.tolist()
-    predicted: list[float] = []
-    waiting: dict[int, ShadowForecast] = {}
-    arrives = np.arange(len(y)) + (delay if lateness is None else lateness)
-    for step, (score, known) in enumerate(zip(scores.tolist(), _arrivals(arrives), strict=True)):
-        waiting[step] = shadow.issue_one(score, times[step])
-        predicted.append(waiting[step].p)
-        for place in known:
-            shadow.learn_issued(waiting.pop(place), labels[place], t=times[place])
-    return np.array(predicted)
-
-
 def _times(size: int, t: Array | None) -> list[float] | list[None]:
     return [None] * size if t is None else t.tolist()
 
@@ -133,25 +94,15 @@ def _arrivals(arrives: Array) -> Iterator[list[int]]:
 
 
 ENTRANTS: dict[str, Entrant] = {
-    **{name: _ours(method) for name, method in REGISTRY.items()},
-    NOT_TOLD: Entrant(lambda *given: stepwise(Auto(), *given), ours=True, delays=LATE, made=lambda delay: Auto()),
-    AS_ISSUED: Entrant(
-        lambda *given: as_issued(Auto(), *given), ours=True, delays=LATE, made=lambda delay: Auto(), issues=True
-    ),
+    **{name: _ours(REGISTRY[name]) for name in RACING},
     "scikit-learn isotonic, refitted": Entrant(peers.refitted(peers.isotonic)),
     "scikit-learn sigmoid, refitted": Entrant(peers.refitted(peers.sigmoid)),
     "PyPI venn-abers, refitted": Entrant(peers.refitted(peers.venn_abers)),
-    "online-cp, refitted": Entrant(peers.refitted(peers.online_cp), longest=LONGEST),
     "River logistic": Entrant(peers.river),
-    "protected-classification": Entrant(peers.protected, longest=LONGEST, delays=(0,)),
     "score-blind": Entrant(peers.score_blind),
 }
 #: Entrant → the module it needs, of the extra `bench`.
-NEEDS = {
-    "PyPI venn-abers, refitted": "venn_abers",
-    "online-cp, refitted": "online_cp",
-    "protected-classification": "protected_classification",
-}
+NEEDS = {"PyPI venn-abers, refitted": "venn_abers"}
 
 
 def entrants() -> dict[str, Entrant]:

@@ -9,13 +9,12 @@ import numpy as np
 
 import streamcal
 from benchmarks.streams.catalogue import names
-from benchmarks.streams.entrants import AS_ISSUED, NOT_TOLD
 from benchmarks.streams.race import ORACLE, Results
 from benchmarks.streams.standings import BLOCKS, OPS, RAW, REFERENCE, Course, Difference, Standings
 
 #: What `auto` is compared with.
 RIVALS = (RAW, OPS, "protected", "venn-abers")
-METHODS = (*RIVALS, REFERENCE, NOT_TOLD, AS_ISSUED)
+METHODS = (*RIVALS, REFERENCE)
 #: Differences are small.
 UNIT = 1e4
 
@@ -24,11 +23,9 @@ PAGE = """# The race: further streams
 What the streams of [the race](../race.md) lack: cycles of time, tied scores, calibrated scores, naive Bayes and MLP
 bases, rare real clicks, labels that are 1,000 steps late or randomly so. `benchmarks/streams/README.md` describes them.
 
-Log loss in nats, and differences in 1e-4 nats: of `auto` to the oracle; of `auto` to the best of the other columns but
-*not told* and *as issued*, with the 95 % interval of a paired bootstrap of {blocks} blocks of neighbours in time, and
-with the confidence sequence. These two are `Auto()` where labels are late, minus `auto`, which was told how late:
-judged by what it says when a label comes, and by what it said, as in `LabelJoin`. Σp/Σy is after the first fifth, with
-two standard errors of the number of positives.
+Log loss in nats, and differences in 1e-4 nats: of `auto` to the oracle; of `auto` to the best of the other columns,
+with the 95 % interval of a paired bootstrap of {blocks} blocks of neighbours in time, and with the confidence
+sequence. Σp/Σy is after the first fifth, with two standard errors of the number of positives.
 
 {tables}
 
@@ -56,8 +53,8 @@ def table(standings: Standings) -> str:
     """A line for each course."""
     lines = [
         "| stream | delay | raw | `ops` | `protected` | `venn-abers` | `auto` | to the oracle | best other "
-        "| bootstrap | sequence | not told | as issued | Σp/Σy |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---|---|---|---:|---:|---:|",
+        "| bootstrap | sequence | Σp/Σy |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---|---|---|---:|",
     ]
     return "\n".join([*lines, *(_line(standings, course) for course in standings.courses)])
 
@@ -69,7 +66,6 @@ def _line(standings: Standings, course: Course) -> str:
     cells = [_loss(losses[name]) for name in (*RIVALS, REFERENCE)]
     cells += [_more(losses[REFERENCE], losses[ORACLE]), f"`{best}`"]
     cells += [_interval(standings.bootstrapped(course, best)), _interval(standings.difference(course, best))]
-    cells += [_more(losses[NOT_TOLD], losses[REFERENCE]), _more(losses[AS_ISSUED], losses[REFERENCE])]
     cells += [_ratio(standings, course)]
     return f"| {course[0]} | {course[1]} | {' | '.join(cells)} |"
 

@@ -63,7 +63,7 @@ PAGE = """# The race
 Calibrators on streams that drift, evaluated prequentially: each probability was predicted before its label was
 learned. Which streams are for development and which are held out was fixed before the first experiment;
 `benchmarks/streams/README.md` describes each stream, and how each method was run. A *course* is a stream with a label
-delay of 0 or 48 steps.
+delay of 0, 48 or 1,000 steps.
 
 A method is called better or worse than `auto` on a course where the confidence sequence of the difference of their
 log losses excludes 0 (`LogLossDifference`, 95 % for each course, valid at every time); otherwise the course is

@@ -68,20 +68,6 @@ def venn_abers(scores: Array, y: Flags) -> Predict:
     return lambda asked: np.asarray(model.predict_proba(np.column_stack((1.0 - asked, asked)))[0][:, 1])
 
 
-def online_cp(scores: Array, y: Flags) -> Predict:
-    """The package `online-cp`: its Venn-Abers predictor on the score as the only feature; log-minimax."""
-    from online_cp.venn import VennAbersPredictor
-
-    model = VennAbersPredictor(scorer="ridge", a=1.0)
-    model.learn_initial_training_set(scores[:, None], y.astype(np.int64))
-
-    def merged(score: float) -> float:
-        found: Any = model.predict(np.array([score]))
-        return float(found.p1 / (1.0 - found.p0 + found.p1))
-
-    return lambda asked: np.array([merged(score) for score in asked.tolist()])
-
-
 def river(scores: Array, y: Flags, delay: int) -> Array:
     """River's online logistic regression of the log-odds, with its defaults."""
     model = linear_model.LogisticRegression()
@@ -105,14 +91,6 @@ def _online(model: Any, features: list[dict[Any, float]], y: Flags, delay: int) 
         if i >= delay:
             model.learn_one(features[i - delay], labels[i - delay])
     return predicted
-
-
-def protected(scores: Array, y: Flags, delay: int) -> Array:
-    """The package `protected-classification`, which predicts and learns each row in turn: for delay 0 only."""
-    from protected_classification import ProtectedClassification
-
-    pairs = np.column_stack((1.0 - scores, scores))
-    return np.asarray(ProtectedClassification().predict_proba(test_probs=pairs, y=y.astype(np.int64))[:, 1])
 
 
 def log_odds(scores: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks.streams.catalogue import CATALOGUE, draws, stream
-from benchmarks.streams.entrants import AS_ISSUED, ENTRANTS, NOT_TOLD
+from benchmarks.streams.entrants import ENTRANTS
 from benchmarks.streams.race import ORACLE, Key, Results
 from benchmarks.streams.tables import Array
 from streamcal.metrics import LogLossDifference
@@ -41,7 +41,7 @@ class Difference(NamedTuple):
 
 
 class Standings:
-    """The results on some streams, with both delays: a course is a stream with a delay."""
+    """The results on some streams, with all delays: a course is a stream with a delay."""
 
     def __init__(self, results: Results, streams: list[str]) -> None:
         self._results = results
@@ -104,9 +104,8 @@ class Standings:
         return Difference(float(more.mean()), float(low), float(high))
 
     def best_other(self, course: Course) -> str:
-        """The entrant with the lowest log loss other than `auto`, whether it was given the delay or not."""
-        own = (REFERENCE, NOT_TOLD, AS_ISSUED)
-        losses = {e: self.get(course, e, "log_loss") for e in self.entrants if e not in own}
+        """The entrant with the lowest log loss other than `auto`."""
+        losses = {e: self.get(course, e, "log_loss") for e in self.entrants if e != REFERENCE}
         return min((e for e in losses if losses[e] is not None), key=lambda e: losses[e] or 0.0)
 
     def worst_harm(self, entrant: str, against: str) -> tuple[float, Course] | None:
