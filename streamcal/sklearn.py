@@ -53,7 +53,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     estimator : classifier
         The base classifier; it is cloned. The score is its `predict_proba` or, if it has none, `decision_function`.
     calibrator : str, Calibrator, Segmented or Multicalibrated
-        The calibrator, which is cloned, or its name; default "auto", which takes some 10 µs a row. `Segmented` and
+        The calibrator, which is cloned, or its name; default "auto", which takes 4 µs a row. `Segmented` and
         `Multicalibrated` read the levels of their fields from the columns of X, which is then a DataFrame. For a
         `decision_function`, a name stands for the method with the scale `Interval()`, and the default for `Platt`; a
         calibrator must have a scale that accepts margins, such as `Platt(scale=Interval(lo, hi))`. It cannot forget by

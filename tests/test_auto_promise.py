@@ -134,3 +134,22 @@ def mixed(x, z, w):
     """Log-odds of the mixture of log-odds x with weight w and z."""
     p = w / (1.0 + math.exp(-x)) + (1.0 - w) / (1.0 + math.exp(-z))
     return math.log(p / (1.0 - p))
+
+
+def test_forecasts_whose_label_never_comes_change_nothing():
+    """Those at scores that get a label later are what that label judges, which docs/states.md says."""
+    rng = np.random.default_rng(5)
+    asked, silent, judged = Auto(), Auto(), Auto()
+    for _ in range(300):
+        score = float(rng.uniform(0.02, 0.98))
+        y = bool(rng.random() < score**2)
+        asked.predict_many([0.99, 0.995])
+        judged.predict_one(0.5)
+        for cal in (asked, silent, judged):
+            cal.predict_one(score)
+            cal.learn_one(score, y)
+    assert np.array_equal(asked.map().log_odds, silent.map().log_odds)
+    assert asked.to_bytes() == silent.to_bytes()
+    for cal in (silent, judged):
+        cal.learn_one(0.5, True)
+    assert judged.label_delay > silent.label_delay == 0

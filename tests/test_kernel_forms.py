@@ -60,7 +60,7 @@ HERE = {
     "compensated",
     "cubic",
     "fast_path",
-    "fixed_share",
+    "jumper",
     "folds",
     "grid_cells",
     "hedging",
@@ -539,7 +539,7 @@ def newton_streams(form):
 
 
 def jumper_streams(form):
-    jumper = made_of(form, "fixed_share", "Jumper", (1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
+    jumper = made_of(form, "jumper", "Jumper", (1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
     return jumper.stream, lambda: numbers_in(jumper.state())
 
 
@@ -629,7 +629,7 @@ def moment_streams(form):
 
 STREAMS = {
     "online_newton": newton_streams,
-    "fixed_share": jumper_streams,
+    "jumper": jumper_streams,
     "shares": bin_streams("Shares"),
     "hedger": bin_streams("Hedger", 7),
     "bernstein_stream": bernstein_streams,
@@ -690,7 +690,7 @@ def test_change_bets(horizon, outcomes):
 def jumpers():
     """Both forms, over three calibrators and two jump rates."""
     given = ((1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
-    return [module.Jumper(*given) for module in twins("fixed_share")]
+    return [module.Jumper(*given) for module in twins("jumper")]
 
 
 @given(steps)
@@ -789,7 +789,7 @@ def test_venn_abers_curve(rows):
 
 def autos(delay):
     """Both forms of the steps of a small `Auto`: two regressions, two smoothers, a log of at most nine forecasts."""
-    names = ("auto_mixture", "regressions", "fixed_share", "implicit_regression")
+    names = ("auto_mixture", "regressions", "jumper", "implicit_regression")
     made = []
     for auto, regressions, shares, curves in zip(*map(twins, names), strict=True):
         mixture = auto.AutoMixture(

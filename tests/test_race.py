@@ -113,22 +113,18 @@ def test_command_says_what_it_does_not_know():
 
 
 @pytest.mark.parametrize("delay", [0, 48])
-@pytest.mark.parametrize("name", ["ops", "auto", "venn-abers", "platt", *list(ENTRANTS)[-7:]])
+@pytest.mark.parametrize("name", ["ops", "auto", "venn-abers", "platt", *list(ENTRANTS)[-5:]])
 def test_no_entrant_sees_a_label_before_it_comes(name, delay):
     """Labels from step `cut` on cannot change what is said up to step cut + delay."""
     entrant = ENTRANTS[name]
-    if not entrant.can(len(LABELS), delay):
-        pytest.skip("does not run with a delay")
-    for module in ("venn_abers", "online_cp", "protected_classification"):
-        if module.split("_")[0] in name:
-            pytest.importorskip(module)
-    size, cut = (90, 60) if name == "protected-classification" else (700, 400)
-    other = LABELS.copy()
+    if "venn-abers" in name:
+        pytest.importorskip("venn_abers")
+    cut, other = 400, LABELS.copy()
     other[cut:] = ~other[cut:]
-    one, two = (entrant.run(SCORES[:size], y[:size], delay) for y in (LABELS, other))
+    one, two = (entrant.run(SCORES, y, delay) for y in (LABELS, other))
     assert np.array_equal(one[: cut + 1 + delay], two[: cut + 1 + delay])
     assert not np.array_equal(one, two), "and it does learn"
-    assert one.shape == (size,)
+    assert one.shape == SCORES.shape
     assert ((one >= 0.0) & (one <= 1.0)).all()
 
 
@@ -203,7 +199,7 @@ class _Results(Results):
         super().__init__()
         self.made = catalogue.Stream(SCORES, LABELS, SCORES**2)
         self.held = {"auto": 0.5 * SCORES**2 + 0.5 * SCORES, "identity": SCORES, "ops": SCORES, "tops": SCORES**2}
-        for delay in (0, 48):
+        for delay in catalogue.DELAYS:
             for name, p in {**self.held, ORACLE: SCORES**2}.items():
                 self.found[Key("warp", delay, name)] = measures(p, self.made) | {"microseconds": 1.0}
 
@@ -221,7 +217,7 @@ def test_standings(monkeypatch):
     assert (ranks["tops"], ranks["auto"], ranks["ops"], ranks["identity"]) == (1.0, 2.0, 3.5, 3.5)
     loss = {name: found.get(("warp", 0), name, "log_loss") for name in (*found.ranked, ORACLE)}
     assert found.best_other(("warp", 0)) == "tops"
-    assert found.worst_harm("identity", "auto") == (loss["identity"] - loss["auto"], ("warp", 48))
+    assert found.worst_harm("identity", "auto") == (loss["identity"] - loss["auto"], ("warp", 1_000))
     closed = (loss["ops"] - loss["auto"]) / (loss["ops"] - loss[ORACLE])
     assert found.gap_closed(("warp", 0), "auto") == pytest.approx(closed)
     assert found.median_gap_closed("tops", 48) == 1.0

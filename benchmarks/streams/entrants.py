@@ -22,7 +22,7 @@ SHORTEST, LONGEST_PART, LEAST_LONGEST = 50, 50, 100
 #: Our methods that race: those that take microseconds, and whose results `docs/which.md` compares.
 RACING = (
     *("auto", "identity", "ops", "tops", "online-beta", "protected"),
-    *("platt", "beta", "venn-abers", "isotonic", "bernstein"),
+    *("platt", "beta", "venn-abers", "cross-venn-abers", "isotonic", "centered-isotonic", "bernstein"),
 )
 
 

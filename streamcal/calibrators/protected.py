@@ -9,7 +9,7 @@ import numpy as np
 
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
-from streamcal.kernels.fixed_share import Jumper
+from streamcal.kernels.jumper import Jumper
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.maps.sigmoids import SigmoidMixtureMap
 from streamcal.parameters.given import real_number
@@ -142,7 +142,7 @@ def jumper_state(rates: int = len(JUMP_RATES)) -> Reader:
 
 
 def shares_state(rows: int, size: int) -> Reader:
-    """What reads the state of a `FixedShare` with so many rows and forecasts."""
+    """What reads the weights and the log-wealth of a `Jumper` with so many rows and calibrators."""
 
     def read(value: Any) -> list[FloatArray]:
         reader = row(numbers(rows, size, least=0.0, most=1.0 + ROUNDING), numbers(rows, least=-HEAVIEST, most=HEAVIEST))

@@ -32,11 +32,11 @@ USES = {
     "hedging": ("fast_path", "online_newton", "weights"),
     "change_bets": ("fast_path",),
     "implicit_regression": ("logistic",),
-    "fixed_share": ("fast_path", "online_newton", "weights"),
+    "jumper": ("fast_path", "online_newton", "weights"),
     "venn_abers_curve": ("logistic",),
     "regressions": ("implicit_regression", "logistic"),
     "auto_mixture": (
-        *("fast_path", "implicit_regression", "logistic", "online_newton", "regressions", "weights", "fixed_share"),
+        *("fast_path", "implicit_regression", "logistic", "online_newton", "regressions", "weights", "jumper"),
     ),
     "accounts": ("level_table", "logistic", "weights"),
     "joint_effects": ("implicit_regression", "level_table", "logistic"),

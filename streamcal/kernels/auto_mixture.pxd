@@ -1,6 +1,6 @@
 cimport cython
 
-from streamcal.kernels.fixed_share cimport Jumper
+from streamcal.kernels.jumper cimport Jumper
 from streamcal.kernels.implicit_regression cimport Correction
 from streamcal.kernels.regressions cimport Plan, Regressions
 from streamcal.kernels.weights cimport WeightScale

@@ -18,8 +18,8 @@ if not cython.compiled:
     import math
 
     from streamcal.kernels.fast_path import fast_observation, fast_score
-    from streamcal.kernels.fixed_share import Jumper
     from streamcal.kernels.implicit_regression import clamped, fill_line
+    from streamcal.kernels.jumper import Jumper
     from streamcal.kernels.logistic import log_sigmoid, sigmoid
     from streamcal.kernels.online_newton import log_odds
     from streamcal.kernels.regressions import Regressions
@@ -40,8 +40,8 @@ else:
     from cython.cimports.libc.math import cos, exp, expm1, log, log1p, sin
     from cython.cimports.libc.math import pow as power
     from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
-    from cython.cimports.streamcal.kernels.fixed_share import Jumper
     from cython.cimports.streamcal.kernels.implicit_regression import clamped, fill_line
+    from cython.cimports.streamcal.kernels.jumper import Jumper
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
     from cython.cimports.streamcal.kernels.online_newton import log_odds
     from cython.cimports.streamcal.kernels.regressions import Regressions

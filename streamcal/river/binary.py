@@ -45,7 +45,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         The base model, with labels bool, or 0 and 1. It is not cloned and continues to learn, as in all River wrappers.
     calibrator : str, Calibrator, Segmented, Multicalibrated or None
         The calibrator to clone, or its name such as "auto"; the clone is the attribute `calibrator`. None stands for
-        "auto", `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds some 10 µs to an
+        "auto", `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds 4 µs to an
         observation; `OnlinePlatt()` adds one. A `Segmented` or
         `Multicalibrated` reads the levels of its fields from x.
     keys : sequence of str or None
