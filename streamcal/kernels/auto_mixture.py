@@ -935,16 +935,19 @@ class AutoSteps:
         self._asked = False
 
     def stop_logging(self):
-        """Log nothing from now on, since the caller keeps the records."""
+        """Log nothing from now on but the last forecast, since the caller keeps the records."""
         self._logs = False
         self._forget()
 
     def ask(self, x, t):
         """Note that the forecast at the log-odds x and the time t is asked for."""
-        if not self._logs or self._unlabelled > self._most:
+        if self._logs and self._unlabelled > self._most:
             return
         if self._asked:
             self._keep()
+        if not self._logs:
+            self._asked, self._x, self._t = True, x, t
+            return
         self._unlabelled += 1
         if self._unlabelled > self._most:
             self._forget()
@@ -953,8 +956,11 @@ class AutoSteps:
         self._asked, self._x, self._t = True, x, t
 
     def _keep(self):
-        """Log the forecast that was asked for last."""
+        """Log the forecast that was asked for last, unless nothing is logged."""
         size: cython.Py_ssize_t = self._scores.shape[0]
+        if not self._logs:
+            self._asked = False
+            return
         if self._logged == size:
             if size < self._most:
                 self._lengthen(min(self._most, size + size // 4 + 8))
