@@ -208,7 +208,7 @@ def test_partial_fit_of_a_cross_fitted_base_teaches_the_calibrator_alone():
 def test_a_base_without_weights_is_warned_about():
     with pytest.warns(UserWarning, match=r"KNeighbors.*no sample_weight"):
         model = StreamingCalibratedClassifier(KNeighborsClassifier(), Platt()).fit(X, Y, W)
-    assert model.calibrator_.n == len(Y)
+    assert model.calibrator_.n == W.sum()
 
 
 def test_a_frozen_base_only_scores():
@@ -272,7 +272,7 @@ def test_copies_score_the_rows_they_were_not_fitted_on_and_all_predict(estimator
     assert np.array_equal(model.predict(X), (model.predict_proba(X)[:, 1] > 0.5).astype(int))
     copies = [copy.coef_.copy() for copy in model.estimators_]
     model.partial_fit(X[:7], Y[:7])
-    assert model.calibrator_.n == len(Y) + 7.0
+    assert model.calibrator_.n == W.sum() + 7.0
     assert all(np.array_equal(copy.coef_, before) for copy, before in zip(model.estimators_, copies, strict=True))
 
 
