@@ -115,6 +115,15 @@ def test_predict_learn_many_is_a_loop_of_predict_one_and_learn_one(case, draw):
         assert many.state_dict() == one.state_dict()
 
 
+@each(ADDITIVE)
+def test_the_weight_held_is_asked_after_every_observation(case):
+    cal = case.build()
+    stream = [*case.good(cal)] * 2
+    for size, observation in enumerate(stream, 1):
+        cal.learn_one(*observation)
+        assert cal.n == pytest.approx(sum(o.w for o in case.model(cal, stream[:size]).held()), rel=ROUNDED)
+
+
 @law(ADDITIVE)
 def test_a_policy_is_a_fresh_fit_of_what_it_holds(case, draw):
     """A window is a refit on the suffix, decay one with the weights of today."""
@@ -123,7 +132,7 @@ def test_a_policy_is_a_fresh_fit_of_what_it_holds(case, draw):
     case.assert_same(learned(cal, stream), case.fit(cal, case.model(cal, stream).held()))
 
 
-@each((case for case in ADDITIVE if case.policy == "decay"), under=("decay",))
+@each((case for case in ADDITIVE if case.policy == "decay"), under=())
 def test_rows_that_went_quiet_are_held_alike_in_a_loop_and_in_bulk(case):
     """Over several rescalings; what is held is that of the definition, where no other row is near."""
     half_life = POLICIES["decay"].half_life

@@ -228,7 +228,7 @@ class Case:
 
     #: By what the number of examples of the profile is divided, since the memories have met their laws in the room of
     #: one score; and the longest streams.
-    divisor: ClassVar[int] = 2
+    divisor: ClassVar[int] = 3
     longest: ClassVar[int] = 16
     #: Name → a stream that has broken something, or might.
     hard: ClassVar[dict[str, list[Observation]]] = {}

@@ -240,7 +240,7 @@ class ScoreCase(Case):
     """A method of one score."""
 
     method: type[Any] = Calibrator
-    divisor: ClassVar[int] = 1
+    divisor: ClassVar[int] = 2
     longest: ClassVar[int] = LONGEST
     hard: ClassVar[dict[str, list[Observation]]] = HARD
 
