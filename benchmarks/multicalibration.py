@@ -1,10 +1,11 @@
 """`Multicalibrated` on real and simulated streams: the log loss, the worst gap of any group, and what it costs.
 
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.multicalibration    # some ten minutes; writes the page of results
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.multicalibration    # half an hour; writes the page of results
     STREAMCAL_DATA=/path/to/data python -m benchmarks.multicalibration --rows 8000    # shortened, prints only
-    python -m benchmarks.multicalibration --cost    # cost and memory alone
+    python -m benchmarks.multicalibration --only cost memory drift adversaries    # these sections of the page, no data
 
-Streams, bases and fields are those of `benchmarks.segments`. Every probability is predicted before its outcome is
+Streams, bases and fields are those of `benchmarks.segments`, its streams held out and two more seeds of the simulator
+included. Every probability is predicted before its outcome is
 learned, cold start included. Groups are all rows, the levels of the fields, the bins of width 1 of the log-odds that
 come in, and those within each level. The gap of a group is Σ(y − p), and z is the gap over √Σp(1 − p), of groups with
 Σp(1 − p) ≥ 5; once at the end of the stream, and once over every window of 5,000 rows that begins at a multiple of
@@ -15,18 +16,26 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.util
+import math
+import re
+import subprocess
+import sys
 import time
-import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 import streamcal
-from benchmarks.segments import Stream, streams
+from benchmarks.multicalibration_rivals import ADVERSARIES, RIVALS, Adversary, Groups, Incoming, Rival, predictions
+from benchmarks.segments import MARKS, Stream, held_out, streams
+from benchmarks.segments_mcgrad import PARTS, mcgrad
 from benchmarks.streams.tables import Array
 from streamcal import Auto, OnlinePlatt
+from streamcal.kernels.accounts import SIZE, Accounts
 from streamcal.live import Multicalibrated, Segmented
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "multicalibration_measured.md"
@@ -34,7 +43,11 @@ WINDOW, STEP, LEAST = 5_000, 1_000, 5.0
 #: Rows whose labels come late in the table of late labels.
 DELAY = 500
 #: Groups of an observation, and groups held.
-ACTIVE, HELD = (5, 12, 20, 40), (10_000, 100_000, 1_000_000)
+ACTIVE, HELD = (5, 12, 20, 40), (100, 1_000, 10_000, 100_000, 1_000_000)
+#: Rows of each stream for the rivals, rows of an adversary, and rows after which counters are recomputed.
+RIVAL_ROWS, ADVERSE_ROWS, DRIFT_ROWS = 10_000, 5_000, 10_000_000
+#: Seeds of the simulator.
+SEEDS = 3
 BASES = ("raw", "OnlinePlatt", "Auto", "Segmented(Auto)", "Segmented(Auto), pairs")
 
 
@@ -82,6 +95,13 @@ def largest(gap: Array, variance: Array) -> float:
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def every(rows: int | None) -> Iterator[tuple[str, Stream]]:
+    """All streams by name."""
+    for name, found in (*streams(rows, SEEDS), *held_out(rows)):
+        for seed, stream in enumerate(found):
+            yield (f"{name}, seed {seed}" if seed else name), stream
 
 
 def forecasts(stream: Stream) -> dict[str, Array]:
@@ -138,7 +158,7 @@ HEAD = (
 def tables(rows: int | None) -> tuple[str, str]:
     """The table by base, and that of all streams."""
     lines, by_base = [HEAD], {base: [] for base in BASES}
-    for name, (stream, *_) in streams(rows, 1):
+    for name, stream in every(rows):
         for base, z in forecasts(stream).items():
             found = Found(stream, z)
             by_base[base].append(found)
@@ -161,6 +181,107 @@ def summarised(found: list[Found]) -> str:
         cells.append(f"{np.mean(before):.1f} ({max(before):.1f}) → {np.mean(after):.1f} ({max(after):.1f})")
     cells.append(f"{max(one.late for one in found):+.2f}")
     return " | ".join(cells)
+
+
+# -- rivals ------------------------------------------------------------------------------------------------------------
+
+
+def numbered(families: Iterator[Array]) -> Groups:
+    """The number of each group of each row, a column for each family."""
+    columns, first = [], 0
+    for family in families:
+        found = np.unique(family, return_inverse=True)[1]
+        columns.append(found + first)
+        first += int(found.max()) + 1
+    return np.column_stack(columns)
+
+
+def rivals(rows: int | None) -> str:
+    """The log loss and the worst gaps of each rival, on the first rows of every stream, on top of `OnlinePlatt`."""
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for name, stream in every(rows or RIVAL_ROWS):
+        size = min(len(stream.y), rows or RIVAL_ROWS)
+        stream = Stream(stream.scores[:size], stream.y[:size], {k: v[:size] for k, v in stream.fields.items()})
+        z = np.clip(OnlinePlatt().predict_learn_many(stream.scores, stream.y), 1e-9, 1.0 - 1e-9)
+        for rival, p in each_rival(stream, z):
+            counted = slice(size // PARTS, None)
+            lost = losses(p[counted], stream.y[counted]) - losses(z[counted], stream.y[counted])
+            part = Stream(stream.scores[counted], stream.y[counted], {k: v[counted] for k, v in stream.fields.items()})
+            found.setdefault(rival, []).append((1e4 * lost, *worst(p[counted], part, z[counted])))
+        print(name, {rival: f"{values[-1][0]:+.2f}" for rival, values in found.items()}, flush=True)
+    lines = [
+        "| predictions | log loss, mean (most) | \\|z\\| at the end, mean (most) | in a window |",
+        "|---|---:|---:|---:|",
+    ]
+    for rival, values in found.items():
+        loss, *gaps = np.array(values).T
+        cells = [f"{loss.mean():+.1f} ({loss.max():+.1f})", *(f"{one.mean():.1f} ({one.max():.1f})" for one in gaps)]
+        lines.append(f"| {rival} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def losses(p: Array, y: Array) -> float:
+    """The mean log loss."""
+    return float(-np.log(np.where(y, p, 1.0 - p)).mean())
+
+
+def each_rival(stream: Stream, z: Array) -> Iterator[tuple[str, Array]]:
+    """The predictions of each rival, of all rows; MCGrad's, where it is installed, begin after the first tenth."""
+    yield "`OnlinePlatt` alone", z
+    yield (
+        "`Multicalibrated`",
+        Multicalibrated("identity", list(stream.fields)).predict_learn_many(z, stream.fields, stream.y),
+    )
+    numbers = numbered(groups(stream, z))
+    for name, make in RIVALS.items():
+        rival = make(int(numbers.max()) + 1)
+        yield name, np.fromiter(predictions(rival, z, numbers, stream.y), dtype=np.float64, count=len(z))
+    if importlib.util.find_spec("mcgrad"):
+        yield "MCGrad, refitted after every tenth", np.clip(mcgrad(stream, z), 1e-9, 1.0 - 1e-9)
+
+
+class Held:
+    """`Multicalibrated` of two fields as a rival, its groups those of an adversary."""
+
+    def __init__(self, groups: int) -> None:
+        self.cal = Multicalibrated("identity", ["a", "b"], bins=0)
+
+    def predict(self, z: float, groups: Groups) -> float:
+        self.row = z, {"a": int(groups[1]), "b": int(groups[2])}
+        return self.cal.predict_one(*self.row)
+
+    def learn(self, y: bool) -> None:
+        self.cal.learn_one(*self.row, y)
+
+
+def adversaries(rows: int | None) -> str:
+    """The log loss minus that of what comes in, and the worst gap of any group, where labels follow the predictions."""
+    makes: dict[str, Callable[[int], Rival]] = {
+        "z alone": lambda groups: Incoming(),
+        "`Multicalibrated`": Held,
+        **RIVALS,
+    }
+    lines = [f"| predictions | {' | '.join(ADVERSARIES)} |", "|---|" + len(ADVERSARIES) * "---:|"]
+    for name, make in makes.items():
+        cells = [against(make, kind, rows or ADVERSE_ROWS) for kind in ADVERSARIES]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def against(make: Callable[[int], Rival], kind: str, rows: int) -> str:
+    """Nats in sum beyond z, and the worst |z| of a group at the end."""
+    rng = np.random.default_rng(3)
+    z, numbers = expit(rng.normal(-1.0, 1.0, rows)), np.zeros((rows, 3), dtype=np.int64)
+    numbers[:, 1], numbers[:, 2] = 1 + rng.integers(4, size=rows), 5 + rng.integers(3, size=rows)
+    rival, adversary, variance, lost = make(8), Adversary(kind, 8), np.zeros(8), 0.0
+    for score, row in zip(z.tolist(), numbers, strict=True):
+        p = rival.predict(score, row)
+        y = adversary(p, score, row)
+        rival.learn(y)
+        variance[row] += p * (1.0 - p)
+        lost += math.log(score / p) if y else math.log((1.0 - score) / (1.0 - p))
+    return f"{lost:+,.1f}; {largest(adversary.gap, variance):.1f}"
 
 
 # -- cost --------------------------------------------------------------------------------------------------------------
@@ -197,80 +318,145 @@ def sharing(column: list[str]) -> object:
     return known.__getitem__
 
 
-def memory(held: int) -> str:
-    """Bytes for a group that Python and NumPy hold, the place of its name included."""
-    lines = ["| groups | bytes a group | in a state |", "|---:|---:|---:|"]
-    for number in [one for one in HELD if one <= held]:
-        levels = list(range(number))
-        z, y = np.full(number, 0.1), np.zeros(number)
-        tracemalloc.start()
-        cal = Multicalibrated("identity", ["user"], bins=0, max_levels=number)
-        cal.learn_many(z, {"user": levels}, y)
-        bytes_held = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        lines.append(f"| {number:,} | {bytes_held / number:.0f} | {len(cal.to_bytes()) / number:.0f} |")
+def by_size(rows: int) -> str:
+    """Processor time for a row of five groups by the number of groups held, all of which have been seen before."""
+    lines = ["| groups held | a row, µs |", "|---:|---:|"]
+    rng = np.random.default_rng(1)
+    z, y = np.full(rows, 0.1), rng.random(rows) < 0.1
+    for number in HELD:
+        each = max(number // 4, 1)
+        cal = Multicalibrated("identity", list("abcd"), bins=0, max_levels=each)
+        levels = {name: [f"l{k}" for k in range(each)] for name in "abcd"}
+        cal.learn_many(np.full(each, 0.1), levels, np.zeros(each))
+        keys = {name: [known[k] for k in rng.integers(each, size=rows).tolist()] for name, known in levels.items()}
+        lines.append(f"| {number:,} | {1e6 * seconds(partial(cal.learn_many, z, keys, y)) / rows:.2f} |")
     return "\n".join(lines)
 
 
-TEXT = """# Multicalibration, measured
+#: Learns so many groups from chunks of rows; prints the growth of resident memory, in bytes, and that of its peak.
+PROCESS = """
+import os, resource, sys
+import numpy as np
+from streamcal.live import Multicalibrated
+number, text = int(sys.argv[1]), sys.argv[2] == "text"
+def resident():
+    with open("/proc/self/statm") as file:
+        return os.sysconf("SC_PAGE_SIZE") * int(file.read().split()[1])
+cal = Multicalibrated("identity", ["user"], bins=0, max_levels=number)
+cal.learn_many([0.1] * 10, {"user": [0] * 10}, [0] * 10)
+before = resident()
+for start in range(0, number, 10_000):
+    levels = [f"user{k}" if text else k for k in range(start, min(start + 10_000, number))]
+    cal.learn_many(np.full(len(levels), 0.1), {"user": levels}, np.zeros(len(levels)))
+print(resident() - before, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
 
-`python -m benchmarks.multicalibration`, {date}, streamcal {version}, `Multicalibrated` with its defaults. Streams and
-fields are those of [Segments](segments.md); simulators with seed 0. A shared machine: times are processor times.
+
+def memory(held: int) -> str:
+    """Resident bytes for a group of one field, its name included, in a process of its own."""
+    lines = ["| groups | names | bytes a group | MB in all | MB at most |", "|---:|---|---:|---:|---:|"]
+    for number in [one for one in HELD if 100_000 <= one <= held]:
+        for names in ("numbers", "text"):
+            command = [sys.executable, "-c", PROCESS, str(number), names]
+            now, peak = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+            lines.append(f"| {number:,} | {names} | {now / number:.0f} | {now / 1e6:.0f} | {peak / 1e6:.0f} |")
+    return "\n".join(lines)
+
+
+def drift(rows: int) -> str:
+    """The counters after so many rows, and how far they are from what is recomputed."""
+    rng, accounts, gains, part = np.random.default_rng(0), Accounts(2, [], 1.0, 1000, 0.005), [0.0], 250_000
+    for done in range(0, rows, part):
+        z = np.clip(rng.beta(1.0, 9.0, min(part, rows - done)), 1e-6, 1.0 - 1e-6)
+        columns = [rng.integers(50, size=len(z)).tolist() for _ in range(2)]
+        y = rng.random(len(z)) < z * (1.0 + 0.5 * np.sin(done / part) * (np.array(columns[0]) == 3))
+        p = np.empty(len(z))
+        accounts.stream(z, columns, y.astype(np.float64), np.ones(len(z)), p)
+        gains.append(math.fsum(np.log(np.where(y, p / z, (1.0 - p) / (1.0 - z))).tolist()))
+    capital = [one for j in range(accounts.size) for one in accounts.held(j)[1][:, :SIZE].ravel().tolist()]
+    capital += [one for j in range(accounts.size) for one in accounts.fine(j)[1][:, :2].ravel().tolist()]
+    gain, total = math.fsum(gains), math.fsum(capital)
+    off = max(abs(accounts.gain - gain), abs(accounts.total - total))
+    return (
+        f"After {rows:,} rows the gain is {gain:,.3f} nats, the capital {total:,.3f} and the certified regret "
+        f"{accounts.injected - total:+,.3f}. The counters differ from sums taken anew by at most {off:.1e}. "
+        f"{sum(len(accounts.fine(j)[0]) for j in range(accounts.size))} groups are large."
+    )
+
+
+MEANT = """# Multicalibration, measured
+
+`python -m benchmarks.multicalibration`, streamcal {version}, `Multicalibrated` with its defaults; each section has its
+date. Streams and fields are those of [Segments](segments.md), its streams held out included; the simulator has three
+seeds. A shared machine: times are processor times.
+"""
+#: What stands above each table.
+ABOVE = {
+    "streams": f"""## Streams
 
 - *log loss*: minus that of the predictions that come in, in 10⁻⁴ nats a row; negative is better.
 - *|z|*: the largest of any group, its gap over √Σp(1 − p), of groups with Σp(1 − p) ≥ 5: at the end, and in any window
   of 5,000 rows; without → with `Multicalibrated`.
 - *certified*: the largest difference of log loss that the object certifies, in nats in sum over the stream.
 - *evidence*: the log of the largest likelihood ratio against the predictions of a group.
-- *late*: the first column where all labels come {delay} rows late.
+- *late*: the first column where all labels come {DELAY} rows late.""",
+    "rivals": f"""## Rivals
 
-## By what comes in
+Published algorithms, transcribed in `benchmarks/multicalibration_rivals.py`, on the first {RIVAL_ROWS:,} rows of every
+stream, for the same groups and on top of the same `OnlinePlatt`. Columns as above; the first tenth is not counted.""",
+    "adversaries": f"""## Adversaries
 
-{summary}
+Labels chosen by an adversary that sees each prediction, {ADVERSE_ROWS:,} rows, 8 groups, 3 of a row. Log loss minus
+that of z, in nats in sum; the largest |z| of a group at the end.""",
+    "cost": """## Cost
 
-## All streams
+Predicting and learning a row in one call, fields of 1,000 levels each, no bins; then learning a row of 5 groups where
+many are held.""",
+    "memory": """## Memory
 
-{streams}
+Growth of resident memory in a process of its own that learns new groups of one field, names included.""",
+    "drift": """## Counters""",
+}
 
-{cost}"""
 
-COST = """## Cost
-
-Predicting and learning a row in one call, fields of 1,000 levels each, no bins. {date}, two cores shared with other
-work.
-
-{cost}
-
-Memory of what learns, groups with numbers as names:
-
-{memory}
-"""
+def sections(rows: int | None) -> dict[str, Callable[[], str]]:
+    """What makes each section of the page."""
+    return {
+        "streams": lambda: "\n\n".join(tables(rows)),
+        "rivals": lambda: rivals(rows),
+        "adversaries": lambda: adversaries(rows),
+        "cost": lambda: cost(rows or 200_000) + "\n\n" + by_size(rows or 200_000),
+        "memory": lambda: memory(rows or HELD[-1]),
+        "drift": lambda: drift(rows or DRIFT_ROWS),
+    }
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
-    parser.add_argument("--cost", action="store_true", help="cost and memory alone")
-    given = parser.parse_args(arguments)
-    found = {"cost": cost(given.rows or 200_000), "memory": memory(given.rows or HELD[-1])}
-    costs = COST.format(date=datetime.date.today(), **found)
-    if given.cost and given.rows is None:
-        page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(page[: page.index(costs.partition("\n")[0])] + costs, encoding="utf-8")
-        return
-    summary, every = tables(given.rows)
-    text = TEXT.format(
-        date=datetime.date.today(),
-        version=streamcal.__version__,
-        delay=DELAY,
-        summary=summary,
-        streams=every,
-        cost=costs,
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help="the first N rows of every stream; prints, writes nothing"
     )
-    if given.rows is None:
-        PAGE.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    parser.add_argument("--only", nargs="+", choices=list(ABOVE), default=list(ABOVE), help="these sections alone")
+    given = parser.parse_args(arguments)
+    for name, make in sections(given.rows).items():
+        if name in given.only:
+            found = make()
+            if given.rows is None:
+                write(name, f"{found}\n\n`--only {name}`, {datetime.date.today()}.\n")
+            else:
+                print(found, flush=True)
+
+
+def write(name: str, text: str) -> None:
+    """Write the page, with this text in a section and the others as they are."""
+    page = PAGE.read_text(encoding="utf-8")
+    parts = [MEANT.format(version=streamcal.__version__)]
+    for one, above in ABOVE.items():
+        known = re.search(MARKS.format(one, one), page, flags=re.DOTALL)
+        within = text if one == name else known[0] if known else ""
+        if within:
+            parts.append(f"{above}\n\n<!-- {one} -->\n{within}<!-- end of {one} -->\n")
+    PAGE.write_text("\n".join(parts), encoding="utf-8")
 
 
 if __name__ == "__main__":
