@@ -3,6 +3,7 @@
     STREAMCAL_DATA=/path/to/data python -m benchmarks.streams                     # development streams; the page
     STREAMCAL_DATA=/path/to/data python -m benchmarks.streams --held-out          # once per release
     STREAMCAL_DATA=/path/to/data python -m benchmarks.streams --further           # the further streams
+    python -m benchmarks.streams --packaged                                       # tables of packages, both halves
     python -m benchmarks.streams --streams lab-10d-0.6 --methods ops --rows 500   # shortened, prints only
 
 An interrupted race resumes where it stopped. `--again NAME` repeats a method.
@@ -31,11 +32,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--again", nargs="+", default=[], metavar="NAME", help="run these entrants anew")
     parser.add_argument("--held-out", action="store_true", help="the held-out streams too")
     parser.add_argument("--further", action="store_true", help="the further streams instead, a few methods")
+    parser.add_argument("--packaged", action="store_true", help="the tables of packages instead, a few methods")
     parser.add_argument("--out", type=Path, help="folder of the page (default: docs, for a full race only)")
     given = parser.parse_args(arguments)
     require_compiled()
     try:
-        from benchmarks.streams import catalogue, entrants, further_page, page, standings
+        from benchmarks.streams import catalogue, entrants, further_page, packaged_page, page, standings
         from benchmarks.streams.race import Results, race
     except ImportError as error:
         raise SystemExit(f'{error}: run  pip install -e ".[bench]"') from error
@@ -45,6 +47,10 @@ def main(arguments: list[str] | None = None) -> None:
     of = functools.partial(catalogue.names, further=given.further)
     streams = given.streams or of(True) + (of(False) if given.held_out else [])
     results = Results(given.rows)
+    if given.packaged and not given.streams:
+        race(packaged_page.streams(), given.methods or packaged_page.METHODS, results, given.again)
+        packaged_page.write(results, given.out or DOCS)
+        return
     if given.further and not given.streams:
         race(streams, given.methods or further_page.METHODS, results, given.again)
         further_page.write(results, given.out or DOCS, given.held_out)

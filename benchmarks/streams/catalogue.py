@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.streams import further
+from benchmarks.streams import further, packaged
 from benchmarks.streams.bases import clipped, frozen, frozen_tree, naive_bayes, network, online, train_size
 from benchmarks.streams.tables import Array, Flags, Table, served, table
 from streamcal.datasets.synthetic import generate
@@ -45,6 +45,8 @@ class Entry(NamedTuple):
     draw: int = 0
     #: Whether it belongs to the further streams, which have a race of their own.
     further: bool = False
+    #: The same for the tables of packages, whose development streams are those to choose by.
+    packaged: bool = False
     delays: tuple[int, ...] = DELAYS
 
 
@@ -88,6 +90,10 @@ def _online(name: str) -> Callable[[int, int | None], Stream]:
 
 def _served(file: str) -> Callable[[int, int | None], Stream]:
     return lambda delay, rows: Stream(*served(file, rows))
+
+
+def _packaged(name: str) -> Callable[[int, int | None], Stream]:
+    return lambda delay, rows: Stream(*packaged.scored(name, delay, rows))
 
 
 def _generated(setting: str, draw: int) -> Callable[[int, int | None], Stream]:
@@ -161,14 +167,20 @@ CATALOGUE |= {
     name: Entry(development, make, learns=True, further=True, delays=delays)
     for name, (development, make, delays) in FURTHER.items()
 }
+CATALOGUE |= {
+    f"{name} {'online' if online else 'frozen'}": Entry(
+        choose, _packaged(name), learns=online, packaged=True, delays=packaged.delays(name)
+    )
+    for name, (choose, online) in packaged.drawn().items()
+}
 
 
-def names(development: bool, further: bool = False) -> list[str]:
+def names(development: bool, further: bool = False, packaged: bool = False) -> list[str]:
     """The streams of one side of the split, as they race."""
     return [
         name
         for name, entry in CATALOGUE.items()
-        if (entry.development, entry.further, entry.draw) == (development, further, 0)
+        if (entry.development, entry.further, entry.packaged, entry.draw) == (development, further, packaged, 0)
     ]
 
 

