@@ -12,6 +12,7 @@ import streamcal
 from benchmarks.streams import packaged
 from benchmarks.streams.catalogue import names
 from benchmarks.streams.entrants import NOT_TOLD
+from benchmarks.streams.further_page import _interval
 from benchmarks.streams.race import Results
 from benchmarks.streams.standings import OPS, RAW, REFERENCE, Course, Difference, Standings
 from streamcal.metrics import LogLossDifference
@@ -31,7 +32,8 @@ judging the result, and whether the scores of a table come from a frozen or from
 `benchmarks/streams/README.md` describes the tables and both models. `Auto` is not given the delay of the labels.
 
 Log loss of `Auto()` minus that of a rival, in 1e-4 nats a row: below 0, `Auto` is better. The rivals are the raw score
-(`identity`), `ops`, `venn-abers`, and a sigmoid of scikit-learn refitted on a sliding window.
+(`identity`), `ops`, `venn-abers`, and a sigmoid of scikit-learn refitted on a sliding window. A
+dash marks a course that a rival has not run.
 
 ## Summary
 
@@ -82,7 +84,8 @@ def summary(halves: dict[str, Standings]) -> str:
     for title, standings in halves.items():
         for delay in DELAYS:
             for rival in RIVALS:
-                found = {c: against(standings, c, rival) for c in standings.courses if c[1] == delay}
+                there = [course for course in standings.courses if course[1] == delay]
+                found = {c: each for c in there if (each := against(standings, c, rival)) is not None}
                 if found:
                     lines.append(f"| {title.lower()} | {delay:,} | {len(found)} | {rival} | {_spread(found)} |")
     return "\n".join(lines)
@@ -106,14 +109,13 @@ def courses(standings: Standings) -> str:
 
 
 def _line(standings: Standings, course: Course) -> str:
-    raw, mine, rows = (
-        standings.get(course, name, measure) or 0.0
-        for name, measure in ((RAW, "log_loss"), (reference(course), "log_loss"), (RAW, "rows"))
-    )
-    found = [against(standings, course, rival) for rival in RIVALS]
-    cells = [f"{UNIT * d.value:+.0f} [{UNIT * d.low:+.0f}, {UNIT * d.high:+.0f}]" for d in found]
-    first = f"| {course[0]} | {course[1]:,} | {rows:,.0f} | {raw:.4f} | {mine:.4f} |"
-    return f"{first} {' | '.join(cells)} | {rows * found[0].value:+.1f} |"
+    losses = [standings.get(course, name, "log_loss") for name in (RAW, reference(course))]
+    rows, to_raw = standings.get(course, RAW, "rows"), against(standings, course, RAW)
+    if rows is None or to_raw is None:
+        return f"| {course[0]} | {course[1]:,} |{' – |' * (len(RIVALS) + 4)}"
+    cells = [_interval(against(standings, course, rival)) for rival in RIVALS]
+    shown = " | ".join([f"{rows:,.0f}", *(f"{loss:.4f}" for loss in losses), *cells, f"{rows * to_raw.value:+.1f}"])
+    return f"| {course[0]} | {course[1]:,} | {shown} |"
 
 
 def reference(course: Course) -> str:
@@ -122,11 +124,11 @@ def reference(course: Course) -> str:
 
 
 @cache
-def against(standings: Standings, course: Course, rival: str) -> Difference:
-    """The log loss of `Auto()` minus that of a rival, with a confidence sequence."""
+def against(standings: Standings, course: Course, rival: str) -> Difference | None:
+    """The log loss of `Auto()` minus that of a rival, with a confidence sequence; None where one has not run."""
     mine, theirs = standings.predicted(course, reference(course)), standings.predicted(course, rival)
     if mine is None or theirs is None:
-        raise SystemExit(f"{course[0]}, delay {course[1]}: {rival} or {REFERENCE} has not run")
+        return None
     difference = LogLossDifference()
     difference.update_many(mine[0], theirs[0], mine[1])
     assert difference.value is not None
