@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +10,12 @@ import numpy as np
 import streamcal
 from benchmarks.streams import packaged
 from benchmarks.streams.catalogue import names
-from benchmarks.streams.entrants import NOT_TOLD
 from benchmarks.streams.further_page import _interval
 from benchmarks.streams.race import Results
 from benchmarks.streams.standings import OPS, RAW, REFERENCE, Course, Difference, Standings
-from streamcal.metrics import LogLossDifference
 
 RIVALS = (RAW, OPS, "venn-abers", "scikit-learn sigmoid, refitted")
-METHODS = (*RIVALS, REFERENCE, NOT_TOLD)
+METHODS = (*RIVALS, REFERENCE)
 HALVES = {"To choose": True, "To judge": False}
 DELAYS = (0, 48, 1_000)
 #: Differences are small.
@@ -85,7 +82,7 @@ def summary(halves: dict[str, Standings]) -> str:
         for delay in DELAYS:
             for rival in RIVALS:
                 there = [course for course in standings.courses if course[1] == delay]
-                found = {c: each for c in there if (each := against(standings, c, rival)) is not None}
+                found = {c: each for c in there if (each := standings.difference(c, rival)) is not None}
                 if found:
                     lines.append(f"| {title.lower()} | {delay:,} | {len(found)} | {rival} | {_spread(found)} |")
     return "\n".join(lines)
@@ -109,30 +106,13 @@ def courses(standings: Standings) -> str:
 
 
 def _line(standings: Standings, course: Course) -> str:
-    losses = [standings.get(course, name, "log_loss") for name in (RAW, reference(course))]
-    rows, to_raw = standings.get(course, RAW, "rows"), against(standings, course, RAW)
+    losses = [standings.get(course, name, "log_loss") for name in (RAW, REFERENCE)]
+    rows, to_raw = standings.get(course, RAW, "rows"), standings.difference(course, RAW)
     if rows is None or to_raw is None:
         return f"| {course[0]} | {course[1]:,} |{' – |' * (len(RIVALS) + 4)}"
-    cells = [_interval(against(standings, course, rival)) for rival in RIVALS]
+    cells = [_interval(standings.difference(course, rival)) for rival in RIVALS]
     shown = " | ".join([f"{rows:,.0f}", *(f"{loss:.4f}" for loss in losses), *cells, f"{rows * to_raw.value:+.1f}"])
     return f"| {course[0]} | {course[1]:,} | {shown} |"
-
-
-def reference(course: Course) -> str:
-    """The entrant that is `Auto()`: at delay 0 it is the one that is given the delay."""
-    return NOT_TOLD if course[1] else REFERENCE
-
-
-@cache
-def against(standings: Standings, course: Course, rival: str) -> Difference | None:
-    """The log loss of `Auto()` minus that of a rival, with a confidence sequence; None where one has not run."""
-    mine, theirs = standings.predicted(course, reference(course)), standings.predicted(course, rival)
-    if mine is None or theirs is None:
-        return None
-    difference = LogLossDifference()
-    difference.update_many(mine[0], theirs[0], mine[1])
-    assert difference.value is not None
-    return Difference(difference.value, *difference.interval)
 
 
 def listed() -> str:
