@@ -89,12 +89,12 @@ def test_shortened_race_writes_results_goes_on_and_reports(cache, tmp_path, caps
     assert len(lines) == 1
     file = next(cache.rglob("results.jsonl"))
     written = [json.loads(line) for line in file.read_text().splitlines()]
-    assert len(written) == 2 * (len(METHODS) + 1), "with the oracle"
+    assert len(written) == len(catalogue.DELAYS) * (len(METHODS) + 1), "with the oracle"
     # A second run finds everything there; --again runs one anew.
     command()
     assert len(file.read_text().splitlines()) == len(written)
     command("--again", "ops")
-    assert len(file.read_text().splitlines()) == len(written) + 2
+    assert len(file.read_text().splitlines()) == len(written) + len(catalogue.DELAYS)
     results = Results(ROWS)
     raw = results.found[Key(STREAM, 0, "identity")]
     made = catalogue.stream(STREAM, 0, ROWS)
@@ -112,7 +112,7 @@ def test_page_of_a_part(tmp_path, monkeypatch):
     monkeypatch.setattr(catalogue, "names", lambda development: [STREAM] if development else ["recurring"])
     page.write(Results(ROWS), tmp_path)
     text = (tmp_path / "race.md").read_text(encoding="utf-8")
-    assert "2 courses; ranks are among the 5" in text
+    assert "3 courses; ranks are among the 5" in text
     assert "Held-out" not in text, "what was not run is not reported"
     assert {path.name for path in (tmp_path / "race").iterdir()} == {"development.md", "development.png"}
     assert "{" not in text
@@ -128,7 +128,7 @@ def test_page_needs_the_reference(tmp_path):
 def test_command_says_what_it_does_not_know():
     if kernel_form() != "compiled":
         pytest.skip("the race refuses to run uncompiled")
-    with pytest.raises(SystemExit, match="--methods nobody is not possible; give one of: identity"):
+    with pytest.raises(SystemExit, match="--methods nobody is not possible; give one of: auto, identity"):
         main(["--methods", "nobody"])
     with pytest.raises(SystemExit, match="set STREAMCAL_DATA"):
         main(["--streams", "elec2 frozen", "--methods", "identity", "--rows", "10"])
@@ -398,7 +398,7 @@ def test_further_streams_race_apart(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.streams.further_page.names", catalogue.names)
     main(["--further", "--rows", "400", "--out", str(tmp_path)])
     lines = (tmp_path / "race" / "further.md").read_text(encoding="utf-8").splitlines()
-    assert sum(line.startswith(("| wave-48 |", "| leaves |")) for line in lines) == 4
+    assert sum(line.startswith(("| wave-48 |", "| leaves |")) for line in lines) == 2 * len(catalogue.DELAYS)
     assert not any("nan" in line for line in lines)
 
 
