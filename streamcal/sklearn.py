@@ -1,4 +1,4 @@
-"""scikit-learn wrappers: binary classifiers calibrated by the methods of streamcal."""
+"""scikit-learn wrappers: classifiers calibrated by the methods of streamcal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
@@ -19,7 +20,7 @@ from sklearn.utils import Tags, _safe_indexing, column_or_1d, get_tags, indexabl
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, _num_samples, check_is_fitted
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
@@ -28,6 +29,7 @@ from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.live.keyed import Keyed
+from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.parameters.forgetting import Forever
 from streamcal.parameters.scales import Interval, Logit, Probability
 from streamcal.parameters.types import FloatArray
@@ -40,7 +42,7 @@ ROUNDING = 1e-6
 
 
 class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A binary scikit-learn classifier whose probability of `classes_[1]` is calibrated online.
+    """A scikit-learn classifier whose probabilities are calibrated online.
 
     `fit` cross-fits: the calibrator learns, in the order of the rows, out-of-fold scores of clones of the base; the
     base is then fitted on all rows. A base with `partial_fit` is fitted by one call of it, one pass over the rows.
@@ -52,23 +54,30 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     ----------
     estimator : classifier
         The base classifier; it is cloned. The score is its `predict_proba` or, if it has none, `decision_function`.
-    calibrator : str, Calibrator, Segmented or Multicalibrated
-        The calibrator, which is cloned, or its name; default "auto", which takes 4 µs a row. `Segmented` and
-        `Multicalibrated` read the levels of their fields from the columns of X, which is then a DataFrame. For a
+    calibrator : str, Calibrator, Segmented, Multicalibrated or MulticlassCalibrator
+        The calibrator, which is cloned, or its name; it cannot forget by time, since scikit-learn passes no times.
+
+        Two classes: a method of one score, for P(`classes_[1]`); default "auto", which takes 4 µs a row. For a
         `decision_function`, a name stands for the method with the scale `Interval()`, and the default for `Platt`; a
-        calibrator must have a scale that accepts margins, such as `Platt(scale=Interval(lo, hi))`. It cannot forget by
-        time, since scikit-learn passes no times.
+        calibrator must have a scale that accepts margins, such as `Platt(scale=Interval(lo, hi))`. `Segmented` and
+        `Multicalibrated` read the levels of their fields from the columns of X, which is then a DataFrame.
+
+        More classes: a method of `streamcal.multiclass`, for the vector of all probabilities; "auto" stands for
+        `OnlineVectorScaling()`. A method of one score learns each class against the rest, as `OneVsRest`; where both
+        have a method of the name, "temperature" and "venn-abers", it is that of many classes. The softmax of a
+        `decision_function` is taken for probabilities. A method object of `streamcal.multiclass` works for two
+        classes too.
     cv : int, splitter or None
         The splits for cross-fitting; None (default) is stratified 5-fold. The calibrator
         does not learn rows that are in no test set, such as the first of a `TimeSeriesSplit`.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-        The labels; the second is the positive one.
+    classes_ : ndarray of shape (K,)
+        The labels, ascending; of two the second is the positive one.
     estimator_ : classifier
         The fitted base.
-    calibrator_ : Calibrator, Segmented or Multicalibrated
+    calibrator_ : Calibrator, Segmented, Multicalibrated or MulticlassCalibrator
         The fitted calibrator.
 
     Raises
@@ -104,28 +113,42 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     >>> model = StreamingCalibratedClassifier(GaussianNB(), Platt()).fit(X, y)
     >>> model.calibrator_.n, model.predict_proba(X).shape
     (400.0, (400, 2))
+
+    Many classes:
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StreamingCalibratedClassifier(GaussianNB(), "temperature").fit(X, y)
+    >>> model.predict_proba(X).shape, model.calibrator_
+    ((150, 3), TemperatureScaling())
     """
 
+    #: Whether more than two classes are possible.
+    _many_classes = True
     #: Whether `partial_fit` still has to say that it does not update the base.
     _base_stays: bool
 
     def __init__(
-        self, estimator: Any, calibrator: str | Calibrator | Keyed = DEFAULT_METHOD, *, cv: Any = None
+        self,
+        estimator: Any,
+        calibrator: str | Calibrator | Keyed | MulticlassCalibrator = DEFAULT_METHOD,
+        *,
+        cv: Any = None,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.cv = cv
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit base and calibrator anew: X of shape (n, features), y of shape (n,) with two classes.
+        """Fit base and calibrator anew: X of shape (n, features), y of shape (n,) with two or more classes.
 
         `fit_params` go to the base, those of n entries row by row; with metadata routing they go to whoever requests
         them, `groups` to the splitter of `cv`, and a base that does not request `sample_weight` gets none.
 
-        Raises `ValueError` for other labels or invalid weights, `InputError` for a calibrator that cannot take the
-        scores of the base.
+        Raises `ValueError` for labels that are no classes or invalid weights, `InputError` for a calibrator that cannot
+        take the scores of the base.
         """
-        sample = _checked(X, y, sample_weight, self._routed("fit", sample_weight, fit_params))
+        sample = self._checked(X, y, sample_weight, self._routed("fit", sample_weight, fit_params))
         _levels(self.calibrator, sample.X)
         rows = sample.weighty()
         self._start(np.unique(sample.y[rows]))
@@ -135,14 +158,14 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit on one more chunk: first the calibrator, on the scores of the current base, then the base.
 
-        The first call, unless `fit` was called, requires the two `classes`, and only fits a base with `partial_fit`. A
+        The first call, unless `fit` was called, requires all `classes`, and only fits a base with `partial_fit`. A
         base without, such as a `RandomForestClassifier`, is cross-fitted by the first call, or by `fit`; later calls
         only update the calibrator, of which the first `partial_fit` warns.
         """
         first = not hasattr(self, "classes_")
         if first and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit: give both labels")
-        sample = _checked(X, y, sample_weight, self._routed("partial_fit", sample_weight, fit_params))
+            raise ValueError("classes must be passed on the first call to partial_fit: give all labels")
+        sample = self._checked(X, y, sample_weight, self._routed("partial_fit", sample_weight, fit_params))
         _levels(self.calibrator, sample.X)
         if first:
             self._start(np.unique(classes))
@@ -162,23 +185,32 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return self._learn(sample.take(sample.weighty()))
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Calibrated probabilities, shape (n, 2), in the order of `classes_`."""
+        """Return calibrated probabilities, shape (n, K), in the order of `classes_`."""
         check_is_fitted(self)
-        levels = _levels(self.calibrator_, X)
-        p = self.calibrator_.predict_many(self._scores_of_base(X), *levels)
+        scores = self._scores_of_base(X)
+        if isinstance(self.calibrator_, MulticlassCalibrator):
+            return self.calibrator_.predict_many(scores, labels=self.classes_.tolist())
+        p = self.calibrator_.predict_many(scores, *_levels(self.calibrator_, X))
         return np.column_stack((1.0 - p, p))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class with the higher calibrated probability, shape (n,)."""
+        """Return the class with the highest calibrated probability, shape (n,)."""
         p = self.predict_proba(X)
         return self.classes_[np.argmax(p, axis=1)]
 
-    @available_if(lambda self: _has_interval(self.calibrator))
+    @available_if(lambda self: _has_interval(getattr(self, "calibrator_", self.calibrator)))
     def predict_interval(self, X: Any) -> FloatArray:
-        """The interval (p₀, p₁) of `classes_[1]`, shape (n, 2), if the calibrator has intervals."""
+        """Return the interval (p₀, p₁) of `classes_[1]`, shape (n, 2), if the calibrator has intervals.
+
+        A method of many classes gives one for each class: shape (n, K, 2).
+        """
         check_is_fitted(self)
-        interval = self.calibrator_.predict_interval_many(self._scores_of_base(X))
-        return np.column_stack(interval)
+        scores, method = self._scores_of_base(X), cast(Any, self.calibrator_)
+        if not isinstance(self.calibrator_, MulticlassCalibrator):
+            return np.column_stack(method.predict_interval_many(scores))
+        labels = self.classes_.tolist()
+        found = [method.predict_interval_one(dict(zip(labels, row, strict=True))) for row in scores.tolist()]
+        return np.array([[one[label] for label in labels] for one in found]).reshape(-1, len(labels), 2)
 
     @property
     def n_features_in_(self) -> int:
@@ -193,8 +225,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags = get_tags(self.estimator).input_tags
+        of_base = get_tags(self.estimator)
+        tags.classifier_tags.multi_class = self._many_classes and getattr(of_base.classifier_tags, "multi_class", True)
+        tags.input_tags = of_base.input_tags
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -224,9 +257,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
     def _start(self, classes: npt.NDArray[Any]) -> None:
         """Initialise: an unfitted base, unless it is frozen, and an empty calibrator."""
-        if len(classes) != 2:
-            raise ValueError(f"two classes are needed; {classes.tolist()} came, {len(classes)} class(es)")
-        calibrator = _for_base(self.calibrator, self.estimator)
+        if len(classes) < 2 or (len(classes) > 2 and not self._many_classes):
+            needed = "at least two" if self._many_classes else "two"
+            raise ValueError(f"{needed} classes are needed; {classes.tolist()} came, {len(classes)} class(es)")
+        calibrator = _for_classes(self.calibrator, self.estimator, len(classes))
         _check_pair(self.estimator, calibrator)
         frozen = isinstance(self.estimator, FrozenEstimator)
         self.classes_ = classes
@@ -241,9 +275,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Warn where rows are sorted by their labels, and the result depends on their order."""
         if isinstance(getattr(self.calibrator_, "forgetting", None), Forever):
             return
-        positives = np.count_nonzero(y == self.classes_[1])
-        runs, shuffled = 1 + np.count_nonzero(y[1:] != y[:-1]), 1 + 2 * positives * (1 - positives / max(len(y), 1))
-        if shuffled >= FEWEST_RUNS and runs <= max(2, shuffled / SORTED):
+        counts = np.unique(y, return_counts=True)[1]
+        runs, shuffled = 1 + np.count_nonzero(y[1:] != y[:-1]), 1 + float((counts * (1 - counts / len(y))).sum())
+        if shuffled >= FEWEST_RUNS and runs <= max(len(counts), shuffled / SORTED):
             warnings.warn(
                 f"the rows are sorted by their labels, which change {runs - 1} times in {len(y)} rows, and what is "
                 "fitted depends on their order; if they are in no order of time, shuffle them: "
@@ -254,10 +288,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def _learn(self, chunk: _Sample) -> Self:
         """Score the chunk, update the calibrator, then the base."""
         if self._base_is_ready:
-            scores = self._scores(self.estimator_, chunk.X)
-            self.calibrator_.learn_many(
-                scores, *_levels(self.calibrator_, chunk.X), chunk.y == self.classes_[1], chunk.w
-            )
+            self._calibrate(self._scores(self.estimator_, chunk.X), chunk)
         if self._base_learns:
             _taught(self.estimator_, chunk, self.classes_)
             self._base_is_ready = True
@@ -284,33 +315,65 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self._fitted(self.estimator_, sample.take(sample.weighty()))
         rows = np.concatenate(held_out)
         order = np.argsort(rows, kind="stable")
-        labels = sample.take(rows[order])
-        levels = _levels(self.calibrator_, labels.X)
-        self.calibrator_.learn_many(np.concatenate(scores)[order], *levels, labels.y == self.classes_[1], labels.w)
+        self._calibrate(np.concatenate(scores)[order], sample.take(rows[order]))
         self._base_is_ready = True
         return self
+
+    def _calibrate(self, scores: FloatArray, sample: _Sample) -> None:
+        """Update the calibrator."""
+        if isinstance(self.calibrator_, MulticlassCalibrator):
+            self.calibrator_.learn_many(scores, sample.y, sample.w, labels=self.classes_.tolist())
+        else:
+            levels = _levels(self.calibrator_, sample.X)
+            self.calibrator_.learn_many(scores, *levels, sample.y == self.classes_[1], sample.w)
 
     def _scores_of_base(self, X: Any) -> FloatArray:
         """The scores for the calibrator."""
         return self._scores(self.estimator_, X)
 
     def _scores(self, estimator: Any, X: Any) -> FloatArray:
-        """The base's scores of `classes_[1]`, shape (n,)."""
-        if sorted(estimator.classes_) != sorted(self.classes_):
-            raise ValueError(
-                f"the base was fitted on the classes {estimator.classes_.tolist()}, not {self.classes_.tolist()}; "
-                "they must be the same"
-                if isinstance(estimator, FrozenEstimator)
-                else f"a part of the rows held only the classes {estimator.classes_.tolist()} of "
-                f"{self.classes_.tolist()}; every training part of the cross-fitting must hold both"
-            )
+        """The base's scores of `classes_[1]`, shape (n,); for a method of many classes those of all, shape (n, K)."""
+        many = isinstance(self.calibrator_, MulticlassCalibrator)
+        self._check_classes(estimator, many)
+        if many:
+            found = np.zeros((_num_samples(X), len(self.classes_)))
+            found[:, np.searchsorted(self.classes_, estimator.classes_)] = _probabilities(estimator, X)
+            return found
         place = int(estimator.classes_[1] == self.classes_[1])  # a base may have its classes in another order
         if not hasattr(estimator, "predict_proba"):
             margins: FloatArray = np.asarray(estimator.decision_function(X), dtype=np.float64)
             return margins if place else -margins
-        p = np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, place]
-        inside = np.clip(p, 0.0, 1.0)
-        return np.where(np.abs(p - inside) <= ROUNDING, inside, p)
+        return _inside(np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, place])
+
+    def _check_classes(self, estimator: Any, many: bool) -> None:
+        """`ValueError` for a base of other classes. Of many, a part of the rows may lack some: their scores are 0."""
+        own, known = set(estimator.classes_.tolist()), set(self.classes_.tolist())
+        frozen = isinstance(estimator, FrozenEstimator)
+        if own == known or (many and not frozen and own < known):
+            return
+        raise ValueError(
+            f"the base was fitted on the classes {estimator.classes_.tolist()}, not {self.classes_.tolist()}; "
+            "they must be the same"
+            if frozen
+            else f"a part of the rows held only the classes {estimator.classes_.tolist()} of "
+            f"{self.classes_.tolist()}; every training part of the cross-fitting must hold both"
+        )
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, routed: _Routed) -> _Sample:
+        """X unchanged, to be checked by the base; y and the weights as arrays of the same length."""
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        X, y = indexable(X, y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind == "multiclass" and not self._many_classes:
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        if kind not in ("binary", "multiclass"):
+            raise ValueError(f"Unknown label type: {kind}. Give y of shape (n,) with a class for each row.")
+        y = column_or_1d(y, warn=True)
+        if sample_weight is None:
+            return _Sample(X, y, None, routed)
+        w: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return _Sample(X, y, w, routed)
 
 
 class CrossCalibratedClassifier(StreamingCalibratedClassifier):
@@ -369,6 +432,8 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
     >>> len(model.estimators_), model.calibrator_.n, model.predict_proba(X).shape
     (5, 400.0, (400, 2))
     """
+
+    _many_classes = False
 
     def __init__(
         self,
@@ -488,21 +553,6 @@ class _Sample:
         return self.routed.base if self.routed.by_request else {**_weights(method, self.w), **self.routed.base}
 
 
-def _checked(X: Any, y: Any, sample_weight: Any, routed: _Routed) -> _Sample:
-    """X unchanged, to be checked by the base; y and the weights as arrays of the same length."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    X, y = indexable(X, y)
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind != "binary":
-        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-    y = column_or_1d(y, warn=True)
-    if sample_weight is None:
-        return _Sample(X, y, None, routed)
-    w: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    return _Sample(X, y, w, routed)
-
-
 def _taught(estimator: Any, chunk: _Sample, classes: npt.NDArray[Any]) -> None:
     """Fit a base that goes on learning to one more chunk."""
     estimator.partial_fit(chunk.X, chunk.y, classes=classes, **chunk.for_base(estimator.partial_fit))
@@ -527,7 +577,43 @@ def _has_interval(calibrator: Any) -> bool:
     return bool(getattr(method, "has_interval", False))
 
 
-def _for_base(given: str | Calibrator | Keyed, estimator: Any) -> Any:
+def _probabilities(estimator: Any, X: Any) -> FloatArray:
+    """The base's probabilities of its classes, shape (n, K); of margins their softmax, of one margin its sigmoid."""
+    if hasattr(estimator, "predict_proba"):
+        return _inside(np.asarray(estimator.predict_proba(X), dtype=np.float64))
+    margins = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    if margins.ndim == 1:
+        return np.column_stack((expit(-margins), expit(margins)))
+    if margins.shape[1] != len(estimator.classes_):
+        raise InputError(
+            f"{estimator!r} gives {margins.shape[1]} margins for {len(estimator.classes_)} classes; "
+            "give a base with one margin a class, such as SVC(decision_function_shape='ovr')"
+        )
+    found: FloatArray = softmax(margins, axis=1)
+    return found
+
+
+def _inside(p: FloatArray) -> FloatArray:
+    """Probabilities clipped to [0, 1] where they are outside by rounding; others are refused by the calibrator."""
+    inside = np.clip(p, 0.0, 1.0)
+    return np.where(np.abs(p - inside) <= ROUNDING, inside, p)
+
+
+def _for_classes(given: Any, estimator: Any, classes: int) -> Any:
+    """The calibrator given, or the one of this name, for so many classes: see `StreamingCalibratedClassifier`."""
+    if isinstance(given, MulticlassCalibrator):
+        return given
+    named = isinstance(given, str) and given in METHODS
+    if classes == 2 and not (named and given not in REGISTRY):
+        return _for_base(given, estimator)
+    if isinstance(given, str) and given == DEFAULT_METHOD:
+        return OnlineVectorScaling()
+    if named:
+        return chosen(given, MulticlassCalibrator, METHODS)
+    return OneVsRest(chosen(given, Calibrator, REGISTRY))
+
+
+def _for_base(given: Any, estimator: Any) -> Any:
     """The calibrator given, or the one of this name: for margins with a scale that accepts them."""
     if isinstance(given, Keyed):
         return given

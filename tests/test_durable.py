@@ -208,3 +208,14 @@ def test_saving_and_loading_are_logged(tmp_path, caplog):
     size = (tmp_path / "state.json").stat().st_size
     assert saved == f"saved Platt of weight 1, {size} bytes, to {tmp_path / 'state.json'}"
     assert loaded == f"loaded Platt of weight 1 from {tmp_path / 'state.json'}"
+
+
+def test_a_state_of_another_class_than_expected_is_refused(tmp_path):
+    path = tmp_path / "state.json"
+    streamcal.save(Platt(), path)
+    for kind in (Platt, streamcal.Calibrator, Learner, Saved):
+        assert type(streamcal.load(path, kind)) is Platt
+    with pytest.raises(StateError, match="holds the state of a Platt, not of a TrackingOPS; give kind=Platt"):
+        streamcal.load(path, TrackingOPS)
+    with pytest.raises(StateError, match="not of a Segmented"):
+        streamcal.load(path, kind=Segmented)

@@ -76,6 +76,7 @@ class AdaptiveCalibration(CellCalibrator):
         return NearestCells(table.sums, table.grid.centres, table.grid.cell, self.interval.fraction - REACHED)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         cuts, between, at = self.interval.windows(x, weight)
         first, stop = (np.concatenate(pair) for pair in zip(between, at, strict=True))

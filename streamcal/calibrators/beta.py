@@ -77,6 +77,7 @@ class Beta(LogisticCalibrator):
         super().__init__(**common)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, negative, positive = statistic.points()
         z = self.scale.logits(x)
         directions = self._directions(z, negative + positive)

@@ -37,13 +37,16 @@ class CalibeatenOPS(SequentialCalibrator):
 
     @property
     def n(self) -> float:
+        """Return the total weight learned; under decay, in units of a new observation."""
         return self._newton.weight
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         p = self._newton.predict_fast(score)
         return self._forecaster.forecast(bin_of(p, self.bins)) if p == p else super().predict_one(score, t)
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         p = self._newton.predict_fast(score)
         if self._newton.learn_fast(score, y, w):
             self._forecaster.learn(bin_of(p, self.bins), 1.0 if y else 0.0, self._newton.relative)
@@ -51,6 +54,7 @@ class CalibeatenOPS(SequentialCalibrator):
             super().learn_one(score, y, w, t)
 
     def map(self) -> BinnedSigmoidMap:
+        """Return the current map, which is immutable."""
         slope, offset = self._newton.parameters()
         return BinnedSigmoidMap(self.scale, slope, offset, [self._forecaster.forecast(i) for i in range(self.bins)])
 

@@ -38,6 +38,7 @@ class CellCalibrator(TableCalibrator):
         """The kernel that predicts from the cells of the table; None where there is none."""
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         if self._at is None:
             return super().predict_one(score, t)
         if t is None and self._steady and score.__class__ is float and self._lo <= score <= self._hi:

@@ -61,6 +61,7 @@ class CenteredIsotonic(BlockCalibrator):
         return lambda x: centred(x, TIED_VALUES, AT_A_BOUND)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         first, last, centre, value = statistic.centred_blocks()
         level = (value <= AT_A_BOUND) | (value >= 1.0 - AT_A_BOUND)
         left, right = np.where(level, first, centre), np.where(level, last, centre)

@@ -46,6 +46,7 @@ class ELiTE(TableCalibrator):
     default_resolution = 2048
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         models = list(trend_path(x, weight, positive))
         criteria = np.array([criterion for criterion, _ in models])

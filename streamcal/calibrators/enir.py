@@ -49,6 +49,7 @@ class ENIR(TableCalibrator):
     default_resolution = 1024
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         bic = bic_of_path(weight, positive)
         shares = np.exp(-0.5 * (bic - bic.min()))

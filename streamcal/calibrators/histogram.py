@@ -72,6 +72,7 @@ class HistogramBinning(CellCalibrator):
         return FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         cuts, shares = equal_frequency_bins(*statistic.columns(), self.bins)
         return StepMap(self.scale, cuts, shares, statistic.grid)
 

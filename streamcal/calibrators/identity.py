@@ -41,6 +41,7 @@ class Identity(AdditiveCalibrator[Totals]):
         super().__init__(scale=scale, forgetting=forgetting)
 
     def new_statistic(self) -> Totals:
+        """Return an empty statistic for these parameters."""
         return Totals()
 
     def _streamed(
@@ -61,4 +62,5 @@ class Identity(AdditiveCalibrator[Totals]):
         return np.array(self.scale.probabilities(x))
 
     def solve(self, statistic: Totals, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         return IdentityMap(self.scale)

@@ -70,6 +70,7 @@ class Isotonic(TreeCalibrator):
         self._isotonic = self._memory.statistic.isotonic if self._memory.steady else None
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         if t is None and self._isotonic is not None and score.__class__ is float and self._lo <= score <= self._hi:
             value = self._isotonic(score)
             return self.scale.probability(score) if math.isnan(value) else value
@@ -79,9 +80,11 @@ class Isotonic(TreeCalibrator):
         self._memory.statistic.stream(x, y, piece, found[0], found[0, :0])
 
     def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> CoordinateMap:
+        """Return what predicts until the next change of the statistic: the map, or the statistic read without one."""
         return HeldFit(self.scale, statistic)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         first, last, value = statistic.blocks()
         several = last > first  # a block of one score is one knot
         knots = np.concatenate((first, last[several]))

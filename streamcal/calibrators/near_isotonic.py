@@ -74,6 +74,7 @@ class NearIsotonic(TableCalibrator):
         super().__init__(**common)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         path = NearIsotonicPath(weight, positive)
         if self.penalty is not None:

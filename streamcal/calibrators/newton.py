@@ -43,6 +43,7 @@ class NewtonCalibrator(SequentialCalibrator):
 
     @property
     def n(self) -> float:
+        """Return the total weight learned; under decay, in units of a new observation."""
         return self._newton.weight
 
     @property
@@ -51,10 +52,12 @@ class NewtonCalibrator(SequentialCalibrator):
         return self._newton
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         p = self._newton.predict_fast(score)
         return p if p == p else super().predict_one(score, t)
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         if not self._newton.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 

@@ -44,4 +44,5 @@ class OnlineBeta(NewtonCalibrator):
         super().__init__()
 
     def map(self) -> BetaMap:
+        """Return the current map, which is immutable."""
         return BetaMap(self.scale, *self._newton.parameters())

@@ -58,4 +58,5 @@ class OnlinePlatt(NewtonCalibrator):
         super().__init__(self.discount)
 
     def map(self) -> SigmoidMap:
+        """Return the current map, which is immutable."""
         return SigmoidMap(self.scale, *self._newton.parameters())

@@ -57,6 +57,7 @@ class Platt(LogisticCalibrator):
     of_coordinate = True
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, negative, positive = statistic.points()
         initial = (start.slope, start.offset) if isinstance(start, SigmoidMap) else (1.0, 0.0)
         targets = self._targets(float(negative.sum()), float(positive.sum()))

@@ -91,17 +91,21 @@ class Protected(SequentialCalibrator):
 
     @property
     def n(self) -> float:
+        """Return the total weight learned; under decay, in units of a new observation."""
         return self._jumper.weight
 
     def map(self) -> SigmoidMixtureMap:
+        """Return the current map, which is immutable."""
         offsets, slopes = zip(*CALIBRATORS, strict=True)
         return SigmoidMixtureMap(self.scale, self._jumper.weights(), slopes, offsets)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         p = self._jumper.predict_fast(score)
         return p if p == p else super().predict_one(score, t)
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         if not self._jumper.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 

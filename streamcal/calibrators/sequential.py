@@ -23,9 +23,11 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
     bounded_memory = True
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         return self._predict(self.scale.coordinate(check_score(score)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         return like(scores, self.map().at_many(self.scale.coordinates(check_scores(scores))))
 
     def learn_many(
@@ -35,6 +37,7 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
+        """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned."""
         self._run(scores, y, w, predicts=False)
 
     def _streamed(
@@ -72,7 +75,8 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
         return self.map().at(x)
 
     @abstractmethod
-    def map(self) -> ScaledMap: ...
+    def map(self) -> ScaledMap:
+        """Return the current map, which is immutable."""
 
 
 def newtons_of(predictors: Sequence[Any]) -> list[Any] | None:

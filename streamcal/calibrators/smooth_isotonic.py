@@ -59,6 +59,7 @@ class SmoothIsotonic(BlockCalibrator):
         return lambda x: smooth(x, TIED_VALUES)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         _, _, centre, value = statistic.centred_blocks()
         rises, falls = slopes(centre, value)
         return CubicMap(self.scale, centre, value, rises, falls, statistic.grid)

@@ -58,6 +58,7 @@ class TableCalibrator(AdditiveCalibrator[Table]):
         cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
 
     def new_statistic(self) -> Table:
+        """Return an empty statistic for these parameters."""
         return score_table(self.scale, self.resolution)
 
 
@@ -71,6 +72,7 @@ class TreeCalibrator(AdditiveCalibrator[ScoreTree]):
     is_centred: ClassVar[bool] = False
 
     def new_statistic(self) -> ScoreTree:
+        """Return an empty statistic for these parameters."""
         grid = None if self.resolution is None else grid_of(self.scale, self.resolution)
         return ScoreTree(grid, self.scale, self.is_fit, self.is_centred)
 
@@ -100,6 +102,7 @@ class BlockCalibrator(TreeCalibrator):
         self._steady = self._memory.steady
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         if self._at is not None:
             own = score.__class__ is float and self._lo <= score <= self._hi
             x = score if own else self.scale.coordinate(check_score(score))

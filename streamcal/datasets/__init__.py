@@ -6,6 +6,7 @@ import csv
 import gzip
 from collections.abc import Iterator
 from importlib.resources import files
+from typing import Any
 
 from streamcal.datasets.ads import AdClicks, ad_click_chunks, ad_clicks
 from streamcal.datasets.fetching import fetch
@@ -48,7 +49,7 @@ BANK_CATEGORICAL = (
 BANK_ROWS = 41_188
 
 
-def bank() -> Iterator[tuple[dict[str, float | str], bool]]:
+def bank() -> Iterator[tuple[dict[Any, float | str], bool]]:
     """UCI Bank Marketing as a stream: features of a phone call, and whether the client subscribed.
 
     41,188 calls in date order, May 2008 to November 2010, 4,640 of them positive; the rate drifts from below 3 % to

@@ -127,6 +127,7 @@ class LogisticFusion(LearnedWeights, NamedScores):
 
     @property
     def n(self) -> float:
+        """Return the total weight learned; under decay, in units of a new observation."""
         return self._n
 
     def _step(self, x: Sequence[float], y: float, w: float) -> None:
@@ -140,6 +141,7 @@ class LogisticFusion(LearnedWeights, NamedScores):
         self._map = None
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `scores`, as of time `t`; the state does not change."""
         x = coordinate(self._scales, self._read(scores))
         if self._n > 0.0 and ABSENT not in x:  # without the moments, which a map needs
             return float(
@@ -148,6 +150,7 @@ class LogisticFusion(LearnedWeights, NamedScores):
         return self.map().at(x)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        """Return the probabilities at scores of shape (n, M), all as of time `t`; the state does not change."""
         return like(scores, self.map().at_many(coordinates_of(self._scales, scores, self._takes_missing)))
 
     def map(self) -> FusionMap:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,11 @@ from streamcal.parameters.inputs import check_label, check_scores
 from streamcal.parameters.types import FloatArray, Label
 
 
-def undo_downsampling(p: npt.ArrayLike, rate: float) -> Any:
+@overload
+def undo_downsampling(p: float, rate: float) -> float: ...
+@overload
+def undo_downsampling(p: npt.ArrayLike, rate: float) -> FloatArray: ...
+def undo_downsampling(p: Any, rate: float) -> Any:
     """The probability where negatives are not sampled, q = p/(p + (1 − p)/w).
 
     Parameters
@@ -71,7 +75,11 @@ def importance_weight(y: Label, rate: float) -> float:
     return 1.0 if check_label(y) else 1.0 / w
 
 
-def shift_prior(p: npt.ArrayLike, trained: float, served: float) -> Any:
+@overload
+def shift_prior(p: float, trained: float, served: float) -> float: ...
+@overload
+def shift_prior(p: npt.ArrayLike, trained: float, served: float) -> FloatArray: ...
+def shift_prior(p: Any, trained: float, served: float) -> Any:
     """The probability where positives are as frequent as `served`, and not as `trained`, and otherwise look alike.
 
     Parameters

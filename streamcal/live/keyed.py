@@ -37,6 +37,7 @@ class Keyed(Learner):
 
     @property
     def bounded_memory(self) -> bool:
+        """Return whether memory has a bound that is fixed at construction."""
         return self.overall.bounded_memory
 
     @property
@@ -56,6 +57,7 @@ class Keyed(Learner):
 
     @property
     def n(self) -> float:
+        """Return the total weight learned; under decay, in units of a new observation."""
         return self.overall.n
 
     def require_names(self, keys: Any) -> None:

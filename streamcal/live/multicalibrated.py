@@ -247,6 +247,7 @@ class Multicalibrated(Keyed):
 
     @property
     def merges(self) -> bool:
+        """Return whether `merge` is possible."""
         return bool(self.inner.merges)
 
     @property

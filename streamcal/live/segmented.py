@@ -199,10 +199,12 @@ class Segmented(Keyed):
 
     @property
     def merges(self) -> bool:
+        """Return whether `merge` is possible."""
         return self.overall.merges
 
     @property
     def unlearns(self) -> bool:
+        """Return whether `unlearn_one` is possible."""
         return self.overall.unlearns
 
     def tally(self) -> dict[str, int]:

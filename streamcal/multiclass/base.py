@@ -227,9 +227,11 @@ class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], Multicla
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
+        """Return the probabilities of the labels of `scores`, as of time `t`; the state does not change."""
         return self._map_for_predictions(t).predict_one(scores)
 
     def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
+        """Return the probabilities for scores of shape (n, K), all as of time `t`; the state does not change."""
         return self._map_for_predictions(t).predict_many(P, labels=labels)
 
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:

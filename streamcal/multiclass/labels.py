@@ -17,8 +17,8 @@ from streamcal.parameters.types import FloatArray
 
 #: Types of class labels. As keys of any dict, 1, 1.0 and True are one label; the first form seen is kept.
 ClassLabel: TypeAlias = str | int | float | bool
-#: Label → score.
-ClassScores: TypeAlias = Mapping[ClassLabel, float]
+#: Label → score. The keys are `Any` because those of a `Mapping` are invariant: a dict[str, float] would be refused.
+ClassScores: TypeAlias = Mapping[Any, float]
 
 LABEL_ALLOWED = "give a text, a bool, a whole number or a finite float"
 #: Tolerance for scores outside [0, 1], the rounding error of models that sum and divide floats.

@@ -81,6 +81,7 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
 
     @property
     def n(self) -> float:
+        """Return the total weight learned; under decay, in units of a new observation."""
         return self._newton.weight
 
     def tally(self) -> dict[str, int]:
@@ -96,6 +97,7 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         *,
         labels: Sequence[ClassLabel],
     ) -> None:
+        """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned."""
         for scores, label, weight in read_batch(P, y, w, labels, self.sums_to_one).one_by_one():
             self._learn(scores, label, weight, 0.0)
 
@@ -104,6 +106,7 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         return with_label(read, label), label, check_weight(w), 0.0
 
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
+        """Return the probabilities of the labels of `scores`, as of time `t`; the state does not change."""
         read = read_scores(scores, self.sums_to_one)
         labels, x = list(read), list(read.values())
         if not self._places:
@@ -112,6 +115,7 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         return by_label(scores, labels, class_scores.softmax(z))
 
     def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
+        """Return the probabilities for scores of shape (n, K), all as of time `t`; the state does not change."""
         return self.map().predict_many(P, labels=labels)
 
     def map(self) -> MulticlassMap:

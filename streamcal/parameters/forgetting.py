@@ -131,14 +131,17 @@ class Window(Forgetting):
 
     @property
     def merges(self) -> bool:
+        """Return whether `merge` is possible."""
         return self.by == "time"
 
     @property
     def timed(self) -> bool:
+        """Return whether observations need a time."""
         return self.by == "time"
 
     @property
     def bounded(self) -> bool:
+        """Return whether the number of observations kept is bounded."""
         return self.by == "count"
 
 
@@ -182,14 +185,17 @@ class Decay(Forgetting):
 
     @property
     def merges(self) -> bool:
+        """Return whether `merge` is possible."""
         return self.by == "time"
 
     @property
     def unlearns(self) -> bool:
+        """Return whether `unlearn_one` is possible."""
         return self.by == "time"
 
     @property
     def timed(self) -> bool:
+        """Return whether observations need a time."""
         return self.by == "time"
 
 

@@ -150,14 +150,17 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
+        """Return the calibrated distribution, as of time `t`; the state does not change."""
         return self.map().predict_one(distribution)
 
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
+        """Return the calibrated distributions, all as of time `t`; the state does not change."""
         return self.map().predict_many(check_distributions(distributions))
 
     def map(self) -> DistributionMap:
+        """Return the current map, which is immutable."""
         if self._map is None:
             self._map = self._mixed()
         return self._map

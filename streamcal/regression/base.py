@@ -181,9 +181,11 @@ class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], Dis
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
+        """Return the calibrated distribution, as of time `t`; the state does not change."""
         return self._map_at(t).predict_one(distribution)
 
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
+        """Return the calibrated distributions, all as of time `t`; the state does not change."""
         return self._map_at(t).predict_many(distributions)

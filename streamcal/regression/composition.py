@@ -99,6 +99,7 @@ class Composition(LearnedWeights, DistributionCalibrator):
 
     @property
     def bounded_memory(self) -> bool:
+        """Return whether memory has a bound that is fixed at construction."""
         return all(stage.bounded_memory for stage in self._stages)
 
     @property
@@ -159,6 +160,7 @@ class Composition(LearnedWeights, DistributionCalibrator):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
+        """Return the calibrated distribution, as of time `t`; the state does not change."""
         forecast: Any = distribution
         for stage in self._stages:
             forecast = stage.predict_one(forecast, t)
@@ -167,12 +169,14 @@ class Composition(LearnedWeights, DistributionCalibrator):
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
+        """Return the calibrated distributions, all as of time `t`; the state does not change."""
         forecasts: Any = check_distributions(distributions)
         for stage in self._stages:
             forecasts = stage.predict_many(forecasts, t)
         return forecasts
 
     def map(self) -> DistributionMap:
+        """Return the current map, which is immutable."""
         return ComposedMap([stage.map() for stage in self._stages])
 
     # -- state ---------------------------------------------------------------------------------------------------

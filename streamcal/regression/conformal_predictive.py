@@ -95,6 +95,7 @@ class ConformalPredictive(PITCalibrator):
         return less / total, (no_more + 1.0) / total
 
     def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         return ConformalMap(super().solve(statistic, None), statistic.n)
 
     def _levels(self) -> Levels:

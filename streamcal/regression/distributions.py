@@ -33,7 +33,8 @@ overflows = np.errstate(over="ignore")
 class Distribution(Protocol):
     """What a calibrator accepts: `cdf` gives P(Y ≤ t) for a float; one that gives an array for an array is faster."""
 
-    def cdf(self, t: Any, /) -> Any: ...
+    def cdf(self, t: Any, /) -> Any:
+        """Return P(Y ≤ t)."""
 
 
 class CalibratedDistribution(ABC):
@@ -171,6 +172,7 @@ class Normal(CalibratedDistribution):
 
     @property
     def mean(self) -> float:
+        """Return the expectation."""
         return self._mean
 
     @property
@@ -275,6 +277,7 @@ class Piecewise(CalibratedDistribution):
 
     @property
     def mean(self) -> float:
+        """Return the expectation."""
         return float(np.diff(self._c) @ (0.5 * self._x[1:] + 0.5 * self._x[:-1]))
 
     def __repr__(self) -> str:

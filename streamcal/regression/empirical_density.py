@@ -125,6 +125,7 @@ class EmpiricalDensity(ThresholdCalibrator):
         return EmpiricalDensityMap(self._edges, streams)
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return SegmentsMap(self._edges)
 
 

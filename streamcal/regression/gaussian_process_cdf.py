@@ -258,6 +258,7 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
     def new_statistic(self) -> ThresholdTables:
+        """Return an empty statistic for these parameters."""
         return ThresholdTables(len(self._thresholds), self._inputs.scale, self.resolution)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
@@ -277,9 +278,11 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
     # -- the solve -----------------------------------------------------------------------------------------------
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return GaussianProcessMap(self._knots, self._inputs, None)
 
     def solve(self, statistic: ThresholdTables, start: DistributionMap | None) -> DistributionMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         problems = self._problems(statistic)
         earlier = start.modes if isinstance(start, GaussianProcessMap) else ()
         modes = []

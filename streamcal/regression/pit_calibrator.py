@@ -126,6 +126,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> PITs:
+        """Return an empty statistic for these parameters."""
         return PITs(self._edges, self._normal)
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -157,6 +158,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
     # -- the map -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         rule = self._levels()
         if self._normal and self._edges is None and not statistic.has_intervals:
             return RecalibrationMap(RankRamp(statistic.order(), rule))
@@ -192,6 +194,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         """From weights to R."""
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return RecalibrationMap(IDENTITY)
 
 

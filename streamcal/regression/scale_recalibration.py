@@ -98,6 +98,7 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> ScaleMoments:
+        """Return an empty statistic for these parameters."""
         return ScaleMoments()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -127,6 +128,7 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
     # -- the map -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: ScaleMoments, start: DistributionMap | None) -> DistributionMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         error, square, within, unit = statistic.means()
         share = statistic.n / (statistic.n + self.smoothing)
         location = share * error
@@ -136,6 +138,7 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
         return ScaleMap(location, min(max(scale, SCALES[0]), SCALES[1]), self.fit == "moments")
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return ScaleMap(0.0, 1.0, False)
 
 

@@ -82,6 +82,7 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
         """The map over these predictors (maps or readers), one for each threshold."""
 
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: DistributionMap | None) -> DistributionMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         maps = self._maps_of(statistic)
         return self._map_of_streams([maps[i] for i in range(self._size)])
 
@@ -91,6 +92,7 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
         return None if None in streams else list(streams)
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
+        """Return the calibrated distribution, as of time `t`; the state does not change."""
         if self.refresh_every > 1:
             return super().predict_one(distribution, t)
         streams = self._live_streams(t)  # some need no map
@@ -150,6 +152,7 @@ class MedianCalibrator(ThresholdCalibrator):
         return medians(distributions)
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return SegmentsMap(self._edges)
 
 

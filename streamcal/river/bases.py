@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from river import base, compose
 
@@ -14,13 +14,16 @@ from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.parameters.types import Time
 
+#: A base of the wrappers. To Python a `Pipeline` is an instance of what its last step is; type checkers do not see it.
+Classifier: TypeAlias = base.Classifier | compose.Pipeline
+Regressor: TypeAlias = base.Regressor | compose.Pipeline
 #: The prediction if the base returns no probabilities ({}), as some models do before they have learned.
 NO_SCORE = 0.5
 #: Tolerance for probabilities outside [0, 1], since models normalise in floating point.
 ROUNDING = 1e-9
 
 
-def score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
+def score_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
     """P(True) of a base, None if it returns no probabilities, or zeros. (True, 1 and np.True_ are equal as keys.)"""
     scores = probabilities_of(classifier, x, **kwargs)
     if not scores:
@@ -36,7 +39,7 @@ def score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> f
         raise InputError(f"the base predicts {scores!r}; its probabilities have to be numbers") from None
 
 
-def probabilities_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+def probabilities_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
     """Probabilities of a base by label; `InputError` for a base without probabilities (`VotingClassifier`)."""
     try:
         found: dict[Any, float] | None = classifier.predict_proba_one(x, **kwargs)
@@ -72,7 +75,7 @@ class ShowsCalibrator:
         return f"{type(self).__name__}({self._wrapped_model}, {self.calibrator})"
 
 
-def takes(estimator: base.Estimator, name: str) -> bool:
+def takes(estimator: base.Estimator | compose.Pipeline, name: str) -> bool:
     """Whether `learn_one` has a parameter of this name, also inside pipelines, unions and wrappers.
 
     Pipelines, unions and wrappers pass **kwargs on, so that the models inside are inspected.
@@ -86,7 +89,7 @@ def takes(estimator: base.Estimator, name: str) -> bool:
     return isinstance(estimator, base.Wrapper) and takes(estimator._wrapped_model, name)
 
 
-def takes_to_predict(estimator: base.Estimator, name: str) -> bool:
+def takes_to_predict(estimator: base.Estimator | compose.Pipeline, name: str) -> bool:
     """Whether `predict_one` has a parameter of this name; a pipeline passes it to its last step."""
     if isinstance(estimator, compose.Pipeline):
         return takes_to_predict(list(estimator.steps.values())[-1], name)

@@ -17,7 +17,7 @@ from streamcal.errors import InputError
 from streamcal.live.keyed import Keyed
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.river.bases import NO_SCORE, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
+from streamcal.river.bases import NO_SCORE, Classifier, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
 from streamcal.river.batches import (
     column_like,
     column_of,
@@ -98,7 +98,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
 
     def __init__(
         self,
-        classifier: base.Classifier,
+        classifier: Classifier,
         calibrator: str | Calibrator | Keyed | None = None,
         keys: Sequence[str] | None = None,
     ) -> None:
@@ -114,7 +114,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
 
     @property
-    def _wrapped_model(self) -> base.Classifier:
+    def _wrapped_model(self) -> Classifier:
         return self.classifier
 
     @property
@@ -271,7 +271,7 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     """
 
     def __init__(
-        self, classifier: base.Classifier, calibrator: str | CrossVennAbers | None = None, id: str | None = None
+        self, classifier: Classifier, calibrator: str | CrossVennAbers | None = None, id: str | None = None
     ) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
@@ -287,7 +287,7 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         self._learned = 0
 
     @property
-    def _wrapped_model(self) -> base.Classifier:
+    def _wrapped_model(self) -> Classifier:
         return self.classifier
 
     @property

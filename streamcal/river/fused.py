@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from river import base, linear_model, naive_bayes, preprocessing
@@ -12,7 +12,7 @@ from streamcal.fusion import METHODS, BernsteinFusion, Fusion, LogisticFusion
 from streamcal.learners.choosing import chosen
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.river.bases import NO_SCORE, both, score_of, taken_by_base, takes
+from streamcal.river.bases import NO_SCORE, Classifier, both, score_of, taken_by_base, takes
 
 #: The discount of the default fusion: a memory of about 500 observations, since the bases continue to learn.
 DISCOUNT = 0.998
@@ -65,7 +65,7 @@ class FusedClassifier(base.Classifier):
     1250.0
     """
 
-    def __init__(self, classifiers: list[base.Classifier], fusion: str | Fusion | None = None) -> None:
+    def __init__(self, classifiers: Sequence[Classifier], fusion: str | Fusion | None = None) -> None:
         if not isinstance(classifiers, (list, tuple)) or not classifiers:
             raise InputError(f"classifiers={classifiers!r} is not possible; give a list of River classifiers")
         for classifier in classifiers:

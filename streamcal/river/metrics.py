@@ -47,10 +47,12 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
 
     @property
     def bigger_is_better(self) -> bool:
+        """Return whether a higher value is better."""
         return False
 
     @property
     def requires_labels(self) -> bool:
+        """Return whether labels are required, rather than probabilities."""
         return False
 
     def update(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
@@ -344,4 +346,5 @@ class AUC(ProbabilityMetric):
 
     @property
     def bigger_is_better(self) -> bool:
+        """Return whether a higher value is better."""
         return True

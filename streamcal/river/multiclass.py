@@ -13,7 +13,7 @@ from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, Onlin
 from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
-from streamcal.river.bases import ShowsCalibrator, probabilities_of, taken_by_base, takes
+from streamcal.river.bases import Classifier, ShowsCalibrator, probabilities_of, taken_by_base, takes
 
 
 class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
@@ -56,7 +56,7 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
     0.584
     """
 
-    def __init__(self, classifier: base.Classifier, calibrator: str | MulticlassCalibrator | None = None) -> None:
+    def __init__(self, classifier: Classifier, calibrator: str | MulticlassCalibrator | None = None) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
         calibrator = OnlineVectorScaling() if calibrator is None else calibrator
@@ -66,7 +66,7 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
         self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
 
     @property
-    def _wrapped_model(self) -> base.Classifier:
+    def _wrapped_model(self) -> Classifier:
         return self.classifier
 
     @property

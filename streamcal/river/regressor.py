@@ -16,7 +16,7 @@ from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
 from streamcal.regression import METHODS, CalibratedDistribution, Composition, DistributionCalibrator, Normal
-from streamcal.river.bases import ShowsCalibrator, taken_by_base, takes, takes_to_predict
+from streamcal.river.bases import Regressor, ShowsCalibrator, taken_by_base, takes, takes_to_predict
 
 #: How many residuals are held, and which share of them the size of a residual is compared with; of a standard normal
 #: variable, 9 of 10 are within ±1.645.
@@ -95,7 +95,7 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
 
     def __init__(
         self,
-        regressor: base.Regressor,
+        regressor: Regressor,
         calibrator: str | DistributionCalibrator | None = None,
         half_life: float | None = None,
     ) -> None:
@@ -121,7 +121,7 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         self.__dict__ |= {"_held": deque(), "_sorted": []} | state
 
     @property
-    def _wrapped_model(self) -> base.Regressor:
+    def _wrapped_model(self) -> Regressor:
         return self.regressor
 
     @classmethod

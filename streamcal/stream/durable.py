@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from streamcal.errors import StateError
 from streamcal.lazy import imported
@@ -20,6 +21,8 @@ from streamcal.stream.atomic import atomic_write
 
 #: What to do about a file that is no state.
 OTHER_STATE = "give a copy that is whole, or another name to begin anew"
+
+Kind = TypeVar("Kind", bound=Saved)
 
 logger = logging.getLogger(__name__)
 
@@ -59,23 +62,31 @@ def save(calibrator: Saved, path: str | os.PathLike[str]) -> None:
     logger.debug("saved %s, %d bytes, to %s", _described(calibrator), len(content), path)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Load what `save` wrote; it goes on from there.
+@overload
+def load(path: str | os.PathLike[str]) -> Saved: ...
+@overload
+def load(path: str | os.PathLike[str], kind: Callable[..., Kind]) -> Kind: ...
+def load(path: str | os.PathLike[str], kind: Any = Saved) -> Any:
+    """Load what `save` wrote; learning resumes from the loaded state.
 
     Parameters
     ----------
     path : str or path
         The file.
+    kind : type
+        The class that is expected, such as `VennAbers`, or one that it inherits from, such as `Calibrator`, any method
+        of one score. Type checkers then know what is returned. The default accepts every class.
 
     Returns
     -------
     Learner, LabelJoin, CalibrationMonitor or Shadow
-        Of the class, parameters and state that were saved.
+        An object of the class, parameters and state that were saved.
 
     Raises
     ------
     StateError
-        If the file is damaged, was not written by `save`, or names a class that this version does not have.
+        If the file is damaged, was not written by `save`, names a class that this version does not have, or a class
+        that is no `kind`.
     OSError
         If the file cannot be read.
 
@@ -90,6 +101,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> streamcal.save(streamcal.Platt(), path)
     >>> type(streamcal.load(path)).__name__
     'Platt'
+    >>> streamcal.load(path, streamcal.Calibrator).predict_one(0.3)
+    0.3
     """
     try:
         state = json.loads(Path(path).read_bytes())
@@ -100,11 +113,19 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not isinstance(name, str):
         raise StateError(f"{os.fspath(path)} is not a streamcal state: it names no class; {OTHER_STATE}")
     try:
-        found = _class_named(name).from_state(state)
+        cls = _class_named(name)
+        if not issubclass(cls, kind):
+            raise StateError(f"the file holds the state of {_a(name)}, not of {_a(kind.__name__)}; give kind={name}")
+        found = cls.from_state(state)
     except StateError as error:
         raise StateError(f"{os.fspath(path)}: {error}") from error
     logger.debug("loaded %s from %s", _described(found), path)
     return found
+
+
+def _a(name: str) -> str:
+    """The name of a class after its article."""
+    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
 def _described(one: Saved) -> str:

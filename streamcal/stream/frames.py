@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from streamcal.stream.prequential import Prequential, added_columns
 from streamcal.stream.records import LABEL_MISSING, SKIP_OPTION, RecordError, as_read, label_text
 from streamcal.stream.times import ZONE_ALLOWED
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 #: What stands in messages for the command line → what to give here.
 IN_PYTHON = {
     "give --scale percent, --scale logit or --scale margin": "give a calibrator with a scale, such as Interval(lo, hi)",
@@ -33,6 +36,58 @@ IN_PYTHON = {
 }
 
 
+class _DataFrame(Protocol):
+    """A DataFrame of pandas or polars, or a Table of Arrow: no relation of DuckDB and no LazyFrame has both methods."""
+
+    @property
+    def equals(self) -> Any: ...
+    @property
+    def join(self) -> Any: ...
+
+
+_FrameT = TypeVar("_FrameT", bound=_DataFrame)
+_CollectedT = TypeVar("_CollectedT", bound=_DataFrame, covariant=True)
+
+
+class _LazyFrame(Protocol[_CollectedT]):
+    """The LazyFrame of polars."""
+
+    def collect(self) -> _CollectedT: ...
+
+
+@overload
+def calibrate(
+    table: _FrameT,
+    *,
+    score: str,
+    label: str,
+    calibrator: str | Calibrator = ...,
+    weight: str | None = ...,
+    time: str | None = ...,
+    positive: Any = ...,
+) -> _FrameT: ...
+@overload
+def calibrate(
+    table: _LazyFrame[_CollectedT],
+    *,
+    score: str,
+    label: str,
+    calibrator: str | Calibrator = ...,
+    weight: str | None = ...,
+    time: str | None = ...,
+    positive: Any = ...,
+) -> _CollectedT: ...
+@overload
+def calibrate(
+    table: object,
+    *,
+    score: str,
+    label: str,
+    calibrator: str | Calibrator = ...,
+    weight: str | None = ...,
+    time: str | None = ...,
+    positive: Any = ...,
+) -> pa.Table: ...
 def calibrate(
     table: Any,
     *,

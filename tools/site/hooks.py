@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -22,7 +23,9 @@ import pictures
 
 import streamcal
 import streamcal.sklearn
+import streamcal.spark
 from streamcal import REGISTRY, datasets, fusion, live, metrics, multiclass, plot, regression, river
+from streamcal.river import metrics as river_metrics
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -35,6 +38,8 @@ REFERENCE: dict[str, tuple[Any, tuple[str, ...] | None]] = {
     "streamcal.regression": (regression, None),
     "streamcal.river": (river, None),
     "streamcal.sklearn": (streamcal.sklearn, ("StreamingCalibratedClassifier", "CrossCalibratedClassifier")),
+    "streamcal.river.metrics": (river_metrics, None),
+    "streamcal.spark": (streamcal.spark, None),
     "streamcal.metrics": (metrics, None),
     "streamcal.plot": (plot, None),
     "streamcal.datasets": (datasets, None),
@@ -213,9 +218,15 @@ def _reference_pages() -> dict[str, str]:
 def _reference(title: str, module: Any, names: Iterable[str] | None) -> str:
     parts = [f"# {title}\n"]
     for name in names or module.__all__:
+        if module is streamcal.spark:  # read, and not imported: its modules need PySpark
+            parts.append(f"::: {title}.{name}\n")
+            continue
         found = getattr(module, name)
+        if isinstance(found, ModuleType) or name == "__version__":
+            continue
         if not hasattr(found, "__module__") or not hasattr(found, "__qualname__"):
-            continue  # a table of methods, or a module
+            parts.append(f"::: {module.__name__}.{name}\n")  # a constant
+            continue
         page = next(
             (f"{room.folder}{key}" for room in ROOMS for key in room.methods if room.methods[key] is found), None
         )

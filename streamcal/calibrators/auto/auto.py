@@ -127,6 +127,7 @@ class Auto(SequentialCalibrator):
 
     @property
     def n(self) -> float:
+        """Return the total weight learned; under decay, in units of a new observation."""
         return float(self._mixture.weight)
 
     @property
@@ -154,6 +155,7 @@ class Auto(SequentialCalibrator):
         return {**named, BY_TIME: by_time if timed else 0.0}
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         if t is None:
             p = self._steps.predict_fast(score)
             if p == p:
@@ -163,16 +165,19 @@ class Auto(SequentialCalibrator):
         return sigmoid(self._mixture.at(x, time))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         x = self.scale.coordinates(check_scores(scores))
         found = np.empty(len(x))
         self._steps.predict_many(x, self._time(t), found)
         return like(scores, found)
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         if t is not None or not self._steps.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 
     def map(self) -> LogOddsMap:
+        """Return the current map, which is immutable."""
         return LogOddsMap(self.scale, *self._mixture.curve_at())
 
     def _predict(self, x: float) -> float:
@@ -201,6 +206,7 @@ class Auto(SequentialCalibrator):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
+        """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned."""
         self._run_at(scores, y, w, t, predicts=False)
 
     def _streamed(

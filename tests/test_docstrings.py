@@ -1,0 +1,66 @@
+"""Everything public has a docstring of its own: what `help`, an editor and the reference of the site show."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import pytest
+
+#: Modules whose names users import.
+PUBLIC = (
+    "streamcal",
+    "streamcal.app.plot",
+    "streamcal.datasets",
+    "streamcal.fusion",
+    "streamcal.live",
+    "streamcal.metrics",
+    "streamcal.multiclass",
+    "streamcal.regression",
+    "streamcal.river",
+    "streamcal.river.metrics",
+    "streamcal.sklearn",
+)
+
+
+def function_of(value):
+    """The function of a method, property or class method; None for a field."""
+    value = getattr(value, "fget", None) or getattr(value, "fn", None) or getattr(value, "__func__", value)
+    return value if inspect.isfunction(value) else None
+
+
+def undocumented(found):
+    """The class or function, and public methods of the class and those that it inherits from, without a docstring."""
+    own = [cls for cls in getattr(found, "__mro__", [found]) if cls.__module__.startswith("streamcal")]
+    missing = {f"{one.__module__}.{one.__qualname__}" for one in own if not one.__doc__}
+    for cls in own:
+        for name, value in vars(cls).items() if inspect.isclass(cls) else ():
+            function = function_of(value)
+            if not name.startswith("_") and function is not None and not function.__doc__:
+                missing.add(f"{cls.__module__}.{cls.__qualname__}.{name}")
+    return missing
+
+
+@pytest.mark.parametrize("place", PUBLIC)
+def test_public_names_and_their_methods_have_docstrings(place):
+    module = importlib.import_module(place)
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    found = [getattr(module, name) for name in names]
+    public = [one for one in found if inspect.isclass(one) or inspect.isfunction(one)]
+    assert not set().union(*(undocumented(one) for one in public if one.__module__.startswith("streamcal")))
+
+
+def test_a_method_without_a_docstring_is_found():
+    class Silent:
+        """A class."""
+
+        @property
+        def value(self):
+            return 1
+
+        def told(self):
+            """Return two."""
+            return 2
+
+    Silent.__module__ = "streamcal.of_this_test"
+    assert {name.rpartition(".")[2] for name in undocumented(Silent)} == {"value"}
