@@ -109,7 +109,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

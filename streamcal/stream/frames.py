@@ -11,7 +11,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
 from streamcal.parameters.columns import library_of
-from streamcal.parameters.names import did_you_mean
+from streamcal.parameters.names import did_you_mean, suggesting
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import TableBatch
@@ -33,6 +33,7 @@ IN_PYTHON = {
 }
 
 
+@suggesting
 def calibrate(
     table: Any,
     *,
