@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
-from streamcal.parameters.names import Suggesting
+from streamcal.names import Suggesting
 from streamcal.states import UNSIGNED, plain, require_whole, signed
 
 #: What a constructor, or a field that has no reader, may raise where a state is damaged.

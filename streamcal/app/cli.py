@@ -92,7 +92,7 @@ from streamcal.app.terminal import (
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import StreamcalError
-from streamcal.parameters.names import did_you_mean
+from streamcal.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.stream import checkpoints
 from streamcal.stream.columns import Columns

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from streamcal.lazy import SETTINGS
-from streamcal.parameters.names import Suggesting
+from streamcal.names import Suggesting
 from streamcal.states import as_list
 
 #: Metadata of a field that is written only where it is not None: earlier states and texts have none.

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.kernels.text_records import find_records
-from streamcal.parameters.names import did_you_mean
+from streamcal.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch, json_object
