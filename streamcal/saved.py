@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, Self
 
 from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
+from streamcal.names import Suggesting
 from streamcal.states import UNSIGNED, plain, require_whole, signed
 
 #: What a constructor, or a field that has no reader, may raise where a state is damaged.
 DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
-class Saved(ABC):
+class Saved(metaclass=Suggesting):
     """Writing and reading a state: the class, its parameters, and what was learned.
 
     A class says what its parameters and its learned parts are as plain data, and how an object is made of them.

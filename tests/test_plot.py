@@ -94,7 +94,7 @@ def test_weight_is_shown_as_area() -> None:
 def test_own_axes_are_drawn_on() -> None:
     figure = matplotlib.figure.Figure()
     ax = figure.subplots()
-    assert plot_reliability({"only": data()}, ax) is ax
+    assert plot_reliability({"only": data()}, ax=ax) is ax
 
 
 def test_no_figure_is_left_with_pyplot() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from test_cli import program, save, the_line
 
@@ -13,7 +17,8 @@ import streamcal
 from streamcal import Platt, plot
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
-from streamcal.metrics import CORP
+from streamcal.live import LabelJoin
+from streamcal.metrics import CORP, EqualMassECE
 
 
 @pytest.mark.parametrize(
@@ -50,6 +55,79 @@ def test_shapes_and_units() -> None:
 def test_a_measure_in_place_of_its_diagram() -> None:
     with pytest.raises(InputError, match=r"corp\.reliability\(\)"):
         plot.plot_corp(CORP())  # type: ignore[arg-type]
+
+
+def test_misspelt_parameters() -> None:
+    for make, name, near in (
+        (streamcal.Bernstein, "degre", "'degree'"),
+        (streamcal.Window, "sise", "'size'"),
+        (EqualMassECE, "bin", "'bins'"),
+        (LabelJoin, "horizons", "'horizon'"),
+        (streamcal.compare, "metods", "'methods'"),
+        (streamcal.calibrate, "scores", "'score'"),
+    ):
+        with pytest.raises(TypeError, match=f"did you mean {near}"):
+            make(**{name: 1})
+    with pytest.raises(TypeError, match="parameters are "):
+        streamcal.Platt(xyz=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="missing"):
+        LabelJoin()  # type: ignore[call-arg]
+
+
+def test_spans_are_texts_wherever_time_is_meant() -> None:
+    join = LabelJoin("ops", horizon="6h", early="15m", late="1d")
+    assert repr(join) == repr(LabelJoin("ops", horizon=timedelta(hours=6), early=900.0, late=86_400.0))
+    assert streamcal.Window("7d") == streamcal.Window(timedelta(days=7))
+    assert streamcal.Decay("90s", max_jump="1h") == streamcal.Decay(90.0, by="time", max_jump=3600.0)
+    for wrong in ("6", "6 hours", "", "h"):
+        with pytest.raises(InputError, match=r"horizon='.*' is no span of time; give a number with s, m, h, d or w"):
+            LabelJoin("ops", horizon=wrong)
+    with pytest.raises(InputError, match="size='100' is no span"):
+        streamcal.Window("100")
+
+
+def test_diagrams_of_labels_and_forecasts() -> None:
+    draw = np.random.default_rng(1)
+    p = draw.random(500)
+    y = draw.random(500) < p
+    ece = EqualMassECE()
+    ece.update_many(p, y)
+    assert plot.text_reliability(y, p) == plot.text_reliability({"forecasts": ece.reliability()})
+    pytest.importorskip("matplotlib")
+    for draw_one in (plot.plot_reliability, plot.plot_corp):
+        texts = draw_one(y, {"raw": p, "squared": p**2}).get_legend().get_texts()
+        assert [text.get_text().split()[0] for text in texts] == ["raw", "squared"]
+    with pytest.raises(InputError, match="or labels and forecasts"):
+        plot.plot_reliability(y)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_standard_input_shows_its_format(tmp_path: Path, packed: bool) -> None:
+    table = pa.table({"p": [0.25, 0.75] * 50, "y": [0, 1] * 50})
+    arrow, lines = io.BytesIO(), "".join(json.dumps(row) + "\n" for row in table.to_pylist())
+    with pa.ipc.new_stream(arrow, table.schema) as writer:
+        writer.write_table(table)
+    for content in (arrow.getvalue(), lines.encode()):
+        content = gzip.compress(content) if packed else content
+        result = program("compare", "-", "--score", "p", "--label", "y", "--methods", "ops", stdin=content)
+        assert "100 rows (50 positive)" in result.stdout, result.output
+
+
+def test_a_comparison_skips_rows_that_cannot_be_used(tmp_path: Path) -> None:
+    source, rejects = tmp_path / "in.csv", tmp_path / "rejects.csv"
+    source.write_text("p,y\n" + "0.25,0\n0.75,1\n" * 50 + "abc,1\n0.5,7\n0.5\n0.5,\n")
+    command = ("compare", source, "--score", "p", "--label", "y", "--methods", "ops")
+    assert "row 101" in the_line(program(*command))
+    result = program(*command, "--on-error", "skip", "--missing-label", "skip", "--rejects", rejects)
+    assert "100 rows (50 positive)" in result.stdout, result.output
+    assert "3 rows that cannot be used were skipped" in result.stderr
+    assert [line.split(",")[0] for line in rejects.read_text().splitlines()] == ["row", "101", "102", "103"]
+    assert "--rejects needs --on-error skip" in the_line(program(*command, "--rejects", rejects))
+
+
+def test_options_that_are_misspelt() -> None:
+    result = program("run", "x.csv", "--scor", "p", "--label", "y")
+    assert "--score" in result.output
 
 
 def rows(tmp_path: Path, times: str | None = None) -> Path:

@@ -156,7 +156,9 @@ def test_two_runs_do_not_share_a_state(tmp_path: Path) -> None:
 def test_rows_that_could_not_be_written_are_not_in_the_state(tmp_path: Path) -> None:
     source, state, out = save(tmp_path / "in.csv", made()), tmp_path / "state.json", tmp_path / "out.csv"
     out.symlink_to("/dev/full")
-    assert "cannot be written: No space left on device" in the_line(run(source, "--out", out, "--state", state))
+    line = the_line(run(source, "--out", out, "--state", state))
+    assert "cannot be written: No space left on device" in line
+    assert "with --state it resumes after its last checkpoint, which is whole" in line
     assert not state.exists()
 
 

@@ -17,8 +17,8 @@ from streamcal.app.terminal import check_place, fail
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.names import did_you_mean
 from streamcal.parameters.forgetting import Decay, Window
-from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.parameters.settings import parse
 from streamcal.stream import checkpoints

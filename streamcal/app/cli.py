@@ -92,7 +92,7 @@ from streamcal.app.terminal import (
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import StreamcalError
-from streamcal.parameters.names import did_you_mean
+from streamcal.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.stream import checkpoints
 from streamcal.stream.columns import Columns
@@ -109,7 +109,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

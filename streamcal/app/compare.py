@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import cached_property, wraps
 from inspect import Parameter, Signature, signature
@@ -16,13 +17,17 @@ import typer
 
 from streamcal.app.choosing import segments_of
 from streamcal.app.options import (
+    SKIP,
+    STOP,
     ClipOption,
     DecreasingOption,
     DelimiterOption,
     FormatOption,
     LabelOption,
     MissingLabelOption,
+    OnErrorOption,
     PositiveOption,
+    RejectsOption,
     ScoreOption,
     StreamArgument,
     TimeFormatOption,
@@ -40,13 +45,17 @@ from streamcal.stream.formats import STANDARD_STREAM, same_file
 
 if TYPE_CHECKING:  # what a comparison needs is imported in its functions, since `run` does not need it
     from streamcal.live.levels import Field
+    from streamcal.stream.batches import Row
     from streamcal.stream.comparing import Comparison
+    from streamcal.stream.records import RecordError
 
 #: No method of a comparison is shown to be better than the base.
 NONE_BETTER = 1
 #: A comparison of a file with fewer bytes has one process: others take a second to start.
 SMALL_FILE = 1 << 23
 MOST_PROCESSES = 4
+#: Rows that cannot be used and wait to be written.
+MOST_WAITING = 10_000
 #: The value of `--methods` where it is not given.
 DEFAULT_METHODS = ",".join(COMPARED)
 MethodsOption = Annotated[
@@ -110,6 +119,8 @@ class Asked:
     scale: UnitOption = None
     format: FormatOption = None
     delimiter: DelimiterOption = None
+    on_error: OnErrorOption = STOP
+    rejects: RejectsOption = None
     processes: ProcessesOption = None
 
     @cached_property
@@ -267,6 +278,38 @@ class Compared:
             raise typer.Exit(NONE_BETTER)
 
 
+class Skipped:
+    """Counts rows that cannot be used, and writes them to a file, if one is given."""
+
+    def __init__(self, path: str | None, files: ExitStack) -> None:
+        from streamcal.stream.run import REJECT_COLUMNS
+        from streamcal.stream.writing import RecordWriter
+
+        self.rows = 0
+        self._writer = None if path is None else files.enter_context(RecordWriter(path, REJECT_COLUMNS))
+        self._waiting: list[dict[str, Any]] = []
+        files.callback(self._settle)
+
+    def __call__(self, error: RecordError, row: Row | None) -> None:
+        """Take a row that cannot be used, and the reason."""
+        from streamcal.stream.run import reject_of
+
+        self.rows += 1
+        if self._writer is not None:
+            self._waiting.append(reject_of(error, row))
+            if len(self._waiting) >= MOST_WAITING:
+                self._settle()
+
+    def _settle(self) -> None:
+        """Write rows in their order: those that cannot be split are known before others of their batch."""
+        from streamcal.stream.run import parts_of
+
+        if self._writer is not None:
+            for one in sorted(self._waiting, key=lambda one: one["row"]):
+                self._writer.write(parts_of(one))
+        self._waiting = []
+
+
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
@@ -275,15 +318,19 @@ def _compared(asked: Asked) -> Compared:
     from streamcal.stream.sources import opened
 
     stream = asked.stream
-    with failing():
+    if asked.rejects is not None and (asked.on_error == STOP or same_file(asked.rejects, stream)):
+        fail("--rejects needs --on-error skip, and a file other than the stream")
+    with failing(), ExitStack() as files:
         names = [name.strip() for name in asked.methods.split(",") if name.strip()]
         fields = {"segments": asked.fields, "multicalibrate": asked.groups}
         comparison = Comparison(names, delay=asked.delay, base=asked.base, **fields)
         interrupted, number = False, asked.processes or _processes(stream)
+        skipped = Skipped(asked.rejects, files)
         with live_table(title_of(stream), quiet=shares_terminal(stream)) as tell:
             try:
                 reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
-                with opened(stream, asked.columns, **reading) as source:
+                refused = skipped if asked.on_error == SKIP else None
+                with opened(stream, asked.columns, refused=refused, **reading) as source:
                     comparison.run(source, number, tell)
             except KeyboardInterrupt:
                 interrupted = True
@@ -292,6 +339,7 @@ def _compared(asked: Asked) -> Compared:
         disordered(comparison.order),
         none_negative(comparison.measured, comparison.positives),
         falling(comparison.direction),
+        f"{skipped.rows:,} rows that cannot be used were skipped" if skipped.rows else None,
     )
     for line in filter(None, odd):
         typer.echo(f"streamcal: warning: {line}", err=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from streamcal.parameters.names import did_you_mean
+from streamcal.names import did_you_mean
 
 
 class Configured(TyperCommand):

@@ -109,7 +109,7 @@ def save_picture(result: Result, path: Path, console: Console) -> None:
     try:
         save_side_by_side(
             path,
-            lambda ax: plot_reliability(diagrams(result), ax, spacing="sqrt", title=f"{SHOWN}: reliability"),
+            lambda ax: plot_reliability(diagrams(result), ax=ax, spacing="sqrt", title=f"{SHOWN}: reliability"),
             lambda ax: plot_rates(ends, rates, ax, title=f"{SHOWN}: drift"),
         )
     except (OSError, ValueError) as error:  # matplotlib checks the file format

@@ -10,13 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 from streamcal.parameters.scales import Interval
+from streamcal.parameters.spans import UNITS, parse_span
 from streamcal.stream.columns import MISSING_LABELS
 from streamcal.stream.formats import Format
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 from streamcal.stream.times import TIME_UNITS, TimeOptions
 
-#: Seconds of the units in which a span of time can be given.
-UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 #: The value of `--scale` for scores that stand for no probability.
 MARGIN = "margin"
 FORMATS = get_args(Format)
@@ -43,12 +42,9 @@ def span_of(text: str) -> Span:
     >>> span_of("5000"), str(span_of("1.5h"))
     (Span(size=5000.0, unit=''), '1.5h')
     """
-    number = text.strip()
-    unit = number[-1:].lower()
-    if unit not in UNITS:
-        unit = ""
     try:
-        return Span(float(number.removesuffix(number[-1:]) if unit else number) * UNITS.get(unit, 1.0), unit)
+        number, unit = parse_span(text)
+        return Span(number * UNITS.get(unit, 1.0), unit)
     except ValueError:
         raise typer.BadParameter(f"{shown(text)} is not a number, nor a time such as 90s, 5m, 24h, 7d or 2w") from None
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from streamcal.app.plot_distributions import plot_densities, plot_pit
 from streamcal.app.plot_frame import (
@@ -48,9 +49,9 @@ from streamcal.app.prepared import (
     spacing_of,
     sqrt_ticks,
 )
-from streamcal.app.text_plot import check_reliability, text_reliability
+from streamcal.app.text_plot import check_reliability, of_forecasts, text_reliability
 from streamcal.errors import InputError
-from streamcal.metrics import CORPReliability, ReliabilityData
+from streamcal.metrics import CORP, CORPReliability, EqualMassECE, ReliabilityData
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.history import RUN_LENGTH, History
 
@@ -82,7 +83,8 @@ SQUARE_ROOT = (lambda p: np.sqrt(np.maximum(p, 0.0)), np.square)
 
 
 def plot_reliability(
-    data: Mapping[str, ReliabilityData],
+    data: Mapping[str, ReliabilityData] | ArrayLike,
+    p: ArrayLike | Mapping[str, ArrayLike] | None = None,
     ax: Axes | None = None,
     *,
     spacing: Spacing = "linear",
@@ -97,7 +99,10 @@ def plot_reliability(
     Parameters
     ----------
     data
-        Name → data from `EqualMassECE.reliability`; the first is drawn in grey, as the baseline.
+        Name → data from `EqualMassECE.reliability`; the first is drawn in grey, as the baseline. Or labels, of shape
+        (n,), whose forecasts are `p`.
+    p
+        Forecasts of the labels, of shape (n,), or name → such forecasts.
     ax
         Axes to draw on; the histogram goes below them, over a quarter of their height. By default those of
         a new figure, which pyplot does not know: show `ax.figure` in a notebook, or save it with
@@ -120,13 +125,14 @@ def plot_reliability(
     StreamcalError
         Without matplotlib.
     """
-    check_reliability(data)
-    ax = axes_for(data, "give at least one name with its ReliabilityData", ax)
+    found: Mapping[str, ReliabilityData] = of_forecasts(data, p, EqualMassECE)
+    check_reliability(found)
+    ax = axes_for(found, "give at least one name with its ReliabilityData", ax)
     _check_spacing(spacing)
-    low, high = _limits(data, spacing)
+    low, high = _limits(found, spacing)
     below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
     _draw_frame(ax, below, low, high, spacing)
-    for i, (name, one) in enumerate(data.items()):
+    for i, (name, one) in enumerate(found.items()):
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}")
         _draw_histogram(below, one, colour, low, high, spacing)
@@ -135,7 +141,8 @@ def plot_reliability(
 
 
 def plot_corp(
-    data: Mapping[str, CORPReliability],
+    data: Mapping[str, CORPReliability] | ArrayLike,
+    p: ArrayLike | Mapping[str, ArrayLike] | None = None,
     ax: Axes | None = None,
     *,
     spacing: Spacing | None = None,
@@ -148,8 +155,9 @@ def plot_corp(
 
     Parameters
     ----------
-    data
-        Name → data from `CORP.reliability`; the first is drawn in grey, as the baseline.
+    data, p
+        Name → data from `CORP.reliability`; the first is drawn in grey, as the baseline. Or labels and forecasts, as
+        for `plot_reliability`.
     ax, title
         As for `plot_reliability`.
     spacing
@@ -167,16 +175,18 @@ def plot_corp(
     StreamcalError
         Without matplotlib.
     """
-    if not isinstance(data, Mapping) or not all(isinstance(one, CORPReliability) for one in data.values()):
-        raise InputError(f"{data!r} is no mapping of names to CORPReliability; give {{name: corp.reliability()}}")
-    ax = axes_for(data, "give at least one name with its CORPReliability", ax)
-    first = next(iter(data.values()))
+    found = of_forecasts(data, p, CORP)
+    if not isinstance(found, Mapping) or not all(isinstance(one, CORPReliability) for one in found.values()):
+        what = f"{found!r} is no mapping of names to CORPReliability"
+        raise InputError(f"{what}; give {{name: corp.reliability()}}, or labels and forecasts")
+    ax = axes_for(found, "give at least one name with its CORPReliability", ax)
+    first = next(iter(found.values()))
     spacing = spacing_of(first.scores, first.weights) if spacing is None else spacing
     _check_spacing(spacing)
-    low, high = corp_limits(data.values(), spacing)
+    low, high = corp_limits(found.values(), spacing)
     below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
     _draw_frame(ax, below, low, high, spacing)
-    for i, (name, one) in enumerate(data.items()):
+    for i, (name, one) in enumerate(found.items()):
         colour, parts = COLOURS[i % len(COLOURS)], one.decomposition
         label = f"{name}   MCB {parts.miscalibration:.2g}, DSC {parts.discrimination:.2g}"
         _draw_fit(ax, one, colour, MARKERS[i % len(MARKERS)], low, label)
@@ -281,7 +291,7 @@ def save_reliability_picture(
         raise InputError("there is nothing to draw: give at least one panel")
 
     def draw(title: str, data: Mapping[str, ReliabilityData]) -> Callable[[Axes], Axes]:
-        return lambda ax: plot_reliability(data, ax, spacing=spacing, title=title)
+        return lambda ax: plot_reliability(data, ax=ax, spacing=spacing, title=title)
 
     save_side_by_side(path, *(draw(title, data) for title, data in panels.items()))
 

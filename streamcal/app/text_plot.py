@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from streamcal.errors import InputError
-from streamcal.metrics import ReliabilityData
+from streamcal.metrics import EqualMassECE, ReliabilityData
 
 #: Both axes are spaced by square roots, which expands small probabilities; of these ticks those that fit are written.
 TICKS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
@@ -17,13 +19,32 @@ DIAGONAL, SEVERAL = ".", "*"
 MARGIN = 5
 
 
+def of_forecasts(data: Any, p: Any, metric: type[Any]) -> Any:
+    """Return the data of diagrams by name: `data` itself, or those of the labels `data` and of forecasts `p`."""
+    if p is None:
+        return data
+    found = {}
+    for name, one in (p if isinstance(p, Mapping) else {"forecasts": p}).items():
+        measured = metric()
+        measured.update_many(one, data)
+        found[name] = measured.reliability()
+    return found
+
+
 def check_reliability(data: Any) -> None:
     """`InputError` unless these are the data of diagrams by name."""
     if not isinstance(data, Mapping) or not all(isinstance(one, ReliabilityData) for one in data.values()):
-        raise InputError(f"{data!r} is no mapping of names to ReliabilityData; give {{name: metric.reliability()}}")
+        what = f"{data!r} is no mapping of names to ReliabilityData"
+        raise InputError(f"{what}; give {{name: metric.reliability()}}, or labels and forecasts")
 
 
-def text_reliability(data: Mapping[str, ReliabilityData], *, width: int = 61, height: int = 21) -> str:
+def text_reliability(
+    data: Mapping[str, ReliabilityData] | ArrayLike,
+    p: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    *,
+    width: int = 61,
+    height: int = 21,
+) -> str:
     """A reliability diagram as text: the frequency of positive labels over the mean probability, by bin.
 
     A bin is the first letter of its name; the dotted diagonal is where probability and frequency are equal. Points
@@ -31,8 +52,9 @@ def text_reliability(data: Mapping[str, ReliabilityData], *, width: int = 61, he
 
     Parameters
     ----------
-    data
-        Name → data from `EqualMassECE.reliability`, as for `plot_reliability`; names begin with different letters.
+    data, p
+        Name → data from `EqualMassECE.reliability`, or labels and forecasts, as for `plot_reliability`; names begin
+        with different letters.
     width, height
         Characters and lines within the axes, at least 20 and 8.
 
@@ -65,21 +87,22 @@ def text_reliability(data: Mapping[str, ReliabilityData], *, width: int = 61, he
           across: predicted probability, up: frequency of positive labels
           r raw
     """
-    check_reliability(data)
-    letters = [name[:1] for name in data]
-    if not data or len(set(letters)) < len(letters):
+    found: Mapping[str, ReliabilityData] = of_forecasts(data, p, EqualMassECE)
+    check_reliability(found)
+    letters = [name[:1] for name in found]
+    if not found or len(set(letters)) < len(letters):
         raise InputError("give at least one name with its ReliabilityData, and names that begin with different letters")
     if width < 20 or height < 8:
         raise InputError(f"width={width} and height={height} are too small; give at least 20 and 8")
     cells = [[" "] * width for _ in range(height)]
     for column in range(width):
         cells[round(column / (width - 1) * (height - 1))][column] = DIAGONAL
-    for letter, one in zip(letters, data.values(), strict=True):
+    for letter, one in zip(letters, found.values(), strict=True):
         for b in one.bins:
             row, column = _place(b.frequency, height), _place(b.prediction, width)
             taken = cells[row][column] not in (" ", DIAGONAL, letter)
             cells[row][column] = SEVERAL if taken else letter
-    names = [f"{letter} {name}" for letter, name in zip(letters, data, strict=True)]
+    names = [f"{letter} {name}" for letter, name in zip(letters, found, strict=True)]
     names += [f"{SEVERAL} several"] * any(SEVERAL in row for row in cells)
     labels = {_place(tick, height): _label(tick) for tick in reversed(TICKS)}
     lines = [f"{labels.get(row, ''):>{MARGIN - 1}} |{''.join(cells[row])}" for row in reversed(range(height))]

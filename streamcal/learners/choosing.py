@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from streamcal.errors import InputError
 from streamcal.lazy import Methods
 from streamcal.learners.learner import Learner
-from streamcal.parameters.names import did_you_mean
+from streamcal.names import did_you_mean
 
 Method = TypeVar("Method", bound=Learner)
 

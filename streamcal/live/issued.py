@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from streamcal.live.levels import LONGEST_LEVEL
 from streamcal.live.monitor import segments_of
 from streamcal.parameters.given import real_number
 from streamcal.parameters.keys import canonical
+from streamcal.parameters.spans import in_seconds
 
 #: Longer ids and versions are refused, since every state and every event holds them.
 LONGEST_ID = 256
@@ -121,8 +121,11 @@ def check_keys(keys: Any) -> dict[str, str | int] | None:
 
 
 def seconds(span: Any, name: str, or_zero: bool = False) -> float:
-    """A span of time in seconds; `InputError` unless it is a `timedelta` or a number above 0, or 0 if allowed."""
-    value = span.total_seconds() if isinstance(span, timedelta) else span
-    allowed = f"{'0, ' if or_zero else ''}a timedelta, or a number of seconds above 0"
+    """Return a span of time in seconds: a text such as "6h", a `timedelta`, or a number above 0, or 0 if allowed.
+
+    `InputError` for anything else.
+    """
+    value = in_seconds(span, name)
+    allowed = f"{'0, ' if or_zero else ''}a text such as '6h', a timedelta, or a number of seconds above 0"
     above = -1.0 if or_zero else 0.0
     return float(real_number(value, name, allowed, above=above, least=0.0, below=LONGEST_SPAN))

@@ -86,15 +86,15 @@ class LabelJoin(Holding, Journaled):
         judged by what it said then. Promotions, rollbacks and challengers that come and go are events of the journal
         too. No copy is made of it: `join.calibrator` is this object, until the version of the model changes or a
         journal is resumed from. Give it to one join alone: the journal of another would not have what this one learns.
-    horizon : float or timedelta
+    horizon : float, timedelta or str
         After this time, in seconds, an impression without an outcome counts as a negative.
-    early : float or timedelta, optional
+    early : float, timedelta or str, optional
         Less than `horizon`; scores must be probabilities then.
     journal : Journal, optional
         Every event is written to it, and is safe once `acknowledge` has returned. A journal that holds events already
         is resumed from: the state is the one that wrote them, to the last bit; after a snapshot that another process
         wrote, as a child of `streamcal serve`, where sums of the weights are exact.
-    late : float or timedelta, optional
+    late : float, timedelta or str, optional
         For so long after it was learned, default `horizon`, a forecast is remembered. Without `early`, a click in this
         time corrects the negative that was learned: it is unlearned and the positive one learned, exactly, where the
         order does not matter (`Forever`, policies by time), and is counted as "uncorrected" elsewhere. With 0, only
@@ -109,7 +109,7 @@ class LabelJoin(Holding, Journaled):
         again when a quarter of the room is enough.
     max_unknown : int
         The number of outcomes of unknown ids set aside until their impression comes, default 10,000, the latest.
-    max_jump : float or timedelta, optional
+    max_jump : float, timedelta or str, optional
         Events further from the clock are refused, default 100 times `horizon`.
 
     Raises
@@ -153,15 +153,15 @@ class LabelJoin(Holding, Journaled):
     def __init__(
         self,
         calibrator: Any,
-        horizon: float | timedelta,
-        early: float | timedelta | None = None,
+        horizon: float | timedelta | str,
+        early: float | timedelta | str | None = None,
         journal: Journal | None = None,
         *,
-        late: float | timedelta | None = None,
+        late: float | timedelta | str | None = None,
         early_share: float = 0.75,
         max_held: int = 1_000_000,
         max_unknown: int = 10_000,
-        max_jump: float | timedelta | None = None,
+        max_jump: float | timedelta | str | None = None,
     ) -> None:
         if isinstance(calibrator, str):
             calibrator = chosen(calibrator, Calibrator, REGISTRY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from streamcal.errors import InputError, MergeError, RetractionError, StreamcalError
 from streamcal.kernels.fast_path import fast_observation
 from streamcal.kernels.measures import log_losses
+from streamcal.names import Suggesting
 from streamcal.parameters.inputs import as_number, check_batch, check_label, check_weight
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Label
@@ -46,7 +47,7 @@ class Forecasts:
         return positive, negative
 
 
-class Summed(ABC):
+class Summed(metaclass=Suggesting):
     """A metric that is a function of sums over observations, so that it can be merged and reverted.
 
     The order of the observations does not matter, and `merge` gives the state of one long stream.

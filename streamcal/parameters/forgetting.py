@@ -31,6 +31,7 @@ from typing import Literal
 from streamcal.errors import InputError
 from streamcal.parameters.given import real_number
 from streamcal.parameters.settings import OMITTED, Setting, written_fields
+from streamcal.parameters.spans import in_seconds
 
 By = Literal["count", "time"]
 
@@ -91,11 +92,11 @@ class Window(Forgetting):
 
     Parameters
     ----------
-    size : float or timedelta
-        A whole number of observations, or a span of time; a `timedelta` is a span in seconds.
+    size : float, timedelta or str
+        A whole number of observations, or a span of time; a `timedelta`, or a text such as "7d", is one in seconds.
     by : {"count", "time"}
         The unit of `size`, default "count".
-    max_jump : float, timedelta or None
+    max_jump : float, timedelta, str or None
         By time, how far an observation may be ahead of the clock; None (default) is 10,000 times `size`. A later
         one is refused, and changes nothing; `math.inf` refuses none.
 
@@ -117,9 +118,9 @@ class Window(Forgetting):
     Window(size=604800.0, by='time')
     """
 
-    size: float | timedelta
+    size: float | timedelta | str
     by: By = "count"
-    max_jump: float | timedelta | None = field(default=None, metadata=OMITTED)
+    max_jump: float | timedelta | str | None = field(default=None, metadata=OMITTED)
 
     unlearns = True
 
@@ -151,11 +152,11 @@ class Decay(Forgetting):
 
     Parameters
     ----------
-    half_life : float or timedelta
-        A number of observations, or a span of time; a `timedelta` is a span in seconds.
+    half_life : float, timedelta or str
+        A number of observations, or a span of time; a `timedelta`, or a text such as "7d", is one in seconds.
     by : {"count", "time"}
         The unit of `half_life`, default "count".
-    max_jump : float, timedelta or None
+    max_jump : float, timedelta, str or None
         By time, how far an observation may be ahead of the clock; None (default) is 10,000 times `half_life`. A later
         one is refused, and changes nothing; `math.inf` refuses none.
 
@@ -175,9 +176,9 @@ class Decay(Forgetting):
     Decay(half_life=10000, by='count')
     """
 
-    half_life: float | timedelta
+    half_life: float | timedelta | str
     by: By = "count"
-    max_jump: float | timedelta | None = field(default=None, metadata=OMITTED)
+    max_jump: float | timedelta | str | None = field(default=None, metadata=OMITTED)
 
     def __post_init__(self) -> None:
         _set_span(self, "half_life", self.half_life)
@@ -199,10 +200,10 @@ class Decay(Forgetting):
         return self.by == "time"
 
 
-def _set_span(policy: Forgetting, field: str, value: float | timedelta) -> None:
-    """Validate a span; a `timedelta` becomes seconds and makes the policy one by time."""
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
+def _set_span(policy: Forgetting, field: str, value: float | timedelta | str) -> None:
+    """Validate a span; a `timedelta` or a text such as "7d" becomes seconds and makes the policy one by time."""
+    if isinstance(value, (timedelta, str)):
+        value = in_seconds(value, field)
         object.__setattr__(policy, "by", "time")
     object.__setattr__(policy, field, real_number(value, field, "a finite number above 0", above=0.0))
     if policy.by not in ("count", "time"):  # type: ignore[attr-defined]
@@ -210,12 +211,10 @@ def _set_span(policy: Forgetting, field: str, value: float | timedelta) -> None:
 
 
 def _set_jump(policy: Forgetting, span: float) -> None:
-    """Validate `max_jump`; a `timedelta` becomes seconds."""
-    jump = policy.max_jump  # type: ignore[attr-defined]
+    """Validate `max_jump`; a `timedelta` or a text such as "7d" becomes seconds."""
+    jump = in_seconds(policy.max_jump, "max_jump")  # type: ignore[attr-defined]
     if jump is None:
         return
-    if isinstance(jump, timedelta):
-        jump = jump.total_seconds()
     if not policy.timed:
         raise InputError(f"max_jump={jump!r} is not possible by count; give by='time', or leave it out")
     if jump == math.inf:  # which JSON does not have

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from streamcal.lazy import SETTINGS
+from streamcal.names import Suggesting
 from streamcal.states import as_list
 
 #: Metadata of a field that is written only where it is not None: earlier states and texts have none.
@@ -22,7 +23,7 @@ OMITTED: dict[str, Any] = {"omitted": True}
 LARGEST_BITS = 63
 
 
-class Setting:
+class Setting(metaclass=Suggesting):
     """A frozen dataclass used as a parameter. Subclasses register themselves under their class name."""
 
     _known: dict[str, type[Setting]] = {}  # noqa: RUF012

@@ -9,8 +9,8 @@ from typing import Any
 
 from streamcal.errors import ClockError, InputError
 from streamcal.live.judged import ConflictError
+from streamcal.names import did_you_mean
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
-from streamcal.parameters.names import did_you_mean
 from streamcal.serving.settings import LONGEST_TEXT
 
 #: Beyond it a float does not hold every whole number.

@@ -158,7 +158,9 @@ def save(calibrator: Learner, path: Path, checkpoint: Checkpoint) -> None:
     try:
         atomic_write(path, content)
     except OSError as error:
-        raise StateError(f"{path}: the state cannot be written: {error.strerror or error}{_aside(content)}") from None
+        before = "; the state that was there is whole" if path.exists() else ""
+        what = f"{path}: the state cannot be written: {error.strerror or error}"
+        raise StateError(f"{what}{before}{_aside(content)}") from None
     if levels is not None:
         levels.stored(levels.number)
 

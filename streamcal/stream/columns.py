@@ -106,6 +106,10 @@ class Observations(NamedTuple):
     keys: dict[str, list[str | int | None]] | None = None
 
 
+#: Called with the error of a row that cannot be used, and the row if it could be split into fields.
+Refused = Callable[[RecordError, Row | None], None]
+
+
 class FieldReader:
     """Reads the fields of a run, of one row or of a batch.
 
@@ -182,22 +186,35 @@ class FieldReader:
         columns = self._columns
         return columns.missing_label == SKIP and error.reason == MISSING and error.column == columns.label
 
-    def all(self, batch: Batch) -> Observations:
-        """The fields of a batch; the `RecordError` of the first row that cannot be used has its number and column."""
+    def all(self, batch: Batch, refused: Refused | None = None) -> Observations:
+        """Return the fields of a batch.
+
+        The `RecordError` of a row that cannot be used has its number and column. It goes to `refused`, which may raise
+        it; without `refused` that of the first such row is raised. Rows that `missing_label` skips are left out.
+        """
         found, segmented = self.many(batch), bool(self._columns.segments)
         levels = self.levels_of_many(batch) if segmented and found is not None else None
         if found is not None and (levels is not None or not segmented):
             return found._replace(keys=levels)
         rows, keys = [], []
         for i, number in enumerate(batch.numbers.tolist()):
+            row = None
             try:
                 row = batch.row(i)
-                rows.append(self.one(row))
-                keys.append(self.levels_of(row))
+                fields = self.one(row), self.levels_of(row)
             except RecordError as error:
                 error.row = number
-                self.advise(error, batch.readable())
-                raise
+                if self.skips(error):
+                    continue
+                if refused is None:
+                    self.advise(error, batch.readable())
+                    raise
+                refused(error, row)
+            else:
+                rows.append(fields[0])
+                keys.append(fields[1])
+        if not rows:
+            return Observations(np.empty(0), np.empty(0, dtype=np.bool_), None, None)
         scores, y, w, t = zip(*rows, strict=True)
         times = None if t[0] is None else np.array(t)
         levels = {name: [one[name] for one in keys] for name in self._columns.segments} if segmented else None

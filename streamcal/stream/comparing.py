@@ -24,8 +24,8 @@ from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Effect, Segmented
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
+from streamcal.names import did_you_mean, suggesting
 from streamcal.parameters.given import whole_number
-from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray
@@ -480,6 +480,7 @@ class Comparison:
         return f"Comparison({list(self.standings)}, rows={self.rows}, best={self.best!r})"
 
 
+@suggesting
 def compare(
     data: Any,
     *,

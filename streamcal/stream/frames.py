@@ -10,8 +10,8 @@ import numpy as np
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
+from streamcal.names import did_you_mean, suggesting
 from streamcal.parameters.columns import library_of
-from streamcal.parameters.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import TableBatch
@@ -88,6 +88,7 @@ def calibrate(
     time: str | None = ...,
     positive: Any = ...,
 ) -> pa.Table: ...
+@suggesting
 def calibrate(
     table: Any,
     *,

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.kernels.text_records import find_records
-from streamcal.parameters.names import did_you_mean
+from streamcal.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch, json_object
@@ -47,6 +47,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 #: What a file of Arrow begins with, unlike a stream.
 ARROW_FILE = b"ARROW1"
+#: What a stream of Arrow begins with.
+ARROW_STREAM = b"\xff\xff\xff\xff"
 #: What other files begin with that are named as texts: what they are, and what to do.
 OTHER_KINDS = {
     ARROW_FILE: ("Arrow", "that, with a name that ends in .arrow, or --format arrow"),
@@ -115,7 +117,11 @@ class RecordReader:
         batch_rows: int | None = None,
     ) -> None:
         self.path = os.fspath(path)
-        self.kind = FileKind.of(path, format)
+        self._closing = contextlib.ExitStack()
+        self._standard: Any = None  # standard input, once it was looked at
+        with self._file_errors():
+            found = format or (self._format_of_standard_input() if delimiter is None else None)
+        self.kind = FileKind.of(path, found)
         if delimiter is not None and self.kind.format != "csv":
             raise RecordError("only CSV has a delimiter", "none here", file=self.path)
         if delimiter is not None and not delimiter.isascii():
@@ -131,7 +137,6 @@ class RecordReader:
         self._ended = False  # whether the text was read to its end
         self._failure: BaseException | None = None  # an error that comes after what was read before it
         self._share: Callable[[], float | None] = lambda: None
-        self._closing = contextlib.ExitStack()
         #: Names of the columns; for JSON Lines the keys of the first object, while later objects may have others.
         self.names: tuple[str, ...] = ()
         #: Types of the columns of a table, to be passed to a writer.
@@ -278,8 +283,20 @@ class RecordReader:
         self._share = lambda: raw.tell() / size if size and not raw.closed else None
         return raw, regular
 
+    def _format_of_standard_input(self) -> str | None:
+        """Return the format of standard input, if it begins as JSON Lines or a stream of Arrow."""
+        if self.path != STANDARD_STREAM:
+            return None
+        self._standard = self._standard_input()
+        begin = self._standard.peek(len(ARROW_STREAM)) if hasattr(self._standard, "peek") else b""
+        if begin.startswith(ARROW_STREAM):
+            return "arrow"
+        return "jsonl" if begin.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"{" else None
+
     def _standard_input(self) -> Any:
         """Standard input, decompressed if it begins as a compressed file does."""
+        if self._standard is not None:
+            return self._standard
         raw: Any = getattr(sys.stdin, "buffer", None)
         if raw is None:
             raise RecordError("standard input is closed", "a file or a pipe", file=self.path)

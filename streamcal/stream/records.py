@@ -34,6 +34,12 @@ LONGEST_SHOWN = 80
 #: The reason where a field is empty or not there.
 MISSING = "the value is missing"
 
+#: What to do about a full disk, and what is on it.
+DISK_FULL = (
+    "make space, and give the same command: with --state it resumes after its last checkpoint, which is whole, and "
+    "cuts the output to its rows; without, it writes the output from its start"
+)
+
 LINE_END = re.compile(r"\r\n?|\n")
 
 #: What to do about a row without a value.
@@ -86,12 +92,14 @@ class RecordError(InputError):
         self.column = column
         self.record = record
         self.lines = 1 if record is None else line_count(record)
+        self.full = False  # whether the disk is
 
     @property
     def explanation(self) -> str:
         """The reason, how many lines the row takes where they are several, and what is allowed."""
         lines = f"; the row takes {self.lines:,} lines" if self.lines > 1 else ""
-        return self.reason + lines + (f"; allowed: {self.allowed}" if self.allowed else "")
+        advice = f"; {DISK_FULL}" if self.full else ""
+        return self.reason + lines + (f"; allowed: {self.allowed}" if self.allowed else "") + advice
 
     def at(self, file: str, row: int, column: str | None = None) -> Self:
         """This error with its location filled in."""

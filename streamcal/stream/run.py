@@ -466,9 +466,7 @@ class Run:
             self._reject(error, None)
 
     def _reject(self, error: RecordError, row: Row | None) -> None:
-        record = error.record if row is None else to_json(row)
-        values = (error.row, error.column, error.explanation, record)
-        self._rejected.append((dict(zip(REJECT_COLUMNS, values, strict=True)), error.lines))
+        self._rejected.append((reject_of(error, row), error.lines))
 
     def _settle_rejected(self) -> None:
         """Count and write the rows rejected up to the present position."""
@@ -478,7 +476,7 @@ class Run:
         self.skipped += len(settled)
         self.skipped_lines += sum(lines for _, lines in settled)
         if REJECTS in self._writers and settled:
-            self._writing(REJECTS, lambda writer: writer.write(part for row, _ in settled for part in _parts_of(row)))
+            self._writing(REJECTS, lambda writer: writer.write(part for row, _ in settled for part in parts_of(row)))
 
     def _write_out(self, done: Batch, values: FloatArray) -> None:
         if OUT in self._writers and len(done):
@@ -523,7 +521,13 @@ class Run:
         self._writers[OUT] = files.enter_context(writer)
 
 
-def _parts_of(rejected: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def reject_of(error: RecordError, row: Row | None) -> dict[str, Any]:
+    """Return a row of the rejects: number, column and reason of a row that cannot be used, and its record."""
+    record = error.record if row is None else to_json(row)
+    return dict(zip(REJECT_COLUMNS, (error.row, error.column, error.explanation, record), strict=True))
+
+
+def parts_of(rejected: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A row of the rejects; several where its record is longer than a field of CSV, cut at line ends if possible."""
     record = rejected["record"]
     begin, size = 0, len(record or "")

@@ -13,7 +13,7 @@ import numpy as np
 from streamcal.errors import InputError
 from streamcal.metrics.base import check_probability
 from streamcal.parameters.inputs import check_batch, check_times
-from streamcal.stream.columns import Columns, FieldReader, Observations
+from streamcal.stream.columns import Columns, FieldReader, Observations, Refused
 from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.frames import as_table, require_columns, say_in_python, table_batches
 from streamcal.stream.reading import RecordReader
@@ -40,7 +40,13 @@ class Source:
 
 @contextmanager
 def opened(
-    data: Any, columns: Columns, *, unit: str | None = None, format: str | None = None, delimiter: str | None = None
+    data: Any,
+    columns: Columns,
+    *,
+    unit: str | None = None,
+    format: str | None = None,
+    delimiter: str | None = None,
+    refused: Refused | None = None,
 ) -> Iterator[Source]:
     """The observations of what `compare` takes: the name of a file, a pair (scores, labels) or a table.
 
@@ -53,6 +59,8 @@ def opened(
         Scores of files and tables are percentages or log-odds.
     format, delimiter : str or None
         Of a file, as for `RecordReader`.
+    refused : callable, optional
+        Called with the error and the record of each row of a file that cannot be used, which is then skipped.
 
     Raises
     ------
@@ -61,10 +69,11 @@ def opened(
     """
     fields = FieldReader(columns, unit or "probability")
     if isinstance(data, (str, os.PathLike)):
-        with RecordReader(data, format, delimiter=delimiter) as reader:
+        bad_row = None if refused is None else lambda error: refused(error, None)
+        with RecordReader(data, format, delimiter=delimiter, on_bad_row=bad_row) as reader:
             reader.require(*columns.used())
             name = "standard input" if reader.path == STANDARD_STREAM else os.path.basename(reader.path)
-            yield Source(name, _of_file(reader, fields), lambda: reader.share)
+            yield Source(name, _of_file(reader, fields, refused), lambda: reader.share)
     elif isinstance(data, tuple) and 2 <= len(data) <= 4:
         if columns.segments:
             raise InputError("arrays have no columns of segments; give a file or a table")
@@ -76,10 +85,10 @@ def opened(
         yield _counted("table", _of_table(batches, fields), sum(map(len, batches)))
 
 
-def _of_file(reader: RecordReader, fields: FieldReader) -> Iterator[Observations]:
+def _of_file(reader: RecordReader, fields: FieldReader, refused: Refused | None) -> Iterator[Observations]:
     for batch in reader:
         try:
-            found = fields.all(batch)
+            found = fields.all(batch, refused)
         except RecordError as error:
             error.file = reader.path
             raise

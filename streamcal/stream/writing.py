@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import errno
 import json
 import math
 import os
@@ -26,6 +27,8 @@ from streamcal.stream.formats import DELIMITERS, STANDARD_STREAM, FileKind
 from streamcal.stream.records import RecordError
 from streamcal.stream.tables import TableWriter
 
+#: The numbers of the errors of a full disk, and of a quota that is used up.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 #: The name under which `_encode_surrogate` is registered with `codecs`.
 SURROGATES = "streamcal.surrogates"
 
@@ -285,7 +288,9 @@ class RecordWriter:
             folder = os.path.dirname(os.path.realpath(self.path))
             missing = isinstance(error, FileNotFoundError) and not os.path.exists(folder)
             reason = f"there is no folder {folder}" if missing else error.strerror or error
-            raise RecordError(f"cannot be written: {reason}", file=self.path) from None
+            found = RecordError(f"cannot be written: {reason}", file=self.path)
+            found.full = error.errno in FULL
+            raise found from None
         except pyarrow.ArrowException as error:
             raise RecordError(f"cannot be written: {error}", file=self.path) from None
 

@@ -1,0 +1,86 @@
+"""Names that are not known: the nearest of those that are."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+from abc import ABCMeta
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+#: What methods are called in other libraries → here.
+ELSEWHERE = {"sigmoid": "platt", "logistic": "platt", "pav": "isotonic", "pava": "isotonic", "ivap": "venn-abers"}
+#: The name in Python's message.
+_UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Suggesting(ABCMeta):
+    """The metaclass of classes whose constructors name the nearest parameter where one is misspelt."""
+
+    if not TYPE_CHECKING:  # type checkers are to read the constructors
+
+        @property
+        def __signature__(cls):
+            """That of the constructor, which `inspect` would otherwise take from `__call__`; or one that was set."""
+            if "_signature" in cls.__dict__:
+                return cls.__dict__["_signature"]
+            if cls.__init__ is object.__init__:
+                return inspect.Signature()
+            found = inspect.signature(cls.__init__)
+            return found.replace(parameters=list(found.parameters.values())[1:])
+
+        @__signature__.setter
+        def __signature__(cls, found):
+            cls._signature = found
+
+        def __call__(cls, *args, **given):
+            """Make an object; the `TypeError` of an unknown parameter says which there are."""
+            try:
+                return super().__call__(*args, **given)
+            except TypeError as error:
+                raise _suggested(error, cls, given) from None
+
+
+def suggesting(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that names the nearest parameter where one is misspelt."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **given: P.kwargs) -> R:
+        try:
+            return function(*args, **given)
+        except TypeError as error:
+            raise _suggested(error, function, given) from None
+
+    return called
+
+
+def _suggested(error: TypeError, called: Any, given: Mapping[str, Any]) -> TypeError:
+    """The error with the nearest parameter, or all of them, if it is that of an unknown one; otherwise as it is."""
+    found = _UNKNOWN.search(str(error))
+    if found is None or found[1] not in given:
+        return error
+    known = [name for name in inspect.signature(called).parameters if name != "self"]
+    if found[1] in known:  # of a function that was called by this one
+        return error
+    listed = f"; parameters are {', '.join(known)}" if known else "; there are no parameters"
+    return TypeError(f"{error}{did_you_mean(found[1], known) or listed}")
+
+
+def did_you_mean(name: Any, known: Iterable[Any]) -> str:
+    """The known name that `name` is most like, as a question to be added to a message; empty where none is like it.
+
+    Names may be other than texts, as those of columns of pandas are.
+
+    >>> did_you_mean("clik", ["click", 0]), did_you_mean("pctr", ["click", 0]), did_you_mean("0", ["click", 0])
+    ("; did you mean 'click'?", '', '; did you mean 0?')
+    """
+    by_lower_case = {str(one).lower(): one for one in known}
+    elsewhere = ELSEWHERE.get(str(name).lower())
+    if elsewhere in by_lower_case:
+        return f"; did you mean {by_lower_case[elsewhere]!r}?"
+    near = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1)
+    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""

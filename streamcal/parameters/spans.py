@@ -1,0 +1,42 @@
+"""Spans of time: a number and a unit, as in "6h", or a `timedelta`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from streamcal.errors import InputError
+
+#: Seconds of the units of a span.
+UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def parse_span(text: str) -> tuple[float, str]:
+    """Return the number and the unit of a text, which is empty where there is none; `ValueError` for other texts.
+
+    >>> parse_span("1.5h"), parse_span("5000")
+    ((1.5, 'h'), (5000.0, ''))
+    """
+    number = text.strip()
+    unit = number[-1:].lower()
+    return (float(number[:-1]), unit) if unit in UNITS else (float(number), "")
+
+
+def in_seconds(span: Any, name: str) -> Any:
+    """Return a `timedelta`, or a text such as "6h", in seconds, and anything else as it is.
+
+    `InputError` for a text that is no number with a unit.
+
+    >>> in_seconds("6h", "horizon"), in_seconds(timedelta(minutes=1), "horizon"), in_seconds(10, "horizon")
+    (21600.0, 60.0, 10)
+    """
+    if isinstance(span, timedelta):
+        return span.total_seconds()
+    if not isinstance(span, str):
+        return span
+    try:
+        number, unit = parse_span(span)
+        return number * UNITS[unit]
+    except (ValueError, KeyError):
+        allowed = "give a number with s, m, h, d or w, as in '90s' or '6h', a timedelta, or a number"
+        raise InputError(f"{name}={span!r} is no span of time; {allowed}") from None
