@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import re
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu, norm
 from typer.testing import CliRunner
 
+from streamcal import EmpiricalCDF, InputError, Interval, Logit, Probability, load_map
 from streamcal.app.cli import app
+from streamcal.calibrators.registry import REGISTRY as METHODS
+from streamcal.fusion import METHODS as FUSION
+from streamcal.maps.base import ScaledMap
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.settings import decode, encode
 from streamcal.stream.direction import FALLING, MOST, Direction
 
 
@@ -93,3 +102,124 @@ def test_a_comparison_warns_too(tmp_path: Path) -> None:
     command = ["compare", str(path), "--score", "s", "--label", "y", "--methods", "platt,ops"]
     assert "higher scores have fewer positives" in CliRunner().invoke(app, command).stderr
     assert "fewer positives" not in CliRunner().invoke(app, [*command, "--decreasing"]).stderr
+
+
+#: Decreasing scales, and the increasing ones with the same coordinates for the mirror images of their scores.
+SCALES: dict[str, tuple[Scale, Scale]] = {
+    "probability": (Probability(decreasing=True), Probability()),
+    "logit": (Logit(-4.0, 6.0, decreasing=True), Logit(-4.0, 6.0)),
+    "interval": (Interval(300.0, 850.0, decreasing=True), Interval(-850.0, -300.0)),
+    "empirical-cdf": (
+        EmpiricalCDF((300.0, 500.0, 850.0), (0.0, 0.25, 1.0), decreasing=True),
+        EmpiricalCDF((-850.0, -500.0, -300.0), (0.0, 0.75, 1.0)),
+    ),
+}
+
+
+def falling_stream(scale: Scale, columns: int | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores of which the last ones are for predictions, their mirror images, and labels that fall with the scores."""
+    rng = np.random.default_rng(6)
+    p = rng.random(260) if columns is None else rng.random((260, columns))
+    y = rng.random(200) > (p[:200] if columns is None else p[:200].mean(axis=1))
+    s = p if scale.domain == (0.0, 1.0) else 280.0 + 600.0 * p
+    return s, scale.rising(s), y
+
+
+def made(method: Any, scale: Scale) -> Any:
+    """A calibrator on a scale; skip where the method has no such parameter, or not this scale."""
+    if "scale" not in inspect.signature(method).parameters:
+        pytest.skip("the method reads probabilities alone")
+    try:
+        return method(2, scale=scale) if "n_scores" in inspect.signature(method).parameters else method(scale=scale)
+    except InputError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("kind", SCALES)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_decreasing_scale_is_the_increasing_one_on_mirror_images(name: str, kind: str) -> None:
+    falling, rising = SCALES[kind]
+    one, other = made(METHODS[name], falling), made(METHODS[name], rising)
+    s, mirrored, y = falling_stream(falling)
+    if "fold" in inspect.signature(one.learn_one).parameters:
+        folds = np.arange(200) % one.folds
+        for cal, x in ((one, s), (other, mirrored)):
+            cal.learn_many(x[:200], y, fold=folds)
+    else:
+        for cal, x in ((one, s), (other, mirrored)):
+            cal.learn_many(x[:180], y[:180])
+        issued = [cal.predict_learn_many(x[180:190], y[180:190]) for cal, x in ((one, s), (other, mirrored))]
+        np.testing.assert_array_equal(*issued)
+        for cal, x in ((one, s), (other, mirrored)):
+            for row in zip(x[190:200].tolist(), y[190:].tolist(), strict=True):
+                cal.learn_one(*row)
+    want = other.predict_many(mirrored[200:])
+    np.testing.assert_array_equal(one.predict_many(s[200:]), want)
+    assert one.predict_one(s[200]) == other.predict_one(mirrored[200])
+    assert one.tally() == other.tally()
+    again = type(one).from_bytes(one.to_bytes())
+    assert again.scale == falling
+    np.testing.assert_allclose(again.predict_many(s[200:]), want, rtol=0.0, atol=1e-6)  # solved from another start
+    map_ = one.map()
+    if isinstance(map_, ScaledMap):
+        served = load_map(map_.to_json())
+        np.testing.assert_allclose(served.predict_many(s[200:]), want, rtol=0.0, atol=1e-12)
+        assert served(s[200]) == pytest.approx(want[0], abs=1e-12)
+        assert_sql_agrees(map_.to_sql("s"), s[200:], want)
+
+
+def assert_sql_agrees(expression: str, scores: np.ndarray, want: np.ndarray) -> None:
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE t (s REAL)")
+    database.executemany("INSERT INTO t VALUES (?)", [(s,) for s in scores.tolist()])
+    try:
+        found = [p for (p,) in database.execute(f"SELECT {expression} FROM t ORDER BY rowid")]
+    except sqlite3.OperationalError:  # built without its mathematical functions
+        return
+    np.testing.assert_allclose(found, want, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", SCALES)
+@pytest.mark.parametrize("name", FUSION)
+def test_fusion_on_a_decreasing_scale_is_that_on_mirror_images(name: str, kind: str) -> None:
+    falling, rising = SCALES[kind]
+    one, other = made(FUSION[name], falling), made(FUSION[name], rising)
+    s, mirrored, y = falling_stream(falling, 2)
+    s, mirrored, y = s[160:], mirrored[160:], y[160:]
+    one.learn_many(s[:40], y)
+    other.learn_many(mirrored[:40], y)
+    np.testing.assert_array_equal(one.predict_many(s[40:]), other.predict_many(mirrored[40:]))
+
+
+def test_a_decreasing_scale_is_written_as_it_was_given() -> None:
+    for scale, _ in SCALES.values():
+        assert eval(repr(scale)) == scale
+    assert repr(Interval(0.0, 5.0, decreasing=True)) == "Interval(lo=0.0, hi=5.0, decreasing=True)"
+    assert repr(Interval(lo=0.0)) == "Interval(lo=0.0, hi=inf)"
+    half = Interval(lo=0.0, decreasing=True)
+    assert decode(encode(half)) == half != Interval(hi=0.0, decreasing=True)
+    with pytest.raises(InputError, match="decreasing='no' is not possible; give True or False"):
+        Probability(decreasing="no")  # type: ignore[arg-type]
+
+
+def test_scores_beyond_a_decreasing_interval_are_clamped_and_probabilities_refused_as_given() -> None:
+    scale = Interval(300.0, 850.0, decreasing=True)
+    assert [scale.coordinate(s) for s in (900.0, 850.0, 500.0, 0.0)] == [-850.0, -850.0, -500.0, -300.0]
+    assert [scale.clamps(s) for s in (900.0, 850.0, 300.0, 0.0)] == [True, False, False, True]
+    for falling in (Probability(decreasing=True), Logit(decreasing=True)):
+        with pytest.raises(InputError, match=r"score 1\.5 is not a probability"):
+            falling.coordinate(1.5)
+
+
+@pytest.mark.parametrize(("scale", "asked"), [("margin:300,850", "Interval(300, 850{})"), ("", "Logit(-16, 16{})")])
+def test_the_scale_agrees_with_the_option(tmp_path: Path, scale: str, asked: str) -> None:
+    path, _, _ = scored(tmp_path / "in.csv", scale)
+    command = ["run", str(path), "--score", "s", "--label", "y", "--method", "platt", "--out"]
+    option = [str(tmp_path / "option.csv"), "--decreasing", *(["--scale", scale] if scale else [])]
+    setting = [str(tmp_path / "setting.csv"), "--set", f"scale={asked.format(', decreasing=True')}"]
+    found = [CliRunner().invoke(app, [*command, *one]) for one in (option, setting)]
+    assert [one.exit_code for one in found] == [0, 0], [one.output for one in found]
+    assert "fewer positives" not in found[1].stdout
+    read = [list(csv.DictReader((tmp_path / f"{one}.csv").open(newline=""))) for one in ("option", "setting")]
+    first, second = ([float(row["calibrated"]) for row in rows] for rows in read)
+    assert first == second

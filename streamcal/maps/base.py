@@ -124,8 +124,9 @@ class ScaledMap(CoordinateMap):
         """
         exact = self._written()
         cuts, pieces = exact._pieces()
-        own, coordinates = exact.scale.sql(column)
-        cuts = exact.scale.first_scores(cuts)
+        scale, score = exact.scale.increasing, exact.scale.sql_rising(column)
+        own, coordinates = scale.sql(score)
+        cuts = scale.first_scores(cuts)
         every = np.unique(np.concatenate((own, cuts[np.isfinite(cuts)])))
         starts = np.concatenate(([-math.inf], every))
         which = zip(
@@ -133,8 +134,8 @@ class ScaledMap(CoordinateMap):
             np.searchsorted(own, starts, side="right").tolist(),
             strict=True,
         )
-        whole = sql.case(column, every.tolist(), [pieces[i](coordinates[j]) for i, j in which])
-        lo, hi = (sql.literal(end) for end in exact.scale.domain)
+        whole = sql.case(score, every.tolist(), [pieces[i](coordinates[j]) for i, j in which])
+        lo, hi = (sql.literal(end) for end in scale.domain)
         return f"CASE WHEN {column} >= {lo} AND {column} <= {hi} THEN {whole} END"
 
     def _written(self) -> ScaledMap:

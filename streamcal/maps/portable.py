@@ -81,6 +81,7 @@ class PortableMap:
         self._scale = _as_arrays(data["scale"])
         self._content = _as_arrays({name: value for name, value in data.items() if name != "scale"})
         self._coordinate = SCALES_ONE[self._scale["kind"]](self._scale)
+        self._top = _top(data["scale"])
         self._at = KINDS_ONE[self._content["kind"]](self._content, self._scale)
 
     def __repr__(self) -> str:
@@ -99,7 +100,7 @@ class PortableMap:
         s = float(score)
         if not math.isfinite(s):
             raise ValueError("scores must be finite")
-        return self._at(self._coordinate(s))
+        return self._at(self._coordinate(s if self._top is None else self._top - s))
 
     def predict_many(self, scores: npt.ArrayLike) -> Array:
         """The probabilities at an array of scores, shape (n,); for a map of K folds also (n, K)."""
@@ -119,7 +120,7 @@ class PortableMap:
             raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")
         if not np.isfinite(s).all():
             raise ValueError("scores must be finite")
-        return SCALES[self._scale["kind"]](s, self._scale)
+        return SCALES[self._scale["kind"]](s if self._top is None else self._top - s, self._scale)
 
 
 # -- scales ------------------------------------------------------------------------------------------------------
@@ -518,6 +519,13 @@ def _lists(content: dict[str, Any], *names: str) -> tuple[Any, ...]:
     return tuple(content[name].tolist() for name in names)
 
 
+def _top(scale: dict[str, Any]) -> float | None:
+    """The t for which a score s of a decreasing scale is read as t − s; None for another scale."""
+    if not scale.get("decreasing", False):
+        return None
+    return 1.0 if scale["kind"] in ("probability", "logit") else 0.0
+
+
 def _ends(scale: dict[str, Any]) -> tuple[float, float]:
     return scale.get("lo", 0.0), scale.get("hi", 1.0)
 
@@ -598,6 +606,7 @@ def _check_map(data: dict[str, Any]) -> None:
         if not isinstance(kind, str) or kind not in known:
             raise ValueError(f"the {what} is of kind {_shown(kind)}; known are {', '.join(sorted(known))}")
     _check_content(scale["kind"], scale)
+    _ensure(isinstance(scale.get("decreasing", False), bool), "decreasing is neither true nor false")
     if scale["kind"] == "interval":
         for end in (end for end in ("lo", "hi") if scale.get(end) is not None):
             _numbers([scale[end]], end, math.inf)

@@ -87,7 +87,7 @@ class StepMap(RoundedMap):
     def _content(self) -> dict[str, Any]:
         """Steps over the scores, not the coordinates: another library's logarithm may round a score across a step."""
         cuts, values = self._closed_left()
-        cuts = self.scale.first_scores(cuts)
+        cuts = self.scale.increasing.first_scores(cuts)
         starts = np.unique(cuts[np.isfinite(cuts)])
         values = steps(np.append(-math.inf, starts), cuts, values)
         return {"cuts": starts.tolist(), "values": values.tolist()}
@@ -131,10 +131,10 @@ class BinnedSigmoidMap(ScaledMap):
 
     def _written(self) -> StepMap:
         """Cuts by bisection over floats; if `exp` is not monotone in its last bit, a cut may be off by a few floats."""
-        scale = self.scale
+        scale = self.scale.increasing
         first, last = (int(self._bins_of(scale.coordinates(np.array([end])))[0]) for end in scale.domain)
         if first == last:
-            return StepMap(scale_of_scores(scale), np.empty(0), self.values[[first]])
+            return StepMap(scale_of_scores(self.scale), np.empty(0), self.values[[first]])
         turn = 1 if first < last else -1
         entered = np.arange(first + turn, last + turn, turn)
 
@@ -143,7 +143,7 @@ class BinnedSigmoidMap(ScaledMap):
 
         starts = np.unique(first_floats(reached, scale.domain, len(entered)))
         values = self.values[self._bins_of(scale.coordinates(np.append(scale.domain[0], starts)))]
-        return StepMap(scale_of_scores(scale), starts, values)
+        return StepMap(scale_of_scores(self.scale), starts, values)
 
     def _content(self) -> dict[str, Any]:
         return self._written()._content()
@@ -153,8 +153,9 @@ class BinnedSigmoidMap(ScaledMap):
 
 
 def scale_of_scores(scale: Scale) -> Scale:
-    """The scale with the same domain on which the coordinate is the score."""
-    return Probability() if scale.domain == Probability.domain else Interval()
+    """The scale with the same domain on which the coordinate is the rising score."""
+    kind = Probability if scale.domain == Probability.domain else Interval
+    return kind(decreasing=scale.decreasing)
 
 
 def steps_of_cells(scale: Scale, grid: Grid, values: FloatArray) -> StepMap:

@@ -73,5 +73,5 @@ class Prior(Setting):
         step = 2.0 * LOGIT_LIMIT / PRIOR_POINTS
         scores = sigmoids(-LOGIT_LIMIT + step * (np.arange(PRIOR_POINTS) + 0.5))
         return PseudoObservations(
-            scale.coordinates(scores), scores, np.full(PRIOR_POINTS, self.strength / PRIOR_POINTS)
+            scale.increasing.coordinates(scores), scores, np.full(PRIOR_POINTS, self.strength / PRIOR_POINTS)
         )

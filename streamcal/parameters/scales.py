@@ -13,7 +13,8 @@ import math
 import sys
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from streamcal.maps.sql import log_sigmoid as sql_log_sigmoid
 from streamcal.maps.sql import sigmoid as sql_sigmoid
 from streamcal.parameters.given import plain_number
 from streamcal.parameters.inputs import check_scores
-from streamcal.parameters.settings import Setting
+from streamcal.parameters.settings import OMITTED, Setting, is_written
 from streamcal.parameters.types import FloatArray
 
 #: Log-odds are clamped to ±16 (a probability of 1.1e-7) by default: no stream resolves a rarer event, and a score of
@@ -37,7 +38,12 @@ FURTHEST_LOG_ODDS = 1e6
 
 
 class Scale(Setting):
-    """The contract of a scale: a nondecreasing map from finite scores to coordinates in [lo, hi].
+    """The contract of a scale: a monotone map from finite scores to coordinates in [lo, hi].
+
+    Where scores fall as the label becomes more likely (credit scores, distances, the probability of the other class),
+    ``decreasing=True`` reads the score s as its mirror image: 1 − s for a probability, −s for other scores. The
+    coordinate is a nondecreasing function of that *rising score*, so calibrators, maps and their exports need no other
+    change.
 
     Notes
     -----
@@ -51,11 +57,44 @@ class Scale(Setting):
     kind: ClassVar[str]
     #: The scores it accepts.
     domain: ClassVar[tuple[float, float]] = (-sys.float_info.max, sys.float_info.max)
+    #: Whether higher scores mean fewer positives.
+    decreasing: bool
+
+    def __repr__(self) -> str:
+        given, fields = self._as_given(), dataclasses.fields(self)  # type: ignore[arg-type]
+        shown = [f"{one.name}={getattr(given, one.name)!r}" for one in fields]
+        return f"{type(self).__name__}({', '.join(shown if self.decreasing else shown[:-1])})"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that differ from what is left out, by name: scales are made again of these."""
+        given, fields = self._as_given(), dataclasses.fields(self)  # type: ignore[arg-type]
+        each = {one.name: (getattr(given, one.name), one) for one in fields}
+        return {name: value for name, (value, one) in each.items() if is_written(value, one)}
+
+    def _as_given(self) -> Any:
+        """The object whose fields are the arguments, where those of a decreasing scale are kept as of rising scores."""
+        return self
+
+    @property
+    def increasing(self) -> Self:
+        """The scale with the same coordinates for rising scores."""
+        if not self.decreasing:
+            return self
+        kept = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return type(self)(**kept | {"decreasing": False})
 
     @property
     def identity_range(self) -> tuple[float, float]:
         """The first and last of the finite scores that are their own coordinates; (∞, −∞) where there are none."""
         return math.inf, -math.inf
+
+    def rising(self, scores: Any) -> Any:
+        """A score, or an array, as one that rises with the label: itself, or its mirror image."""
+        return sum(self.domain) - scores if self.decreasing else scores
+
+    def sql_rising(self, column: str) -> str:
+        """SQL for `rising`."""
+        return f"({literal(sum(self.domain))} - {column})" if self.decreasing else column
 
     @abstractmethod
     def coordinate(self, score: float) -> float:
@@ -117,13 +156,14 @@ class Scale(Setting):
     def portable(self) -> dict[str, Any]:
         """Plain data for maps written as JSON; an infinite bound is None. See `docs/maps.md`."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        turned = {"decreasing": True} if fields.pop("decreasing") else {}
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
         return {"kind": self.kind} | {
-            name: None if value in (-math.inf, math.inf) else value for name, value in plain.items()
+            name: None if value in (-math.inf, math.inf) else value for name, value in (plain | turned).items()
         }
 
     def sql(self, column: str) -> tuple[FloatArray, list[str]]:
-        """SQL for the coordinate: expressions, and the scores from which each expression but the first applies."""
+        """SQL for the coordinate of a rising score: expressions, and the scores from which all but the first apply."""
         inside = self.first_scores(np.array([np.nextafter(self.lo, math.inf), self.hi]))
         texts = [literal(self.lo)] if inside[0] > -math.inf else []
         texts.append(self._sql(column))
@@ -186,9 +226,14 @@ def _floats(keys: npt.NDArray[np.int64]) -> FloatArray:
     return np.where(keys < 0, np.iinfo(np.int64).min - keys, keys).view(np.float64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Probability(Scale):
     """The score is a probability and its own coordinate.
+
+    Parameters
+    ----------
+    decreasing : bool
+        Whether the score is the probability of the other class; the coordinate is then 1 − score.
 
     Raises
     ------
@@ -197,30 +242,35 @@ class Probability(Scale):
 
     Examples
     --------
-    >>> Probability().coordinate(0.25)
-    0.25
+    >>> Probability().coordinate(0.25), Probability(decreasing=True).coordinate(0.25)
+    (0.25, 0.75)
     """
+
+    decreasing: bool = field(default=False, kw_only=True, metadata=OMITTED)
 
     lo = 0.0
     hi = 1.0
     kind = "probability"
     domain = (0.0, 1.0)
 
+    def __post_init__(self) -> None:
+        _check_direction(self)
+
     @property
     def identity_range(self) -> tuple[float, float]:
         """Return the first and last of the finite scores that are their own coordinates; (∞, −∞) without any."""
-        return 0.0, 1.0
+        return super().identity_range if self.decreasing else (0.0, 1.0)
 
     def coordinate(self, score: float) -> float:
         """Return the coordinate of a finite score; raise `InputError` for a score that cannot be on this scale."""
         if not 0.0 <= score <= 1.0:
             raise InputError(_not_a_probability(score))
-        return score
+        return 1.0 - score if self.decreasing else score
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
         """Return the coordinates of finite scores, shape (n,)."""
         _check_probabilities(scores)
-        return scores
+        return 1.0 - scores if self.decreasing else scores
 
     def clamps(self, score: float) -> bool:
         """Return whether `coordinate` clamps this score to a bound."""
@@ -243,14 +293,16 @@ class Probability(Scale):
         return sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, cells + 1)[1:-1])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Logit(Scale):
     """The score is a probability; its coordinate is the log-odds, clamped to [lo, hi].
 
     Parameters
     ----------
     lo, hi : float
-        Bounds of the log-odds, finite, default ±16.
+        Bounds of the coordinate, finite, default ±16.
+    decreasing : bool
+        Whether the score is the probability of the other class; the coordinate is then the log-odds of 1 − score.
 
     Raises
     ------
@@ -265,10 +317,12 @@ class Logit(Scale):
 
     lo: float = -LOGIT_LIMIT
     hi: float = LOGIT_LIMIT
+    decreasing: bool = field(default=False, kw_only=True, metadata=OMITTED)
     kind = "logit"
     domain = (0.0, 1.0)
 
     def __post_init__(self) -> None:
+        _check_direction(self)
         _check_bounds(self, self.lo, self.hi, finite=True)
         if max(abs(self.lo), abs(self.hi)) > FURTHEST_LOG_ODDS:
             raise InputError(
@@ -279,20 +333,21 @@ class Logit(Scale):
         """Return the coordinate of a finite score; raise `InputError` for a score that cannot be on this scale."""
         if not 0.0 <= score <= 1.0:
             raise InputError(_not_a_probability(score))
-        return min(max(logit(score), self.lo), self.hi)
+        return min(max(logit(1.0 - score if self.decreasing else score), self.lo), self.hi)
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
         """Return the coordinates of finite scores, shape (n,)."""
         _check_probabilities(scores)
-        x: FloatArray = logits(scores)
+        x: FloatArray = logits(1.0 - scores if self.decreasing else scores)
         return np.clip(x, self.lo, self.hi, out=x)
 
     def clamps(self, score: float) -> bool:
         """Return whether `coordinate` clamps this score to a bound."""
-        return not self.lo <= logit(score) <= self.hi
+        return not self.lo <= logit(self.rising(score)) <= self.hi
 
     def count_clamped(self, scores: FloatArray) -> int:
         """Count the scores that are clamped to a bound."""
+        scores = self.rising(scores)
         # first a quick look, by bounds within those of the scores that are not clamped
         near = (scores <= 1.001 * sigmoid(self.lo)) | (scores >= 1.0 - 1.001 * sigmoid(-self.hi))
         if not near.any():
@@ -333,7 +388,7 @@ class Logit(Scale):
         return x
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interval(Scale):
     """Any finite score, clamped to [lo, hi]: margins of a support-vector machine, log-odds, ranks.
 
@@ -344,6 +399,9 @@ class Interval(Scale):
     ----------
     lo, hi : float
         Bounds of the score, default −∞ and ∞. Grids and Bernstein polynomials need finite bounds.
+    decreasing : bool
+        Whether higher scores mean fewer positives, as of a credit score; the coordinate is then −score, between −hi
+        and −lo.
 
     Raises
     ------
@@ -358,30 +416,46 @@ class Interval(Scale):
 
     lo: float = -math.inf
     hi: float = math.inf
+    decreasing: bool = field(default=False, kw_only=True, metadata=OMITTED)
     kind = "interval"
 
     def __post_init__(self) -> None:
+        _check_direction(self)
         _check_bounds(self, self.lo, self.hi, finite=False)
+        if self.decreasing:
+            lo, hi = self._mirrored()
+            object.__setattr__(self, "lo", lo)
+            object.__setattr__(self, "hi", hi)
+
+    def _mirrored(self) -> tuple[float, float]:
+        return 0.0 - self.hi, 0.0 - self.lo  # without −0.0
+
+    def _as_given(self) -> Any:
+        lo, hi = self._mirrored() if self.decreasing else (self.lo, self.hi)
+        return SimpleNamespace(lo=lo, hi=hi, decreasing=self.decreasing)
 
     @property
     def identity_range(self) -> tuple[float, float]:
         """Return the first and last of the finite scores that are their own coordinates; (∞, −∞) without any."""
+        if self.decreasing:
+            return super().identity_range
         return max(self.lo, self.domain[0]), min(self.hi, self.domain[1])
 
     def coordinate(self, score: float) -> float:
         """Return the coordinate of a finite score; raise `InputError` for a score that cannot be on this scale."""
-        return min(max(score, self.lo), self.hi)
+        return min(max(0.0 - score if self.decreasing else score, self.lo), self.hi)
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
         """Return the coordinates of finite scores, shape (n,)."""
-        return np.clip(scores, self.lo, self.hi)
+        return np.clip(self.rising(scores), self.lo, self.hi)
 
     def clamps(self, score: float) -> bool:
         """Return whether `coordinate` clamps this score to a bound."""
-        return not self.lo <= score <= self.hi
+        return not self.lo <= self.rising(score) <= self.hi
 
     def count_clamped(self, scores: FloatArray) -> int:
         """Count the scores that are clamped to a bound."""
+        scores = self.rising(scores)
         return int(np.count_nonzero((scores < self.lo) | (scores > self.hi)))
 
     def probability(self, x: float) -> float:
@@ -417,7 +491,7 @@ class Interval(Scale):
         return sql_log_sigmoid(z, LOGIT_LIMIT), sql_log_sigmoid(f"(-{z})", LOGIT_LIMIT)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EmpiricalCDF(Scale):
     """The score's rank in a fixed sample: linear between `knots`, at which it takes the values `ranks`.
 
@@ -427,6 +501,8 @@ class EmpiricalCDF(Scale):
         Strictly increasing scores, two or more.
     ranks : tuple of float
         Their ranks, strictly increasing from 0 to 1.
+    decreasing : bool
+        Whether higher scores mean fewer positives; the coordinate is then 1 − rank.
 
     Raises
     ------
@@ -445,6 +521,7 @@ class EmpiricalCDF(Scale):
 
     knots: tuple[float, ...]
     ranks: tuple[float, ...]
+    decreasing: bool = field(default=False, kw_only=True, metadata=OMITTED)
 
     lo = 0.0
     hi = 1.0
@@ -457,9 +534,17 @@ class EmpiricalCDF(Scale):
             raise InputError("EmpiricalCDF needs two or more strictly increasing knots and ranks; use from_scores")
         if self.ranks[0] != 0.0 or self.ranks[-1] != 1.0:
             raise InputError("the ranks of an EmpiricalCDF go from 0 to 1")
+        _check_direction(self)
+        object.__setattr__(self, "_given", SimpleNamespace(**vars(self)))
+        if self.decreasing:
+            object.__setattr__(self, "knots", tuple(0.0 - knot for knot in reversed(self.knots)))
+            object.__setattr__(self, "ranks", tuple(1.0 - rank for rank in reversed(self.ranks)))
+
+    def _as_given(self) -> Any:
+        return self._given  # type: ignore[attr-defined]
 
     @classmethod
-    def from_scores(cls, sample: npt.ArrayLike, knots: int = 257) -> Self:
+    def from_scores(cls, sample: npt.ArrayLike, knots: int = 257, *, decreasing: bool = False) -> Self:
         """The scale of a warm-up sample, kept at quantiles; a tied value gets the mean of its ranks.
 
         Parameters
@@ -468,6 +553,8 @@ class EmpiricalCDF(Scale):
             Scores, at least two of them different.
         knots : int
             Largest number of knots, default 257.
+        decreasing : bool
+            See `EmpiricalCDF`.
 
         Returns
         -------
@@ -485,22 +572,23 @@ class EmpiricalCDF(Scale):
         values, group = np.unique(np.quantile(scores, levels), return_inverse=True)
         ranks = np.bincount(group, weights=levels) / np.bincount(group)
         ranks[0], ranks[-1] = 0.0, 1.0
-        return cls(tuple(values.tolist()), tuple(ranks.tolist()))
+        return cls(tuple(values.tolist()), tuple(ranks.tolist()), decreasing=decreasing)
 
     def coordinate(self, score: float) -> float:
         """Return the coordinate of a finite score; raise `InputError` for a score that cannot be on this scale."""
-        return float(np.interp(score, self.knots, self.ranks))
+        return float(np.interp(self.rising(score), self.knots, self.ranks))
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
         """Return the coordinates of finite scores, shape (n,)."""
-        return np.interp(scores, self.knots, self.ranks)
+        return np.interp(self.rising(scores), self.knots, self.ranks)
 
     def clamps(self, score: float) -> bool:
         """Return whether `coordinate` clamps this score to a bound."""
-        return not self.knots[0] <= score <= self.knots[-1]
+        return not self.knots[0] <= self.rising(score) <= self.knots[-1]
 
     def count_clamped(self, scores: FloatArray) -> int:
         """Count the scores that are clamped to a bound."""
+        scores = self.rising(scores)
         return int(np.count_nonzero((scores < self.knots[0]) | (scores > self.knots[-1])))
 
     def probability(self, x: float) -> float:
@@ -520,6 +608,13 @@ class EmpiricalCDF(Scale):
             )
         ]
         return np.array(self.knots), ["0e0", *between, "1e0"]
+
+
+def _check_direction(scale: Scale) -> None:
+    """`decreasing` as a bool."""
+    if not isinstance(scale.decreasing, (bool, np.bool_)):
+        raise InputError(f"decreasing={scale.decreasing!r} is not possible; give True or False")
+    object.__setattr__(scale, "decreasing", bool(scale.decreasing))
 
 
 def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:

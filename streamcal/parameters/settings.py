@@ -17,7 +17,7 @@ from streamcal.lazy import SETTINGS
 from streamcal.names import Suggesting
 from streamcal.states import as_list
 
-#: Metadata of a field that is written only where it is not None: earlier states and texts have none.
+#: Metadata of a field that is written only where it differs from its default.
 OMITTED: dict[str, Any] = {"omitted": True}
 #: Bits of a parameter that stays an integer: NumPy has none of more.
 LARGEST_BITS = 63
@@ -32,11 +32,15 @@ class Setting(metaclass=Suggesting):
         super().__init_subclass__(**kwargs)
         Setting._known[cls.__name__] = cls
 
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that make this setting again, without those that are omitted at their defaults."""
+        return {name: getattr(self, name) for name in written_fields(self)}
+
 
 def encode(value: Any) -> Any:
     """Plain data for a parameter: a `Setting` becomes a dict with its class name, a tuple a list."""
     if isinstance(value, Setting):
-        fields = {name: encode(getattr(value, name)) for name in written_fields(value)}
+        fields = {name: encode(item) for name, item in value.arguments().items()}
         return {"setting": type(value).__name__, **fields}
     if isinstance(value, tuple):
         return [encode(item) for item in value]
@@ -46,14 +50,14 @@ def encode(value: Any) -> Any:
 def written_fields(setting: Setting) -> list[str]:
     """The names of the fields of a setting that are written."""
     fields = dataclasses.fields(setting)  # type: ignore[arg-type]
-    return [one.name for one in fields if _is_written(getattr(setting, one.name), one)]
+    return [one.name for one in fields if is_written(getattr(setting, one.name), one)]
 
 
-def _is_written(value: Any, field: dataclasses.Field[Any]) -> bool:
+def is_written(value: Any, field: dataclasses.Field[Any]) -> bool:
     """Whether the value of a field is written. An infinite default is not, since JSON has no such number."""
     if isinstance(value, float) and math.isinf(value):
         return bool(value != field.default)
-    return "omitted" not in field.metadata or value is not None
+    return "omitted" not in field.metadata or value != field.default
 
 
 def decode(value: Any) -> Any:

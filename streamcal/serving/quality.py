@@ -101,7 +101,8 @@ class Quality:
             return
         score, p, w = np.array([(one.score, one.p, one.w) for one, _ in new]).T
         y = np.array([label for _, label in new])
-        raw = score if self._scale.domain == (0.0, 1.0) else self._scale.probabilities(self._scale.coordinates(score))
+        scale = self._scale
+        raw = scale.rising(score) if scale.domain == (0.0, 1.0) else scale.probabilities(scale.coordinates(score))
         self.comparison.measure({RAW: raw, self.name: p}, y, w)
         self.entropy.update_many(p, y, w)
         if any(one.keys for one, _ in new):

@@ -17,7 +17,7 @@ from streamcal.learners.choosing import chosen
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts, check_probability
 from streamcal.parameters.inputs import check_label, check_time, check_weight
-from streamcal.parameters.scales import Logit, Probability
+from streamcal.parameters.scales import Interval, Logit, Probability, Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.stream.direction import Direction
 
@@ -116,8 +116,9 @@ class Measures:
     """
 
     def __init__(self, calibrator: Any) -> None:
-        reads_probabilities = isinstance(getattr(calibrator, "scale", None), (Probability, Logit))
-        self.raw = Scoreboard() if reads_probabilities else None
+        scale = getattr(calibrator, "scale", None)
+        self._scale: Scale = scale if isinstance(scale, Scale) else Interval()
+        self.raw = Scoreboard() if isinstance(scale, (Probability, Logit)) else None
         self.calibrated = Scoreboard()
         self.difference = LogLossDifference(adaptive=True)
         self.weighted = False
@@ -139,7 +140,7 @@ class Measures:
         self.positives += int(np.count_nonzero(labels))
         self._note_weights(weights)
         calibrated = Forecasts.of(p, labels, weights)
-        counted = weights > 0.0
+        counted, scores = weights > 0.0, self._scale.rising(scores)
         self.direction.add(scores[counted], labels[counted])
         self.calibrated.update_forecasts(calibrated)
         if self.raw is not None:
@@ -195,7 +196,7 @@ class Prequential(Measures):
             prediction = self._predict(score, t)
             self.calibrator.learn_one(score, y, w, t)
         # `learn_one` has checked the arguments: what follows cannot fail.
-        label, weight = (1.0 if y else 0.0), float(w)
+        label, weight, rising = (1.0 if y else 0.0), float(w), float(self._scale.rising(score))
         if self.observer is not None:
             self.seconds += process_time() - begun
             at = None if t is None else check_time(t)
@@ -208,12 +209,11 @@ class Prequential(Measures):
             self.weighted |= weight != self._weight
         self.calibrated.update_checked(prediction.calibrated, label, weight)
         if weight:
-            self.direction.add_one(float(score), label > 0.0)
+            self.direction.add_one(rising, label > 0.0)
         if self.raw is not None:
-            raw = float(score)
-            self.raw.update_checked(raw, label, weight)
+            self.raw.update_checked(rising, label, weight)
             if weight:
-                self.difference.update_checked(prediction.calibrated, raw, label)
+                self.difference.update_checked(prediction.calibrated, rising, label)
         return prediction
 
     def step_many(
