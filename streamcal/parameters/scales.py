@@ -66,7 +66,7 @@ class Scale(Setting):
         return f"{type(self).__name__}({', '.join(shown if self.decreasing else shown[:-1])})"
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments that differ from what is left out, by name: scales are made again of these."""
+        """Return the arguments that make this scale again, without those omitted at their defaults."""
         given, fields = self._as_given(), dataclasses.fields(self)  # type: ignore[arg-type]
         each = {one.name: (getattr(given, one.name), one) for one in fields}
         return {name: value for name, (value, one) in each.items() if is_written(value, one)}
