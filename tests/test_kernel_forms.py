@@ -759,10 +759,10 @@ def test_regressions(steps):
             if number == 3:
                 regressions.hold(phi, 1)
             for k in range(2):
-                regressions.learned(k, phi, y, w)
+                regressions.learn(k, phi, y, w)
         fast, slow = made
         assert repr(fast.state()) == repr(slow.state())
-        assert bits(fast.predicted(1, phi)) == bits(slow.predicted(1, phi))
+        assert bits(fast.predict(1, phi)) == bits(slow.predict(1, phi))
 
 
 def test_a_regression_may_be_too_large():

@@ -93,14 +93,6 @@ class Regressions:
             z += self._theta[k] * phi[self.plan._places[k]]
         return z
 
-    def predicted(self, one, phi):
-        """`predict`, for callers in Python."""
-        return self.predict(one, phi)
-
-    def learned(self, one, phi, y, w):
-        """`learn`, for callers in Python."""
-        self.learn(one, phi, y, w)
-
     def learn(self, one, phi, y, w):
         """One step of a regression on the label y at the features φ, of weight w."""
         _step(
