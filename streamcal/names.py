@@ -42,7 +42,10 @@ class Suggesting(ABCMeta):
             try:
                 return super().__call__(*args, **given)
             except TypeError as error:
-                raise _suggested(error, cls, given) from None
+                suggested = _suggested(error, cls, given)
+                if suggested is None:
+                    raise
+                raise suggested from None
 
 
 def suggesting(function: Callable[P, R]) -> Callable[P, R]:
@@ -53,19 +56,22 @@ def suggesting(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **given)
         except TypeError as error:
-            raise _suggested(error, function, given) from None
+            suggested = _suggested(error, function, given)
+            if suggested is None:
+                raise
+            raise suggested from None
 
     return called
 
 
-def _suggested(error: TypeError, called: Any, given: Mapping[str, Any]) -> TypeError:
-    """The error with the nearest parameter, or all of them, if it is that of an unknown one; otherwise as it is."""
+def _suggested(error: TypeError, called: Any, given: Mapping[str, Any]) -> TypeError | None:
+    """The error with the nearest parameter, or with all of them; None if it is not that of an unknown parameter."""
     found = _UNKNOWN.search(str(error))
     if found is None or found[1] not in given:
-        return error
+        return None
     known = [name for name in inspect.signature(called).parameters if name != "self"]
     if found[1] in known:  # of a function that was called by this one
-        return error
+        return None
     listed = f"; parameters are {', '.join(known)}" if known else "; there are no parameters"
     return TypeError(f"{error}{did_you_mean(found[1], known) or listed}")
 

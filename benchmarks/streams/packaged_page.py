@@ -42,7 +42,7 @@ The last two columns count the courses where a confidence sequence excludes 0.
 
 ## Tables
 
-Rows are the complete ones. A table of more than {most:,} rows is thinned to so many at random.
+Rows are the complete ones. A table of more than {most:,} rows is sampled down to that number.
 
 {listed}
 

@@ -210,7 +210,7 @@ def histogram(
 
 
 def cut(name: str, most: int = MOST_LETTERS) -> str:
-    """Shorten a name to at most so many letters in its middle, since pairs of levels often differ at the end.
+    """Shorten a name to at most a number of letters in its middle, since pairs of levels often differ at the end.
 
     >>> cut("c17", 9), cut("a long campaign", 9)
     ('c17', 'a lo…aign')
