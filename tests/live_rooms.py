@@ -149,16 +149,16 @@ class Joins(Live):
 class Shadows(Live):
     def operation(self, rng: np.random.Generator, k: int) -> list[Any]:
         verb = str(rng.choice(["learn", "issued", "use"], p=[0.7, 0.25, 0.05]))
-        return [verb, score_of(rng), bool(rng.random() < 0.9), float(rng.choice([1.0, 2.0, 0.0]))]
+        return [verb, score_of(rng), bool(rng.random() < 0.9), float(rng.choice([1.0, 2.0, 0.0])), keys_of(rng)]
 
     def apply(self, shadow: Any, operation: list[Any], timed: bool) -> None:
-        verb, score, y, w = operation
+        verb, score, y, w, keys = operation
         if verb == "learn":
-            shadow.learn_one(score, y, w)
+            shadow.learn_one(score, y, w, keys=keys)
         elif verb == "issued":
-            issued = shadow.issue_one(score)
-            issued = shadow.forecast_of(score, shadow.plain(issued))
-            shadow.learn_one(0.5, True)
+            issued = shadow.issue_one(score, keys=keys, w=w)
+            issued = shadow.forecast_of(score, shadow.plain(issued), keys)
+            shadow.learn_one(0.5, True, keys=keys)
             shadow.learn_issued(issued, y, w)
         elif len(shadow.versions) > 1:
             shadow.rollback(shadow.versions[-2].number)
@@ -169,7 +169,7 @@ class Shadows(Live):
     def answers(self, shadow: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
         compared = [[one.low, one.high, one.difference or 0.0] for one in shadow.comparisons()]
         finite = np.clip(compared, -RICHEST, RICHEST).tolist()  # NaN stays
-        return {"one": [shadow.predict_one(score) for score, _ in probes], "mean": finite}
+        return {"one": [shadow.predict_one(score, keys=keys) for score, keys in probes], "mean": finite}
 
 
 class Monitors(Live):
@@ -247,6 +247,7 @@ LIVE: dict[str, tuple[Live, list[Case]]] = {
         cases(
             ("three", lambda: Shadow("identity", {"platt": Platt(), "ops": TrackingOPS()}, confidence=0.5)),
             ("auto", lambda: Shadow(OnlinePlatt(), {"auto": "auto"}, confidence=0.5)),
+            ("levels", lambda: Shadow("auto", {"groups": Multicalibrated(segmented("ops"), BY)}, confidence=0.5)),
             ("scales", lambda: Shadow(Platt(scale=Interval(-1.0, 2.0)), {"log-odds": Platt()}, confidence=0.5)),
         ),
     ),

@@ -21,7 +21,7 @@ from streamcal import (
 )
 from streamcal.encoding import pack
 from streamcal.errors import ClockError
-from streamcal.live import Journal, LabelJoin, Shadow, events
+from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented, Shadow, events
 from streamcal.live.shadow import ShadowForecast, Version
 from streamcal.metrics import LogLossDifference
 from streamcal.states import signed
@@ -252,9 +252,9 @@ def test_a_restored_shadow_goes_on(copied):
         (lambda s: s["learned"]["differences"]["ops"].__setitem__(2, 1e9), "the sum of the differences"),
         (lambda s: s["learned"]["numbers"].__setitem__("ops", 0), "two calibrators have one number"),
         (lambda s: s["learned"]["numbers"].__setitem__("ops", -1), "damaged"),
-        (lambda s: s["learned"].__setitem__("numbers", [0, 0, 1]), "two calibrators have one number"),
-        (lambda s: s["learned"].__setitem__("numbers", [0, 1]), "no numbers of their own"),
-        (lambda s: s["learned"].__setitem__("numbers", [0, 1, 9]), "a number of later ones"),
+        (lambda s: s["learned"].__setitem__("numbers", [0, 1, 2]), "no numbers of their own"),
+        (lambda s: s["learned"]["numbers"].__setitem__("ops", 9), "a number of later ones"),
+        (lambda s: s["learned"].pop("numbers"), "damaged"),
         (lambda s: s["params"].__setitem__("confidence", 2.0), "confidence=2.0"),
         (lambda s: s.__setitem__("class", "Auto"), "is one of 'Auto'"),
     ],
@@ -282,14 +282,140 @@ def test_the_order_of_the_calibrators_in_a_state_is_of_no_account():
     assert again.state_dict() == shadow.state_dict()
 
 
-@pytest.mark.parametrize("numbers", [None, [0, 1, 2]])
-def test_a_state_that_numbers_calibrators_by_their_order_is_read(numbers):
-    """As versions until 2026-11-24 wrote it, which left the numbers out where they are 0, 1, 2."""
-    state = learned(100).state_dict()
-    assert [*state["learned"]["numbers"].values()] == [0, 1, 2]
-    before = {name: value for name, value in state["learned"].items() if name != "numbers"}
-    before |= {} if numbers is None else {"numbers": numbers}
-    assert Shadow.from_state(signed({**state, "learned": before})).state_dict() == state
+# -- calibrators that read keys --------------------------------------------------------------------------------------
+
+
+def campaigns(n, seed=0):
+    """Scores that are right on average, clicks that depend on the campaign, and its names."""
+    rng = np.random.default_rng(seed)
+    at = rng.integers(0, 3, n)
+    scores = rng.uniform(0.2, 0.4, n)
+    return scores, rng.random(n) < scores * np.array([0.3, 1.0, 1.7])[at], np.array(["a", "b", "c"])[at]
+
+
+def three(**options):
+    return Shadow(
+        OnlinePlatt(),
+        {
+            "segments": Segmented(OnlinePlatt(), by=["campaign"]),
+            "groups": Multicalibrated(Segmented("auto", by=["campaign"]), by=["campaign", "device"]),
+        },
+        **options,
+    )
+
+
+def test_levels_reach_the_calibrators_that_read_them():
+    """As each alone, to the last bit, one by one and in one call; the loser makes room."""
+    scores, y, names = campaigns(2_000)
+    one, many = three(), three()
+    served = []
+    for score, label, name in zip(scores.tolist(), y.tolist(), names.tolist(), strict=True):
+        served.append(one.predict_one(score, keys={"campaign": name}))
+        one.learn_one(score, label, keys={"campaign": name})
+    assert many.predict_learn_many(scores, y, keys={"campaign": iter(names.tolist())}).tolist() == served
+    assert one.fields == ("campaign", "device")
+    alone = three().challengers
+    for name, calibrator in alone.items():
+        calibrator.learn_many(scores, {"campaign": names}, y)
+        for shadow in (one, many):
+            assert shadow.challengers[name].state_dict() == calibrator.state_dict()
+    assert many.promote().name in alone
+    found = many.predict_many([0.3, 0.3], keys={"campaign": ["a", "c"]})
+    assert found.tolist() == [many.predict_one(0.3, keys={"campaign": name}) for name in ("a", "c")]
+    assert found[0] < 0.15 < 0.4 < found[1]
+    again = Shadow.from_state(json.loads(json.dumps(many.state_dict())))
+    assert again.state_dict() == many.state_dict()
+    assert many.clone().fields == many.fields
+
+
+def test_late_labels_of_calibrators_that_read_keys():
+    """In any order, some never: each as it would be alone, and the stakes of those that never come are returned."""
+    scores, y, names = campaigns(300)
+    shadow, alone = three(), three().challengers
+    waiting = []
+    for k in range(300):
+        keys = {"campaign": names[k]}
+        waiting.append(
+            (
+                shadow.issue_one(scores[k], keys=keys),
+                alone["segments"].issue_parts(scores[k], keys),
+                alone["groups"].issue_one(scores[k], keys),
+            )
+        )
+        if k < 40:
+            continue
+        at = k - 40 if k % 2 else k - 39
+        issued, parts, bets = waiting[at]
+        label = None if at % 10 == 0 else bool(y[at])
+        shadow.learn_issued(shadow.forecast_of(issued.score, shadow.plain(issued), issued.keys), label)
+        alone["groups"].learn_issued(bets, label)
+        if label is not None:
+            alone["segments"].learn_issued(scores[at], issued.keys, label, parts)
+    for name, calibrator in alone.items():
+        assert shadow.challengers[name].state_dict() == calibrator.state_dict()
+    assert {one.n for one in shadow.comparisons()} == {shadow.n}
+
+
+def test_a_join_passes_levels_to_a_shadow(tmp_path):
+    """As each calibrator in a join of its own; again from the journal; what cannot be held returns its stakes."""
+    scores, y, names = campaigns(400)
+
+    def run(calibrator, **given):
+        join = LabelJoin(calibrator, HORIZON, max_held=30, **given)
+        for k in range(400):
+            keys = None if k % 50 == 0 else {"campaign": str(names[k])}
+            join.issue(k, scores[k], float(k), keys=keys)
+            if y[k]:
+                join.resolve(k, True, k + 5.0)
+        join.advance(1_000.0)
+        return join
+
+    with Journal(tmp_path / "journal") as journal:
+        join = run(three(), journal=journal)
+        join.acknowledge()
+        state = join.state_dict()
+    for name, calibrator in three().challengers.items():
+        assert run(calibrator).calibrator.state_dict() == join.calibrator.challengers[name].state_dict()
+    assert join.calibrator.challengers["groups"]._accounts.aside == pytest.approx(0.0, abs=1e-12)
+    assert join.tally()["unheld"] > 0
+    with Journal(tmp_path / "journal") as journal:
+        again = LabelJoin(three(), HORIZON, journal=journal, max_held=30)
+        assert again.state_dict() == state
+    with pytest.raises(InputError, match="campagn"):
+        join.issue("x", 0.3, 1_001.0, keys={"campagn": "a"})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda one: one.learn_one(0.3, True),
+        lambda one: one.learn_one(0.3, True, keys={"campagn": "a"}),
+        lambda one: one.learn_one(0.3, True, keys={"campaign": 1.5}),
+        lambda one: one.learn_one(0.3, 2, keys={"campaign": "a"}),
+        lambda one: one.predict_one(1.3, keys={"campaign": "a"}),
+        lambda one: one.issue_one(0.3),
+        lambda one: one.issue_one(0.3, keys={"campaign": "a"}, w=-1.0),
+        lambda one: one.predict_learn_many([0.3, 0.4], [0, 1]),
+        lambda one: one.predict_learn_many([0.3, 0.4], [0, 1], keys={"campaign": ["a"]}),
+        lambda one: one.predict_learn_many([0.3, 0.4], [0, 1], keys={"campagn": ["a", "b"]}),
+        lambda one: one.learn_issued(issued_wrongly(one), True),
+        lambda one: one.learn_issued(issued_wrongly(one), None),
+        lambda one: one.add("stored", Segmented("ops", by=["campaign"], store="levels.db")),
+    ],
+)
+def test_levels_that_one_refuses_are_learned_by_nobody(call):
+    shadow = three()
+    shadow.learn_one(0.3, True, keys={"campaign": "a"})
+    before = {name: one.state_dict() for name, one in shadow._calibrators.items() if name != "groups"}
+    with pytest.raises(InputError):
+        call(shadow)
+    assert {name: one.state_dict() for name, one in shadow._calibrators.items() if name != "groups"} == before
+    assert shadow.n == 1
+
+
+def issued_wrongly(shadow):
+    issued = shadow.issue_one(0.3, keys={"campaign": "a"})
+    return issued._replace(parts={**issued.parts, "groups": issued.parts["groups"][:3]})
 
 
 # -- in a `LabelJoin` ------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,10 @@ class Keyed(Learner):
     ) -> FloatArray:
         """Predict and then learn each of n observations in turn: a whole stream in one call."""
 
+    def require_columns(self, keys: Any, length: int) -> None:
+        """Raise an `InputError` for columns that are no levels of the fields, each of this length."""
+        columns_of(self.by, keys, length)
+
     def _checked_many(
         self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
     ) -> tuple[Any, FloatArray, FloatArray]:
@@ -138,6 +142,23 @@ class Keyed(Learner):
     def _learn_keyed(self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
         """Learn the label of a prediction that was issued with these arguments."""
 
+    @abstractmethod
+    def _require_keyed(
+        self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        """Raise what learning this label would raise, or giving it up where y is None; nothing changes.
+
+        `said` is that of `_issue_keyed`, or None for a label of an observation that was not issued.
+        """
+
+    def _require_overall(self, score: float, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
+        """Raise what the calibrator of all observations would raise where it learns what was issued."""
+        overall = self.overall
+        time = overall._checked(score, y, w, t)[3]
+        overall._require_time(time)
+        if said:
+            overall._require_issued(said)
+
     def _give_up_keyed(self, score: float, keys: Keys, said: Sequence[float]) -> None:
         """Forget a prediction that was issued with these arguments, whose label will not be learned."""
 
@@ -146,3 +167,10 @@ class Keyed(Learner):
 
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
         return self.overall._times(t, size)
+
+
+def kept(keys: Any) -> Any:
+    """Return columns that can be read twice: iterators as lists."""
+    if not isinstance(keys, Mapping):
+        return keys
+    return {name: list(column) if isinstance(column, Iterator) else column for name, column in keys.items()}

@@ -19,7 +19,7 @@ from streamcal.live.holding import Holding
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, is_plain, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
-from streamcal.live.versions import VersionLearner, can_join, reads_keys
+from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
@@ -583,7 +583,7 @@ class LabelJoin(Holding, Journaled):
 
     def _check_keys(self, keys: Any) -> dict[str, str | int] | None:
         """The levels that are there; `InputError` also where a field that the calibrator reads has another name."""
-        if keys is not None and reads_keys(self.calibrator):
+        if keys is not None and not isinstance(self.calibrator, Calibrator):
             self.calibrator.require_names(keys)
         return check_keys(keys)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from streamcal.kernels.fast_path import fast_levels
 from streamcal.kernels.weights import WeightScale
 from streamcal.learners.choosing import chosen
 from streamcal.learners.sequential import weight_scale_state
-from streamcal.live.keyed import Columns, Keyed, Keys
+from streamcal.live.keyed import Columns, Keyed, Keys, kept
 from streamcal.live.levels import (
     LONGEST_LEVEL,
     Field,
@@ -368,7 +368,7 @@ class Multicalibrated(Keyed):
 
     def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
-        keys = _kept(keys)
+        keys = kept(keys)
         other = self._keyed and not self._shares
         p = self.inner.predict_many(scores, keys, t) if other else self.overall.predict_many(scores, t)
         z = np.ascontiguousarray(p, dtype=np.float64)
@@ -423,10 +423,16 @@ class Multicalibrated(Keyed):
         self._run(x, labels, weights, t, predictions)
         return like(scores, predictions)
 
+    def require_columns(self, keys: Any, length: int) -> None:
+        """Raise an `InputError` for columns that are no levels of the fields, each of this length."""
+        super().require_columns(keys, length)
+        if self._keyed:
+            self.inner.require_columns(keys, length)
+
     def _checked_many(
         self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
     ) -> tuple[Any, FloatArray, FloatArray]:
-        return super()._checked_many(scores, _kept(keys), y, w)
+        return super()._checked_many(scores, kept(keys), y, w)
 
     def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write predictions to `predictions`, unless empty.
@@ -527,6 +533,16 @@ class Multicalibrated(Keyed):
         if y is not None:
             self._learn_base(score, keys, y, parts, w, t)
         self._accounts.resolve(levels, bets, -1.0 if y is None or bets[2] == 0.0 else y)
+
+    def _require_keyed(
+        self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        levels = self._levels(keys)
+        parts = None if said is None else self._read_said(levels, said)[1]
+        if self._keyed:
+            self.inner._require_keyed(score, keys, y, parts, w, t)
+        elif y is not None:
+            self._require_overall(score, y, parts or (), w, t)
 
     def _read_said(self, levels: list[Any], said: Sequence[float]) -> tuple[FloatArray, list[float]]:
         """The bets of an issued prediction, and what the calibrator remembers; `InputError` if these are none."""
@@ -814,13 +830,6 @@ class Multicalibrated(Keyed):
         found = [whole(0, 0), *of_fields, *(row(of_fields[a], of_fields[b]) for a, b in self._pairs)]
         bins = whole(-1440, 1440)
         return [*found, bins, *(row(reader, bins) for reader in of_fields)] if self.bins else found
-
-
-def _kept(keys: Any) -> Any:
-    """Columns that can be read twice: iterators as lists."""
-    if not isinstance(keys, Mapping):
-        return keys
-    return {name: list(column) if isinstance(column, Iterator) else column for name, column in keys.items()}
 
 
 def _family(reader: Reader, most: int) -> Reader:

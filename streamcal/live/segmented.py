@@ -432,6 +432,15 @@ class Segmented(Keyed):
             self._corrections.learn_issued(p, levels, of_fields, label, relative, rate, int(late))
             self._learned += 1
 
+    def _require_keyed(
+        self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        levels = self._levels(keys)
+        rest: list[float] = [] if said is None else self._read_parts(levels, said)[2]
+        if y is not None:
+            self._require_overall(score, y, rest, w, t)
+            self._require_store(levels)
+
     def _read_parts(self, levels: list[Any], said: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:
         """Probability and count, what the members of each field said, and the rest; `InputError` if it is too short."""
         needed = 2 + MEMBERS * sum(level is not None for level in levels) + REMEMBERED * self.pairs

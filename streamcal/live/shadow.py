@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +17,20 @@ from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import CapabilityError, InputError, StateError
 from streamcal.learners.choosing import chosen
+from streamcal.learners.learner import Learner
+from streamcal.live.keyed import Columns, Keyed, Keys, kept
 from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number
-from streamcal.parameters.inputs import check_batch, check_score
+from streamcal.parameters.inputs import check_batch, check_label, check_score, check_weight
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.saved import Saved
 from streamcal.states import ensure, listed, number, record, row, text, unread, whole
 
+#: What can be in use: a calibrator of a score, or one that reads keys beside it.
+Entrant: TypeAlias = Calibrator | Keyed
 #: The name of the calibrator that is in use at the start.
 FIRST = "champion"
 #: What may change: which calibrator is in use, and which there are.
@@ -43,13 +47,14 @@ class Version(NamedTuple):
 
 
 class ShadowForecast(NamedTuple):
-    """What each calibrator said of a score when it was issued; `p` is what was served."""
+    """The prediction of each calibrator for a score when it was issued; `p` is the one that was served."""
 
     score: float
     p: float
     by_name: Mapping[str, float]
-    #: What the parts of mixtures said, by which they are judged; without it, by what they would say now.
+    #: What each calibrator has to remember of its prediction until the label comes, by name.
     parts: Mapping[str, Sequence[float]] = MappingProxyType({})
+    keys: Keys | None = None
 
 
 @dataclass(frozen=True)
@@ -92,9 +97,9 @@ class Shadow(Saved):
 
     Parameters
     ----------
-    champion : str or Calibrator
+    champion : str, Calibrator, Segmented or Multicalibrated
         The calibrator in use, or a method such as "auto"; its name here is "champion".
-    challengers : mapping of str to str or Calibrator
+    challengers : mapping of str to str, Calibrator, Segmented or Multicalibrated
         The others, by name.
     confidence : float
         Above 0 and below 1, default 0.95; for all comparisons together.
@@ -109,6 +114,10 @@ class Shadow(Saved):
     Forecasts are compared as they were issued: `learn_one` takes those of the present state, right where the label is
     known before the next prediction; with late labels keep what `issue_one` returns, and give it to `learn_issued`, or
     give the shadow to a `LabelJoin`.
+
+    `keys`, field → level, are passed to each `Segmented` and `Multicalibrated`; calibrators of a score alone do not
+    read them. A `Segmented` with a `store` is refused: a state of the shadow would not contain the levels of the store.
+
     An outcome counts once in a comparison whatever its weight, since weighted losses have no bound, and not at all
     where its weight is 0.
 
@@ -136,17 +145,17 @@ class Shadow(Saved):
     """
 
     #: Told of each change of what is used, what came and what went, before it is made: of a `LabelJoin` with a journal.
-    _told: Callable[[str, str, Calibrator | None], None] | None = None
+    _told: Callable[[str, str, Entrant | None], None] | None = None
 
     def __init__(
         self,
-        champion: str | Calibrator,
-        challengers: Mapping[str, str | Calibrator] | None = None,
+        champion: str | Entrant,
+        challengers: Mapping[str, str | Entrant] | None = None,
         *,
         confidence: float = 0.95,
     ) -> None:
         self.confidence = real_number(confidence, "confidence", "a probability, such as 0.95", above=0.0, below=1.0)
-        self._calibrators: dict[str, Calibrator] = {}
+        self._calibrators: dict[str, Entrant] = {}
         self._numbers: dict[
             str, int
         ] = {}  # of calibrators, each its own, by which forecasts as plain numbers name them
@@ -178,35 +187,66 @@ class Shadow(Saved):
         return list(self._versions)
 
     @property
-    def champion(self) -> Calibrator:
+    def champion(self) -> Any:
         """The calibrator in use, such as for its `predict_interval_one` or `map`."""
         return self._calibrators[self.version.name]
 
     @property
-    def challengers(self) -> dict[str, Calibrator]:
+    def challengers(self) -> dict[str, Any]:
         """The others, by name."""
         return {name: one for name, one in self._calibrators.items() if name != self.version.name}
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
-        """The champion's probability for the score."""
-        return self.champion.predict_one(score, t)
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names that the calibrators read from `keys`; none where all read the score alone."""
+        read = [name for one in self._calibrators.values() if isinstance(one, Keyed) for name in one.fields]
+        return tuple(dict.fromkeys(read))
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """The champion's probabilities for scores of shape (n,)."""
-        return self.champion.predict_many(scores, t)
+    def require_names(self, keys: Any) -> None:
+        """Raise an `InputError` for keys that seem to have a field under another name."""
+        for one in self._calibrators.values():
+            if isinstance(one, Keyed):
+                one.require_names(keys)
 
-    def issue_one(self, score: float, t: Time | None = None) -> ShadowForecast:
-        """What all calibrators say of a score now, for `learn_issued`; `.p` is the champion's, to be served."""
-        forecast = self._forecast(score, t)
-        judged = {name: one for name, one in self._calibrators.items() if type(one)._issue is not Calibrator._issue}
-        x = check_score(score)
-        said = {name: one._issue(one.scale.coordinate(x), one._time(t)) for name, one in judged.items()}
-        return forecast._replace(parts={name: parts for name, parts in said.items() if parts is not None})
+    def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
+        """Return the champion's probability for the score, with the levels of `keys` if it reads them."""
+        return _predicted(self.champion, score, keys, t)
 
-    def _forecast(self, score: float, t: Time | None) -> ShadowForecast:
-        """A forecast whose label comes before the next one, so that parts of mixtures need not be remembered."""
-        said = {name: one.predict_one(score, t) for name, one in self._calibrators.items()}
-        return ShadowForecast(score, said[self.version.name], said)
+    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
+        """Return the champion's probabilities for n scores, with n levels of each field if it reads them."""
+        champion: Entrant = self.champion
+        columns: Any = keys
+        if isinstance(champion, Keyed):
+            return champion.predict_many(scores, columns, t)
+        return champion.predict_many(scores, t)
+
+    def issue_one(
+        self, score: float, t: Time | None = None, *, keys: Keys | None = None, w: float = 1.0
+    ) -> ShadowForecast:
+        """Predict an observation whose label comes later, for `learn_issued`; `.p` is the champion's, to be served.
+
+        Parameters
+        ----------
+        score, t
+            As for the calibrators.
+        keys : mapping, optional
+            Field → level, for calibrators that read them.
+        w : float
+            The weight of the observation. A `Multicalibrated` sets its stakes aside until `learn_issued`.
+
+        Raises
+        ------
+        InputError
+            Where one of the calibrators does not accept the observation; nothing changes then.
+        """
+        weight = check_weight(w)
+        by_name = {name: _predicted(one, score, keys, t) for name, one in self._calibrators.items()}
+        parts: dict[str, Sequence[float]] = {}
+        for name, one in self._calibrators.items():
+            said = _issued(one, score, keys, t, weight)
+            if said is not None:
+                parts[name] = said
+        return ShadowForecast(score, by_name[self.version.name], by_name, parts, keys)
 
     def comparisons(self) -> list[Comparison]:
         """Each challenger against the champion, that of the least difference first."""
@@ -215,55 +255,59 @@ class Shadow(Saved):
 
     # -- outcomes --------------------------------------------------------------------------------------------------
 
-    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Compare what the calibrators say of the score now, and let all of them learn its label.
+    def learn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, keys: Keys | None = None
+    ) -> None:
+        """Compare the predictions of the calibrators for the score, and have all of them learn its label.
 
         Parameters
         ----------
         score, y, w, t
             As for the calibrators.
+        keys : mapping, optional
+            Field → level, for calibrators that read them.
 
         Raises
         ------
         InputError
-            Where one of the calibrators does not take the observation; then none has learned it.
+            Where one of the calibrators does not accept the observation; then none has learned it.
         """
-        self.learn_issued(self._forecast(score, t), y, w, t)
+        said = {name: _predicted(one, score, keys, t) for name, one in self._calibrators.items()}
+        self._learn(ShadowForecast(score, said[self.version.name], said, keys=keys), check_label(y), check_weight(w), t)
 
-    def learn_issued(self, issued: ShadowForecast, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Compare what was issued with its label, and let all calibrators learn it.
+    def learn_issued(self, issued: ShadowForecast, y: Label | None, w: float = 1.0, t: Time | None = None) -> None:
+        """Compare what was issued with its label, and have all calibrators learn it.
 
         Parameters
         ----------
         issued : ShadowForecast
             From `issue_one`, at any time before. Calibrators that have come since are not compared by it.
-        y, w, t
-            The label, its weight and its time, as for the calibrators.
+        y : bool, 0, 1 or None
+            The label; None if it never comes: nothing is learned, and stakes that were set aside go back.
+        w, t
+            The weight and the time of the label, as for the calibrators.
 
         Raises
         ------
         InputError
-            Where one of the calibrators does not take the observation, or `issued` is no such forecast; then none has
+            Where one of the calibrators does not accept the observation, or `issued` is no such forecast; then none has
             learned it.
         """
         _require_forecast(issued)
-        checked = {name: one._checked(issued.score, y, w, t) for name, one in self._calibrators.items()}
-        _, label, weight, *_ = checked[FIRST] if FIRST in checked else next(iter(checked.values()))
-        if weight == 0.0:
-            return
-        for name, (_, _, _, time, _) in checked.items():
-            self._calibrators[name]._require_time(time)
-            if len(checked) > 1:  # a single one refuses before it learns
-                self._calibrators[name]._require_issued(issued.parts.get(name))
-        for name, (x, _, _, time, noted) in checked.items():
-            one, parts = self._calibrators[name], issued.parts.get(name)
-            if parts is None:
-                one._learn(x, label, weight, time, noted)
-            else:
-                one._learn_issued(x, label, weight, time, parts)
-                one._note(noted)
-        self._compare(issued.by_name, label)
-        self._n += 1
+        self._learn(issued, None if y is None else check_label(y), check_weight(w), t)
+
+    def _learn(self, issued: ShadowForecast, label: float | None, w: float, t: Time | None) -> None:
+        """Check everything, then learn a label; of weight 0 or None, it is given up."""
+        label = None if w == 0.0 else label
+        parts = issued.parts
+        entrants = [(one, parts.get(name)) for name, one in self._calibrators.items()]
+        several = len(entrants) > 1  # a single one refuses before it learns
+        checked = [_checked(one, issued, label, said, w, t, several) for one, said in entrants]
+        for (one, said), given in zip(entrants, checked, strict=True):
+            _learned(one, issued, label, said, w, t, given)
+        if label is not None:
+            self._compare(issued.by_name, label)
+            self._n += 1
 
     def predict_learn_many(
         self,
@@ -271,13 +315,17 @@ class Shadow(Saved):
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
+        *,
+        keys: Columns | None = None,
     ) -> FloatArray:
-        """What a loop of `predict_one` and `learn_one` says and leaves, by the fast loops of the calibrators.
+        """Predict and then learn each of n observations in turn, by the fast loops of the calibrators.
 
         Parameters
         ----------
         scores, y, w, t : array-like of shape (n,)
             As for `Calibrator.predict_learn_many`.
+        keys : mapping, optional
+            Field → n levels, for calibrators that read them.
 
         Returns
         -------
@@ -290,10 +338,15 @@ class Shadow(Saved):
             For a bad value in any row; then nothing is learned.
         """
         s, labels, weights = check_batch(scores, y, w)
-        learned = weights > 0.0
-        self._require_rows(s, learned, t)
-        given = s, labels, None if w is None else weights, t
-        said = {name: one.predict_learn_many(*given) for name, one in self._calibrators.items()}
+        learned, columns = weights > 0.0, kept(keys)
+        self._require_rows(s, columns, learned, t)
+        given = labels, None if w is None else weights, t
+        said = {}
+        for name, one in self._calibrators.items():
+            if isinstance(one, Keyed):
+                said[name] = one.predict_learn_many(s, columns, *given)
+            else:
+                said[name] = one.predict_learn_many(s, *given)
         served = said[self.version.name]
         for name, difference in self._differences.items():
             difference.update_many(said[name][learned], served[learned], labels[learned])
@@ -301,19 +354,26 @@ class Shadow(Saved):
         return like(scores, served)
 
     def _require_rows(
-        self, scores: FloatArray, learned: npt.NDArray[np.bool_], t: npt.ArrayLike | Sequence[Time] | None
+        self,
+        scores: FloatArray,
+        keys: Columns | None,
+        learned: npt.NDArray[np.bool_],
+        t: npt.ArrayLike | Sequence[Time] | None,
     ) -> None:
-        """`InputError` where one of the calibrators does not take a row, of which each says it again when it learns.
+        """`InputError` where one of the calibrators does not accept a row; each raises it again when it learns.
 
-        Scores, labels and weights have been checked; what differs between calibrators are the scale and the time.
+        Scores, labels and weights have been checked; what differs between calibrators are scale, levels and time.
         """
         low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.5, 0.5)
         for one in self._calibrators.values():
             first, last = one.scale.domain
             if not first <= low <= high <= last:
-                one.scale.coordinates(scores)  # says which
-            if getattr(one, "_timed", False):
-                one._require_times(one._times(t, len(scores))[learned])
+                one.scale.coordinates(scores)  # raises for the score that is outside
+            if isinstance(one, Keyed):
+                one.require_columns(keys, len(scores))
+            overall = one.overall if isinstance(one, Keyed) else one
+            if getattr(overall, "_timed", False):
+                overall._require_times(overall._times(t, len(scores))[learned])
 
     def _compare(self, said: Mapping[str, float], label: float) -> None:
         """Add an outcome to the comparisons of challengers whose forecast, and the champion's, were issued."""
@@ -327,7 +387,7 @@ class Shadow(Saved):
 
     # -- challengers -------------------------------------------------------------------------------------------------
 
-    def add(self, name: str, calibrator: str | Calibrator) -> None:
+    def add(self, name: str, calibrator: str | Entrant) -> None:
         """Let another challenger learn from now on; it may have learned before.
 
         Raises
@@ -341,7 +401,7 @@ class Shadow(Saved):
         self._enter(name, entrant)
         self._begin(name)
 
-    def remove(self, name: str) -> Calibrator:
+    def remove(self, name: str) -> Any:
         """Take a challenger out, and return it.
 
         Raises
@@ -409,11 +469,11 @@ class Shadow(Saved):
         self._require_challenger(names[version])
         return self._use(names[version])
 
-    def _tell(self, what: str, name: str, calibrator: Calibrator | None = None) -> None:
+    def _tell(self, what: str, name: str, calibrator: Entrant | None = None) -> None:
         if self._told is not None:
             self._told(what, name, calibrator)
 
-    def _change(self, what: str, name: str, calibrator: Calibrator | None) -> None:
+    def _change(self, what: str, name: str, calibrator: Entrant | None) -> None:
         """Make a change that was told of before; `StateError` where it is not possible."""
         ensure(what in (USE, ADD, REMOVE) and (calibrator is None) == (what != ADD), f"{what!r} is no change")
         try:
@@ -427,10 +487,12 @@ class Shadow(Saved):
         except InputError as error:
             raise StateError(str(error)) from None
 
-    def _require_new(self, name: str, calibrator: Calibrator) -> None:
+    def _require_new(self, name: str, calibrator: Entrant) -> None:
         """`InputError` unless a calibrator can enter under this name."""
-        if not isinstance(calibrator, Calibrator):
+        if not isinstance(calibrator, (Calibrator, Keyed)):
             raise InputError(f"{calibrator!r} is no calibrator of one score; give one such as TrackingOPS()")
+        if getattr(calibrator, "store", None) is not None:
+            raise InputError(f"{calibrator!r} has a store, which a shadow does not save; leave out store=")
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
             raise InputError(f"the name {name!r} is not allowed; give a text of 1 to {LONGEST_NAME} characters")
         if name in self._calibrators:
@@ -438,7 +500,7 @@ class Shadow(Saved):
         if any(one is calibrator for one in self._calibrators.values()):
             raise InputError(f"{calibrator!r} is here already, and would learn twice; give a copy")
 
-    def _enter(self, name: str, calibrator: Calibrator) -> None:
+    def _enter(self, name: str, calibrator: Entrant) -> None:
         self._require_new(name, calibrator)
         self._numbers[name] = self._compared + 1 if self._calibrators else 0  # each challenger begins a comparison
         self._calibrators[name] = calibrator
@@ -496,7 +558,7 @@ class Shadow(Saved):
             written.extend((self._numbers[name], p, len(parts), *parts))
         return written
 
-    def forecast_of(self, score: float, written: Sequence[float]) -> ShadowForecast:
+    def forecast_of(self, score: float, written: Sequence[float], keys: Keys | None = None) -> ShadowForecast:
         """The forecast that `plain` wrote, of those calibrators that are still here."""
         names = {number: name for name, number in self._numbers.items()}
         said: dict[str, float] = {}
@@ -510,7 +572,7 @@ class Shadow(Saved):
                 if number > 0:
                     parts[name] = written[place : place + number]
             place += max(number, 0)
-        return ShadowForecast(score, said.get(self.version.name, math.nan), said, parts)
+        return ShadowForecast(score, said.get(self.version.name, math.nan), said, parts, keys)
 
     # -- saving ------------------------------------------------------------------------------------------------------
 
@@ -532,7 +594,7 @@ class Shadow(Saved):
         fields = {"n": whole(), "compared": whole(), "versions": listed(row(whole(1), text(LONGEST_NAME), whole()))}
         shadow = cls(Identity(), **params)
         fields |= {"calibrators": unread, "differences": unread}
-        shadow._load(**record(fields, {"numbers": _numbers})(learned))
+        shadow._load(**record({**fields, "numbers": _numbers})(learned))
         return shadow
 
     def _load(
@@ -542,19 +604,16 @@ class Shadow(Saved):
         versions: list[Any],
         calibrators: dict[str, Any],
         differences: dict[str, Any],
-        numbers: dict[str, int] | list[int] | None,
+        numbers: dict[str, int],
     ) -> None:
-        """Load what `_state` has written into a new shadow; earlier ones gave numbers in the order of calibrators."""
-        if not isinstance(numbers, dict):
-            numbers = [*range(len(calibrators))] if numbers is None else numbers
-            ensure(len(calibrators) == len(numbers), "calibrators have no numbers of their own")
-            numbers = dict(zip(calibrators, numbers, strict=True))
+        """Load what `_state` has written into a new shadow."""
         ensure(numbers.keys() == calibrators.keys(), "calibrators have no numbers of their own")
         ensure(len(set(numbers.values())) == len(numbers), "two calibrators have one number")
         ensure(max(numbers.values(), default=0) <= compared, "a calibrator has a number of later ones")
         self._calibrators.clear()
         for name in sorted(numbers, key=lambda name: numbers[name]):  # as they came, in whatever order they are written
-            self._enter(name, Calibrator._from_written(calibrators[name]))
+            found: Any = Learner._from_written(calibrators[name])
+            self._enter(name, found)
         self._numbers = {name: numbers[name] for name in self._calibrators}
         self._n, self._compared = n, compared
         self._versions = [Version(*one) for one in versions]
@@ -586,10 +645,61 @@ def _require_forecast(issued: Any) -> None:
 
 
 def _numbers(value: Any) -> Any:
-    """The number of each calibrator by its name; of earlier versions, in the order of the calibrators."""
-    if not isinstance(value, dict):
-        return listed(whole())(value)
+    """Read the number of each calibrator by its name."""
+    ensure(isinstance(value, dict), "calibrators have no numbers of their own")
     return {text(LONGEST_NAME)(name): whole()(one) for name, one in value.items()}
+
+
+def _predicted(one: Entrant, score: float, keys: Any, t: Time | None) -> float:
+    """Return the probability of a calibrator, with the levels of keys if it reads them."""
+    return one.predict_one(score, keys, t) if isinstance(one, Keyed) else one.predict_one(score, t)
+
+
+def _issued(one: Entrant, score: float, keys: Any, t: Time | None, w: float) -> Sequence[float] | None:
+    """Return what a calibrator has to remember of a prediction whose label comes later."""
+    if isinstance(one, Keyed):
+        return one._issue_keyed(score, keys, t, w)[1]
+    if type(one)._issue is Calibrator._issue:
+        return None
+    return one._issue(one.scale.coordinate(check_score(score)), one._time(t))
+
+
+def _checked(
+    one: Entrant, issued: ShadowForecast, y: float | None, said: Sequence[float] | None, w: float, t: Any, several: bool
+) -> tuple[Any, ...] | None:
+    """Raise where a calibrator would refuse the label; return a checked observation for one of a score alone."""
+    if isinstance(one, Keyed):
+        keys: Any = issued.keys
+        one._require_keyed(issued.score, keys, y, said, w, t)
+        return None
+    if y is None:
+        return None
+    found = one._checked(issued.score, y > 0.0, w, t)
+    one._require_time(found[3])
+    if several:
+        one._require_issued(said)
+    return found
+
+
+def _learned(one: Entrant, issued: ShadowForecast, y: float | None, said: Any, w: float, t: Any, given: Any) -> None:
+    """Have a calibrator learn a label that `_checked` has accepted."""
+    if isinstance(one, Keyed):
+        score = issued.score
+        keys: Any = issued.keys
+        if said is None:
+            if y is not None:
+                one.learn_one(score, keys, y > 0.0, w, t)
+        elif y is None:
+            one._give_up_keyed(score, keys, said)
+        else:
+            one._learn_keyed(score, keys, y > 0.0, said, w, t)
+    elif y is not None:
+        x, label, weight, time, noted = given
+        if said is None:
+            one._learn(x, label, weight, time, noted)
+        else:
+            one._learn_issued(x, label, weight, time, said)
+            one._note(noted)
 
 
 def _method(given: Any) -> Any:

@@ -17,7 +17,7 @@ from streamcal.kernels.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
 from streamcal.live.keyed import Keyed
-from streamcal.live.shadow import Shadow
+from streamcal.live.shadow import Shadow, ShadowForecast
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.saved import Saved
@@ -133,18 +133,30 @@ class ByShadow:
     def __init__(self, shadow: Shadow) -> None:
         self.shadow = shadow
 
+    def _keys(self, keys: Keys | None) -> dict[str, str | int | None]:
+        """Return keys with None for every field without a level."""
+        return {**dict.fromkeys(self.shadow.fields), **(keys or {})}
+
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
         """The probability at a score as of time t."""
-        return self.shadow.predict_one(score, t)
+        return self.shadow.predict_one(score, t, keys=self._keys(keys))
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
-        forecast = self.shadow.issue_one(score, t)
+        forecast = self.shadow.issue_one(score, t, keys=self._keys(keys), w=w)
         return forecast.p, self.shadow.plain(forecast)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
         """Learn the label of an issued forecast."""
-        self.shadow.learn_issued(self.shadow.forecast_of(score, said or ()), y, one.w, one.t)
+        self.shadow.learn_issued(self._forecast(score, one, said), y, one.w, one.t)
+
+    def give_up(self, score: float, one: Issued, said: array[float] | None) -> None:
+        """Forget an issued forecast whose label will not be learned."""
+        self.shadow.learn_issued(self._forecast(score, one, said), None, one.w, one.t)
+
+    def _forecast(self, score: float, one: Issued, said: array[float] | None) -> ShadowForecast:
+        """Return what the calibrators predicted of an issued forecast."""
+        return self.shadow.forecast_of(score, said or (), self._keys(one.keys))
 
     def turn(self, score: float, one: Issued) -> None:
         """Not possible, since a comparison cannot take an outcome back."""
@@ -152,24 +164,19 @@ class ByShadow:
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Those of the champion at an array of scores, now."""
-        return np.asarray(self.shadow.predict_many(scores))
+        return joined(self.shadow.champion).probabilities(scores)
 
 
 def joined(calibrator: Any) -> ByScore | ByKeys | ByShadow:
     """How a calibrator of a join is asked and taught."""
     if isinstance(calibrator, Shadow):
         return ByShadow(calibrator)
-    return ByKeys(calibrator) if reads_keys(calibrator) else ByScore(calibrator)
+    return ByKeys(calibrator) if isinstance(calibrator, Keyed) else ByScore(calibrator)
 
 
 def can_join(calibrator: Any) -> bool:
     """Whether a join can use it: a calibrator of one score, one that reads keys, or a `Shadow`."""
-    return isinstance(calibrator, (Calibrator, Shadow)) or reads_keys(calibrator)
-
-
-def reads_keys(calibrator: Any) -> bool:
-    """Whether a calibrator is asked with keys, and remembers parts of its forecasts."""
-    return isinstance(calibrator, Keyed)
+    return isinstance(calibrator, (Calibrator, Keyed, Shadow))
 
 
 class VersionLearner:
@@ -182,7 +189,7 @@ class VersionLearner:
 
     Parameters
     ----------
-    calibrator : Calibrator, Segmented or Shadow
+    calibrator : Calibrator, Segmented, Multicalibrated or Shadow
         That of the new version.
     before : list of float, optional
         The log-odds of the forecasts of the version before, at `KNOTS` scores.
@@ -242,7 +249,7 @@ class VersionLearner:
 
     def give_up(self, one: Issued) -> None:
         """Forget an issued forecast whose label will not be learned."""
-        if isinstance(self._own, ByKeys) and one.said is not None:
+        if not isinstance(self._own, ByScore) and one.said is not None:
             self._own.give_up(one.score * self.factor, one, one.said if self.before is None else one.said[2:])
 
     def learn(self, one: Issued, y: bool) -> None:
