@@ -82,14 +82,14 @@ def reached(stream: Scored, calibrator: Calibrator) -> tuple[Found, Found]:
         evaluation.step(score, y)
 
     def found(board: Scoreboard, difference: float, interval: tuple[float, float]) -> Found:
-        assert board.log_loss.value is not None
-        assert board.ratio.value is not None
-        return Found(board.log_loss.value, board.ratio.value, board.log_loss.infinite, difference, *interval)
+        assert board.log_loss.get() is not None
+        assert board.ratio.get() is not None
+        return Found(board.log_loss.get(), board.ratio.get(), board.log_loss.infinite, difference, *interval)
 
     raw, difference = evaluation.raw, evaluation.difference
     assert raw is not None
-    assert difference.value is not None
-    return found(raw, 0.0, (0.0, 0.0)), found(evaluation.calibrated, difference.value, difference.interval)
+    assert difference.get() is not None
+    return found(raw, 0.0, (0.0, 0.0)), found(evaluation.calibrated, difference.get(), difference.interval)
 
 
 def results(rows: int | None = None) -> dict[str, dict[str, Found]]:

@@ -36,8 +36,8 @@ def main() -> None:
                 made, losses = calibrated(*given), []
                 for p in (stepwise(Auto(delay), made.scores, made.y, delay), made.scores):
                     loss = LogLoss()
-                    loss.update_many(np.asarray(p), made.y)
-                    losses.append(loss.value * len(made.y))
+                    loss.update_many(made.y, np.asarray(p))
+                    losses.append(loss.get() * len(made.y))
                 above.append(f"{losses[0] - losses[1]:.1f}")
             print(f"| {name} | {delay} | {', '.join(above)} |", flush=True)
 

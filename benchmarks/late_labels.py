@@ -194,9 +194,9 @@ def rescoring_table(rows: int | None) -> str:
         for make in CALIBRATORS.values():
             loss, total, positives = LogLoss(), 0.0, 0
             for p, (_, _, y) in zip(run(make(), events), events, strict=True):
-                loss.update(p, y)
+                loss.update(y, p)
                 total, positives = total + p, positives + y
-            cells.append(f"{loss.value:.4f} nats, ratio {total / positives:.2f}")
+            cells.append(f"{loss.get():.4f} nats, ratio {total / positives:.2f}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     return "\n".join(lines)

@@ -43,8 +43,8 @@ def milliseconds(call: Callable[[], Any]) -> float:
 def row(make: Callable[[], CellMetric], p: FloatArray, y: FloatArray) -> str:
     """The times of one measure of a stream, as cells of a table."""
     measure, other = make(), make()
-    measure.update_many(p, y)
-    first = p[:UPDATES], y[:UPDATES]
+    measure.update_many(y, p)
+    first = y[:UPDATES], p[:UPDATES]
     singly = list(zip(*(column.tolist() for column in first), strict=True))
 
     def one_by_one() -> None:
@@ -52,12 +52,12 @@ def row(make: Callable[[], CellMetric], p: FloatArray, y: FloatArray) -> str:
             other.update(*observation)
 
     times = (
-        f"{milliseconds(lambda: measure.value):.2f}",
+        f"{milliseconds(lambda: measure.get()):.2f}",
         f"{milliseconds(lambda: measure.floor):.1f}" if hasattr(measure, "floor") else "",
         f"{1e3 * milliseconds(one_by_one) / len(singly):.2f}",
         f"{1e6 * milliseconds(lambda: other.update_many(*first)) / len(singly):.0f}",
     )
-    return f"{measure!r} | {measure.value:.2g} | " + " | ".join(times)
+    return f"{measure!r} | {measure.get():.2g} | " + " | ".join(times)
 
 
 def main() -> None:

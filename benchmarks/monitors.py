@@ -93,7 +93,7 @@ def stream(change: str, before: int, seed: int) -> Stream:
 def alarms_of_monitor(given: Stream, keys: bool, **parameters: float) -> list[int]:
     """The numbers of the outcomes at which a monitor raised its alarms."""
     monitor = CalibrationMonitor(**parameters)
-    found = monitor.update_many(given.p, given.y, {"campaign": given.campaign} if keys else None)
+    found = monitor.update_many(given.y, given.p, {"campaign": given.campaign} if keys else None)
     return [alarm.n for alarm in found]
 
 
@@ -157,7 +157,7 @@ def false_alarms(rate: float, streams: int) -> int:
     found = 0
     for seed in range(streams):
         p, y = null_outcomes(rate, NULL_LENGTH, np.random.default_rng([SEED, seed, round(1e4 * rate)]))
-        found += bool(CalibrationMonitor(alpha=ALPHA).update_many(p, y))
+        found += bool(CalibrationMonitor(alpha=ALPHA).update_many(y, p))
     return found
 
 
@@ -169,7 +169,7 @@ def false_segments(rate: float, streams: int, segments: int = 50) -> int:
         rng = np.random.default_rng([SEED, seed, round(1e4 * rate), segments])
         p, y = null_outcomes(rate, NULL_LENGTH, rng)
         monitor = CalibrationMonitor(alpha=ALPHA)
-        monitor.update_many(p, y, {"campaign": rng.choice(segments, NULL_LENGTH, p=share / share.sum())})
+        monitor.update_many(y, p, {"campaign": rng.choice(segments, NULL_LENGTH, p=share / share.sum())})
         found += bool(monitor.discoveries())
     return found
 
@@ -181,7 +181,8 @@ def run_lengths(rate: float, runs: int) -> Array:
         rng = np.random.default_rng([SEED, seed, round(1e4 * rate), 7])
         monitor, alarms = CalibrationMonitor(run_length=MEASURED_RUN_LENGTH), []
         while not alarms:
-            alarms = monitor.update_many(*null_outcomes(rate, 20_000, rng))
+            p, y = null_outcomes(rate, 20_000, rng)
+            alarms = monitor.update_many(y, p)
         lengths.append(alarms[0].n)
     return np.array(lengths)
 
@@ -247,7 +248,7 @@ def alarms_of_histogram(u: Array) -> list[int]:
     """The first time at which the e-process of `PITHistogram` reaches 1/α."""
     histogram = PITHistogram()
     for number, one in enumerate(u.tolist(), 1):
-        histogram.update(UNIFORM, one)
+        histogram.update(one, UNIFORM)
         if histogram.log_e_value >= -math.log(ALPHA):
             return [number]
     return []

@@ -135,8 +135,8 @@ def measured(stream: Stream) -> dict[str, Row]:
         p, cost = prequential(build, stream)
         measures = (MulticlassLogLoss(), MulticlassBrier(), ClasswiseECE())
         for measure in measures:
-            measure.update_many(p, stream.y, labels=stream.labels)
-        rows[name] = Row(*(measure.value for measure in measures), cost)
+            measure.update_many(stream.y, p, labels=stream.labels)
+        rows[name] = Row(*(measure.get() for measure in measures), cost)
         print(line_of(name, rows[name]), flush=True)
     return rows
 
@@ -167,8 +167,8 @@ def by_limit(stream: Stream) -> str:
         for limit in LIMITS:
             cal, loss = method(limit=limit), MulticlassLogLoss()
             cal.learn_many(scores[:first], y[:first], labels=stream.labels)
-            loss.update_many(cal.predict_many(scores[first:], labels=stream.labels), y[first:], labels=stream.labels)
-            losses.append(f"{loss.value:.5f}")
+            loss.update_many(y[first:], cal.predict_many(scores[first:], labels=stream.labels), labels=stream.labels)
+            losses.append(f"{loss.get():.5f}")
         lines.append(f"| `{method.__name__}` | " + " | ".join(losses) + " |")
         print(lines[-1], flush=True)
     return "\n".join(lines)

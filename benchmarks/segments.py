@@ -221,7 +221,7 @@ def fieldwise(p: Array, stream: Stream) -> list[FieldwiseECE]:
     half, found = len(p) // 2, []
     for levels in stream.fields.values():
         metric = FieldwiseECE()
-        metric.update_many(p[half:], stream.y[half:], levels[half:])
+        metric.update_many(stream.y[half:], p[half:], levels[half:])
         found.append(metric)
     return found
 

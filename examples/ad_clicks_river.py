@@ -34,14 +34,14 @@ def prequential(model: base.Classifier, rows: Iterable[tuple[dict, bool]]) -> Sc
     """Predict each row, then learn it; the score of the predictions."""
     board = Scoreboard()
     for x, y in rows:
-        board.update(model.predict_proba_one(x)[True], y)
+        board.update(y, model.predict_proba_one(x)[True])
         model.learn_one(x, y)
     return board
 
 
 def show(name: str, board: Scoreboard) -> None:
     """One line of the table."""
-    print(f"{name:<34}{board.log_loss.value:>10.5f}{board.brier.value:>10.5f}{board.ratio.value:>18.3f}")
+    print(f"{name:<34}{board.log_loss.get():>10.5f}{board.brier.get():>10.5f}{board.ratio.get():>18.3f}")
 
 
 def ad_clicks(path: Path) -> Iterator[tuple[dict, bool]]:

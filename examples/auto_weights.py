@@ -50,12 +50,12 @@ def run(name: str, calibrator: Calibrator, stream: list[tuple[float, bool]], del
     for i, (score, y) in enumerate(stream):
         p = calibrator.predict_one(score)
         for loss in (whole, parts[i * PARTS // len(stream)]):
-            loss.update(p, y)
+            loss.update(y, p)
         if isinstance(calibrator, Auto):
             weights[i * PIECES // len(stream)].append(calibrator.weights())
         if i >= delay:
             calibrator.learn_one(*stream[i - delay])
-    print(name.ljust(24) + "".join(f"{loss.value:>10.4f}" for loss in (whole, *parts)))
+    print(name.ljust(24) + "".join(f"{loss.get():>10.4f}" for loss in (whole, *parts)))
     return [{name: fmean(one[name] for one in piece) for name in piece[0]} for piece in weights if piece]
 
 

@@ -52,11 +52,11 @@ for k, (now, score, campaign) in enumerate(zip(*columns, strict=True)):
     if now > 3 * 24 * HOUR:  # after the first conversions were learned
         served = {"scores, raw": score * conversion_score[campaign], "both joins, calibrated": p_click * p_conversion}
         for name, p in served.items():
-            losses[name].update(p, bool(converts[k]))
-            ratios[name].update(p, bool(converts[k]))
+            losses[name].update(bool(converts[k]), p)
+            ratios[name].update(bool(converts[k]), p)
 
 print(f"{IMPRESSIONS:,} impressions, {stream.click.sum():,} clicks, {converts.sum():,} conversions")
 print(f"{'click and conversion':28s}log loss  predicted/actual")
 for name, loss in losses.items():
-    print(f"{name:28s}{loss.value:.5f}   {ratios[name].value:.2f}")
+    print(f"{name:28s}{loss.get():.5f}   {ratios[name].get():.2f}")
 print(f"clicks within 15 minutes: {clicks.early_share()[0]:.2f} of those within 6 hours")

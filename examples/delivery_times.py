@@ -39,8 +39,8 @@ def base() -> preprocessing.StandardScaler:
 def table_row(name: str, measures: list) -> str:
     crps, likelihood, coverage, pit = measures
     return (
-        f"{name:<36}{crps.value:>8.3f}{likelihood.finite:>16.3f}{likelihood.impossible:>12}"
-        f"{coverage.value:>14.3f}{coverage.width:>10.1f}{pit.value:>10.3f}{pit.log_e_value / math.log(10.0):>14.1f}"
+        f"{name:<36}{crps.get():>8.3f}{likelihood.finite:>16.3f}{likelihood.impossible:>12}"
+        f"{coverage.get():>14.3f}{coverage.width:>10.1f}{pit.get():>10.3f}{pit.log_e_value / math.log(10.0):>14.1f}"
     )
 
 
@@ -55,9 +55,9 @@ for name, method in METHODS.items():
         forecast = model.predict_distribution_one(x)
         if i >= 200 and forecast is not None:  # once the base has found its feet
             for metric in raw:
-                metric.update(Normal(model.regressor.predict_one(x), model.residual_sd), y)
+                metric.update(y, Normal(model.regressor.predict_one(x), model.residual_sd))
             for metric in calibrated:
-                metric.update(forecast, y)
+                metric.update(y, forecast)
         model.learn_one(x, y)
     if name == "QuantileRecalibration":
         print(table_row("forecast, raw", raw))

@@ -37,14 +37,14 @@ def run(name: str, calibrator: Calibrator, stream: list[tuple[float, bool]], *, 
     for i, (score, y) in enumerate(stream):
         p = calibrator.predict_one(score)
         for loss in (whole, quarters[i * QUARTERS // len(stream)]):
-            loss.update(p, y)
+            loss.update(y, p)
         calibrator.learn_one(score, y)
         if watch:
             detector.update(y - p)  # its mean is 0 as long as the probabilities are right on the whole
             if detector.drift_detected:
                 calibrator = calibrator.clone()  # the same parameters, nothing learned
                 resets += 1
-    columns = "".join(f"{loss.value:>10.4f}" for loss in (whole, *quarters))
+    columns = "".join(f"{loss.get():>10.4f}" for loss in (whole, *quarters))
     print(f"{name:<24}{columns}{resets if watch else '-':>8}")
 
 

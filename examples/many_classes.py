@@ -27,9 +27,9 @@ def run(name: str, calibrator: MulticlassCalibrator | None, calibrated: bool = T
         p = model.predict_proba_one(x) if calibrated else model.classifier.predict_proba_one(x)
         if p:
             for measure in measures:
-                measure.update(p, y)
+                measure.update(y, p)
         model.learn_one(x, y)
-    print(f"{name:<36}" + "".join(f"{measure.value:>10.4f}" for measure in measures))
+    print(f"{name:<36}" + "".join(f"{measure.get():>10.4f}" for measure in measures))
     return model
 
 

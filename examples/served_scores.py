@@ -79,6 +79,6 @@ print(
 print(f"\n{'a day nobody learned':<24}{'log loss':>10}{'predicted/actual':>18}{'mean |p - truth|':>18}")
 for name, p in (("served score, raw", scores), ("calibrated", calibrated), ("true probability", truth)):
     loss, ratio = LogLoss(), CalibrationRatio()
-    loss.update_many(p, clicks)
-    ratio.update_many(p, clicks)
-    print(f"{name:<24}{loss.value:>10.4f}{ratio.value:>18.3f}{abs(p - truth).mean():>18.5f}")
+    loss.update_many(clicks, p)
+    ratio.update_many(clicks, p)
+    print(f"{name:<24}{loss.get():>10.4f}{ratio.get():>18.3f}{abs(p - truth).mean():>18.5f}")

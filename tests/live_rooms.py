@@ -191,7 +191,7 @@ class Monitors(Live):
                 raise ValueError(f"this is no alarm: {alarm!r}")
 
     def take(self, monitor: Any, p: float, y: bool, keys: Any) -> Any:
-        return monitor.update(p, y, keys)
+        return monitor.update(y, p, keys)
 
     def answers(self, monitor: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
         values = [monitor.e_value, *monitor.e_values.values()]

@@ -34,7 +34,7 @@ def stream(n=4_000, seed=2, bend=1.4, weighted=True):
 
 
 def filled(metric, p, y, w=None):
-    metric.update_many(p, y, w)
+    metric.update_many(y, p, w)
     return metric
 
 
@@ -81,7 +81,7 @@ def test_the_floor_of_corp_is_what_calibrated_forecasts_exceed_once_in_twenty():
     p = rng.choice(LEVELS, 500)
     floor = filled(CORP(), p, rng.random(500) < p).floor
     for _ in range(streams):
-        exceeded += filled(CORP(), p, rng.random(500) < p).value > floor
+        exceeded += filled(CORP(), p, rng.random(500) < p).get() > floor
     # The quantile of 200 draws has a level with a standard deviation of .015; 300 streams add .013: together .02.
     assert exceeded / streams == pytest.approx(0.05, abs=3 * 0.02)
 
@@ -177,7 +177,7 @@ GRID = 5e-5
 @pytest.mark.parametrize("bend", [0.2, 0.9, 1.0, 2.0])
 def test_smooth_ece_is_its_definition(bend):
     p, y, w = stream(300, bend=bend)
-    assert filled(SmoothECE(), p, y, w).value == pytest.approx(transcribed_smooth_ece(p, y, w), rel=GRID)
+    assert filled(SmoothECE(), p, y, w).get() == pytest.approx(transcribed_smooth_ece(p, y, w), rel=GRID)
 
 
 @pytest.mark.parametrize("n", [200, 20_000])
@@ -187,7 +187,7 @@ def test_smooth_ece_of_click_rates_is_its_definition(rate, n):
     p = rate * rng.choice(LEVELS, n)
     y, w = rng.random(n) < p, np.ones(n)
     y[0] = True  # some positive
-    found = filled(SmoothECE(), p, y, w).value
+    found = filled(SmoothECE(), p, y, w).get()
     defined = transcribed_smooth_ece(p, y, w, least=1e-6, high=min(rate + 9 * found, 1.0))
     assert found == pytest.approx(defined, rel=GRID)
 
@@ -196,19 +196,19 @@ def test_smooth_ece_of_places_far_apart_is_its_definition():
     rng = np.random.default_rng(4)
     p = rng.choice([0.0, 1e-4, 0.2, 0.2001, 0.9, 1.0], 90_000, p=[0.2, 0.3, 0.1, 0.1, 0.1, 0.2])
     y, w = rng.random(len(p)) < p, np.ones(len(p))
-    found = filled(SmoothECE(), p, y, w).value
+    found = filled(SmoothECE(), p, y, w).get()
     assert found < 0.02  # 12 σ are less than the distance of the places
     assert found == pytest.approx(transcribed_smooth_ece(p, y, w), rel=GRID)
 
 
 def test_smooth_ece_at_the_ends():
-    assert filled(SmoothECE(), [1.0] * 3, [False] * 3).value == pytest.approx(1.0, rel=GRID)
-    assert filled(SmoothECE(), [0.0, 1.0], [False, True]).value == 0.0
+    assert filled(SmoothECE(), [1.0] * 3, [False] * 3).get() == pytest.approx(1.0, rel=GRID)
+    assert filled(SmoothECE(), [0.0, 1.0], [False, True]).get() == 0.0
     assert filled(SmoothECE(), [0.0, 1.0], [False, True]).floor == 0.0
     # The largest residual is 1e-9, and the narrowest bandwidth 3e-5.
-    assert filled(SmoothECE(), [1e-9, 1.0 - 1e-9], [False, True]).value == pytest.approx(1e-9, rel=GRID)
+    assert filled(SmoothECE(), [1e-9, 1.0 - 1e-9], [False, True]).get() == pytest.approx(1e-9, rel=GRID)
     # A gap of .2 at one place is .2 under any kernel.
-    assert filled(SmoothECE(), [0.3] * 10, [True] * 5 + [False] * 5).value == pytest.approx(0.2, rel=GRID)
+    assert filled(SmoothECE(), [0.3] * 10, [True] * 5 + [False] * 5).get() == pytest.approx(0.2, rel=GRID)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 8])
@@ -258,7 +258,7 @@ def test_the_floor_of_smooth_ece_is_what_calibrated_forecasts_exceed_once_in_twe
     p = rng.choice(LEVELS, 400)
     floor = filled(SmoothECE(), p, rng.random(400) < p).floor
     for _ in range(streams):
-        exceeded += filled(SmoothECE(), p, rng.random(400) < p).value > floor
+        exceeded += filled(SmoothECE(), p, rng.random(400) < p).get() > floor
     # The quantile of 100 draws has a level with a standard deviation of .022; 200 streams add .015: together .027.
     assert exceeded / streams == pytest.approx(0.05, abs=3 * 0.027)
 
@@ -277,7 +277,7 @@ def test_slope_and_intercept_are_the_maximum_of_the_likelihood():
     reference = minimize(loss, (0.0, 1.0), tol=1e-12).x
     # BFGS stops at gradients of 1e-8 or so, by differences of the loss.
     assert found.fit == pytest.approx(tuple(reference), abs=1e-5)
-    assert found.value == found.fit.slope
+    assert found.get() == found.fit.slope
     one = minimize(lambda a: loss((a[0], 1.0)), (0.0,), tol=1e-12).x[0]
     assert found.in_the_large == pytest.approx(one, abs=1e-5)
 
@@ -287,20 +287,20 @@ def test_the_floor_of_the_slope_is_what_calibrated_forecasts_exceed_once_in_twen
     p, w = rng.choice(LEVELS, 1_000), rng.choice([0.5, 1.0, 3.0], 1_000)
     floor = filled(CalibrationSlope(), p, rng.random(1_000) < p, w).floor
     for _ in range(streams):
-        exceeded += abs(filled(CalibrationSlope(), p, rng.random(1_000) < p, w).value - 1.0) > floor
+        exceeded += abs(filled(CalibrationSlope(), p, rng.random(1_000) < p, w).get() - 1.0) > floor
     # Three standard errors of 400 streams.
     assert exceeded / streams == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / streams))
 
 
 def test_slopes_that_do_not_exist():
-    assert filled(CalibrationSlope(), [0.2, 0.4], [False, False]).value is None
+    assert filled(CalibrationSlope(), [0.2, 0.4], [False, False]).get() is None
     assert filled(CalibrationSlope(), [0.2, 0.4], [False, False]).in_the_large is None
-    assert filled(CalibrationSlope(), [0.2, 0.2], [False, True]).value is None
-    assert filled(CalibrationSlope(), [0.2, 0.4], [False, True]).value == math.inf
-    assert filled(CalibrationSlope(), [0.2, 0.4], [True, False]).value == -math.inf
-    assert filled(CalibrationSlope(), [0.2, 0.4, 0.4, 0.5], [False, True, False, True]).value == math.inf
+    assert filled(CalibrationSlope(), [0.2, 0.2], [False, True]).get() is None
+    assert filled(CalibrationSlope(), [0.2, 0.4], [False, True]).get() == math.inf
+    assert filled(CalibrationSlope(), [0.2, 0.4], [True, False]).get() == -math.inf
+    assert filled(CalibrationSlope(), [0.2, 0.4, 0.4, 0.5], [False, True, False, True]).get() == math.inf
     certain = filled(CalibrationSlope(), [0.0, 1.0, 0.0, 1.0] * 5, [False, True, True, False] * 5)
-    assert certain.value == pytest.approx(0.0, abs=1e-9)  # by symmetry, and the tolerance of the solver
+    assert certain.get() == pytest.approx(0.0, abs=1e-9)  # by symmetry, and the tolerance of the solver
 
 
 # -- normalised entropy and AUC ----------------------------------------------------------------------------------------
@@ -310,16 +310,16 @@ def test_normalised_entropy_is_relative_to_the_share():
     p, y, w = stream()
     share = np.average(y, weights=w)
     wanted = log_loss(y, p, sample_weight=w) / log_loss(y, np.full(len(y), share), sample_weight=w)
-    assert filled(NormalizedEntropy(), p, y, w).value == pytest.approx(wanted, rel=SUMS)
-    assert filled(NormalizedEntropy(), [0.5], [True]).value is None
+    assert filled(NormalizedEntropy(), p, y, w).get() == pytest.approx(wanted, rel=SUMS)
+    assert filled(NormalizedEntropy(), [0.5], [True]).get() is None
 
 
 def test_auc_is_that_of_scikit_learn():
     p, y, w = stream()
     found = filled(AUC(), p, y, w)
-    assert found.value == pytest.approx(roc_auc_score(y, p, sample_weight=w), rel=SUMS)
+    assert found.get() == pytest.approx(roc_auc_score(y, p, sample_weight=w), rel=SUMS)
     assert found.error_bound == 0.0
-    assert filled(AUC(), [0.5], [True]).value is None
+    assert filled(AUC(), [0.5], [True]).get() is None
 
 
 def test_auc_is_within_its_own_bound_of_the_exact_one():
@@ -328,7 +328,7 @@ def test_auc_is_within_its_own_bound_of_the_exact_one():
         p = np.clip(0.3 + scale * (rng.random(20_000) - 0.5), 0.0, 1.0)
         y = rng.random(20_000) < np.clip(0.5 + (p - 0.3) / scale / 3.0, 0.0, 1.0)
         found = filled(AUC(), p, y)
-        assert abs(found.value - roc_auc_score(y, p)) <= found.error_bound + SUMS
+        assert abs(found.get() - roc_auc_score(y, p)) <= found.error_bound + SUMS
         assert found.error_bound < 0.02  # worth something: .01 is 20 cells
 
 
@@ -346,7 +346,7 @@ def test_scores_beyond_the_fine_cells_are_ranked(mirrored: bool) -> None:
         p, y = 1.0 - p, ~y
     found, exact = filled(AUC(), p, y), roc_auc_score(y, p)
     assert exact > 0.7
-    assert abs(found.value - exact) <= found.error_bound + 1e-12
+    assert abs(found.get() - exact) <= found.error_bound + 1e-12
     assert found.error_bound < 0.012  # 48 cells of ¼: half of the pairs in one of them
     whole = filled(EqualMassECE(), p, y)
     assert whole.reliability().n == 5_000.0
@@ -368,7 +368,7 @@ def test_floors_and_parts_do_not_change_what_is_held(make):
 def test_floors_of_nothing(make):
     metric = make()
     assert getattr(metric, "floor", None) is None
-    assert metric.value is None
+    assert metric.get() is None
 
 
 def test_the_page_says_what_its_code_prints(capsys):

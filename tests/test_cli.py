@@ -270,8 +270,8 @@ def test_the_closing_table_compares_raw_and_calibrated(stream: Path) -> None:
     for line, name, p in zip(lines, ("raw", "calibrated"), ([row["score"] for row in rows], calibrated), strict=False):
         measures = (LogLoss(), Brier(), EqualMassECE(), CalibrationRatio())
         for measure in measures:
-            measure.update_many(p, labels, weights)
-        expected = [*(measure.value for measure in measures), *measures[-1].interval()]
+            measure.update_many(labels, p, weights)
+        expected = [*(measure.get() for measure in measures), *measures[-1].interval()]
         shown = line.replace("[", "").replace(",", "").replace("]", "").split()
         assert shown[0] == name
         for text, value in zip(shown[1:], expected, strict=True):
@@ -314,11 +314,11 @@ def test_the_verdict_is_that_of_the_confidence_sequence(stream: Path) -> None:
     rows = made()
     difference = LogLossDifference(adaptive=True)
     scores, labels = [row["score"] for row in rows], [row["click"] for row in rows]
-    difference.update_many(loop(OnlinePlatt(), rows), scores, labels)
+    difference.update_many(labels, loop(OnlinePlatt(), rows), scores)
     (line,) = (x for x in run(stream, "--method", "ops").stdout.splitlines() if "confidence sequence" in x)
     figures = [(-1 if side == "lower" else 1) * float(x) for x, side in re.findall(r"([\d.]+) (lower|higher)", line)]
     # two significant digits
-    assert figures == pytest.approx([difference.value, *difference.interval], rel=0.06)
+    assert figures == pytest.approx([difference.get(), *difference.interval], rel=0.06)
 
 
 def test_a_loss_is_not_rounded_away(tmp_path: Path) -> None:
@@ -330,10 +330,10 @@ def test_a_loss_is_not_rounded_away(tmp_path: Path) -> None:
     raw, calibrated = (next(line for line in lines if line.startswith(name)).split()[1] for name in ("raw", "calib"))
     cal, losses = OnlinePlatt(), (LogLoss(), LogLoss())
     for row in rows:
-        losses[0].update(row["score"], row["click"])
-        losses[1].update(cal.predict_one(row["score"]), row["click"])
+        losses[0].update(row["click"], row["score"])
+        losses[1].update(row["click"], cal.predict_one(row["score"]))
         cal.learn_one(row["score"], row["click"])
-    gap = losses[1].value - losses[0].value
+    gap = losses[1].get() - losses[0].get()
     assert float(calibrated) - float(raw) == pytest.approx(gap, rel=0.06)  # two significant digits
 
 

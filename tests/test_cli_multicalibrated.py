@@ -92,8 +92,8 @@ def test_methods_are_compared_with_and_without(tmp_path: Path, segments: bool) -
     by = ["placement"] if segments else []
     found = streamcal.compare(pd.DataFrame(data), methods=["ops"], segments=by, multicalibrate=["campaign"])
     expected = LogLoss()
-    expected.update_many(p, data["label"])
-    assert found.standings[name].log_loss.value == pytest.approx(expected.value, rel=1e-12)
+    expected.update_many(data["label"], p)
+    assert found.standings[name].log_loss.get() == pytest.approx(expected.get(), rel=1e-12)
     assert ("ops by segment" in found.standings) is segments
     assert f"Groups with most evidence against {name}:" in result.output
     assert "<h2>Groups</h2>" in (tmp_path / "report.html").read_text(encoding="utf-8")

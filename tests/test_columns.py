@@ -160,7 +160,7 @@ def test_nulls_at_the_other_verbs(form):
     with pytest.raises(InputError, match="y has 2 nulls"):
         regression.QuantileRecalibration().learn_many([regression.Normal(0.0, 1.0)] * 4, NULLS[form]())
     with pytest.raises(InputError, match="2 nulls"):
-        Brier().update_many([0.5] * 4, NULLS[form]())
+        Brier().update_many(NULLS[form](), [0.5] * 4)
 
 
 @pytest.mark.parametrize(

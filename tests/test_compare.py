@@ -79,9 +79,9 @@ def test_every_method_has_the_measures_of_a_run_of_its_own():
         alone = Prequential(found._calibrators[name].clone())
         alone.step_many(SCORES, LABELS, WEIGHTS)
         standing = found.standings[name]
-        assert standing.log_loss.value == pytest.approx(alone.calibrated.log_loss.value, rel=SUMS)
-        assert standing.brier.value == pytest.approx(alone.calibrated.brier.value, rel=SUMS)
-        assert standing.ratio.value == pytest.approx(alone.calibrated.ratio.value, rel=SUMS)
+        assert standing.log_loss.get() == pytest.approx(alone.calibrated.log_loss.get(), rel=SUMS)
+        assert standing.brier.get() == pytest.approx(alone.calibrated.brier.get(), rel=SUMS)
+        assert standing.ratio.get() == pytest.approx(alone.calibrated.ratio.get(), rel=SUMS)
         assert standing.bytes == len(json.dumps(alone.calibrator.state_dict()))
         assert standing.seconds > 0.0
     for metric, kind in (
@@ -91,8 +91,8 @@ def test_every_method_has_the_measures_of_a_run_of_its_own():
         ("ratio", CalibrationRatio),
     ):
         raw = kind()
-        raw.update_many(SCORES, LABELS, WEIGHTS)
-        assert getattr(found.standings["raw"], metric).value == pytest.approx(raw.value, rel=SUMS)
+        raw.update_many(LABELS, SCORES, WEIGHTS)
+        assert getattr(found.standings["raw"], metric).get() == pytest.approx(raw.get(), rel=SUMS)
     assert (found.rows, found.positives, found.weighted) == (3_000, int(LABELS.sum()), True)
 
 
@@ -102,8 +102,8 @@ def test_late_labels_are_learned_late_across_pieces(delay, monkeypatch):
     found = compare((SCORES, LABELS), methods={"platt": Platt(), "auto": Auto(delay=delay)}, delay=delay)
     for name, calibrator in (("platt", Platt()), ("auto", Auto(delay=delay))):
         loss = LogLoss()
-        loss.update_many(late(calibrator, SCORES, LABELS, delay), LABELS)
-        assert found.standings[name].log_loss.value == pytest.approx(loss.value, rel=SUMS)
+        loss.update_many(LABELS, late(calibrator, SCORES, LABELS, delay))
+        assert found.standings[name].log_loss.get() == pytest.approx(loss.get(), rel=SUMS)
 
 
 def test_methods_given_by_name_are_bounded_and_told_of_the_delay():
@@ -158,7 +158,7 @@ def test_a_method_that_fails_is_left_out_and_the_others_go_on(monkeypatch):
     assert found.names == ["ops", "raw"]
     assert found.to_dict()["methods"]["bad"]["failure"] == "the solver failed"
     assert "bad failed: the solver failed" in compare_report.sentences(found)
-    assert found.standings["ops"].log_loss.value == alone.standings["ops"].log_loss.value
+    assert found.standings["ops"].log_loss.get() == alone.standings["ops"].log_loss.get()
 
 
 class FailingAtTheEnd(OnlinePlatt):
@@ -172,7 +172,7 @@ def test_a_method_whose_last_solve_fails_has_its_measures_and_no_map():
     found = compare((SCORES, LABELS), methods={"bad": FailingAtTheEnd(), "ops": OnlinePlatt()})
     bad, ops = found.standings["bad"], found.standings["ops"]
     assert (bad.failure, bad.bytes, bad.mapped) == (None, None, ())
-    assert bad.log_loss.value == ops.log_loss.value
+    assert bad.log_loss.get() == ops.log_loss.get()
     assert ops.bytes > 0
 
 
@@ -214,9 +214,9 @@ def test_differences_are_those_of_the_forecasts_at_a_level_for_all_pairs():
     predicted |= {name: one.clone().predict_learn_many(SCORES, LABELS) for name, one in found._calibrators.items()}
     for first, second in itertools.permutations(predicted, 2):
         reference = LogLossDifference(1.0 - 0.05 / 3, adaptive=True)
-        reference.update_many(predicted[first], predicted[second], LABELS)
+        reference.update_many(LABELS, predicted[first], predicted[second])
         difference = found.difference(first, second)
-        assert difference == pytest.approx((reference.value, *reference.interval), rel=1e-9)  # sums and a root
+        assert difference == pytest.approx((reference.get(), *reference.interval), rel=1e-9)  # sums and a root
     assert found.difference("ops", "ops").verdict == "no difference shown"
     with pytest.raises(InputError, match="compared are raw, ops, isotonic"):
         found.difference("ops", "auto")
@@ -243,7 +243,7 @@ def test_a_method_that_is_better_is_recommended_with_its_reason_and_cheaper_ones
         assert found.difference(name, best).verdict == "no difference shown"
         assert found.difference(name, "raw").verdict == "better"
         assert times >= 2.0
-    losses = [found.standings[name].log_loss.value for name in found.names]
+    losses = [found.standings[name].log_loss.get() for name in found.names]
     assert losses == sorted(losses)
 
 
@@ -300,7 +300,7 @@ def test_files_tables_and_arrays_say_the_same(tmp_path):
     }
     columns = (table["score"], table["click"], table["w"], table["t"])
     losses = {
-        compare(data, **given).standings["platt"].log_loss.value
+        compare(data, **given).standings["platt"].log_loss.get()
         for data in (tmp_path / "clicks.csv", str(tmp_path / "clicks.csv"), table, columns)
     }
     assert len(losses) == 1
@@ -309,8 +309,8 @@ def test_files_tables_and_arrays_say_the_same(tmp_path):
 def test_scores_that_are_percentages_and_words_for_labels():
     table = pd.DataFrame({"s": SCORES * 100.0, "y": np.where(LABELS, "won", "lost")})
     found = compare(table, score="s", label="y", scale="percent", positive="won", methods=["ops"])
-    assert found.standings["raw"].log_loss.value == pytest.approx(
-        compare((SCORES, LABELS), methods=["ops"]).standings["raw"].log_loss.value, rel=1e-9
+    assert found.standings["raw"].log_loss.get() == pytest.approx(
+        compare((SCORES, LABELS), methods=["ops"]).standings["raw"].log_loss.get(), rel=1e-9
     )  # 100 s / 100 rounds
     with pytest.raises(InputError, match="there is no column 'z'; there are 's', 'y'"):
         compare(table, score="z", label="y")
@@ -350,13 +350,13 @@ def test_parts_hold_everything_and_are_few(n, caplog):
             rows = slice(begin, begin + part.rows)
             begin += part.rows
             loss = LogLoss()
-            loss.update_many(p[rows], y[rows], w[rows])
-            assert part.log_loss == pytest.approx(loss.value, rel=1e-9)  # log(1 − p) and log1p(−p)
+            loss.update_many(y[rows], p[rows], w[rows])
+            assert part.log_loss == pytest.approx(loss.get(), rel=1e-9)  # log(1 − p) and log1p(−p)
             assert part.predicted == pytest.approx(np.average(p[rows], weights=w[rows]), rel=SUMS)
             assert part.positives == pytest.approx(np.average(y[rows], weights=w[rows]), rel=SUMS)
     monitor = CalibrationMonitor(run_length=RUN_LENGTH)
     logging.disable(logging.WARNING)
-    wanted = monitor.update_many(scores, y)
+    wanted = monitor.update_many(y, scores)
     logging.disable(logging.NOTSET)
     assert over_time.alarms["raw"] == wanted
     assert over_time.alarms_in_all["raw"] == len(wanted)
@@ -420,7 +420,7 @@ def test_the_table_and_the_recommendation(file):
     assert [line.split()[0] for line in lines[1:4]] == found.names
     for name in found.names:
         (line,) = (line for line in lines[1:4] if line.startswith(name))
-        assert f"{found.standings[name].log_loss.value:.4f}" in line
+        assert f"{found.standings[name].log_loss.get():.4f}" in line
     assert f"Take {found.best}: {found.recommendation.reason}." in lines
     assert any(line.startswith(f"3,000 rows ({LABELS.sum():,} positive); ") for line in lines)
     default = run(file)
@@ -444,7 +444,7 @@ def test_methods_are_given_times(tmp_path):
     without, by_number, by_date = losses
     told = compare(path, label="click", methods=["auto"], time="at")
     assert by_number == by_date
-    assert by_number["auto"] == told.standings["auto"].log_loss.value
+    assert by_number["auto"] == told.standings["auto"].log_loss.get()
     assert by_number["ops"] == without["ops"]
     assert by_number["auto"] < without["auto"] - 0.02  # the cycle is worth some .05 nats
     failed = run(path, "--time", "when")

@@ -45,7 +45,7 @@ def test_corrected_methods_are_those_of_segmented():
     alone = Segmented("ops", BY)
     p = alone.predict_learn_many(DATA["score"].to_numpy(), DATA, DATA["click"])
     loss = -np.log(np.where(DATA["click"], p, 1 - p)).mean()
-    assert FOUND.standings["ops by segment"].log_loss.value == pytest.approx(loss, rel=SUMS)
+    assert FOUND.standings["ops by segment"].log_loss.get() == pytest.approx(loss, rel=SUMS)
     for one in FOUND.standings["ops by segment"].effects["campaign"]:
         assert tuple(one)[1:] == alone.effect("campaign", one.level)
     assert compare(DATA, label="click", methods=["ops"]).to_dict()["segments"] == {}
@@ -61,7 +61,7 @@ def test_late_labels_are_learned_as_issued():
         if len(waiting) > 30:
             cal.learn_issued(*waiting.pop(0))
     loss = -np.log(np.where(DATA["click"], said, 1 - np.array(said))).mean()
-    assert found.standings["ops by segment"].log_loss.value == pytest.approx(loss, rel=SUMS)
+    assert found.standings["ops by segment"].log_loss.get() == pytest.approx(loss, rel=SUMS)
 
 
 def test_levels_have_their_sums():

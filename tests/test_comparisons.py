@@ -48,12 +48,12 @@ def test_debiased_ece_is_its_definition(weighted: bool, bins: int) -> None:
     y = rng.random(len(p)) < p**1.4
     w = rng.choice([0.5, 1.0, 2.0], len(p)) if weighted else np.ones(len(p))
     ece = DebiasedECE(bins)
-    ece.update_many(p, y, w)
+    ece.update_many(y, p, w)
     squared, floor = transcribed(p, y, w, bins)
     assert squared > 0.0
-    assert ece.value == pytest.approx(math.sqrt(squared), rel=1e-9)  # a root of a difference
+    assert ece.get() == pytest.approx(math.sqrt(squared), rel=1e-9)  # a root of a difference
     assert ece.floor == pytest.approx(floor, rel=SUMS)
-    assert ece.value > ece.floor, "p^1.4 is far from p"
+    assert ece.get() > ece.floor, "p^1.4 is far from p"
 
 
 def test_debiased_ece_of_a_calibrated_model_is_nothing_but_chance() -> None:
@@ -64,9 +64,9 @@ def test_debiased_ece_of_a_calibrated_model_is_nothing_but_chance() -> None:
         p = rng.choice(np.linspace(0.03, 0.97, 40), 1_500)
         y = rng.random(len(p)) < p
         ece = DebiasedECE(10)
-        ece.update_many(p, y)
+        ece.update_many(y, p)
         squares.append(transcribed(p, y, np.ones(len(p)), 10)[0])
-        above += ece.value > ece.floor
+        above += ece.get() > ece.floor
     # four standard errors of the mean
     assert abs(np.mean(squares)) < 4 * np.std(squares) / math.sqrt(len(squares))
     # The sum of ten squared normals has a longer right tail than a normal: 5 % becomes 6 to 7.
@@ -78,26 +78,26 @@ def test_debiased_ece_adds_up_and_takes_back() -> None:
     p, w = rng.random(600), rng.choice([0.5, 1.0], 600)
     y = rng.random(600) < p
     whole, one, other = DebiasedECE(), DebiasedECE(), DebiasedECE()
-    whole.update_many(p, y, w)
-    one.update_many(p[:200], y[:200], w[:200])
-    other.update_many(p[200:], y[200:], w[200:])
+    whole.update_many(y, p, w)
+    one.update_many(y[:200], p[:200], w[:200])
+    other.update_many(y[200:], p[200:], w[200:])
     one.merge(other)
     # The root of a difference that is small here: its digits are those of the terms.
-    assert one.value == pytest.approx(whole.value, abs=1e-9)
-    for row in zip(p[200:], y[200:], w[200:], strict=True):
+    assert one.get() == pytest.approx(whole.get(), abs=1e-9)
+    for row in zip(y[200:], p[200:], w[200:], strict=True):
         whole.revert(*row)
     first = DebiasedECE()
-    first.update_many(p[:200], y[:200], w[:200])
-    assert whole.value == pytest.approx(first.value, abs=1e-9)
+    first.update_many(y[:200], p[:200], w[:200])
+    assert whole.get() == pytest.approx(first.get(), abs=1e-9)
     assert whole.floor == pytest.approx(first.floor, rel=SUMS)
 
 
 def test_debiased_ece_of_little() -> None:
     ece = DebiasedECE()
-    assert ece.value is None
+    assert ece.get() is None
     assert ece.floor is None
-    ece.update(0.3, True, 0.1)
-    assert (ece.value, ece.floor) == (0.0, 0.0), "a single observation says nothing"
+    ece.update(True, 0.3, 0.1)
+    assert (ece.get(), ece.floor) == (0.0, 0.0), "a single observation says nothing"
     with pytest.raises(MergeError):
         ece.merge(EqualMassECE())  # type: ignore[arg-type]
 
@@ -115,14 +115,14 @@ def test_difference_is_its_definition() -> None:
     p, q = rng.random(500), np.where(rng.random(500) < 0.1, 0.0, rng.random(500))
     y = rng.random(500) < 0.4
     difference = LogLossDifference()
-    difference.update_many(p, q, y)
+    difference.update_many(y, p, q)
     delta = losses(p, y) - losses(q, y)
     centre = np.concatenate(([0.0], np.cumsum(delta)[:-1] / np.arange(1, 500)))
     radius = boundary(float(((delta - centre) ** 2).sum()), 2 * CAP, 0.025) / 500
-    assert difference.value == pytest.approx(delta.mean(), rel=SUMS)
+    assert difference.get() == pytest.approx(delta.mean(), rel=SUMS)
     assert difference.interval == pytest.approx((delta.mean() - radius, delta.mean() + radius), rel=1e-9)
     loop = LogLossDifference()
-    for row in zip(p, q, y, strict=True):
+    for row in zip(y, p, q, strict=True):
         loop.update(*row)
     assert vars(loop) == vars(difference)
 
@@ -164,24 +164,24 @@ def test_adaptive_difference_is_its_definition() -> None:
     p, q = rng.beta(1, 30, 500), rng.beta(1, 30, 500)
     y = rng.random(500) < 0.05
     difference = LogLossDifference(adaptive=True)
-    difference.update_many(p, q, y)
+    difference.update_many(y, p, q)
     delta = losses(p, y) - losses(q, y)
     centre = np.concatenate(([0.0], np.cumsum(delta)[:-1] / np.arange(1, 500)))
     both = [losses(p, np.full(500, label)) - losses(q, np.full(500, label)) for label in (False, True)]
     c, v = np.abs(both - centre).max(), ((delta - centre) ** 2).sum()
     rates = [2.0**k for k in range(-9, 6) if 2.0**k * c < 1.0]
     assert len(rates) < 15, "some are dropped"
-    radius = difference.interval[1] - difference.value
+    radius = difference.interval[1] - difference.get()
     summed = 0.0
     for rate in rates:
         psi = (-math.log(1 - c * rate) - c * rate) / c**2
         summed += math.exp(rate * radius * 500 - psi * v) / 15
     assert summed == pytest.approx(40.0, rel=1e-6)  # 2/α; the root is found to 1e-12 of some 30 nats
     first, second = LogLossDifference(adaptive=True), LogLossDifference(adaptive=True)
-    first.update_many(p[:200], q[:200], y[:200])
-    second.update_many(p[200:], q[200:], y[200:])
+    first.update_many(y[:200], p[:200], q[:200])
+    second.update_many(y[200:], p[200:], q[200:])
     first.merge(second)
-    assert first.value == pytest.approx(difference.value, rel=SUMS)
+    assert first.get() == pytest.approx(difference.get(), rel=SUMS)
     assert first.interval == pytest.approx(difference.interval, abs=0.01 * radius)  # the mᵢ start anew
     with pytest.raises(MergeError):
         first.merge(LogLossDifference())
@@ -204,7 +204,7 @@ def test_adaptive_intervals_cover_at_all_times_together(rate: float) -> None:
         y = rng.random(steps) < rate
         difference, outside = LogLossDifference(confidence, adaptive=True), False
         for start, end in zip((0, *looks[:-1]), looks, strict=True):
-            difference.update_many(np.full(end - start, p), np.full(end - start, q), y[start:end])
+            difference.update_many(y[start:end], np.full(end - start, p), np.full(end - start, q))
             low, high = difference.interval
             outside |= not low <= 0.0 <= high
         missed += outside
@@ -220,7 +220,7 @@ def test_adaptive_intervals_decide_rare_events_early() -> None:
         y = rng.random(500) < 0.01
         row += 500
         for adaptive, difference in differences.items():
-            difference.update_many(np.full(500, 0.01), np.full(500, 0.005), y)
+            difference.update_many(y, np.full(500, 0.01), np.full(500, 0.005))
             if difference.interval[1] < 0.0:
                 decided.setdefault(adaptive, row)
     assert decided[True] < decided[False] / 2
@@ -240,10 +240,10 @@ def test_intervals_cover_at_all_times_together() -> None:
         difference = LogLossDifference(confidence, clip=0.1)
         outside = outside_of_moment = False
         for start, end in zip((0, *looks[:-1]), looks, strict=True):
-            difference.update_many(np.full(end - start, 0.9), np.full(end - start, 0.1), y[start:end])
+            difference.update_many(y[start:end], np.full(end - start, 0.9), np.full(end - start, 0.1))
             low, high = difference.interval
             outside |= not low <= 0.0 <= high
-            outside_of_moment |= abs(difference.value) > 1.2816 * math.log(9.0) / math.sqrt(end)
+            outside_of_moment |= abs(difference.get()) > 1.2816 * math.log(9.0) / math.sqrt(end)
         missed += outside
         missed_by_moment += outside_of_moment
     assert missed <= binom.ppf(0.999, runs, 1 - confidence)
@@ -264,7 +264,7 @@ def test_intervals_cover_a_difference_that_drifts() -> None:
         y = rng.random(steps) < true
         difference, outside = LogLossDifference(), False
         for end in range(100, steps + 1, 100):
-            difference.update_many(p[end - 100 : end], q[end - 100 : end], y[end - 100 : end])
+            difference.update_many(y[end - 100 : end], p[end - 100 : end], q[end - 100 : end])
             low, high = difference.interval
             outside |= not low <= expected[end - 1] <= high
         missed += outside
@@ -276,7 +276,7 @@ def test_interval_finds_what_is_there() -> None:
     true = rng.random(20_000)
     y = rng.random(20_000) < true
     difference = LogLossDifference()
-    difference.update_many(true, np.full(20_000, 0.5), y)
+    difference.update_many(y, true, np.full(20_000, 0.5))
     assert difference.interval[1] < 0.0
     # and tightly: the mean difference of .193 is known to ± .03
     assert difference.interval[1] - difference.interval[0] < 0.06
@@ -286,14 +286,14 @@ def test_merge_adds_up() -> None:
     rng = np.random.default_rng(10)
     p, q, y = rng.random(400), rng.random(400), rng.random(400) < 0.5
     whole, one, other = LogLossDifference(), LogLossDifference(), LogLossDifference()
-    whole.update_many(p, q, y)
-    one.update_many(p[:150], q[:150], y[:150])
-    other.update_many(p[150:], q[150:], y[150:])
+    whole.update_many(y, p, q)
+    one.update_many(y[:150], p[:150], q[:150])
+    other.update_many(y[150:], p[150:], q[150:])
     before = copy.copy(vars(other))
     one.merge(other)
     assert vars(other) == before
     assert one.n == whole.n == 400
-    assert one.value == pytest.approx(whole.value, rel=SUMS)
+    assert one.get() == pytest.approx(whole.get(), rel=SUMS)
     # Only the centres differ: by a few squares of a mean.
     assert one.interval == pytest.approx(whole.interval, rel=0.05)
     one.merge(one)
@@ -304,18 +304,18 @@ def test_merge_adds_up() -> None:
 
 def test_nothing_and_bad_input() -> None:
     difference = LogLossDifference()
-    assert difference.value is None
+    assert difference.get() is None
     assert difference.interval == (-CAP, CAP)
-    difference.update(0.5, 0.4, True)
+    difference.update(True, 0.5, 0.4)
     assert difference.interval == (-CAP, CAP), "one outcome says nothing"
     before = pickle.dumps(difference)
-    for bad in ((1.5, 0.5, 1), (0.5, math.nan, 1), (0.5, 0.5, 2)):
+    for bad in ((1, 1.5, 0.5), (1, 0.5, math.nan), (2, 0.5, 0.5)):
         with pytest.raises(InputError):
             difference.update(*bad)
         with pytest.raises(InputError):
-            difference.update_many([0.5, bad[0]], [0.5, bad[1]], [1, bad[2]])
+            difference.update_many([1, bad[0]], [0.5, bad[1]], [0.5, bad[2]])
     with pytest.raises(InputError):
-        difference.update_many([0.5], [0.5, 0.5], [1])
+        difference.update_many([1], [0.5], [0.5, 0.5])
     assert pickle.dumps(difference) == before
     for parameters in ({"confidence": 1.0}, {"clip": 0.0}):
         with pytest.raises(InputError):

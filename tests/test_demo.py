@@ -253,6 +253,6 @@ def test_every_call_is_calibrated_before_it_is_learned() -> None:
         for method, calibrator in demo.methods().items():
             loss = demo.Scoreboard()
             for score, y in scored:
-                loss.update(calibrator.predict_one(score), y)
+                loss.update(y, calibrator.predict_one(score))
                 calibrator.learn_one(score, y)
-            assert result.boards[name][method].log_loss.value == pytest.approx(loss.log_loss.value, abs=1e-12)
+            assert result.boards[name][method].log_loss.get() == pytest.approx(loss.log_loss.get(), abs=1e-12)

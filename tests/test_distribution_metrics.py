@@ -57,8 +57,8 @@ streams = st.lists(observations, max_size=8)
 
 def filled(make, rows) -> DistributionMetric:
     metric = make()
-    for row in rows:
-        metric.update(*row)
+    for forecast, y, w in rows:
+        metric.update(y, forecast, w)
     return metric
 
 
@@ -75,7 +75,7 @@ def test_a_retraction_that_leaves_what_rounding_has_reached_is_refused(make, w):
     metric = filled(make, [(Normal(0.0, 1.0), 0.5, w), (Normal(0.0, 1.0), 0.5, 1.0)])
     before = pickle.dumps(metric)
     with pytest.raises(RetractionError, match="rounding"):
-        metric.revert(Normal(0.0, 1.0), 0.5, w)
+        metric.revert(0.5, Normal(0.0, 1.0), w)
     assert pickle.dumps(metric) == before
 
 
@@ -88,8 +88,8 @@ def test_means_of_terms_are_their_definitions():
     forecasts = [Normal(m, 1.5) for m in means.tolist()]
     found = []
     for metric in (LogLikelihood(), CRPS(), Pinball(0.2), IntervalCoverage(0.8)):
-        metric.update_many(forecasts, y, w)
-        found.append(metric.value)
+        metric.update_many(y, forecasts, w)
+        found.append(metric.get())
     q = stats.norm.ppf(0.2, means, 1.5)
     low, high = stats.norm(means, 1.5).interval(0.8)
     expected = [
@@ -105,18 +105,18 @@ def test_the_crps_is_twice_the_pinball_loss_over_all_levels():
     forecast, y = Normal(0.5, 2.0), 1.25
     levels = (np.arange(2000) + 0.5) / 2000
     mean = np.mean(
-        [filled(lambda level=level: Pinball(level), [(forecast, y, 1.0)]).value for level in levels.tolist()]
+        [filled(lambda level=level: Pinball(level), [(forecast, y, 1.0)]).get() for level in levels.tolist()]
     )
-    assert filled(CRPS, [(forecast, y, 1.0)]).value == pytest.approx(2.0 * mean, abs=1e-5)
+    assert filled(CRPS, [(forecast, y, 1.0)]).get() == pytest.approx(2.0 * mean, abs=1e-5)
 
 
 def test_the_interval_score_is_that_of_scoringrules():
     for forecast in (Normal(0.5, 2.0), Quantiles([0.25, 0.75], [-1.0, 1.0])):
         low, high = forecast.interval(0.8)
         for y in (-5.0, 0.3, 7.0):
-            found = filled(lambda: IntervalScore(0.8), [(forecast, y, 1.0)]).value
+            found = filled(lambda: IntervalScore(0.8), [(forecast, y, 1.0)]).get()
             assert found == pytest.approx(scoringrules.interval_score(y, low, high, 0.2), rel=1e-12)
-            pinballs = [filled(lambda a=a: Pinball(a), [(forecast, y, 1.0)]).value for a in (0.1, 0.9)]
+            pinballs = [filled(lambda a=a: Pinball(a), [(forecast, y, 1.0)]).get() for a in (0.1, 0.9)]
             assert 0.1 * found == pytest.approx(sum(pinballs), rel=1e-9)
 
 
@@ -130,12 +130,12 @@ def test_the_weighted_crps_is_that_of_scoringrules():
             # Where no mass is inside, as theirs divides by it, all of it is at the end.
             expected = inside - low if low == 40.0 else scoringrules.crps_cnormal(inside, 0.5, 2.0, low, high)
             # our quadrature is cut off at levels of 1e-18, theirs is a closed formula that cancels
-            assert metric.value == pytest.approx(float(expected), abs=1e-8)
+            assert metric.get() == pytest.approx(float(expected), abs=1e-8)
             sample = filled(lambda low=low, high=high: ThresholdWeightedCRPS(low, high), [(Sample(values), y, 1.0)])
             moved = np.clip(values, low, high)
-            assert sample.value == pytest.approx(float(scoringrules.crps_ensemble(inside, moved)), abs=1e-12)
+            assert sample.get() == pytest.approx(float(scoringrules.crps_ensemble(inside, moved)), abs=1e-12)
     wide = filled(lambda: ThresholdWeightedCRPS(-1e9, math.inf), [(Sample(values), 3.0, 1.0)])
-    assert wide.value == pytest.approx(Sample(values).crps(3.0), abs=1e-9)
+    assert wide.get() == pytest.approx(Sample(values).crps(3.0), abs=1e-9)
 
 
 def test_sharpness_is_the_root_of_the_mean_variance():
@@ -149,8 +149,8 @@ def test_sharpness_is_the_root_of_the_mean_variance():
     t = (np.arange(200_000) + 0.5) / 200_000
     variances[2] = np.var(forecasts[2].ppf(t))
     for forecast, variance in zip(forecasts, variances, strict=True):
-        assert filled(Sharpness, [(forecast, 0.0, 1.0)]).value == pytest.approx(math.sqrt(variance), rel=1e-8)
-    assert filled(Sharpness, [(one, 5.0, 2.0) for one in forecasts]).value == pytest.approx(
+        assert filled(Sharpness, [(forecast, 0.0, 1.0)]).get() == pytest.approx(math.sqrt(variance), rel=1e-8)
+    assert filled(Sharpness, [(one, 5.0, 2.0) for one in forecasts]).get() == pytest.approx(
         math.sqrt(np.mean(variances)), rel=1e-8
     )
 
@@ -158,25 +158,25 @@ def test_sharpness_is_the_root_of_the_mean_variance():
 def test_the_log_likelihood_counts_its_infinities():
     bounded = Piecewise([0.0, 1.0], [0.0, 1.0])
     metric = LogLikelihood()
-    assert (metric.value, metric.finite) == (None, None)
-    metric.update(bounded, 0.5)
-    assert metric.value == metric.finite == 0.0
-    metric.update(bounded, 2.0, 3.0)
-    assert (metric.value, metric.finite, metric.impossible) == (-math.inf, 0.0, 1)
-    metric.update(Sample([1.0]), 1.0)
-    assert (metric.value, metric.finite, metric.certain) == (None, 0.0, 1)
-    metric.revert(bounded, 2.0, 3.0)
-    assert metric.value == math.inf
-    metric.revert(Sample([1.0]), 1.0)
-    assert metric.value == 0.0
-    metric.update(Normal(0.0, 1.0), 1e3)  # of a density that rounds to 0, but is none
+    assert (metric.get(), metric.finite) == (None, None)
+    metric.update(0.5, bounded)
+    assert metric.get() == metric.finite == 0.0
+    metric.update(2.0, bounded, 3.0)
+    assert (metric.get(), metric.finite, metric.impossible) == (-math.inf, 0.0, 1)
+    metric.update(1.0, Sample([1.0]))
+    assert (metric.get(), metric.finite, metric.certain) == (None, 0.0, 1)
+    metric.revert(2.0, bounded, 3.0)
+    assert metric.get() == math.inf
+    metric.revert(1.0, Sample([1.0]))
+    assert metric.get() == 0.0
+    metric.update(1e3, Normal(0.0, 1.0))  # of a density that rounds to 0, but is none
     assert metric.impossible == 0
 
 
 def test_coverage_of_points_and_its_width():
     metric = IntervalCoverage(0.5)
-    metric.update_many([Sample([1.0])] * 4, [1.0, 1.0, 1.0, 2.0])
-    assert (metric.value, metric.width) == (0.75, 0.0)
+    metric.update_many([1.0, 1.0, 1.0, 2.0], [Sample([1.0])] * 4)
+    assert (metric.get(), metric.width) == (0.75, 0.0)
 
 
 # -- the PIT -----------------------------------------------------------------------------------------------------
@@ -186,10 +186,10 @@ UNIFORM = Piecewise([0.0, 1.0], [0.0, 1.0])
 
 def test_the_histogram_counts_and_measures_levels():
     metric = PITHistogram(4)
-    metric.update_many([UNIFORM] * 6, [0.0, 0.25, 0.26, 0.9, 1.0, 1.0], [1, 1, 2, 1, 1, 2])
+    metric.update_many([0.0, 0.25, 0.26, 0.9, 1.0, 1.0], [UNIFORM] * 6, [1, 1, 2, 1, 1, 2])
     assert metric.counts.tolist() == [2, 1, 0, 3]
     assert metric.weights.tolist() == [2.0, 2.0, 0.0, 4.0]
-    assert metric.value == pytest.approx((abs(2 / 8 - 0.25) + abs(4 / 8 - 0.5) + abs(4 / 8 - 0.75)) / 3)
+    assert metric.get() == pytest.approx((abs(2 / 8 - 0.25) + abs(4 / 8 - 0.5) + abs(4 / 8 - 0.75)) / 3)
 
 
 def test_the_e_process_is_the_product_of_its_bets():
@@ -197,7 +197,7 @@ def test_the_e_process_is_the_product_of_its_bets():
     rng = np.random.default_rng(0)
     metric, log_e, counts = PITHistogram(5), 0.0, np.zeros(5)
     for u in rng.beta(1.5, 1.0, 200).tolist():
-        metric.update(UNIFORM, u)
+        metric.update(u, UNIFORM)
         place = math.ceil(5 * u) - 1
         log_e += math.log(5 * (counts[place] + 0.5) / (counts.sum() + 2.5))
         counts[place] += 1
@@ -210,14 +210,14 @@ def test_calibrated_counts_are_uniform_and_wrong_ones_are_not(rate):
     rng = np.random.default_rng(4)
     y, u = rng.poisson(rate, 3_000).astype(float), np.arange(1, 10) / 10
     right, wrong = PITHistogram(10), PITHistogram(10)
-    right.update_many([stats.poisson(rate)] * len(y), y)
-    wrong.update_many([stats.poisson(1.3 * rate)] * len(y), y)
+    right.update_many(y, [stats.poisson(rate)] * len(y))
+    wrong.update_many(y, [stats.poisson(1.3 * rate)] * len(y))
     low, high = stats.poisson(rate).cdf(y - 1.0), stats.poisson(rate).cdf(y)
     shares = np.clip((u[:, np.newaxis] - low) / (high - low), 0.0, 1.0).mean(axis=1)
     np.testing.assert_allclose(np.cumsum(right.weights)[:-1] / len(y), shares, atol=1e-12)
     assert right.log_e_value < math.log(20.0) < wrong.log_e_value
     for k, outcome in enumerate(y.tolist()):
-        right.revert(stats.poisson(rate), outcome)
+        right.revert(outcome, stats.poisson(rate))
         assert right.n == len(y) - 1.0 - k
     assert right.counts.tolist() == [0.0] * 10
 
@@ -244,7 +244,7 @@ def test_the_e_process_is_valid_under_the_null_and_finds_what_is_wrong():
     wrong = log_e_paths(stats.norm.cdf(1.5 * rng.normal(size=(200, 300))), 10)  # forecasts too narrow by a third
     assert np.mean(wrong[:, -1] >= math.log(20.0)) > 0.8
     metric = PITHistogram(10)
-    metric.update_many([UNIFORM] * 300, np.random.default_rng(1).random((4000, 300))[7])
+    metric.update_many(np.random.default_rng(1).random((4000, 300))[7], [UNIFORM] * 300)
     assert metric.log_e_value == pytest.approx(fair[7, -1], abs=1e-9)
 
 
@@ -256,18 +256,18 @@ def test_the_e_process_is_valid_under_the_null_and_finds_what_is_wrong():
 @given(rows=streams, cut=st.integers(0, 8))
 def test_many_merge_and_revert(make, rows, cut):
     whole, many = filled(make, rows), make()
-    many.update_many([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+    many.update_many([row[1] for row in rows], [row[0] for row in rows], [row[2] for row in rows])
     assert answers(many) == answers(whole)
     one, other = filled(make, rows[:cut]), filled(make, rows[cut:])
     before = answers(other)
     one.merge(other)
     assert answers(one) == pytest.approx(answers(whole), rel=SUMS, abs=SUMS)
     assert answers(other) == before
-    for row in rows[:cut]:
-        whole.revert(*row)
+    for forecast, y, w in rows[:cut]:
+        whole.revert(y, forecast, w)
     assert answers(whole) == pytest.approx(answers(other), rel=1e-9, abs=1e-9)
-    for row in rows[cut:]:
-        whole.revert(*row)
+    for forecast, y, w in rows[cut:]:
+        whole.revert(y, forecast, w)
     assert answers(whole) == answers(make())
 
 
@@ -275,19 +275,19 @@ def test_many_merge_and_revert(make, rows, cut):
 def test_bad_input_changes_nothing(make):
     metric = filled(make, [(FORECASTS[0], 0.3, 1.0)])
     before = copy.deepcopy(vars(metric))
-    for bad in ((FORECASTS[0], math.nan), (None, 0.0), (FORECASTS[0], 0.0, -1.0), (FORECASTS[0], "0")):
+    for bad in ((math.nan, FORECASTS[0]), (0.0, None), (0.0, FORECASTS[0], -1.0), ("0", FORECASTS[0])):
         with pytest.raises(InputError):
             metric.update(*bad)
         with pytest.raises(InputError):
             metric.revert(*bad)
         with pytest.raises(InputError):
-            metric.update_many([FORECASTS[0], bad[0]], [0.0, bad[1]], None if len(bad) == 2 else [1.0, bad[2]])
+            metric.update_many([0.0, bad[0]], [FORECASTS[0], bad[1]], None if len(bad) == 2 else [1.0, bad[2]])
     with pytest.raises(InputError):
-        metric.update_many(FORECASTS[:2], [0.0])
+        metric.update_many([0.0], FORECASTS[:2])
     for name, value in vars(metric).items():
         assert np.array_equal(value, before[name])
     with pytest.raises(RetractionError):
-        make().revert(FORECASTS[0], 0.0)
+        make().revert(0.0, FORECASTS[0])
     with pytest.raises(MergeError):
         make().merge(LogLikelihood() if not isinstance(metric, LogLikelihood) else CRPS())
     with pytest.raises(MergeError):
@@ -297,7 +297,7 @@ def test_bad_input_changes_nothing(make):
 def test_what_is_not_finite_is_no_score():
     for metric in (CRPS(), Pinball(0.5), IntervalCoverage(0.5)):
         with pytest.raises(InputError, match="finite"):
-            metric.update(stats.uniform(0.0, math.inf), 1.0)
+            metric.update(1.0, stats.uniform(0.0, math.inf))
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def joined() -> LabelJoin:
 def monitor() -> CalibrationMonitor:
     watched = CalibrationMonitor(run_length=1e4)
     for k in range(200):
-        watched.update(0.3, k % 2 == 0, {"place": k % 3})
+        watched.update(k % 2 == 0, 0.3, {"place": k % 3})
     return watched
 
 

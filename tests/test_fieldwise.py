@@ -28,13 +28,13 @@ rows = st.lists(
 
 def filled(observations):
     metric = FieldwiseECE()
-    for row in observations:
-        metric.update(*row)
+    for p, y, level, w in observations:
+        metric.update(y, p, level, w)
     return metric
 
 
 def held(metric):
-    return metric.levels(), metric.n, metric.value, metric.floor, metric.chi_square
+    return metric.levels(), metric.n, metric.get(), metric.floor, metric.chi_square
 
 
 def test_it_is_what_its_definition_says():
@@ -42,11 +42,11 @@ def test_it_is_what_its_definition_says():
     p, level, w = rng.random(500), rng.integers(7, size=500), rng.choice([0.5, 1.0, 2.0], 500)
     y = rng.random(500) < p**1.5
     metric = FieldwiseECE()
-    metric.update_many(p, y, level, w)
+    metric.update_many(y, p, level, w)
     gaps = [abs((w * (y - p))[level == k].sum()) for k in range(7)]
     variances = [(w**2 * p * (1 - p))[level == k].sum() for k in range(7)]
     # Sums of 500 terms in another order.
-    assert metric.value == pytest.approx(sum(gaps) / w.sum(), rel=1e-12)
+    assert metric.get() == pytest.approx(sum(gaps) / w.sum(), rel=1e-12)
     assert metric.floor == pytest.approx(sum(np.sqrt(2 / np.pi * np.array(variances))) / w.sum(), rel=1e-12)
     assert metric.chi_square == pytest.approx(np.mean(np.square(gaps) / variances), rel=1e-12)
     assert metric.degrees == 7
@@ -58,18 +58,18 @@ def test_right_forecasts_have_the_floor_and_a_chi_square_of_one_and_wrong_ones_m
     level = rng.integers(k, size=n)
     z = -2.0 + rng.standard_normal(n)
     right, wrong = FieldwiseECE(), FieldwiseECE()
-    right.update_many(expit(z), rng.random(n) < expit(z), level)
-    wrong.update_many(expit(z), rng.random(n) < expit(z + 0.3 * rng.standard_normal(k)[level]), level)
+    right.update_many(rng.random(n) < expit(z), expit(z), level)
+    wrong.update_many(rng.random(n) < expit(z + 0.3 * rng.standard_normal(k)[level]), expit(z), level)
     # Three standard deviations over 500 levels: √(2/500) of χ², and √(π/2 − 1)/√500 of the mean gap.
     assert right.chi_square == pytest.approx(1.0, abs=3 * math.sqrt(2 / k))
-    assert right.value == pytest.approx(right.floor, rel=3 * math.sqrt((math.pi / 2 - 1) / k))
+    assert right.get() == pytest.approx(right.floor, rel=3 * math.sqrt((math.pi / 2 - 1) / k))
     assert wrong.chi_square > 3.0
-    assert wrong.value > 1.5 * wrong.floor
+    assert wrong.get() > 1.5 * wrong.floor
 
 
 def test_levels_with_few_expected_events_are_not_in_chi_square():
     metric = FieldwiseECE()
-    metric.update_many([0.001] * 4000 + [0.5] * 100, [False] * 4000 + [True] * 100, ["rare"] * 4000 + ["half"] * 100)
+    metric.update_many([False] * 4000 + [True] * 100, [0.001] * 4000 + [0.5] * 100, ["rare"] * 4000 + ["half"] * 100)
     assert metric.degrees == 1
     assert metric.chi_square == pytest.approx(100.0)
     assert FieldwiseECE().chi_square is None
@@ -92,7 +92,7 @@ def test_missing_levels_are_one_and_equal_ones_too():
 def test_update_many_is_the_loop(observations):
     many = FieldwiseECE()
     p, y, levels, w = zip(*observations, strict=True) if observations else ([], [], [], [])
-    many.update_many(list(p), list(y), levels, list(w))
+    many.update_many(list(y), list(p), levels, list(w))
     assert held(many) == held(filled(observations))
 
 
@@ -108,12 +108,12 @@ def test_merge_is_concatenation(first, second):
 @given(rows, rows)
 def test_revert_undoes_update(kept, gone):
     metric = filled(kept + gone)
-    for row in reversed(gone):
-        metric.revert(*row)
+    for p, y, level, w in reversed(gone):
+        metric.revert(y, p, level, w)
     assert metric.levels() == filled(kept).levels()
-    for row in kept:
-        metric.revert(*row)
-    assert (metric.levels(), metric.n, metric.value) == ({}, 0.0, None)
+    for p, y, level, w in kept:
+        metric.revert(y, p, level, w)
+    assert (metric.levels(), metric.n, metric.get()) == ({}, 0.0, None)
 
 
 def test_merging_with_itself_and_with_others():
@@ -133,16 +133,16 @@ def test_bad_calls_raise_and_change_nothing(row):
     before = held(metric)
     p, y, level, w = row
     for call in (
-        lambda: metric.update(*row),
-        lambda: metric.update_many([0.5, p], [True, y], ["a", level], [1.0, w]),
-        lambda: metric.update_many([0.5], [True], ["a", "b"]),
-        lambda: metric.revert(*row),
+        lambda: metric.update(y, p, level, w),
+        lambda: metric.update_many([True, y], [0.5, p], ["a", level], [1.0, w]),
+        lambda: metric.update_many([True], [0.5], ["a", "b"]),
+        lambda: metric.revert(y, p, level, w),
     ):
         with pytest.raises(InputError):
             call()
     with pytest.raises(RetractionError):
-        metric.revert(0.5, True, "b")
-    metric.revert(0.5, True, "b", 0.0)
+        metric.revert(True, 0.5, "b")
+    metric.revert(True, 0.5, "b", 0.0)
     assert held(metric) == before
 
 

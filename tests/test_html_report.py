@@ -175,8 +175,8 @@ def test_the_share_outside_of_the_band_is_small_for_calibrated_forecasts_alone()
     rng = np.random.default_rng(1)
     p = rng.beta(1, 3, 5_000)
     right, wrong = CORP(), CORP()
-    right.update_many(p, rng.random(5_000) < p)
-    wrong.update_many(p, rng.random(5_000) < np.sqrt(p))
+    right.update_many(rng.random(5_000) < p, p)
+    wrong.update_many(rng.random(5_000) < np.sqrt(p), p)
     assert outside(right.reliability()) < 0.4  # 10 % are expected, of places that go together
     assert outside(wrong.reliability()) > 0.9
 

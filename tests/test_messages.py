@@ -75,7 +75,7 @@ def test_one_weight_is_taken_by_the_other_kinds_too():
         each.learn_many(x, y=[0, 1], w=[2, 2], **more)
         assert method.state_dict() == each.state_dict()
     ece = EqualMassECE()
-    ece.update_many([0.2, 0.8], [0, 1], 2)
+    ece.update_many([0, 1], [0.2, 0.8], 2)
     assert ece.reliability().bins[0].weight == 2.0
 
 
@@ -130,7 +130,7 @@ def test_a_frozen_estimator_has_to_be_fitted():
 @pytest.mark.parametrize("draw", [text_reliability, plot_reliability])
 def test_a_metric_is_no_diagram(draw):
     ece = EqualMassECE(bins=2)
-    ece.update_many([0.1, 0.9] * 4, [0, 1] * 4)
+    ece.update_many([0, 1] * 4, [0.1, 0.9] * 4)
     for given in (ece, ece.reliability(), {"raw": ece}):
         with pytest.raises(InputError, match=r"give {name: metric\.reliability\(\)}"):
             draw(given)

@@ -21,74 +21,74 @@ W = RNG.integers(1, 4, 200).astype(float)
 
 
 def filled(metric, rows=slice(None)):
-    metric.update_many(P[rows], Y[rows], W[rows], labels=LABELS)
+    metric.update_many(Y[rows], P[rows], W[rows], labels=LABELS)
     return metric
 
 
 def test_against_scikit_learn():
-    assert filled(MulticlassLogLoss(clip=1e-15)).value == pytest.approx(log_loss(PLACES, P, sample_weight=W), abs=1e-12)
+    assert filled(MulticlassLogLoss(clip=1e-15)).get() == pytest.approx(log_loss(PLACES, P, sample_weight=W), abs=1e-12)
     theirs = brier_score_loss(PLACES, P, sample_weight=W, labels=[0, 1, 2], scale_by_half=False)
-    assert filled(MulticlassBrier()).value == pytest.approx(theirs, abs=1e-12)
+    assert filled(MulticlassBrier()).get() == pytest.approx(theirs, abs=1e-12)
 
 
 def test_the_classwise_error_is_the_mean_over_labels():
     errors = []
     for k in range(3):
         ece = EqualMassECE()
-        ece.update_many(P[:, k], k == PLACES, W)
-        errors.append(ece.value)
+        ece.update_many(k == PLACES, P[:, k], W)
+        errors.append(ece.get())
     found = filled(ClasswiseECE())
-    assert found.value == pytest.approx(np.mean(errors), abs=1e-15)
+    assert found.get() == pytest.approx(np.mean(errors), abs=1e-15)
     assert found.by_label() == pytest.approx(dict(zip(LABELS, errors, strict=True)), abs=1e-15)
 
 
 def test_two_classes_are_twice_the_score_of_one():
     brier, binary = MulticlassBrier(), Brier()
     for p, y in ((0.25, True), (0.5, False), (1.0, True)):
-        brier.update({False: 1.0 - p, True: p}, y)
-        binary.update(p, y)
-    assert brier.value == pytest.approx(2.0 * binary.value)
+        brier.update(y, {False: 1.0 - p, True: p})
+        binary.update(y, p)
+    assert brier.get() == pytest.approx(2.0 * binary.get())
 
 
 def test_a_label_without_a_probability_had_none():
     loss, brier, ece = MulticlassLogLoss(), MulticlassBrier(), ClasswiseECE()
     for metric in (loss, brier, ece):
-        metric.update({"a": 1.0}, "b")
-    assert loss.value == -math.log(loss.clip)
-    assert brier.value == 2.0
+        metric.update("b", {"a": 1.0})
+    assert loss.get() == -math.log(loss.clip)
+    assert brier.get() == 2.0
     assert ece.by_label() == {"a": 1.0, "b": 1.0}
 
 
 @pytest.mark.parametrize("build", METRICS)
 def test_order_merging_reverting_and_weights(build):
     whole, empty = filled(build()), build()
-    assert empty.value is None
+    assert empty.get() is None
     assert empty.n == 0.0
     left, right = filled(build(), slice(0, 90)), filled(build(), slice(90, None))
     left.merge(right)
-    assert left.value == pytest.approx(whole.value, abs=1e-12)
+    assert left.get() == pytest.approx(whole.get(), abs=1e-12)
     assert left.n == whole.n == W.sum()
     loop = build()
     for i in reversed(range(200)):
-        loop.update(dict(zip(LABELS, P[i].tolist(), strict=True)), Y[i], W[i])
-    assert loop.value == pytest.approx(whole.value, abs=1e-12)
-    loop.update({"a": 1.0}, "b", 0.0)
+        loop.update(Y[i], dict(zip(LABELS, P[i].tolist(), strict=True)), W[i])
+    assert loop.get() == pytest.approx(whole.get(), abs=1e-12)
+    loop.update("b", {"a": 1.0}, 0.0)
     assert loop.n == whole.n
     for i in range(90, 200):
-        loop.revert(dict(zip(LABELS, P[i].tolist(), strict=True)), Y[i], W[i])
-    assert loop.value == pytest.approx(filled(build(), slice(0, 90)).value, abs=1e-12)
+        loop.revert(Y[i], dict(zip(LABELS, P[i].tolist(), strict=True)), W[i])
+    assert loop.get() == pytest.approx(filled(build(), slice(0, 90)).get(), abs=1e-12)
     for i in range(90):
-        loop.revert(dict(zip(LABELS, P[i].tolist(), strict=True)), Y[i], W[i])
-    assert loop.value is None
+        loop.revert(Y[i], dict(zip(LABELS, P[i].tolist(), strict=True)), W[i])
+    assert loop.get() is None
     assert loop.n == 0.0
     with pytest.raises(RetractionError):
-        loop.revert({"a": 1.0}, "a")
+        loop.revert("a", {"a": 1.0})
 
 
 @pytest.mark.parametrize("build", METRICS)
 def test_bad_input_changes_nothing(build):
     metric = filled(build())
-    before = metric.value, metric.n
+    before = metric.get(), metric.n
     for p, y, w in (
         ({"a": 0.5}, "a", 1.0),
         ({"a": 1.5, "b": -0.5}, "a", 1.0),
@@ -101,22 +101,22 @@ def test_bad_input_changes_nothing(build):
             with pytest.raises(InputError):
                 verb(p, y, w)
     with pytest.raises(InputError):
-        metric.update_many([[0.5, 0.5], [0.5, math.nan]], ["a", "b"], labels=["a", "b"])
+        metric.update_many(["a", "b"], [[0.5, 0.5], [0.5, math.nan]], labels=["a", "b"])
     for other in (Brier(), ClasswiseECE(bins=4), MulticlassLogLoss(clip=0.1)):
         with pytest.raises(MergeError):
             metric.merge(other)
-    assert (metric.value, metric.n) == before
+    assert (metric.get(), metric.n) == before
     assert repr(metric).startswith(type(metric).__name__)
 
 
 def test_a_retraction_that_is_refused_takes_nothing():
     ece = ClasswiseECE()
-    ece.update({"a": 0.5, "b": 0.5}, "a")
-    ece.update({"a": 0.5, "b": 0.5}, "b", 2.0)
+    ece.update("a", {"a": 0.5, "b": 0.5})
+    ece.update("b", {"a": 0.5, "b": 0.5}, 2.0)
     before = ece.by_label(), ece.n
     for p, y in (({"a": 0.5, "c": 0.5}, "a"), ({"a": 0.5, "b": 0.5}, "c"), ({"b": 0.5, "a": 0.25, "c": 0.25}, "b")):
         with pytest.raises(RetractionError):
-            ece.revert(p, y)
+            ece.revert(y, p)
         assert (ece.by_label(), ece.n) == before
 
 
@@ -124,11 +124,11 @@ def test_a_retraction_that_is_refused_takes_nothing():
 def test_a_retraction_that_leaves_what_rounding_has_reached_is_refused(build):
     metric = build()
     for w in (1e10, 1.0):
-        metric.update({"a": 0.5, "b": 0.5}, "a", w)
-    before = metric.value
+        metric.update("a", {"a": 0.5, "b": 0.5}, w)
+    before = metric.get()
     with pytest.raises(RetractionError, match="rounding"):
-        metric.revert({"a": 0.5, "b": 0.5}, "a", 1e10)
-    assert metric.value == before
+        metric.revert("a", {"a": 0.5, "b": 0.5}, 1e10)
+    assert metric.get() == before
 
 
 def test_parameters_that_are_not_possible_are_refused():

@@ -55,7 +55,7 @@ def test_the_mean_under_calibration_is_that_of_the_theorems(p, form, mean):
     total = 0.0
     for labels in itertools.product([False, True], repeat=len(p)):
         monitor = CalibrationMonitor(**form)
-        assert monitor.update_many(p, labels) == []
+        assert monitor.update_many(labels, p) == []
         total += math.prod(q if y else 1.0 - q for q, y in zip(p, labels, strict=True)) * monitor.e_value
     assert total == pytest.approx(mean, abs=CLOSE)
 
@@ -85,7 +85,7 @@ def test_the_value_is_that_of_the_naive_mixture(restarting):
     z, rng = forecasts(300, 5, centre=-1.0)
     p, y = expit(z), rng.random(300) < expit(z + 0.2)
     monitor = CalibrationMonitor(run_length=1e12) if restarting else CalibrationMonitor(alpha=1e-9)
-    monitor.update_many(p, y)
+    monitor.update_many(y, p)
     assert monitor.e_value == pytest.approx(naive(p, y, restarting), rel=CLOSE)
 
 
@@ -93,7 +93,9 @@ def test_the_value_is_that_of_the_naive_mixture(restarting):
 def test_false_alarms_are_as_few_as_promised(centre):
     """3,000 outcomes at rates of some 30, 5 and .5 %: more than 5 % of 400 by chance is less likely than 1e-6."""
     streams = 400
-    found = sum(bool(CalibrationMonitor(alpha=0.05).update_many(*calibrated(3000, s, centre))) for s in range(streams))
+    found = sum(
+        bool(CalibrationMonitor(alpha=0.05).update_many(*calibrated(3000, s, centre)[::-1])) for s in range(streams)
+    )
     assert found <= binom.isf(1e-6, streams, 0.05)
 
 
@@ -102,7 +104,9 @@ def test_false_alarms_of_the_detector_are_as_rare_as_promised(centre):
     """At most n/run_length are expected; alarms within a stream are a renewal process, hardly more variable than
     Poisson's, so that six deviations of it are exceeded by none of a million correct builds."""
     expected = 200 * 5000 / 2000.0
-    found = sum(len(CalibrationMonitor(run_length=2000).update_many(*calibrated(5000, s, centre))) for s in range(200))
+    found = sum(
+        len(CalibrationMonitor(run_length=2000).update_many(*calibrated(5000, s, centre)[::-1])) for s in range(200)
+    )
     assert 0 < found <= expected + 6.0 * math.sqrt(expected)
 
 
@@ -112,7 +116,7 @@ def test_the_family_of_segments_has_few_false_alarms():
     for seed in range(100):
         p, y = calibrated(2000, seed)
         monitor = CalibrationMonitor(alpha=0.05)
-        monitor.update_many(p, y, {"c": np.arange(2000) % 20})
+        monitor.update_many(y, p, {"c": np.arange(2000) % 20})
         found += any(segment is not None for segment in monitor.alarmed)
     assert found <= binom.isf(1e-6, 100, 0.05)
 
@@ -135,7 +139,7 @@ def test_an_alarm_says_what_moved_and_since_when(form, kind):
     for seed in range(10):
         z, rng = forecasts(6000, seed, centre=-2.0, deviation=1.0)
         true = np.where(np.arange(6000) < 3000, z, CHANGES[kind](z))
-        found = CalibrationMonitor(**form).update_many(expit(z), rng.random(6000) < expit(true))
+        found = CalibrationMonitor(**form).update_many(rng.random(6000) < expit(true), expit(z))
         alarm = next(alarm for alarm in found if alarm.n > 3000)
         named.append((alarm.moved, alarm.direction))
         assert alarm.segment is None
@@ -151,7 +155,7 @@ def test_a_segment_that_moves_is_named(form):
     campaign = rng.integers(10, size=12_000)
     true = z + 1.5 * ((campaign == 3) & (np.arange(12_000) >= 6000))
     monitor = CalibrationMonitor(**form)
-    alarms = monitor.update_many(expit(z), rng.random(12_000) < expit(true), {"campaign": campaign})
+    alarms = monitor.update_many(rng.random(12_000) < expit(true), expit(z), {"campaign": campaign})
     segments = {alarm.segment for alarm in alarms} - {None}
     assert segments == {("campaign", 3)}
     first = next(alarm for alarm in alarms if alarm.segment)
@@ -168,7 +172,7 @@ def test_alarms_are_not_written_to_standard_error_where_logging_is_not_configure
         "from streamcal.live import CalibrationMonitor\n"
         "monitor = CalibrationMonitor(alpha=0.05)\n"
         "for k in range(200):\n"
-        "    alarm = monitor.update(0.01, k % 4 == 0)\n"
+        "    alarm = monitor.update(k % 4 == 0, 0.01)\n"
         "    if alarm is not None: print(alarm)\n"
     )
     search = {**os.environ, "PYTHONPATH": str(Path(streamcal.__file__).parents[1])}
@@ -182,11 +186,11 @@ def test_alarms_are_passed_on_or_logged(caplog):
     heard = []
     monitor = CalibrationMonitor(alpha=0.05, on_alarm=heard.append)
     with caplog.at_level(logging.WARNING, logger="streamcal"):
-        alarms = [alarm for k in range(200) if (alarm := monitor.update(0.01, k % 4 == 0, {"shop": "a"}))]
+        alarms = [alarm for k in range(200) if (alarm := monitor.update(k % 4 == 0, 0.01, {"shop": "a"}))]
         assert not caplog.records
         monitor.on_alarm, again = None, CalibrationMonitor(alpha=0.05)
         for k in range(200):
-            again.update(0.01, k % 4 == 0, {"shop": "a"})
+            again.update(k % 4 == 0, 0.01, {"shop": "a"})
     assert heard[0] == alarms[0]
     assert heard[0].segment is None
     assert [record.getMessage() for record in caplog.records] == [str(alarm) for alarm in heard]
@@ -197,17 +201,17 @@ def test_alarms_are_passed_on_or_logged(caplog):
 
 def test_with_alpha_there_is_one_alarm_and_the_value_stays():
     monitor = CalibrationMonitor(alpha=0.05)
-    alarms = monitor.update_many([0.01] * 1000, [True] * 1000)
+    alarms = monitor.update_many([True] * 1000, [0.01] * 1000)
     assert len(alarms) == 1
     assert monitor.e_value == alarms[0].e_value >= 20.0
     assert monitor.n == 1000
-    assert monitor.update(0.01, True) is None
+    assert monitor.update(True, 0.01) is None
     assert monitor.n == 1001
 
 
 def test_with_a_run_length_it_starts_anew():
     monitor = CalibrationMonitor(run_length=1e4)
-    alarms = monitor.update_many([0.01] * 1000, [True] * 1000)
+    alarms = monitor.update_many([True] * 1000, [0.01] * 1000)
     assert len(alarms) > 10
     assert len({alarm.n - before.n for before, alarm in itertools.pairwise(alarms)}) == 1
     assert monitor.alarmed == []
@@ -220,9 +224,9 @@ def test_with_a_run_length_it_starts_anew():
 def test_a_certainty_that_fails_is_an_alarm_at_once(form, p, y, direction):
     monitor = CalibrationMonitor(**form)
     before = monitor.e_value
-    assert monitor.update(p, not y, {"a": 1}) is None
+    assert monitor.update(not y, p, {"a": 1}) is None
     assert monitor.e_value == before
-    alarm = monitor.update(p, y, {"a": 1})
+    alarm = monitor.update(y, p, {"a": 1})
     assert alarm == Alarm(None, "certainty", direction, 2, 2, math.inf)
     assert monitor.e_value == (math.inf if "alpha" in form else 0.0)
     back = CalibrationMonitor.from_state(json.loads(json.dumps(state_of(monitor), allow_nan=False)))
@@ -236,7 +240,7 @@ def test_a_certainty_that_fails_is_an_alarm_at_once(form, p, y, direction):
 def test_when_full_the_segment_longest_without_an_outcome_goes():
     monitor = CalibrationMonitor(max_segments=2)
     for name in ("a", "b", "a", "c"):
-        monitor.update(0.3, False, {"s": name})
+        monitor.update(False, 0.3, {"s": name})
     assert list(monitor.e_values) == [("s", "a"), ("s", "c")]
     assert monitor.tally() == {"evicted": 1, "unwatched": 0}
 
@@ -244,15 +248,15 @@ def test_when_full_the_segment_longest_without_an_outcome_goes():
 def test_segments_with_an_alarm_stay_and_leave_no_room():
     monitor = CalibrationMonitor(max_segments=1)
     for _ in range(30):
-        monitor.update(0.01, True, {"s": "bad"})
-    monitor.update(0.3, False, {"s": "new"})
+        monitor.update(True, 0.01, {"s": "bad"})
+    monitor.update(False, 0.3, {"s": "new"})
     assert list(monitor.e_values) == [("s", "bad")]
     assert monitor.tally() == {"evicted": 0, "unwatched": 1}
 
 
 def test_no_segments_are_held_where_none_are_allowed():
     monitor = CalibrationMonitor(max_segments=0)
-    monitor.update(0.3, False, {"s": "a"})
+    monitor.update(False, 0.3, {"s": "a"})
     assert monitor.e_values == {}
 
 
@@ -261,7 +265,7 @@ def test_no_segments_are_held_where_none_are_allowed():
 def test_discoveries_are_those_of_e_bh_and_contain_every_alarm(outcomes):
     monitor = CalibrationMonitor(alpha=0.3)
     for segment, y in outcomes:
-        monitor.update(0.2, y, {"s": segment})
+        monitor.update(y, 0.2, {"s": segment})
     places = {("s", segment): place for place, segment in enumerate(dict.fromkeys(s for s, _ in outcomes), 1)}
     weighted = {segment: e * family_weight(places[segment]) for segment, e in monitor.e_values.items()}
     sizes = [r for r in range(1, 10) if sum(value >= 1.0 / (0.3 * r) for value in weighted.values()) >= r]
@@ -285,9 +289,9 @@ def test_update_many_is_the_loop(form, keyed, outcomes):
     heard = []
     looped.on_alarm = heard.append
     for p, y, s in outcomes:
-        looped.update(p, y, {"s": s} if keyed else None)
+        looped.update(y, p, {"s": s} if keyed else None)
     p, y, s = (list(column) for column in zip(*outcomes, strict=True)) if outcomes else ([], [], [])
-    assert many.update_many(np.array(p), np.array(y, dtype=bool), {"s": s} if keyed else None) == heard
+    assert many.update_many(np.array(y, dtype=bool), np.array(p), {"s": s} if keyed else None) == heard
     assert state_of(many) == state_of(looped)
 
 
@@ -297,15 +301,15 @@ def test_a_saved_monitor_goes_on_as_it_would_have(outcomes, at):
     for form in FORMS:
         monitor = CalibrationMonitor(**form)
         for p, y, s in outcomes[:at]:
-            monitor.update(p, y, {"s": s})
+            monitor.update(y, p, {"s": s})
         copies = [
             CalibrationMonitor.from_state(json.loads(json.dumps(state_of(monitor), allow_nan=False))),
             pickle.loads(pickle.dumps(monitor)),
             copy.deepcopy(monitor),
         ]
         for p, y, s in outcomes[at:]:
-            said = monitor.update(p, y, {"s": s})
-            assert all(one.update(p, y, {"s": s}) == said for one in copies)
+            said = monitor.update(y, p, {"s": s})
+            assert all(one.update(y, p, {"s": s}) == said for one in copies)
         assert all(state_of(one) == state_of(monitor) for one in copies)
 
 
@@ -328,7 +332,7 @@ def test_a_saved_monitor_goes_on_as_it_would_have(outcomes, at):
 )
 def test_impossible_states_are_refused(name, value):
     monitor = CalibrationMonitor()
-    monitor.update_many([0.2] * 3, [0, 1, 0], {"s": ["a", "b", "a"]})
+    monitor.update_many([0, 1, 0], [0.2] * 3, {"s": ["a", "b", "a"]})
     state = state_of(monitor)
     state["learned"] = {**state["learned"], name: value}
     with pytest.raises(StateError):
@@ -337,7 +341,7 @@ def test_impossible_states_are_refused(name, value):
 
 def test_impossible_segments_are_refused():
     monitor = CalibrationMonitor()
-    monitor.update_many([0.2] * 3, [0, 1, 0], {"s": ["a", "b", "a"]})
+    monitor.update_many([0, 1, 0], [0.2] * 3, {"s": ["a", "b", "a"]})
     held = state_of(monitor)["learned"]["segments"]
     first, second = held["watched"]
     twice, same_place = [first, [*first[:2], 1, first[3]]], [first, [*second[:2], first[2], second[3]]]
@@ -379,8 +383,8 @@ def test_a_merge_is_a_martingale_of_both_streams():
         total = 0.0
         for labels in itertools.product([False, True], repeat=5):
             one, other = CalibrationMonitor(**form), CalibrationMonitor(**form)
-            one.update_many(p, labels[:3])
-            other.update_many(q, labels[3:])
+            one.update_many(labels[:3], p)
+            other.update_many(labels[3:], q)
             one.merge(other)
             chance = math.prod(r if y else 1.0 - r for r, y in zip(p + q, labels, strict=True))
             total += chance * one.e_value
@@ -394,7 +398,7 @@ def test_merged_evidence_is_found_that_neither_has():
     halves = []
     for part in (slice(0, 400), slice(400, 800)):
         halves.append(CalibrationMonitor(alpha=1e-6))
-        assert halves[-1].update_many(p[part], y[part], {"s": ["a"] * 400}) == []
+        assert halves[-1].update_many(y[part], p[part], {"s": ["a"] * 400}) == []
     one, other = halves
     untouched = state_of(other)
     separate = one.e_value, other.e_value
@@ -407,16 +411,16 @@ def test_merged_evidence_is_found_that_neither_has():
 def test_alarms_and_segments_of_both_are_in_a_merge():
     one, other = CalibrationMonitor(max_segments=3), CalibrationMonitor(max_segments=3)
     for k in range(40):
-        one.update(0.5, k % 2, {"s": "a"})
-        one.update(0.5, k % 2, {"s": "b"})
-        other.update(0.01, True, {"s": "b"})
-        other.update(0.5, k % 2, {"s": "c"})
+        one.update(k % 2, 0.5, {"s": "a"})
+        one.update(k % 2, 0.5, {"s": "b"})
+        other.update(True, 0.01, {"s": "b"})
+        other.update(k % 2, 0.5, {"s": "c"})
     one.merge(other)
     assert one.alarmed == [None, ("s", "b")]
     assert set(one.e_values) == {("s", "a"), ("s", "b"), ("s", "c")}
     assert one.n == 160
     more = CalibrationMonitor(max_segments=3)
-    more.update(0.5, True, {"s": "d"})
+    more.update(True, 0.5, {"s": "d"})
     one.merge(more)
     assert one.tally()["evicted"] == 1
     assert len(one.e_values) == 3
@@ -496,14 +500,14 @@ def test_pits_without_keys_are_the_loop_too():
 
 def test_labels_and_pits_are_not_mixed():
     labels, pits = CalibrationMonitor(), CalibrationMonitor()
-    labels.update(0.5, True)
+    labels.update(True, 0.5)
     pits.update_pit(0.5)
     states = state_of(labels), state_of(pits)
     for call in (
         lambda: labels.update_pit(0.5),
         lambda: labels.update_pits([0.5]),
-        lambda: pits.update(0.5, True),
-        lambda: pits.update_many([0.5], [True]),
+        lambda: pits.update(True, 0.5),
+        lambda: pits.update_many([True], [0.5]),
         lambda: pits.update_pit(1.5),
         lambda: pits.update_pits([0.5, -0.1]),
         lambda: pits.update_pit(0.5, {"s": 1.5}),
@@ -544,19 +548,20 @@ def test_impossible_parameters(wrong):
 @pytest.mark.parametrize(
     "wrong",
     [
-        (1.2, True),
-        (math.nan, True),
-        ("0.2", None),
-        (0.2, 2),
-        (0.2, True, ["campaign"]),
-        (0.2, True, {3: "a"}),
-        (0.2, True, {"a": "b", "s": 1.5}),
-        (0.2, True, {"s": 2.0**60}),
+        (True, 1.2),
+        (True, math.nan),
+        (None, "0.2"),
+        (2, 0.2),
+        (0.2, True),
+        (True, 0.2, ["campaign"]),
+        (True, 0.2, {3: "a"}),
+        (True, 0.2, {"a": "b", "s": 1.5}),
+        (True, 0.2, {"s": 2.0**60}),
     ],
 )
 def test_a_wrong_outcome_changes_nothing(wrong):
     monitor = CalibrationMonitor()
-    monitor.update(0.2, True, {"s": "a"})
+    monitor.update(True, 0.2, {"s": "a"})
     before = state_of(monitor)
     with pytest.raises(InputError, match="give"):
         monitor.update(*wrong)
@@ -566,13 +571,14 @@ def test_a_wrong_outcome_changes_nothing(wrong):
 @pytest.mark.parametrize(
     "wrong",
     [
-        ([0.2, 1.2], [0, 1]),
-        ([0.2, 0.2], [0, 1, 1]),
-        ([0.2, 0.2], [0, 2]),
-        ([0.2, 0.2], [0, 1], "abc"),
-        ([0.2, 0.2], [0, 1], {"s": ["a"]}),
-        ([0.2, 0.2], [0, 1], {"s": 5}),
-        ([0.2, 0.2], [0, 1], {"s": ["a", 1.5]}),
+        ([0, 1], [0.2, 1.2]),
+        ([0, 1, 1], [0.2, 0.2]),
+        ([0, 2], [0.2, 0.2]),
+        ([0.2, 0.2], [0, 1]),
+        ([0, 1], [0.2, 0.2], "abc"),
+        ([0, 1], [0.2, 0.2], {"s": ["a"]}),
+        ([0, 1], [0.2, 0.2], {"s": 5}),
+        ([0, 1], [0.2, 0.2], {"s": ["a", 1.5]}),
     ],
 )
 def test_wrong_outcomes_change_nothing(wrong):
@@ -586,21 +592,21 @@ def test_wrong_outcomes_change_nothing(wrong):
 @pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan")])
 def test_an_outcome_whose_level_is_missing_is_in_no_segment_of_the_field(missing):
     one, other, many = CalibrationMonitor(), CalibrationMonitor(), CalibrationMonitor()
-    one.update(0.2, True, {"s": missing, "t": "x"})
-    one.update(0.3, False, {"s": missing})
-    other.update(0.2, True, {"t": "x"})
-    other.update(0.3, False)
-    many.update_many([0.2, 0.3], [1, 0], {"s": [missing, missing], "t": ["x", missing]})
+    one.update(True, 0.2, {"s": missing, "t": "x"})
+    one.update(False, 0.3, {"s": missing})
+    other.update(True, 0.2, {"t": "x"})
+    other.update(False, 0.3)
+    many.update_many([1, 0], [0.2, 0.3], {"s": [missing, missing], "t": ["x", missing]})
     assert state_of(one) == state_of(other) == state_of(many)
-    one.update(0.2, True, {"s": True, "t": 2.0})
+    one.update(True, 0.2, {"s": True, "t": 2.0})
     assert set(one.e_values) == {("s", 1), ("t", 2), ("t", "x")}, "bools and floats are whole numbers"
 
 
 def test_levels_of_numpy_and_mixed_columns_are_those_of_python():
     one, other = CalibrationMonitor(), CalibrationMonitor()
-    one.update_many([0.2, 0.3], [0, 1], {"s": np.array([3, 4]), "t": ["x", 7]})
-    other.update(0.2, 0, {"s": np.int64(3), "t": "x"})
-    other.update(0.3, 1, {"s": 4, "t": 7})
+    one.update_many([0, 1], [0.2, 0.3], {"s": np.array([3, 4]), "t": ["x", 7]})
+    other.update(0, 0.2, {"s": np.int64(3), "t": "x"})
+    other.update(1, 0.3, {"s": 4, "t": 7})
     assert state_of(one) == state_of(other)
 
 

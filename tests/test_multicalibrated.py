@@ -943,5 +943,5 @@ def test_it_is_evaluated_and_compared():
     methods = {"held": Multicalibrated("ops", by=BY), "ops": "ops"}
     for delay in (0, 20):
         compared = compare(data, score="score", label="label", methods=methods, delay=delay)
-        held, without = (compared.standings[name].log_loss.value for name in ("held", "ops"))
+        held, without = (compared.standings[name].log_loss.get() for name in ("held", "ops"))
         assert 0.0 < abs(held - without) < 0.01

@@ -76,17 +76,17 @@ def test_measures(name):
         pytest.skip("no measure of probabilities")
     metric = make()
     assert "–" in cells(tree_of(metric._repr_html_()))[1]
-    metric.update_many(SCORES, LABELS)
+    metric.update_many(LABELS, SCORES)
     tree = tree_of(metric._repr_html_())
     assert tree.text["caption"] == name
-    assert f"{metric.value:.6g}" in cells(tree)[1]
+    assert f"{metric.get():.6g}" in cells(tree)[1]
 
 
 def test_a_difference_and_a_comparison():
     difference = LogLossDifference()
     assert "–" in cells(tree_of(difference._repr_html_()))[1]
-    difference.update_many([0.9] * 3, [0.5] * 3, [True] * 3)
-    assert f"{difference.value:.6g}" in cells(tree_of(difference._repr_html_()))[1]
+    difference.update_many([True] * 3, [0.9] * 3, [0.5] * 3)
+    assert f"{difference.get():.6g}" in cells(tree_of(difference._repr_html_()))[1]
     found = streamcal.compare((SCORES, LABELS), methods={"<b>": Platt()})
     tree = tree_of(found._repr_html_())
     assert "<b>" in tree.text["th"]
@@ -96,8 +96,8 @@ def test_a_difference_and_a_comparison():
 
 def test_infinite_values_are_shown():
     slope = CalibrationSlope()
-    slope.update_many([0.2, 0.4], [False, True])
-    assert slope.value == math.inf
+    slope.update_many([False, True], [0.2, 0.4])
+    assert slope.get() == math.inf
     assert "inf" in cells(tree_of(slope._repr_html_()))[1]
 
 

@@ -215,7 +215,7 @@ def test_many_steps_are_a_loop_of_one(make: Callable[[], Any], weighted: bool) -
         other = many.boards()[name]
         # Sums of 700 terms of one sign: each of the two is off by at most 700 ⋅ 1.1e-16 of itself.
         for measure in ("log_loss", "brier", "ece", "ratio"):
-            assert getattr(other, measure).value == pytest.approx(getattr(board, measure).value, rel=1e-12)
+            assert getattr(other, measure).get() == pytest.approx(getattr(board, measure).get(), rel=1e-12)
         assert other.ratio.interval() == pytest.approx(board.ratio.interval(), rel=1e-12)
         assert other.log_loss.n == board.log_loss.n
     assert many.difference.interval == pytest.approx(one.difference.interval, rel=1e-9, abs=1e-12)
@@ -240,13 +240,13 @@ def test_metrics_of_many_forecasts_are_those_of_a_loop(make: Callable[[], Any]) 
     y, w = draw.random(len(p)) < p, draw.random(len(p)) * (np.arange(len(p)) % 5 > 0)
     y[-6:-2] = [True, False, False, True]
     one, many = make(), make()
-    for row in zip(p.tolist(), y.tolist(), w.tolist(), strict=True):
+    for row in zip(y.tolist(), p.tolist(), w.tolist(), strict=True):
         one.update(*row)
-    many.update_many(p[:900], y[:900], w[:900])
-    many.update(float(p[900]), bool(y[900]), float(w[900]))
-    many.update_many(p[901:], y[901:], w[901:])
+    many.update_many(y[:900], p[:900], w[:900])
+    many.update(bool(y[900]), float(p[900]), float(w[900]))
+    many.update_many(y[901:], p[901:], w[901:])
     # Sums of 2,000 terms of one sign, or of cells of some of them: 2,000 ⋅ 1.1e-16.
-    assert many.value == pytest.approx(one.value, rel=1e-12)
+    assert many.get() == pytest.approx(one.get(), rel=1e-12)
     assert many.n == pytest.approx(one.n, rel=1e-12)
     if make is LogLoss:
         assert many.infinite == one.infinite > 0
@@ -255,9 +255,9 @@ def test_metrics_of_many_forecasts_are_those_of_a_loop(make: Callable[[], Any]) 
         for name in ("low", "high", "number"):
             assert getattr(many._columns(), name).tolist() == getattr(one._columns(), name).tolist()
         assert many.error_bound == pytest.approx(one.error_bound, rel=1e-12)
-    for row in zip(p.tolist(), y.tolist(), w.tolist(), strict=True):
+    for row in zip(y.tolist(), p.tolist(), w.tolist(), strict=True):
         many.revert(*row)
-    assert many.value is None
+    assert many.get() is None
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -266,8 +266,8 @@ def test_a_difference_of_many_forecasts_is_that_of_a_loop(adaptive: bool) -> Non
     p, q = draw.beta(0.3, 5.0, (2, 2_000))
     y = draw.random(2_000) < p
     one, many = LogLossDifference(adaptive=adaptive), LogLossDifference(adaptive=adaptive)
-    for row in zip(p.tolist(), q.tolist(), y.tolist(), strict=True):
+    for row in zip(y.tolist(), p.tolist(), q.tolist(), strict=True):
         one.update(*row)
-    many.update_many(p[:700], q[:700], y[:700])
-    many.update_many(p[700:], q[700:], y[700:])
+    many.update_many(y[:700], p[:700], q[:700])
+    many.update_many(y[700:], p[700:], q[700:])
     assert (many.n, many._sum, many._squares, many._largest) == (one.n, one._sum, one._squares, one._largest)

@@ -32,9 +32,9 @@ def test_smooth_ece_is_that_of_relplot(bend: float) -> None:
     relplot = needed("relplot")
     p, y = stream(bend)
     found = SmoothECE()
-    found.update_many(p, y)
+    found.update_many(y, p)
     # relplot ends its search for the bandwidth at a width of 1e-3, and rounds the forecasts to a grid.
-    assert found.value == pytest.approx(relplot.smECE(f=p, y=y.astype(float)), abs=1e-3)
+    assert found.get() == pytest.approx(relplot.smECE(f=p, y=y.astype(float)), abs=1e-3)
 
 
 @pytest.mark.parametrize("bend", [0.5, 1.0, 2.0])
@@ -47,8 +47,8 @@ def test_equal_mass_ece_is_that_of_netcal(bend: float) -> None:
     p = np.repeat(levels, 300)  # bins of equal mass are the levels, whoever draws their edges
     y = rng.random(len(p)) < p**bend
     found = EqualMassECE(10)
-    found.update_many(p, y)
-    assert found.value == pytest.approx(ECE(bins=10, equal_intervals=False).measure(p, y.astype(int)), abs=1e-9)
+    found.update_many(y, p)
+    assert found.get() == pytest.approx(ECE(bins=10, equal_intervals=False).measure(p, y.astype(int)), abs=1e-9)
 
 
 @pytest.mark.parametrize("bend", [0.5, 1.0, 2.0])
@@ -58,7 +58,7 @@ def test_corp_is_that_of_model_diagnostics(bend: float) -> None:
 
     p, y = stream(bend)
     found = CORP("brier")
-    found.update_many(p, y)
+    found.update_many(y, p)
     table = decompose(y_obs=y.astype(float), y_pred=p, scoring_function=SquaredError())
     wanted = [float(table[name][0]) for name in ("score", "miscalibration", "discrimination", "uncertainty")]
     assert found.decomposition == pytest.approx(wanted, rel=1e-9, abs=1e-12)

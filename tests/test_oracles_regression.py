@@ -495,8 +495,8 @@ def test_a_cdf_that_takes_floats_alone_is_one_as_any_other(name, distribution):
 
 @pytest.mark.parametrize("metric", [CRPS(), Pinball(0.9), PITHistogram(), LogLikelihood(), IntervalCoverage()])
 def test_a_distribution_of_the_standard_library_is_measured(metric):
-    metric.update(statistics.NormalDist(0.0, 1.0), 0.3)
-    metric.update_many([statistics.NormalDist(0.0, 1.0)] * 2, [0.3, 0.4])
+    metric.update(0.3, statistics.NormalDist(0.0, 1.0))
+    metric.update_many([0.3, 0.4], [statistics.NormalDist(0.0, 1.0)] * 2)
     assert metric.n == 3.0
 
 

@@ -34,14 +34,14 @@ def data(rate: float = 0.1, factor: float = 1.0, n: int = 5_000) -> ReliabilityD
     draw, ece = random.Random(4), EqualMassECE()
     for _ in range(n):
         p = draw.betavariate(3, 3 / rate - 3)
-        ece.update(min(1.0, factor * p), draw.random() < p)
+        ece.update(draw.random() < p, min(1.0, factor * p))
     return ece.reliability()
 
 
 def with_an_empty_bin() -> ReliabilityData:
     """A lowest bin of probability 0 without a positive label: nothing that a logarithmic axis could show."""
     ece = EqualMassECE(bins=2)
-    ece.update_many([0.0] * 64 + [0.03125] * 64, [False] * 127 + [True])
+    ece.update_many([False] * 127 + [True], [0.0] * 64 + [0.03125] * 64)
     return ece.reliability()
 
 
@@ -86,7 +86,7 @@ def test_log_axes_show_what_has_no_place_as_open_markers_on_the_edge() -> None:
 
 def test_weight_is_shown_as_area() -> None:
     ece = EqualMassECE(bins=4)
-    ece.update_many([0.1] * 80 + [0.9] * 20, [False] * 90 + [True] * 10)
+    ece.update_many([False] * 90 + [True] * 10, [0.1] * 80 + [0.9] * 20)
     light, heavy = sorted(plot_reliability({"only": ece.reliability()}).collections[1].get_sizes())
     assert heavy > light
 
@@ -164,7 +164,7 @@ def test_rates_that_do_not_fit_together_are_refused(ends: list[int], rates: dict
 
 def test_text_has_a_letter_at_the_place_of_every_bin() -> None:
     ece = EqualMassECE(bins=2)
-    ece.update_many([0.0] * 50 + [0.25] * 50, [False] * 50 + [True] * 50)
+    ece.update_many([False] * 50 + [True] * 50, [0.0] * 50 + [0.25] * 50)
     lines = text_reliability({"raw": ece.reliability()}, width=21, height=11).splitlines()
     inside = [line[6:] for line in lines[:11]]
     assert inside[10][0] == "r", "frequency 0 at probability 0: the lower left corner"

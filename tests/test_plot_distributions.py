@@ -22,7 +22,7 @@ pytest.importorskip("matplotlib")
 
 def histogram(n=2_000, sd=1.0, bins=10, seed=0):
     found = PITHistogram(bins)
-    found.update_many([Normal(0.0, sd)] * n, np.random.default_rng(seed).standard_normal(n))
+    found.update_many(np.random.default_rng(seed).standard_normal(n), [Normal(0.0, sd)] * n)
     return found
 
 
@@ -107,7 +107,7 @@ def test_pictures_show_the_prepared_data():
     ax = plot_pit({"before": before, "after": after}, title="PIT")
     np.testing.assert_array_equal(ax.patches[1].get_data().values, pit_bars(before).density)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["90% of calibrated bars", "before   distance " + f"{before.value:.3f}", labels[2]]
+    assert labels == ["90% of calibrated bars", "before   distance " + f"{before.get():.3f}", labels[2]]
     ax = plot_densities({"before": Normal(0.0, 1.0)}, outcome=0.25)
     found = densities({"before": Normal(0.0, 1.0)})
     np.testing.assert_array_equal(ax.patches[0].get_data().values, found.of["before"])

@@ -267,9 +267,9 @@ def test_squared_errors_are_those_of_the_measure():
     p = RNG.choice(np.linspace(0.05, 0.95, 40), 3_000)
     y = RNG.random(3_000) < p**1.5
     ece = DebiasedECE()
-    ece.update_many(p, y)
+    ece.update_many(y, p)
     once = np.ones((1, 100))
-    assert np.sqrt(_squared_errors(p, y.astype(float), once)[0]) == pytest.approx(ece.value, rel=1e-9)
+    assert np.sqrt(_squared_errors(p, y.astype(float), once)[0]) == pytest.approx(ece.get(), rel=1e-9)
 
 
 def test_identity_is_the_raw_score():

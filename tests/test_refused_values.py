@@ -46,7 +46,7 @@ def joined():
 
 def watching():
     monitor = CalibrationMonitor()
-    monitor.update(0.3, True, KEYS)
+    monitor.update(True, 0.3, KEYS)
     return monitor
 
 
@@ -71,13 +71,13 @@ def issue_weighted(w):
 def test_keys_that_have_no_truth_value(keys):
     refused(joined(), lambda join: join.issue("next", 0.3, 1.0, keys))
     refused(joined(), lambda join: join.predict_one(0.3, 1.0, keys))
-    refused(watching(), lambda monitor: monitor.update(0.3, True, keys))
+    refused(watching(), lambda monitor: monitor.update(True, 0.3, keys))
     refused(segmented(), lambda cal: cal.effect(keys, 1))
 
 
 def test_a_span_of_time_is_no_level():
     refused(segmented(), lambda cal: cal.learn_one(0.3, {"a": SECOND}, True))
-    refused(watching(), lambda monitor: monitor.update(0.3, True, {"a": SECOND}))
+    refused(watching(), lambda monitor: monitor.update(True, 0.3, {"a": SECOND}))
 
 
 @pytest.mark.parametrize("version", [[1], {}, SERIES, 0.5])
@@ -119,22 +119,22 @@ def test_what_is_no_probability(p):
         level = () if make is not FieldwiseECE else ("a",)
         measure = make()
         with pytest.raises(InputError, match="probability"):
-            measure.update(p, True, *level)
+            measure.update(True, p, *level)
         assert not measure.n
 
 
 @pytest.mark.parametrize("level", [np.float16("nan"), Decimal("NaN"), pd.NA, pd.NaT, np.datetime64("NaT"), None])
 def test_missing_levels_are_one(level):
     one, many = FieldwiseECE(), FieldwiseECE()
-    one.update(0.5, True, level)
-    many.update_many([0.5], [True], [level])
+    one.update(True, 0.5, level)
+    many.update_many([True], [0.5], [level])
     assert list(one.levels()) == list(many.levels()) == [None]
 
 
 @pytest.mark.parametrize("levels", [None, 1, "ab", np.array(1)])
 def test_levels_are_a_list(levels):
     with pytest.raises(InputError, match="levels="):
-        FieldwiseECE().update_many([0.5, 0.5], [True, False], levels)
+        FieldwiseECE().update_many([True, False], [0.5, 0.5], levels)
 
 
 def test_one_masked_value_is_no_array():

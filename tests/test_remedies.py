@@ -91,7 +91,7 @@ def test_diagrams_of_labels_and_forecasts() -> None:
     p = draw.random(500)
     y = draw.random(500) < p
     ece = EqualMassECE()
-    ece.update_many(p, y)
+    ece.update_many(y, p)
     assert plot.text_reliability(y, p) == plot.text_reliability({"forecasts": ece.reliability()})
     pytest.importorskip("matplotlib")
     for draw_one in (plot.plot_reliability, plot.plot_corp):

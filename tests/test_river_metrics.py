@@ -36,8 +36,8 @@ def of_measure(make):
 
     def value(y, y_pred, w):
         measure = make()
-        measure.update_many([one[True] for one in y_pred], y, w)
-        return 0.0 if measure.value is None else measure.value
+        measure.update_many(y, [one[True] for one in y_pred], w)
+        return 0.0 if measure.get() is None else measure.get()
 
     return value
 

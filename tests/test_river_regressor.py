@@ -328,12 +328,12 @@ def test_every_method_improves_what_a_wrong_shape_says(name):
     for i, y in enumerate((rng.choice([-1.0, 1.0], 1200) + 0.1 * rng.normal(size=1200)).tolist()):
         if i >= 600 and i % 20 == 0:
             forecast = model.predict_distribution_one({})
-            before.update(Normal(model.regressor.predict_one({}), model.residual_sd), y)
-            after.update(forecast, y)
-            coverage.update(forecast, y)
+            before.update(y, Normal(model.regressor.predict_one({}), model.residual_sd))
+            after.update(y, forecast)
+            coverage.update(y, forecast)
         model.learn_one({}, y)
-    assert after.value < before.value
-    assert coverage.value >= 0.7  # 0.8 of 30 outcomes, less 1.4 standard errors
+    assert after.get() < before.get()
+    assert coverage.get() >= 0.7  # 0.8 of 30 outcomes, less 1.4 standard errors
 
 
 def test_a_base_that_is_no_normal_model_is_served():

@@ -697,7 +697,7 @@ def test_with_an_early_window_forecasts_are_judged_when_the_horizon_has_passed()
         assert (service.join.tally()["learned"], metric(client, "streamcal_labels_total")) == (40, 0)
         issue(client, "last", t=100.0)
         assert metric(client, "streamcal_labels_total") == 40
-        assert service.quality.ratio.value == pytest.approx(1.0, rel=0.2)  # of 10 clicks; the forecasts are about ¼
+        assert service.quality.ratio.get() == pytest.approx(1.0, rel=0.2)  # of 10 clicks; the forecasts are about ¼
 
 
 def test_a_jump_of_the_clock_judges_every_forecast_once():

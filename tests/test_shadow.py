@@ -47,11 +47,11 @@ def test_a_shadow_serves_the_champion_and_compares_as_issued():
     platt, difference = OnlinePlatt(), LogLossDifference(0.95, adaptive=True)  # half of α for the first comparison
     for score, label in zip(scores.tolist(), y.tolist(), strict=True):
         assert shadow.predict_one(score) == score
-        difference.update(platt.predict_one(score), score, label)
+        difference.update(label, platt.predict_one(score), score)
         platt.learn_one(score, label)
         shadow.learn_one(score, label)
     (found,) = shadow.comparisons()
-    assert (found.name, found.n, found.difference) == ("platt", 500, difference.value)
+    assert (found.name, found.n, found.difference) == ("platt", 500, difference.get())
     assert (found.low, found.high) == difference.interval
     assert shadow.challengers["platt"].predict_one(0.9) == platt.predict_one(0.9)
 
@@ -454,10 +454,10 @@ def test_a_join_lets_champion_and_challengers_learn_late_labels_as_issued():
     late(None, scores, y, auto, act=lambda k: of_auto.append(auto._index[k].p))
     learned = len(scores) - int(HORIZON)
     difference = LogLossDifference(adaptive=True)
-    difference.update_many(served[:learned], of_auto[:learned], y[:learned])
+    difference.update_many(y[:learned], served[:learned], of_auto[:learned])
     found = next(one for one in shadow.comparisons() if one.name == "ops")
     assert (shadow.n, found.n) == (learned, learned)
-    assert found.difference == pytest.approx(difference.value, rel=1e-9)  # logarithms of arrays round differently
+    assert found.difference == pytest.approx(difference.get(), rel=1e-9)  # logarithms of arrays round differently
     assert join.tally()["corrected"] == 0
 
 

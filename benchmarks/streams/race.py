@@ -96,10 +96,10 @@ def measures(predicted: Array, data: Stream) -> Result:
     return {
         "rows": len(data.y),
         "positives": int(data.y.sum()),
-        "log_loss": found.log_loss.value,
+        "log_loss": found.log_loss.get(),
         "infinite": found.log_loss.infinite,
-        "brier": found.brier.value,
-        "ece": found.debiased_ece.value,
+        "brier": found.brier.get(),
+        "ece": found.debiased_ece.get(),
         "floor": found.debiased_ece.floor,
-        "ratio": found.ratio.value,
+        "ratio": found.ratio.get(),
     }

@@ -84,9 +84,9 @@ class Standings:
             return None
         difference = LogLossDifference()
         labels = stream(key.stream, key.delay, self._results.rows).y
-        difference.update_many(self._results.predicted(reference), self._results.predicted(key), labels)
-        assert difference.value is not None
-        return Difference(difference.value, *difference.interval)
+        difference.update_many(labels, self._results.predicted(reference), self._results.predicted(key))
+        assert difference.get() is not None
+        return Difference(difference.get(), *difference.interval)
 
     def bootstrapped(self, course: Course, entrant: str) -> Difference | None:
         """The reference against a rival, with a 95 % interval of a paired bootstrap over blocks of neighbours in time.

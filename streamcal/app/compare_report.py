@@ -27,11 +27,11 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
     names = comparison.names or list(comparison.standings)
     rows = [comparison.standings[name] for name in names]
     columns = {
-        "log loss": aligned([row.log_loss.value for row in rows]),
-        "Brier": aligned([row.brier.value for row in rows]),
+        "log loss": aligned([row.log_loss.get() for row in rows]),
+        "Brier": aligned([row.brier.get() for row in rows]),
     }
     if final:
-        columns["debiased ECE"] = aligned([row.debiased_ece.value for row in rows])
+        columns["debiased ECE"] = aligned([row.debiased_ece.get() for row in rows])
         columns["floor"] = aligned([row.debiased_ece.floor for row in rows])
     columns["ratio"] = [_ratio(row) for row in rows]
     columns["µs"] = [_microseconds(row, comparison.rows) for row in rows]
@@ -142,7 +142,7 @@ def _verdict(comparison: Comparison, name: str, other: str | None) -> str:
 
 
 def _ratio(row: Standing) -> str:
-    return "–" if row.ratio.value is None else f"{row.ratio.value:.3f}"
+    return "–" if row.ratio.get() is None else f"{row.ratio.get():.3f}"
 
 
 def _microseconds(row: Standing, rows: int) -> str:

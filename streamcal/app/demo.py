@@ -91,7 +91,7 @@ def run(tell: Callable[[int, float | None], None]) -> Result:
         boards[name] = {method: Scoreboard() for method in ("raw", *calibrators)}
         differences[name] = {method: LogLossDifference(adaptive=True) for method in calibrators}
         for i, (score, y) in enumerate(score_stream(model(), bank())):
-            boards[name]["raw"].update(score, y)
+            boards[name]["raw"].update(y, score)
             for method, calibrator in calibrators.items():
                 p = calibrator.predict_one(score)
                 calibrator.learn_one(score, y)
@@ -143,12 +143,12 @@ def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
 
     Examples
     --------
-    >>> round(running_base_rate([True, False]).brier.value, 4)
+    >>> round(running_base_rate([True, False]).brier.get(), 4)
     0.3472
     """
     board, positives = Scoreboard(), 0
     for i, y in enumerate(labels):
-        board.update((positives + 1) / (i + 2), y)
+        board.update(y, (positives + 1) / (i + 2))
         positives += y
     return board
 

@@ -29,7 +29,7 @@ def report(result: Result, console: Console) -> None:
         f"UCI Bank Marketing, {BANK_ROWS:,} calls in date order: will the client subscribe?\n"
         "Each call is scored, then calibrated, and only then learned, by the model and by\n"
         "the calibrators. Always saying the base rate so far has "
-        f"log loss {result.base_rate.log_loss.value:.4f}."
+        f"log loss {result.base_rate.log_loss.get():.4f}."
     )
     for name, boards in result.boards.items():
         console.print(f"\n[bold]{name}[/bold], learning online")
@@ -52,8 +52,8 @@ def report(result: Result, console: Console) -> None:
 
 def verdict(result: Result) -> str:
     """What calibration made of `SHOWN`, beside the best of the raw models."""
-    raw = {name: boards["raw"].log_loss.value or 0.0 for name, boards in result.boards.items()}
-    best, calibrated = min(raw, key=lambda name: raw[name]), result.boards[SHOWN][BY].log_loss.value or 0.0
+    raw = {name: boards["raw"].log_loss.get() or 0.0 for name, boards in result.boards.items()}
+    best, calibrated = min(raw, key=lambda name: raw[name]), result.boards[SHOWN][BY].log_loss.get() or 0.0
     side = "below" if calibrated < raw[best] else "above"
     return (
         f"{BY} takes {SHOWN} from log loss {raw[SHOWN]:.4f} to {calibrated:.4f},\n"

@@ -64,7 +64,7 @@ def pit_bars(histogram: PITHistogram, confidence: float = 0.9) -> PITBars:
     >>> from streamcal.metrics import PITHistogram
     >>> from streamcal.regression import Normal
     >>> histogram = PITHistogram(bins=4)
-    >>> histogram.update_many([Normal(0.0, 1.0)] * 4, [-1.0, -0.5, 0.2, 1.0])
+    >>> histogram.update_many([-1.0, -0.5, 0.2, 1.0], [Normal(0.0, 1.0)] * 4)
     >>> bars = pit_bars(histogram)
     >>> bars.edges.tolist(), bars.density.tolist(), bars.low, bars.high
     ([0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 1.0, 1.0, 1.0], 0.0, 3.0)

@@ -114,7 +114,7 @@ def overall(calibrator: Calibrator | Keyed) -> Calibrator:
 
 def _odd_ratio(job: Run) -> str | None:
     board, rows = job.evaluation.raw, job.evaluation.rows
-    ratio = None if board is None else board.ratio.value
+    ratio = None if board is None else board.ratio.get()
     if board is None or ratio is None or rows < ROWS_FOR_RATIO:
         return None
     if math.isinf(ratio):
@@ -142,7 +142,7 @@ def _odd_ratio(job: Run) -> str | None:
 
 def _surprise(board: Scoreboard, rows: int) -> float:
     """The log loss of all rows: without positives, the number of them that was predicted, or a little more."""
-    return rows * (board.log_loss.value or 0.0)
+    return rows * (board.log_loss.get() or 0.0)
 
 
 def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrator]]) -> str | None:

@@ -53,7 +53,7 @@ def plot_pit(
     ax.axhline(1.0, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
     for i, (name, one) in enumerate(bars.items()):
         colour = COLOURS[i % len(COLOURS)]
-        label = f"{name}   distance {data[name].value:.3f}"
+        label = f"{name}   distance {data[name].get():.3f}"
         ax.stairs(one.density, one.edges, color=colour, linewidth=1.5, label=label)
         ax.stairs(one.density, one.edges, color=colour, fill=True, alpha=0.1)
     ax.set(xlim=(0.0, 1.0), ylim=(0.0, None))

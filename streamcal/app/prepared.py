@@ -224,7 +224,7 @@ def fit_line(data: CORPReliability) -> list[tuple[float, float]]:
 
     >>> from streamcal.metrics import CORP
     >>> corp = CORP()
-    >>> corp.update_many([0.1, 0.2, 0.3, 0.4], [False, True, False, True])
+    >>> corp.update_many([False, True, False, True], [0.1, 0.2, 0.3, 0.4])
     >>> fit_line(corp.reliability())
     [(0.1, 0.0), (0.2, 0.5), (0.3, 0.5), (0.4, 1.0)]
     """

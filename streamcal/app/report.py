@@ -26,9 +26,9 @@ MOST_DECIMALS = 10
 def scores_table(boards: dict[str, Scoreboard]) -> Group:
     """A row per scoreboard and a column per measure, and the number of infinite losses if there are any."""
     measures = {
-        "log loss": [board.log_loss.value for board in boards.values()],
-        "Brier": [board.brier.value for board in boards.values()],
-        "ECE": [board.ece.value for board in boards.values()],
+        "log loss": [board.log_loss.get() for board in boards.values()],
+        "Brier": [board.brier.get() for board in boards.values()],
+        "ECE": [board.ece.get() for board in boards.values()],
     }
     columns = {name: aligned(values) for name, values in measures.items()}
     columns["calibration ratio"] = [_ratio(board.ratio) for board in boards.values()]
@@ -71,7 +71,7 @@ def log_loss_verdict(difference: LogLossDifference) -> str:
     """Whether calibration is better, worse or undecided: by whether 0 lies outside the confidence sequence."""
     low, high = difference.interval
     level = f"{100.0 * difference.confidence:g} % confidence sequence"
-    value = difference.value or 0.0
+    value = difference.get() or 0.0
     if low <= 0.0 <= high:
         return (
             f"Undecided whether calibration is better: its log loss is {_sided(value)} so far "
@@ -87,8 +87,8 @@ def verdicts(differences: Mapping[str, LogLossDifference]) -> str:
     Examples
     --------
     >>> better, same = LogLossDifference(adaptive=True), LogLossDifference(adaptive=True)
-    >>> better.update_many([0.9] * 500, [0.1] * 500, [True] * 500)
-    >>> same.update_many([0.9] * 500, [0.9] * 500, [True] * 500)
+    >>> better.update_many([True] * 500, [0.9] * 500, [0.1] * 500)
+    >>> same.update_many([True] * 500, [0.9] * 500, [0.9] * 500)
     >>> print(verdicts({"one": better, "other": same}))
     Log loss against raw, by 95 % confidence sequences: better one; undecided other.
     """
@@ -156,10 +156,10 @@ def _decimals(value: float, significant: int) -> int:
 
 def _ratio(ratio: CalibrationRatio) -> str:
     """The ratio and its 95 % interval."""
-    if ratio.value is None:
+    if ratio.get() is None:
         return _figure(None, 0)
     low, high = ratio.interval()
-    return f"{_figure(ratio.value, 3)} [{low:.3f}, {high:.3f}]"
+    return f"{_figure(ratio.get(), 3)} [{low:.3f}, {high:.3f}]"
 
 
 def _figure(value: float | None, digits: int) -> str:

@@ -156,13 +156,13 @@ def _table(comparison: Comparison) -> tuple[tuple[str, ...], tuple[tuple[str, ..
     parts = [row.corp.decomposition for row in rows]
     columns = {
         "method": names,
-        "log loss": aligned([row.log_loss.value for row in rows]),
+        "log loss": aligned([row.log_loss.get() for row in rows]),
         f"against {comparison.base}": [_verdict(comparison, name, comparison.base) for name in names],
         "against the best": [_verdict(comparison, name, names[0]) for name in names],
-        "Brier": aligned([row.brier.value for row in rows]),
+        "Brier": aligned([row.brier.get() for row in rows]),
         "miscalibration": aligned([None if part is None else part.miscalibration for part in parts]),
         "discrimination": aligned([None if part is None else part.discrimination for part in parts]),
-        "debiased ECE": aligned([row.debiased_ece.value for row in rows]),
+        "debiased ECE": aligned([row.debiased_ece.get() for row in rows]),
         "its floor": aligned([row.debiased_ece.floor for row in rows]),
         "predicted / actual": [_ratio(comparison, name) for name in names],
         "alarms": [f"{comparison.history.alarms_in_all[name]:,}" for name in names],
@@ -182,7 +182,7 @@ def _each(comparison: Comparison, name: str) -> str:
 def _ratio(comparison: Comparison, name: str) -> str:
     ratio = comparison.standings[name].ratio
     low, high = ratio.interval()
-    return "–" if ratio.value is None else f"{ratio.value:.3f} [{low:.3f}, {high:.3f}]"
+    return "–" if ratio.get() is None else f"{ratio.get():.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _verdict(comparison: Comparison, name: str, other: str) -> str:

@@ -26,7 +26,7 @@ def of_forecasts(data: Any, p: Any, metric: type[Any]) -> Any:
     found = {}
     for name, one in (p if isinstance(p, Mapping) else {"forecasts": p}).items():
         measured = metric()
-        measured.update_many(one, data)
+        measured.update_many(data, one)
         found[name] = measured.reliability()
     return found
 
@@ -72,7 +72,7 @@ def text_reliability(
     --------
     >>> from streamcal.metrics import EqualMassECE
     >>> ece = EqualMassECE(bins=2)
-    >>> ece.update_many([0.1] * 10 + [0.9] * 10, [False] * 8 + [True] * 2 + [False] * 5 + [True] * 5)
+    >>> ece.update_many([False] * 8 + [True] * 2 + [False] * 5 + [True] * 5, [0.1] * 10 + [0.9] * 10)
     >>> print(text_reliability({"raw": ece.reliability()}, width=30, height=8))
      1.0 |                           ...
      0.8 |                       ....

@@ -14,9 +14,9 @@ from streamcal.kernels.fast_path import plain_keys
 from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.live.levels import LONGEST_LEVEL, check_field, column_of, level_of
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
-from streamcal.metrics.base import check_probability
+from streamcal.metrics.base import check_forecasts, check_probability, check_true
 from streamcal.parameters.given import real_number, whole_number
-from streamcal.parameters.inputs import check_batch, check_label, check_scores
+from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray, Label
 from streamcal.saved import Saved
 from streamcal.states import ensure, flag, maybe, record, unread, whole
@@ -95,10 +95,10 @@ class CalibrationMonitor(Saved):
     --------
     >>> monitor = CalibrationMonitor(alpha=0.05)
     >>> right = [k % 10 == 0 for k in range(1000)]
-    >>> monitor.update_many([0.1] * 1000, right)
+    >>> monitor.update_many(right, [0.1] * 1000)
     []
     >>> doubled = [k % 5 == 0 for k in range(500)]
-    >>> print(*monitor.update_many([0.1] * 500, doubled))
+    >>> print(*monitor.update_many(doubled, [0.1] * 500))
     events are more frequent than forecast, since outcome 1001 (e-value 21.4 at outcome 1226)
     """
 
@@ -176,15 +176,15 @@ class CalibrationMonitor(Saved):
 
     # -- outcomes --------------------------------------------------------------------------------------------------
 
-    def update(self, p: float, y: Label, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
+    def update(self, y_true: Label, y_pred: float, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
         """Add one outcome.
 
         Parameters
         ----------
-        p : float
-            The probability that was issued, in [0, 1].
-        y : bool, 0 or 1
+        y_true : bool, 0 or 1
             The label.
+        y_pred : float
+            The probability that was issued, in [0, 1].
         keys : mapping, optional
             Field → level, a text or a whole number; every pair is a segment. A level that is None or NaN is in none.
 
@@ -201,14 +201,15 @@ class CalibrationMonitor(Saved):
         """
         keyed = keys is not None and _there(keys)
         if not keyed and self._of_pits is False and not self._stopped:  # fast path, of a float and a bool
-            value = self._bets.step_fast(p, y, self._count + 1)
+            value = self._bets.step_fast(y_pred, y_true, self._count + 1)
             if value < self._threshold:
                 self._count += 1
                 return None
             if value >= self._threshold:
                 self._count += 1
-                return self._tell([self._alarm(p)])
-        return self.update_checked(check_probability(p), check_label(y), segments_of(keys) if keyed else ())
+                return self._tell([self._alarm(y_pred)])
+        label = check_true(y_true)
+        return self.update_checked(check_probability(y_pred), label, segments_of(keys) if keyed else ())
 
     def update_checked(self, p: float, y: float, segments: Iterable[Segment]) -> Alarm | None:
         """`update` for what has been checked: p in [0, 1], y 0.0 or 1.0, and pairs of a field and a level."""
@@ -248,16 +249,16 @@ class CalibrationMonitor(Saved):
         return self._tell(self._take(z, None, segments))
 
     def update_many(
-        self, p: npt.ArrayLike, y: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None
+        self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None
     ) -> list[Alarm]:
         """Add n outcomes in their order: the same state as a loop of `update`.
 
         Parameters
         ----------
-        p : array-like of shape (n,)
-            Issued probabilities.
-        y : array-like of shape (n,)
+        y_true : array-like of shape (n,)
             Labels.
+        y_pred : array-like of shape (n,)
+            Issued probabilities.
         keys : mapping, optional
             Field → levels, n of them.
 
@@ -271,8 +272,7 @@ class CalibrationMonitor(Saved):
         InputError
             Where an entry is invalid; nothing is added then.
         """
-        probabilities, labels, _ = check_batch(p, y, None)
-        check_probabilities(probabilities)
+        probabilities, labels, _ = check_forecasts(y_true, y_pred)
         return self._take_all(probabilities, labels, keys)
 
     def update_pits(self, u: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None) -> list[Alarm]:

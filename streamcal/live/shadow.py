@@ -250,7 +250,7 @@ class Shadow(Saved):
 
     def comparisons(self) -> list[Comparison]:
         """Each challenger against the champion, that of the least difference first."""
-        found = [Comparison(name, one.n, one.value, *one.interval) for name, one in self._differences.items()]
+        found = [Comparison(name, one.n, one.get(), *one.interval) for name, one in self._differences.items()]
         return sorted(found, key=lambda one: math.inf if one.difference is None else one.difference)
 
     # -- outcomes --------------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ class Shadow(Saved):
                 said[name] = one.predict_learn_many(s, *given)
         served = said[self.version.name]
         for name, difference in self._differences.items():
-            difference.update_many(said[name][learned], served[learned], labels[learned])
+            difference.update_many(labels[learned], said[name][learned], served[learned])
         self._n += int(learned.sum())
         return like(scores, served)
 
@@ -440,7 +440,7 @@ class Shadow(Saved):
                 raise CapabilityError("no challenger is shown to be better than the champion; wait for more outcomes")
         self._require_challenger(name)
         difference = self._differences[name]
-        found = Comparison(name, difference.n, difference.value, *difference.interval)
+        found = Comparison(name, difference.n, difference.get(), *difference.interval)
         if found.verdict != "better":
             raise CapabilityError(f"only a challenger that is shown to be better can be promoted; {found}")
         return self._use(name)

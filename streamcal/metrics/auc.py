@@ -17,7 +17,7 @@ class AUC(CellMetric):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), less than 1 µs; `value` and `error_bound` O(c) for c occupied cells; `merge` O(c).
+    Cost: `update` and `revert` O(1), less than 1 µs; `get` and `error_bound` O(c) for c occupied cells; `merge` O(c).
     Memory as in `EqualMassECE`.
 
     References
@@ -28,13 +28,12 @@ class AUC(CellMetric):
     Examples
     --------
     >>> auc = AUC()
-    >>> auc.update_many([0.1, 0.4, 0.35, 0.8], [False, False, True, True])
-    >>> auc.value, auc.error_bound
+    >>> auc.update_many([False, False, True, True], [0.1, 0.4, 0.35, 0.8])
+    >>> auc.get(), auc.error_bound
     (0.75, 0.0)
     """
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The area, in [0, 1]; `None` before there are a positive and a negative label. O(c)."""
         columns = self._columns()
         if columns is None or not (pairs := _pairs(columns)):
@@ -44,7 +43,7 @@ class AUC(CellMetric):
 
     @property
     def error_bound(self) -> float:
-        """Bound on the difference between `value` and the area of the probabilities themselves.
+        """Bound on the difference between `get` and the area of the probabilities themselves.
 
         A pair in one cell counts ½ instead of 0 or 1, so that the bound is half the share of such pairs; a cell with a
         single distinct probability does not count. O(c).

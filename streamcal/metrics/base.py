@@ -14,7 +14,7 @@ from streamcal.errors import InputError, MergeError, RetractionError, StreamcalE
 from streamcal.kernels.fast_path import fast_observation
 from streamcal.kernels.measures import log_losses
 from streamcal.names import Suggesting
-from streamcal.parameters.inputs import as_number, check_batch, check_label, check_weight
+from streamcal.parameters.inputs import FORECASTS, as_number, check_batch, check_label, check_weight
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Label
 
@@ -57,7 +57,7 @@ class Summed(metaclass=Suggesting):
     The sums are plain, not compensated: n terms of one sign have a relative error of at most n ⋅ 1.1e-16, which is 1e-7
     after 1e9 observations. Beside its float weight a metric counts its observations, and its sums are exactly zero
     again once all of them were reverted. Reverting an observation with 10¹⁶ times the weight of the others destroys the
-    digits of the others; where no weight is left, `value` is None.
+    digits of the others; where no weight is left, `get` is None.
 
     Cost: `update`, `revert` and `n` O(1), `merge` O(1), unless a class states otherwise.
     """
@@ -67,9 +67,8 @@ class Summed(metaclass=Suggesting):
         self._weight = 0.0
         self._clear()
 
-    @property
     @abstractmethod
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The metric over all observations held; `None` where it is undefined, as before the first observation."""
 
     @property
@@ -103,7 +102,7 @@ class Summed(metaclass=Suggesting):
     def _repr_html_(self) -> str:
         """What a notebook shows: the parameters, the weight held and the value."""
         try:
-            value = self.value
+            value = self.get()
         except StreamcalError as error:  # of a solver
             shown = str(error)
         else:
@@ -147,7 +146,7 @@ class Summed(metaclass=Suggesting):
 
 
 class Metric(Summed):
-    """A metric of probabilities `p` against binary labels `y`.
+    """A metric of predicted probabilities `y_pred` against binary labels `y_true`, which come first as in River.
 
     An observation of weight 0 is checked and then ignored.
 
@@ -157,15 +156,15 @@ class Metric(Summed):
     `LogLoss`, `Brier`, `EqualMassECE` and `CalibrationRatio` 2 to 50 ns an observation, for others a loop of `update`.
     """
 
-    def update(self, p: float, y: Label, w: float = 1.0) -> None:
+    def update(self, y_true: Label, y_pred: float, w: float = 1.0) -> None:
         """Add one observation.
 
         Parameters
         ----------
-        p : float
-            The predicted probability, in [0, 1].
-        y : bool, 0 or 1
+        y_true : bool, 0 or 1
             The label.
+        y_pred : float
+            The predicted probability, in [0, 1].
         w : float
             Weight ≥ 0.
 
@@ -174,10 +173,11 @@ class Metric(Summed):
         InputError
             Where an argument is invalid; the metric is then unchanged.
         """
-        if fast_observation(p, y, w, 0.0, 1.0):
-            self.update_checked(p, 1.0 if y else 0.0, w)
+        if fast_observation(y_pred, y_true, w, 0.0, 1.0):
+            self.update_checked(y_pred, 1.0 if y_true else 0.0, w)
         else:
-            self.update_checked(check_probability(p), check_label(y), check_weight(w))
+            label = check_true(y_true)
+            self.update_checked(check_probability(y_pred), label, check_weight(w))
 
     def update_checked(self, p: float, y: float, w: float) -> None:
         """`update` for floats that are checked already: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
@@ -186,15 +186,15 @@ class Metric(Summed):
             self._weight += w
             self._add(p, y, w, 1)
 
-    def update_many(self, p: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None) -> None:
+    def update_many(self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, w: npt.ArrayLike | None = None) -> None:
         """Add n observations: the same state as a loop of `update`, but for the rounding of sums.
 
         Parameters
         ----------
-        p : array-like of shape (n,)
-            Predicted probabilities, in [0, 1].
-        y : array-like of shape (n,)
+        y_true : array-like of shape (n,)
             Labels.
+        y_pred : array-like of shape (n,)
+            Predicted probabilities, in [0, 1].
         w : array-like of shape (n,), optional
             Weights ≥ 0; 1 without it.
 
@@ -203,11 +203,7 @@ class Metric(Summed):
         InputError
             Where an entry is invalid; nothing is added then.
         """
-        probabilities, labels, weights = check_batch(p, y, w)
-        outside = (probabilities < 0.0) | (probabilities > 1.0)
-        if outside.any():
-            check_probability(float(probabilities[np.argmax(outside)]))
-        self.update_forecasts(Forecasts.of(probabilities, labels, weights))
+        self.update_forecasts(Forecasts.of(*check_forecasts(y_true, y_pred, w)))
 
     def update_forecasts(self, forecasts: Forecasts) -> None:
         """`update_many` for forecasts that are checked already, which several metrics may share."""
@@ -225,7 +221,7 @@ class Metric(Summed):
         for p, y, w in zip(forecasts.p.tolist(), forecasts.y.tolist(), forecasts.w.tolist(), strict=True):
             self._add(p, y, w, 1)
 
-    def revert(self, p: float, y: Label, w: float = 1.0) -> None:
+    def revert(self, y_true: Label, y_pred: float, w: float = 1.0) -> None:
         """Remove one earlier `update` with the same arguments.
 
         Raises
@@ -236,7 +232,7 @@ class Metric(Summed):
             Where no observation is held. Whether this very observation is among those held is not checked: sums cannot
             tell.
         """
-        probability, label, weight = check_probability(p), check_label(y), check_weight(w)
+        label, probability, weight = check_true(y_true), check_probability(y_pred), check_weight(w)
         if not weight:
             return
         self._require_held(weight)
@@ -246,6 +242,25 @@ class Metric(Summed):
     @abstractmethod
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         """Add (`sign` 1) or remove (`sign` −1) one checked observation of weight w > 0."""
+
+
+def check_true(y_true: Any) -> float:
+    """A label as 1.0 or 0.0; the `InputError` names the order of the arguments, for probabilities that come first."""
+    try:
+        return check_label(y_true)
+    except InputError as error:
+        raise InputError(f"{error}{FORECASTS.hint}") from None
+
+
+def check_forecasts(
+    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, w: npt.ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Probabilities, labels and weights as float arrays of one length; `InputError` naming the first bad place."""
+    probabilities, labels, weights = check_batch(y_pred, y_true, w, FORECASTS)
+    outside = (probabilities < 0.0) | (probabilities > 1.0)
+    if outside.any():
+        check_probability(float(probabilities[np.argmax(outside)]))
+    return probabilities, labels, weights
 
 
 def check_probability(p: Any) -> float:

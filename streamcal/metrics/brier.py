@@ -14,7 +14,7 @@ class Brier(Metric):
 
     Notes
     -----
-    Cost: `update`, `revert`, `merge` and `value` O(1); one sum in memory.
+    Cost: `update`, `revert`, `merge` and `get` O(1); one sum in memory.
 
     References
     ----------
@@ -24,16 +24,15 @@ class Brier(Metric):
     Examples
     --------
     >>> brier = Brier()
-    >>> brier.update_many([0.5, 1.0], [True, False])
-    >>> brier.value
+    >>> brier.update_many([True, False], [0.5, 1.0])
+    >>> brier.get()
     0.625
     >>> brier.revert(1.0, False)
-    >>> brier.value
+    >>> brier.get()
     0.25
     """
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """Mean squared error; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 

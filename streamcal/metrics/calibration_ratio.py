@@ -21,20 +21,19 @@ class CalibrationRatio(Metric):
 
     Notes
     -----
-    Cost: `update`, `revert`, `merge`, `value` and `interval` O(1); three sums and a count in memory.
+    Cost: `update`, `revert`, `merge`, `get` and `interval` O(1); three sums and a count in memory.
 
     Examples
     --------
     >>> ratio = CalibrationRatio()
-    >>> ratio.update_many([0.5, 0.25, 0.75], [True, False, False])
-    >>> ratio.value
+    >>> ratio.update_many([True, False, False], [0.5, 0.25, 0.75])
+    >>> ratio.get()
     1.5
     >>> tuple(round(end, 1) for end in ratio.interval())
     (0.6, 8.1)
     """
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The ratio; infinite while no label is positive, `None` while the predicted positives are 0 as well."""
         if self._positives:
             return self._predicted / self._positive if self._positive > 0.0 else None

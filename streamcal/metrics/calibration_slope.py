@@ -36,7 +36,7 @@ class CalibrationSlope(CellMetric):
     Notes
     -----
     The slope says nothing about bends: a slope of 1 and an intercept of 0 are necessary for calibration, and not
-    sufficient. Cost: `update` and `revert` O(1), less than 1 µs; `value`, `fit`, `in_the_large` and `floor` O(c) for c
+    sufficient. Cost: `update` and `revert` O(1), less than 1 µs; `get`, `fit`, `in_the_large` and `floor` O(c) for c
     occupied cells, and some ten Newton steps of O(c); `merge` O(c). Memory as in `EqualMassECE`.
 
     References
@@ -47,13 +47,12 @@ class CalibrationSlope(CellMetric):
     Examples
     --------
     >>> slope = CalibrationSlope()
-    >>> slope.update_many([0.1, 0.9] * 10, [False, True] * 7 + [True, False] * 3)
-    >>> round(slope.value, 3), abs(slope.fit.intercept) < 1e-9  # log(7/3) / log(9)
+    >>> slope.update_many([False, True] * 7 + [True, False] * 3, [0.1, 0.9] * 10)
+    >>> round(slope.get(), 3), abs(slope.fit.intercept) < 1e-9  # log(7/3) / log(9)
     (0.386, True)
     """
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The slope b; `None` where `fit` is."""
         fit = self.fit
         return None if fit is None else fit.slope

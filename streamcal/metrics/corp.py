@@ -79,7 +79,7 @@ class CORPReliability:
 
 
 class CORP(CellMetric):
-    """CORP decomposition: mean score = miscalibration − discrimination + uncertainty; `value` is the miscalibration.
+    """CORP decomposition: mean score = miscalibration − discrimination + uncertainty; `get` is the miscalibration.
 
     The labels are fitted by isotonic regression on the probabilities (pool adjacent violators). With S the mean score
     of the probabilities, S_C that of the fit, and S_R that of the share of positives, always,
@@ -105,7 +105,7 @@ class CORP(CellMetric):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), less than 1 µs; `value` and `decomposition` O(c) for c occupied cells, `floor` and
+    Cost: `update` and `revert` O(1), less than 1 µs; `get` and `decomposition` O(c) for c occupied cells, `floor` and
     `reliability` 200 isotonic fits besides, 0.1 to 0.2 s for 5,000 cells; `merge` O(c). Memory as in `EqualMassECE`.
 
     References
@@ -116,7 +116,7 @@ class CORP(CellMetric):
     Examples
     --------
     >>> corp = CORP()
-    >>> corp.update_many([0.25, 0.25, 0.75, 0.75], [False, False, True, False])
+    >>> corp.update_many([False, False, True, False], [0.25, 0.25, 0.75, 0.75])
     >>> corp.decomposition
     Decomposition(score=0.1875, miscalibration=0.0625, discrimination=0.0625, uncertainty=0.1875)
     """
@@ -127,8 +127,7 @@ class CORP(CellMetric):
         self.loss: Loss = loss
         super().__init__()
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The miscalibration; `None` before the first observation."""
         parts = self.decomposition
         return None if parts is None else parts.miscalibration
@@ -141,7 +140,7 @@ class CORP(CellMetric):
 
     @property
     def floor(self) -> float | None:
-        """The 95 % quantile of `value` for a calibrated model, from 200 draws of labels; `None` while nothing is held.
+        """The 95 % quantile of `get` for a calibrated model, from 200 draws of labels; `None` while nothing is held.
 
         With few expected positives in all it is only indicative: the labels drawn are those of the forecasts.
         """
@@ -171,7 +170,7 @@ class CORP(CellMetric):
         Examples
         --------
         >>> corp = CORP()
-        >>> corp.update_many([0.2] * 50 + [0.6] * 50, [True] * 10 + [False] * 40 + [True] * 45 + [False] * 5)
+        >>> corp.update_many([True] * 10 + [False] * 40 + [True] * 45 + [False] * 5, [0.2] * 50 + [0.6] * 50)
         >>> data = corp.reliability()
         >>> [(block.prediction, block.frequency) for block in data.blocks]
         [(0.2, 0.2), (0.6, 0.9)]

@@ -31,7 +31,7 @@ class IntervalCoverage(DistributionMetric):
 
     Notes
     -----
-    Cost: `update` and `revert` two quantiles of the distribution; `merge`, `value` and `width` O(1); two sums in
+    Cost: `update` and `revert` two quantiles of the distribution; `merge`, `get` and `width` O(1); two sums in
     memory.
 
     References
@@ -43,8 +43,8 @@ class IntervalCoverage(DistributionMetric):
     --------
     >>> from streamcal.regression import Normal
     >>> coverage = IntervalCoverage(0.5)
-    >>> coverage.update_many([Normal(0.0, 1.0)] * 2, [0.5, 1.0])
-    >>> coverage.value, round(coverage.width, 4)
+    >>> coverage.update_many([0.5, 1.0], [Normal(0.0, 1.0)] * 2)
+    >>> coverage.get(), round(coverage.width, 4)
     (0.5, 1.349)
     """
 
@@ -53,8 +53,7 @@ class IntervalCoverage(DistributionMetric):
         self.level = real_number(level, "level", allowed, above=0.0, below=1.0)
         super().__init__()
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The share of outcomes inside, in [0, 1]; `None` before the first observation."""
         return self._covered / self._weight if self._weight > 0.0 else None
 

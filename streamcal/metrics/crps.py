@@ -15,8 +15,7 @@ from streamcal.regression.recalibrated import complete, variance_of, weighted_cr
 class _MeanTerm(DistributionMetric):
     """The weighted mean of a finite term."""
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The mean; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
@@ -44,7 +43,7 @@ class CRPS(_MeanTerm):
     Notes
     -----
     Cost: `update` and `revert` one `crps` of the distribution, a closed formula for those of this package and otherwise
-    an integral by quadrature; `merge` and `value` O(1); one sum in memory.
+    an integral by quadrature; `merge` and `get` O(1); one sum in memory.
 
     References
     ----------
@@ -56,8 +55,8 @@ class CRPS(_MeanTerm):
     --------
     >>> from streamcal.regression import Sample
     >>> crps = CRPS()
-    >>> crps.update(Sample([1.0]), 3.0)
-    >>> crps.value
+    >>> crps.update(3.0, Sample([1.0]))
+    >>> crps.get()
     2.0
     """
 
@@ -94,8 +93,8 @@ class ThresholdWeightedCRPS(_MeanTerm):
     --------
     >>> from streamcal.regression import Sample
     >>> score = ThresholdWeightedCRPS(low=2.0)
-    >>> score.update(Sample([1.0]), 3.0)
-    >>> score.value
+    >>> score.update(3.0, Sample([1.0]))
+    >>> score.get()
     1.0
     """
 
@@ -130,7 +129,7 @@ class IntervalScore(_MeanTerm):
 
     Notes
     -----
-    Cost: `update` and `revert` two quantiles of the distribution; `merge` and `value` O(1); one sum in memory.
+    Cost: `update` and `revert` two quantiles of the distribution; `merge` and `get` O(1); one sum in memory.
 
     References
     ----------
@@ -141,8 +140,8 @@ class IntervalScore(_MeanTerm):
     --------
     >>> from streamcal.regression import Quantiles
     >>> score = IntervalScore(0.5)
-    >>> score.update(Quantiles([0.25, 0.75], [1.0, 2.0]), 2.5)
-    >>> score.value
+    >>> score.update(2.5, Quantiles([0.25, 0.75], [1.0, 2.0]))
+    >>> score.get()
     3.0
     """
 
@@ -184,15 +183,14 @@ class Sharpness(_MeanTerm):
     --------
     >>> from streamcal.regression import Normal
     >>> sharpness = Sharpness()
-    >>> sharpness.update_many([Normal(0.0, 1.0), Normal(5.0, 7.0)], [0.0, 0.0])
-    >>> sharpness.value
+    >>> sharpness.update_many([0.0, 0.0], [Normal(0.0, 1.0), Normal(5.0, 7.0)])
+    >>> sharpness.get()
     5.0
     """
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The root of the mean variance; `None` before the first observation."""
-        mean = super().value
+        mean = super().get()
         return None if mean is None else math.sqrt(max(mean, 0.0))
 
     def _term(self, distribution: Distribution, y: float) -> float:
@@ -216,7 +214,7 @@ class Pinball(_MeanTerm):
 
     Notes
     -----
-    Cost: `update` and `revert` one quantile of the distribution; `merge` and `value` O(1); one sum in memory.
+    Cost: `update` and `revert` one quantile of the distribution; `merge` and `get` O(1); one sum in memory.
 
     References
     ----------
@@ -226,8 +224,8 @@ class Pinball(_MeanTerm):
     --------
     >>> from streamcal.regression import Sample
     >>> pinball = Pinball(0.9)
-    >>> pinball.update(Sample([1.0]), 3.0)
-    >>> pinball.value
+    >>> pinball.update(3.0, Sample([1.0]))
+    >>> pinball.get()
     1.8
     """
 

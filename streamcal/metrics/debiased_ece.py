@@ -45,7 +45,7 @@ class DebiasedECE(EqualMassECE):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), less than 1 µs; `value` and `floor` O(c) for c occupied cells, .1 to .5 ms;
+    Cost: `update` and `revert` O(1), less than 1 µs; `get` and `floor` O(c) for c occupied cells, .1 to .5 ms;
     `merge` O(c). Memory as in `EqualMassECE`.
 
     References
@@ -55,13 +55,12 @@ class DebiasedECE(EqualMassECE):
     Examples
     --------
     >>> ece = DebiasedECE(bins=1)
-    >>> ece.update_many([0.4] * 200, [True, False] * 100)
-    >>> round(ece.value, 4), round(ece.floor, 4)  # √(.1² − .25/199); the plain value is .1
+    >>> ece.update_many([True, False] * 100, [0.4] * 200)
+    >>> round(ece.get(), 4), round(ece.floor, 4)  # √(.1² − .25/199); the plain value is .1
     (0.0935, 0.0528)
     """
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The error, in [0, 1]; `None` before the first observation. O(c)."""
         terms = self._terms()
         if terms is None:
@@ -71,7 +70,7 @@ class DebiasedECE(EqualMassECE):
 
     @property
     def floor(self) -> float | None:
-        """The 95 % quantile of `value` for a calibrated model, approximately; `None` before the first observation.
+        """The 95 % quantile of `get` for a calibrated model, approximately; `None` before the first observation.
 
         √(1.645 σ), where σ² = Σ_b (W_b/W)² ⋅ 2 v_b² is the variance of value² for gaps that are normal with variance
         v_b = Σ w² p(1 − p) / W_b². With fewer than a few expected positives in a bin the gaps are not normal, and the

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streamcal.errors import InputError
 from streamcal.metrics.base import Summed
-from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
+from streamcal.parameters.inputs import FORECASTS, check_outcome, check_outcomes, check_weight
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import check_distributions
 
@@ -27,15 +27,15 @@ class DistributionMetric(Summed):
     Cost: O(1) beside what the distribution takes for its `cdf`, `ppf` or score; see each class.
     """
 
-    def update(self, distribution: Distribution, y: float, w: float = 1.0) -> None:
+    def update(self, y_true: float, y_pred: Distribution, w: float = 1.0) -> None:
         """Add one observation.
 
         Parameters
         ----------
-        distribution : Distribution
-            The predictive distribution.
-        y : float
+        y_true : float
             The outcome, finite.
+        y_pred : Distribution
+            The predictive distribution.
         w : float
             Weight ≥ 0.
 
@@ -44,20 +44,20 @@ class DistributionMetric(Summed):
         InputError
             Where an argument is invalid; the metric is then unchanged.
         """
-        outcome, weight = check_outcome(y), check_weight(w)
-        self._take(self._term(distribution, outcome), weight)
+        outcome, weight = _check_true(y_true), check_weight(w)
+        self._take(self._term(y_pred, outcome), weight)
 
     def update_many(
-        self, distributions: Sequence[Distribution], y: npt.ArrayLike, w: npt.ArrayLike | None = None
+        self, y_true: npt.ArrayLike, y_pred: Sequence[Distribution], w: npt.ArrayLike | None = None
     ) -> None:
         """Add n observations: the same state as a loop of `update`.
 
         Parameters
         ----------
-        distributions : sequence of n Distribution
-            The predictive distributions.
-        y : array-like of shape (n,)
+        y_true : array-like of shape (n,)
             The outcomes.
+        y_pred : sequence of n Distribution
+            The predictive distributions.
         w : array-like of shape (n,), optional
             Weights ≥ 0; 1 without it.
 
@@ -66,15 +66,15 @@ class DistributionMetric(Summed):
         InputError
             Where an entry is invalid; nothing is added then.
         """
-        given = check_distributions(distributions)
-        outcomes, weights = check_outcomes(y, w)
+        outcomes, weights = check_outcomes(y_true, w, FORECASTS)
+        given = check_distributions(y_pred)
         if len(given) != len(outcomes):
-            raise InputError(f"distributions and y differ in length: {len(given)} and {len(outcomes)}")
+            raise InputError(f"y_pred and y_true differ in length: {len(given)} and {len(outcomes)}")
         terms = [self._term(one, outcome) for one, outcome in zip(given, outcomes.tolist(), strict=True)]
         for term, weight in zip(terms, weights.tolist(), strict=True):
             self._take(term, weight)
 
-    def revert(self, distribution: Distribution, y: float, w: float = 1.0) -> None:
+    def revert(self, y_true: float, y_pred: Distribution, w: float = 1.0) -> None:
         """Remove one earlier `update` with the same arguments.
 
         Raises
@@ -85,8 +85,8 @@ class DistributionMetric(Summed):
             Where no observation is held. Whether this very observation is among those held is not checked: sums cannot
             tell.
         """
-        outcome, weight = check_outcome(y), check_weight(w)
-        term = self._term(distribution, outcome)
+        outcome, weight = _check_true(y_true), check_weight(w)
+        term = self._term(y_pred, outcome)
         if weight:
             self._require_held(weight)
             self._add(term, weight, -1)
@@ -106,3 +106,11 @@ class DistributionMetric(Summed):
     @abstractmethod
     def _add(self, term: Any, w: float, sign: int) -> None:
         """Add (`sign` 1) or remove (`sign` −1) the term of one observation of weight w > 0."""
+
+
+def _check_true(y_true: Any) -> float:
+    """An outcome; the `InputError` names the order of the arguments, for distributions that come first."""
+    try:
+        return check_outcome(y_true)
+    except InputError as error:
+        raise InputError(f"{error}{FORECASTS.hint}") from None

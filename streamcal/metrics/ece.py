@@ -39,7 +39,7 @@ class EqualMassECE(CellMetric):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), less than 1 µs; `value`, `error_bound` and `reliability` O(c) for c occupied
+    Cost: `update` and `revert` O(1), less than 1 µs; `get`, `error_bound` and `reliability` O(c) for c occupied
     cells, .1 to .5 ms; `merge` O(c). Memory: at most 30,352 cells, 1.7 MB; those that hold nothing take none (by pages
     of 4 kB, each of 73 cells side by side).
 
@@ -52,8 +52,8 @@ class EqualMassECE(CellMetric):
     Examples
     --------
     >>> ece = EqualMassECE(bins=2)
-    >>> ece.update_many([0.25, 0.25, 0.75, 0.75], [False, False, True, False])
-    >>> ece.value, ece.error_bound
+    >>> ece.update_many([False, False, True, False], [0.25, 0.25, 0.75, 0.75])
+    >>> ece.get(), ece.error_bound
     (0.25, 0.0)
     """
 
@@ -61,15 +61,14 @@ class EqualMassECE(CellMetric):
         self.bins = whole_number(bins, "bins", 1, allowed="a whole number of at least 1, such as 15")
         super().__init__()
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The error, in [0, 1]; `None` before the first observation. O(c) for c occupied cells."""
         columns = self._columns()
         return None if columns is None else self._mean_gap(columns)
 
     @property
     def error_bound(self) -> float:
-        """Bound on the difference between `value` and the ECE with bins cut from the distinct probabilities themselves.
+        """Bound on the difference between `get` and the ECE with bins cut from the distinct probabilities themselves.
 
         Only probabilities in a cell that contains a cut between two bins can be in the wrong bin. Moving a set M of
         observations between bins changes the sum by at most 2 Σ_M w |p − y|, and Σ_M w |p − y| ≤ min(Σ w, Σ w p + Σ w
@@ -111,7 +110,7 @@ class EqualMassECE(CellMetric):
         Examples
         --------
         >>> ece = EqualMassECE(bins=1)
-        >>> ece.update_many([0.5, 0.7], [True, False])
+        >>> ece.update_many([True, False], [0.5, 0.7])
         >>> ece.reliability().bins[0].frequency
         0.5
         """

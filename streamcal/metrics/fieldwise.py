@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError, RetractionError
-from streamcal.metrics.base import Summed, check_probability
-from streamcal.parameters.inputs import check_batch, check_label, check_weight
+from streamcal.metrics.base import Summed, check_forecasts, check_probability, check_true
+from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Label
 
 #: A level with fewer expected positives, or negatives, is left out of χ²: its statistic is far from normal.
@@ -63,7 +63,7 @@ class FieldwiseECE(Summed):
     If forecasts learn from outcomes, as prequential ones do, the gaps are sums of martingale differences with the same
     variances, so that `floor` and `chi_square` mean the same.
 
-    Cost: `update` and `revert` O(1), 1 µs, `update_many` .2 µs an observation; `value`, `floor`, `chi_square` and
+    Cost: `update` and `revert` O(1), 1 µs, `update_many` .2 µs an observation; `get`, `floor`, `chi_square` and
     `merge` O(levels). Memory: one row for each level ever seen, some 400 bytes.
 
     References
@@ -74,20 +74,20 @@ class FieldwiseECE(Summed):
     Examples
     --------
     >>> ece = FieldwiseECE()
-    >>> ece.update_many([0.5] * 4, [1, 1, 0, 0], ["a", "a", "b", "b"])
-    >>> ece.value, ece.levels()["a"].positive
+    >>> ece.update_many([1, 1, 0, 0], [0.5] * 4, ["a", "a", "b", "b"])
+    >>> ece.get(), ece.levels()["a"].positive
     (0.5, 2.0)
     """
 
-    def update(self, p: float, y: Label, level: Hashable, w: float = 1.0) -> None:
+    def update(self, y_true: Label, y_pred: float, level: Hashable, w: float = 1.0) -> None:
         """Add one observation of a level.
 
         Parameters
         ----------
-        p : float
-            The predicted probability, in [0, 1].
-        y : bool, 0 or 1
+        y_true : bool, 0 or 1
             The label.
+        y_pred : float
+            The predicted probability, in [0, 1].
         level : hashable
             A text, a number or a tuple; missing levels (None, NaN, and pandas' NA and NaT) are one level.
         w : float
@@ -98,28 +98,25 @@ class FieldwiseECE(Summed):
         InputError
             Where an argument is invalid; the metric is then unchanged.
         """
-        probability, label, weight, key = check_probability(p), check_label(y), check_weight(w), _key(level)
+        label, probability, weight, key = check_true(y_true), check_probability(y_pred), check_weight(w), _key(level)
         if weight:
             self._count += 1
             self._weight += weight
             self._add(key, probability, label, weight, 1)
 
     def update_many(
-        self, p: npt.ArrayLike, y: npt.ArrayLike, levels: Iterable[Hashable], w: npt.ArrayLike | None = None
+        self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, levels: Iterable[Hashable], w: npt.ArrayLike | None = None
     ) -> None:
         """Add n observations: a loop of `update`, but for the rounding of sums; on an error nothing is added.
 
         Parameters
         ----------
-        p, y, w : array-like of shape (n,)
-            Probabilities, labels and weights, 1 without them.
+        y_true, y_pred, w : array-like of shape (n,)
+            Labels, probabilities and weights, 1 without them.
         levels : iterable
             n levels.
         """
-        probabilities, labels, weights = check_batch(p, y, w)
-        outside = (probabilities < 0.0) | (probabilities > 1.0)
-        if outside.any():
-            check_probability(float(probabilities[np.argmax(outside)]))
+        probabilities, labels, weights = check_forecasts(y_true, y_pred, w)
         plain: Any = levels.tolist() if isinstance(levels, np.ndarray) else levels
         if isinstance(plain, (str, bytes)) or not isinstance(plain, Iterable):
             raise InputError(f"levels={levels!r} is not a list; give one for each of {len(probabilities)} observations")
@@ -145,7 +142,7 @@ class FieldwiseECE(Summed):
         self._count += int(held.sum())
         self._weight += float(w.sum())
 
-    def revert(self, p: float, y: Label, level: Hashable, w: float = 1.0) -> None:
+    def revert(self, y_true: Label, y_pred: float, level: Hashable, w: float = 1.0) -> None:
         """Remove one earlier `update` with the same arguments.
 
         Raises
@@ -155,7 +152,7 @@ class FieldwiseECE(Summed):
         RetractionError
             Where no observation of this level is held.
         """
-        probability, label, weight, key = check_probability(p), check_label(y), check_weight(w), _key(level)
+        label, probability, weight, key = check_true(y_true), check_probability(y_pred), check_weight(w), _key(level)
         if not weight:
             return
         if key not in self._levels:
@@ -165,8 +162,7 @@ class FieldwiseECE(Summed):
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The error, in [0, 1]; `None` before the first observation."""
         if self._weight <= 0.0:
             return None

@@ -26,7 +26,7 @@ class LogLikelihood(DistributionMetric):
     Notes
     -----
     A change of the unit of y shifts the value by a constant. Cost: `update` and `revert` one log density of the
-    distribution; `merge` and `value` O(1); two sums and two counts in memory.
+    distribution; `merge` and `get` O(1); two sums and two counts in memory.
 
     References
     ----------
@@ -36,16 +36,15 @@ class LogLikelihood(DistributionMetric):
     --------
     >>> from streamcal.regression import Normal, Quantiles
     >>> likelihood = LogLikelihood()
-    >>> likelihood.update(Normal(0.0, 1.0), 0.0)
-    >>> round(likelihood.value, 4)
+    >>> likelihood.update(0.0, Normal(0.0, 1.0))
+    >>> round(likelihood.get(), 4)
     -0.9189
-    >>> likelihood.update(Quantiles([0.0, 1.0], [0.0, 1.0]), 2.0)
-    >>> likelihood.value, likelihood.impossible, round(likelihood.finite, 4)
+    >>> likelihood.update(2.0, Quantiles([0.0, 1.0], [0.0, 1.0]))
+    >>> likelihood.get(), likelihood.impossible, round(likelihood.finite, 4)
     (-inf, 1, -0.9189)
     """
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The mean; ±∞ with an infinite term, `None` with terms of both signs or before the first observation."""
         if self._impossible and self._certain:
             return None

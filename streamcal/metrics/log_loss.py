@@ -36,7 +36,7 @@ class LogLoss(Metric):
 
     Notes
     -----
-    Cost: `update`, `revert`, `merge` and `value` O(1); one sum and a count in memory.
+    Cost: `update`, `revert`, `merge` and `get` O(1); one sum and a count in memory.
 
     References
     ----------
@@ -45,9 +45,9 @@ class LogLoss(Metric):
     Examples
     --------
     >>> loss = LogLoss()
-    >>> loss.update(0.5, True)
-    >>> loss.update(0.0, True)
-    >>> round(loss.value, 3), loss.infinite
+    >>> loss.update(True, 0.5)
+    >>> loss.update(True, 0.0)
+    >>> round(loss.get(), 3), loss.infinite
     (7.254, 1)
     """
 
@@ -57,8 +57,7 @@ class LogLoss(Metric):
         self._cap = -math.log(self.clip)
         super().__init__()
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """Mean loss in nats; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from streamcal.errors import MergeError
 from streamcal.kernels.measures import add_differences
-from streamcal.metrics.base import MANY, Forecasts, check_probability
+from streamcal.metrics.base import MANY, Forecasts, check_forecasts, check_probability, check_true
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
 from streamcal.parameters.given import real_number
-from streamcal.parameters.inputs import check_batch, check_label
 from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray, Label
 from streamcal.states import ROUNDING, ensure, number, row, whole
@@ -31,7 +30,7 @@ ADAPTIVE_RATES = tuple(2.0**k for k in range(-9, 6))
 class LogLossDifference:
     """Mean difference of the log losses of two series of probabilities, with a confidence sequence.
 
-    With the losses of `LogLoss`, at most −log(clip), and δᵢ = ℓ(pᵢ, yᵢ) − ℓ(qᵢ, yᵢ), `value` is Σ δᵢ / n: below 0 where
+    With the losses of `LogLoss`, at most −log(clip), and δᵢ = ℓ(pᵢ, yᵢ) − ℓ(qᵢ, yᵢ), `get` is Σ δᵢ / n: below 0 where
     the first series, p, is better. `interval` is value ± u(V)/n, where V = Σ (δᵢ − mᵢ)², mᵢ is the mean of the
     differences before δᵢ (0 for the first), and u is the gamma-exponential boundary, the root s > 0 of
 
@@ -70,7 +69,7 @@ class LogLossDifference:
     with the largest cᵢ so far is therefore below a supermartingale that starts at 1.
 
     Observations have no weights, since weighted differences would not be bounded, and there is no `revert`, since V
-    depends on the order. Cost: `update`, `merge` and `value` O(1), 1.5 to 2.5 µs; `interval` a root search, some tens
+    depends on the order. Cost: `update`, `merge` and `get` O(1), 1.5 to 2.5 µs; `interval` a root search, some tens
     of microseconds; two sums, a maximum and a count in memory.
 
     References
@@ -82,11 +81,11 @@ class LogLossDifference:
     Examples
     --------
     >>> difference = LogLossDifference()
-    >>> difference.update_many([0.9] * 900 + [0.1] * 100, [0.5] * 1000, [True] * 900 + [False] * 100)
-    >>> round(difference.value, 3)
+    >>> difference.update_many([True] * 900 + [False] * 100, [0.9] * 900 + [0.1] * 100, [0.5] * 1000)
+    >>> round(difference.get(), 3)
     -0.588
     >>> low, high = difference.interval
-    >>> low < difference.value < high < 0.0
+    >>> low < difference.get() < high < 0.0
     True
     """
 
@@ -106,8 +105,7 @@ class LogLossDifference:
         """Number of outcomes observed."""
         return self._count
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """Mean difference of the losses in nats, below 0 where the first is better; `None` before the first outcome."""
         return self._sum / self._count if self._count else None
 
@@ -124,22 +122,23 @@ class LogLossDifference:
             radius = boundary(self._squares, 2.0 * self._cap, alpha) / self._count
         return max(centre - radius, -self._cap), min(centre + radius, self._cap)
 
-    def update(self, p: float, q: float, y: Label) -> None:
+    def update(self, y_true: Label, p: float, q: float) -> None:
         """Add one outcome.
 
         Parameters
         ----------
+        y_true : bool, 0 or 1
+            The label.
         p, q : float
             Probabilities of the first and of the second series, in [0, 1].
-        y : bool, 0 or 1
-            The label.
 
         Raises
         ------
         InputError
             Where an argument is invalid; nothing is changed then.
         """
-        self.update_checked(check_probability(p), check_probability(q), check_label(y))
+        label = check_true(y_true)
+        self.update_checked(check_probability(p), check_probability(q), label)
 
     def update_checked(self, p: float, q: float, y: float) -> None:
         """`update` for floats that are checked already: p and q in [0, 1], y 0.0 or 1.0."""
@@ -154,27 +153,23 @@ class LogLossDifference:
         self._sum += delta
         self._squares += deviation * deviation
 
-    def update_many(self, p: npt.ArrayLike, q: npt.ArrayLike, y: npt.ArrayLike) -> None:
+    def update_many(self, y_true: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> None:
         """Add n outcomes in their order: the same state as a loop of `update`, but for the rounding of logarithms.
 
         Parameters
         ----------
+        y_true : array-like of shape (n,)
+            Labels.
         p, q : array-like of shape (n,)
             Probabilities of the two series.
-        y : array-like of shape (n,)
-            Labels.
 
         Raises
         ------
         InputError
             Where an entry is invalid; nothing is added then.
         """
-        first, labels, _ = check_batch(p, y, None)
-        second, _, _ = check_batch(q, y, None)
-        for probabilities in (first, second):
-            outside = (probabilities < 0.0) | (probabilities > 1.0)
-            if outside.any():
-                check_probability(float(probabilities[np.argmax(outside)]))
+        first, labels, _ = check_forecasts(y_true, p)
+        second, _, _ = check_forecasts(y_true, q)
         ones = np.ones(len(labels))
         self.update_forecasts(Forecasts(first, labels, ones), Forecasts(second, labels, ones))
 
@@ -233,7 +228,7 @@ class LogLossDifference:
     def _repr_html_(self) -> str:
         """What a notebook shows: the number of outcomes, the difference and its confidence sequence."""
         low, high = self.interval
-        shown = "–" if self.value is None else f"{self.value:.6g}"
+        shown = "–" if self.get() is None else f"{self.get():.6g}"
         rows = {"n": f"{self.n:,}", "value": shown, f"{self.confidence:.6g} interval": f"{low:.6g} to {high:.6g}"}
         return html_table(type(self).__name__, rows)
 

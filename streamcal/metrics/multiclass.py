@@ -7,15 +7,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import RetractionError
+from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Summed
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores
 from streamcal.parameters.given import real_number
-from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.inputs import FORECASTS, check_weight
 
 
 class MulticlassMetric(Summed):
@@ -29,15 +30,15 @@ class MulticlassMetric(Summed):
     Cost: O(K) for K labels of an observation, unless a class states otherwise.
     """
 
-    def update(self, p: ClassScores, y: ClassLabel, w: float = 1.0) -> None:
+    def update(self, y_true: ClassLabel, y_pred: ClassScores, w: float = 1.0) -> None:
         """Add one observation.
 
         Parameters
         ----------
-        p : dict of label to float
-            The predicted probabilities.
-        y : label
+        y_true : label
             The label that occurred.
+        y_pred : dict of label to float
+            The predicted probabilities.
         w : float
             Weight ≥ 0.
 
@@ -46,12 +47,13 @@ class MulticlassMetric(Summed):
         InputError
             Where an argument is invalid; the metric is then unchanged.
         """
-        self._update(read_scores(p, True), check_class(y), check_weight(w))
+        label = _check_true(y_true)
+        self._update(read_scores(y_pred, True), label, check_weight(w))
 
     def update_many(
         self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
+        y_true: Sequence[ClassLabel] | npt.NDArray[Any],
+        y_pred: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
         *,
         labels: Sequence[ClassLabel],
@@ -60,24 +62,29 @@ class MulticlassMetric(Summed):
 
         Parameters
         ----------
-        P : array-like of shape (n, K)
-            Predicted probabilities.
-        y : sequence of n labels
+        y_true : sequence of n labels
             The labels that occurred.
+        y_pred : array-like of shape (n, K)
+            Predicted probabilities.
         w : array-like of shape (n,), optional
             Weights ≥ 0; 1 without it.
         labels : sequence of K labels
-            The label of each column of P.
+            The label of each column of `y_pred`.
 
         Raises
         ------
         InputError
             Where an entry is invalid; nothing is added then.
         """
-        for row in read_batch(P, y, w, labels, True).one_by_one():
+        try:
+            batch = read_batch(y_pred, y_true, w, labels, True)
+        except InputError as error:
+            swapped = np.asarray(y_pred, dtype=object).ndim == 1
+            raise InputError(f"{error}{FORECASTS.hint * swapped}") from None
+        for row in batch.one_by_one():
             self._update(*row)
 
-    def revert(self, p: ClassScores, y: ClassLabel, w: float = 1.0) -> None:
+    def revert(self, y_true: ClassLabel, y_pred: ClassScores, w: float = 1.0) -> None:
         """Remove one earlier `update` with the same arguments.
 
         Raises
@@ -87,7 +94,7 @@ class MulticlassMetric(Summed):
         RetractionError
             Where no observation is held.
         """
-        scores, label, weight = read_scores(p, True), check_class(y), check_weight(w)
+        label, scores, weight = _check_true(y_true), read_scores(y_pred, True), check_weight(w)
         if not weight:
             return
         self._require_held(weight)
@@ -105,11 +112,18 @@ class MulticlassMetric(Summed):
         """Add (`sign` 1) or remove (`sign` −1) one checked observation of weight w > 0."""
 
 
+def _check_true(y_true: Any) -> ClassLabel:
+    """A label that occurred; the `InputError` names the order of the arguments, for probabilities that come first."""
+    try:
+        return check_class(y_true)
+    except InputError as error:
+        raise InputError(f"{error}{FORECASTS.hint}") from None
+
+
 class _Mean(MulticlassMetric):
     """A weighted mean of losses."""
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The mean loss; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
@@ -142,7 +156,7 @@ class MulticlassLogLoss(_Mean):
 
     Notes
     -----
-    Cost: `update` and `revert` O(K), to check the probabilities; `merge` and `value` O(1); one sum in memory.
+    Cost: `update` and `revert` O(K), to check the probabilities; `merge` and `get` O(1); one sum in memory.
 
     References
     ----------
@@ -151,8 +165,8 @@ class MulticlassLogLoss(_Mean):
     Examples
     --------
     >>> loss = MulticlassLogLoss()
-    >>> loss.update({"a": 0.5, "b": 0.25, "c": 0.25}, "b")
-    >>> round(loss.value, 3)
+    >>> loss.update("b", {"a": 0.5, "b": 0.25, "c": 0.25})
+    >>> round(loss.get(), 3)
     1.386
     """
 
@@ -175,7 +189,7 @@ class MulticlassBrier(_Mean):
 
     Notes
     -----
-    Cost: `update` and `revert` O(K); `merge` and `value` O(1); one sum in memory.
+    Cost: `update` and `revert` O(K); `merge` and `get` O(1); one sum in memory.
 
     References
     ----------
@@ -184,8 +198,8 @@ class MulticlassBrier(_Mean):
     Examples
     --------
     >>> brier = MulticlassBrier()
-    >>> brier.update({"a": 0.5, "b": 0.25, "c": 0.25}, "a")
-    >>> brier.value
+    >>> brier.update("a", {"a": 0.5, "b": 0.25, "c": 0.25})
+    >>> brier.get()
     0.375
     """
 
@@ -214,7 +228,7 @@ class ClasswiseECE(MulticlassMetric):
 
     Notes
     -----
-    Cost: `update` and `revert` O(K); `value` O(c) for c occupied cells in all; `merge` O(c). Memory: one
+    Cost: `update` and `revert` O(K); `get` O(c) for c occupied cells in all; `merge` O(c). Memory: one
     `EqualMassECE` for each label, at most 1.7 MB each.
 
     References
@@ -225,8 +239,8 @@ class ClasswiseECE(MulticlassMetric):
     Examples
     --------
     >>> ece = ClasswiseECE(bins=1)
-    >>> ece.update_many([[0.5, 0.5], [0.75, 0.25]], ["a", "b"], labels=["a", "b"])
-    >>> ece.value, sorted(ece.by_label())
+    >>> ece.update_many(["a", "b"], [[0.5, 0.5], [0.75, 0.25]], labels=["a", "b"])
+    >>> ece.get(), sorted(ece.by_label())
     (0.125, ['a', 'b'])
     """
 
@@ -234,15 +248,14 @@ class ClasswiseECE(MulticlassMetric):
         self.bins = EqualMassECE(bins).bins
         super().__init__()
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The mean error, in [0, 1]; `None` before the first observation."""
         values = self.by_label().values()
         return math.fsum(values) / len(values) if values else None
 
     def by_label(self) -> dict[ClassLabel, float]:
         """The error of each label. O(c)."""
-        found = {label: ece.value for label, ece in self._by_label.items()}
+        found = {label: ece.get() for label, ece in self._by_label.items()}
         return {label: value for label, value in found.items() if value is not None}
 
     def _clear(self) -> None:
@@ -259,7 +272,7 @@ class ClasswiseECE(MulticlassMetric):
             if sign > 0:
                 ece.update_checked(q, float(label == y), w)
             else:
-                ece.revert(q, label == y, w)
+                ece.revert(label == y, q, w)
 
     def _absorb(self, other: Self) -> None:
         for label, theirs in list(other._by_label.items()):

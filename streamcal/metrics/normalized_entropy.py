@@ -30,7 +30,7 @@ class NormalizedEntropy(LogLoss):
 
     Notes
     -----
-    Cost: `update`, `revert`, `merge` and `value` O(1); two sums and two counts in memory.
+    Cost: `update`, `revert`, `merge` and `get` O(1); two sums and two counts in memory.
 
     References
     ----------
@@ -39,15 +39,14 @@ class NormalizedEntropy(LogLoss):
     Examples
     --------
     >>> entropy = NormalizedEntropy()
-    >>> entropy.update_many([0.25] * 4, [True, False, False, False])
-    >>> entropy.value  # the share itself
+    >>> entropy.update_many([True, False, False, False], [0.25] * 4)
+    >>> entropy.get()  # the share itself
     1.0
     """
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The normalised entropy, ≥ 0; `None` before there are a positive and a negative label."""
-        loss = super().value
+        loss = super().get()
         if loss is None or not 0 < self._positives < self._count:
             return None
         share = self._positive / self._weight

@@ -24,7 +24,7 @@ SLACK = 1e-9
 class PITHistogram(DistributionMetric):
     """Histogram of the probability integral transforms u = F(y), uniform where the distributions are calibrated.
 
-    `value` is the mean over the inner bin edges of |share of u ≤ edge − edge|, from 0 to ½: the mean distance between
+    `get` is the mean over the inner bin edges of |share of u ≤ edge − edge|, from 0 to ½: the mean distance between
     the stated level of a quantile and the share of outcomes below it; lower is better.
 
     `log_e_value` is the logarithm of a test martingale. With k_b of n observations in bin b of M,
@@ -54,7 +54,7 @@ class PITHistogram(DistributionMetric):
     that the PITs of calibrated counts are uniform too (Czado and others 2009); k_b is then a sum of shares, and e at
     most what drawing one level for each would make of it in the geometric mean: the bound holds. A bin includes its
     right end, as a cdf does, and the first bin both ends. Cost: `update` and `revert` one `cdf` of the distribution;
-    `merge`, `value` and `log_e_value` O(M); O(M) memory.
+    `merge`, `get` and `log_e_value` O(M); O(M) memory.
 
     References
     ----------
@@ -67,10 +67,10 @@ class PITHistogram(DistributionMetric):
     --------
     >>> from streamcal.regression import Normal
     >>> histogram = PITHistogram(bins=4)
-    >>> histogram.update_many([Normal(0.0, 1.0)] * 4, [-1.0, -0.2, 0.2, 1.0])
-    >>> histogram.weights.tolist(), histogram.value
+    >>> histogram.update_many([-1.0, -0.2, 0.2, 1.0], [Normal(0.0, 1.0)] * 4)
+    >>> histogram.weights.tolist(), histogram.get()
     ([1.0, 1.0, 1.0, 1.0], 0.0)
-    >>> histogram.update_many([Normal(0.0, 1.0)] * 40, [3.0] * 40)
+    >>> histogram.update_many([3.0] * 40, [Normal(0.0, 1.0)] * 40)
     >>> round(histogram.log_e_value, 2)
     41.4
     """
@@ -79,8 +79,7 @@ class PITHistogram(DistributionMetric):
         self.bins = whole_number(bins, "bins", 2, allowed="a whole number of at least 2, such as 20")
         super().__init__()
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The mean distance between levels and shares, in [0, ½]; `None` before the first observation."""
         if self._weight <= 0.0:
             return None

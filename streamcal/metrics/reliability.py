@@ -47,7 +47,7 @@ class ReliabilityBin:
     --------
     >>> from streamcal.metrics import EqualMassECE
     >>> ece = EqualMassECE(bins=1)
-    >>> ece.update_many([0.25, 0.75], [False, True])
+    >>> ece.update_many([False, True], [0.25, 0.75])
     >>> found = ece.reliability().bins[0]
     >>> found.prediction, found.frequency, round(found.lower, 3), round(found.upper, 3)
     (0.5, 0.5, 0.095, 0.905)
@@ -87,7 +87,7 @@ class ReliabilityData:
     --------
     >>> from streamcal.metrics import EqualMassECE
     >>> ece = EqualMassECE(bins=2)
-    >>> ece.update_many([0.25, 0.25, 0.75, 0.75], [False, False, True, False])
+    >>> ece.update_many([False, False, True, False], [0.25, 0.25, 0.75, 0.75])
     >>> data = ece.reliability()
     >>> len(data.bins), data.n, data.ece
     (2, 4.0, 0.25)

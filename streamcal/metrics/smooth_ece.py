@@ -18,7 +18,7 @@ from streamcal.parameters.types import FloatArray
 FINE, COARSE = 8, 4
 #: The narrowest bandwidth, as a part of the range of the probabilities, and the least.
 NARROWEST, LEAST = 2.0**-15, 2.0**-40
-#: Tolerances of the bandwidth that is found, relative to it: of `value`, of `floor` and of the first guess at that.
+#: Tolerances of the bandwidth that is found, relative to it: of `get`, of `floor` and of the first guess at that.
 TOLERANCE, FLOOR_TOLERANCE, GUESS_TOLERANCE = 1e-6, 1e-4, 0.1
 FLOOR_DRAWS, QUANTILE = 100, 0.95
 #: For a floor, cells are joined that are in an interval of one bandwidth divided by this number: their mean instead of
@@ -45,18 +45,18 @@ class SmoothECE(CellMetric):
 
         smECE_σ = ∫₀¹ |Σ wᵢ K_σ(t, pᵢ) (yᵢ − pᵢ)| dt / Σ w,
 
-    and `value` is the σ* at which smECE_σ = σ, which is unique, since smECE_σ does not increase with σ. Lower is
+    and `get` is the σ* at which smECE_σ = σ, which is unique, since smECE_σ does not increase with σ. Lower is
     better. It has no bins to choose, is continuous in the probabilities, and is within constant factors of the distance
     to the nearest calibrated forecaster. A calibrated model has a value above 0 as well: `floor` is what it shows on
     these scores.
 
     Probabilities are those of cells, of which each counts with its mean; the integral is a sum, by cosine transforms,
-    with a relative error of some 2e-5. Below 3e-5 of the range of the probabilities `value` is smECE_σ of that
+    with a relative error of some 2e-5. Below 3e-5 of the range of the probabilities `get` is smECE_σ of that
     bandwidth.
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), less than 1 µs; `merge` O(c) for c occupied cells; `value` some six cosine
+    Cost: `update` and `revert` O(1), less than 1 µs; `merge` O(c) for c occupied cells; `get` some six cosine
     transforms of 8 to 16 R/σ* points, where R is the part of [0, 1] within 6 σ* of a probability; `floor` some five
     hundred of half as many points, and the draws; docs/measures.md has times. Memory as in `EqualMassECE`.
 
@@ -68,13 +68,12 @@ class SmoothECE(CellMetric):
     Examples
     --------
     >>> ece = SmoothECE()
-    >>> ece.update_many([0.5] * 100, [True] * 60 + [False] * 40)
-    >>> round(ece.value, 3)
+    >>> ece.update_many([True] * 60 + [False] * 40, [0.5] * 100)
+    >>> round(ece.get(), 3)
     0.1
     """
 
-    @property
-    def value(self) -> float | None:
+    def get(self) -> float | None:
         """The error, in [0, 1]; `None` before the first observation."""
         columns = self._columns()
         if columns is None:
@@ -87,7 +86,7 @@ class SmoothECE(CellMetric):
 
     @property
     def floor(self) -> float | None:
-        """The 95 % quantile of `value` for a calibrated model, from 100 draws of labels; `None` while nothing is held.
+        """The 95 % quantile of `get` for a calibrated model, from 100 draws of labels; `None` while nothing is held.
 
         value ≤ s is the same as smECE_s ≤ s, so that the floor is the s which is the quantile of smECE_s. What is
         exceeded by 5 of 100 draws is exceeded by some 3 to 7 % of calibrated models.

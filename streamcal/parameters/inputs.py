@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -74,12 +74,12 @@ def check_time(t: Any) -> float:
     return value
 
 
-def check_scores(scores: npt.ArrayLike) -> FloatArray:
+def check_scores(scores: npt.ArrayLike, what: str = "scores") -> FloatArray:
     """A float array of shape (n,), all finite; `InputError` naming the first bad place otherwise."""
-    array = _as_floats(scores, "scores")
+    array = _as_floats(scores, what)
     finite = np.isfinite(array)
     if not finite.all():
-        _refuse(~finite, array, "scores", "not finite; drop the observation or repair the model")
+        _refuse(~finite, array, what, "not finite; drop the observation or repair the model")
     return array
 
 
@@ -125,18 +125,30 @@ def check_folds(fold: Any, folds: int, length: int) -> npt.NDArray[np.int64]:
     return given.astype(np.int64)
 
 
+class Called(NamedTuple):
+    """How messages call the arguments of a method: the scores, the labels, and a hint for what is not a label."""
+
+    scores: str = "scores"
+    labels: str = "y"
+    hint: str = ""
+
+
+#: The arguments of calibrators, and those of metrics.
+SCORES, FORECASTS = Called(), Called("y_pred", "y_true", "; the order is y_true, y_pred")
+
+
 def check_batch(
-    scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None
+    scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, called: Called = SCORES
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Scores, labels and weights as float arrays of one length; `InputError` naming the first bad place.
 
-    One number as weight is that of all rows. Weights that were not given are a view of a single 1.0, which costs no
-    memory.
+    A scalar weight applies to every row. Weights that were not given are a view of a single 1.0, which costs no memory.
     """
-    s = check_scores(scores)
-    labels = _as_floats(y, "y", "give bools, or 0 and 1")
+    s = check_scores(scores, called.scores)
+    allowed = f"give bools, or 0 and 1{called.hint}"
+    labels = _as_floats(y, called.labels, allowed)
     if getattr(y, "dtype", None) != np.bool_:  # an array of bools needs no check
-        _refuse((labels != 0.0) & (labels != 1.0), labels, "y", "not binary; give bools, or 0 and 1")
+        _refuse((labels != 0.0) & (labels != 1.0), labels, called.labels, f"not binary; {allowed}")
     if w is None:
         weights = np.broadcast_to(1.0, s.shape)
     elif isinstance(_held(w), (int, float, np.bool_, np.number)):  # one for all
@@ -146,11 +158,14 @@ def check_batch(
         usable = (weights == 0.0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
         _refuse(~usable, weights, "w", f"not allowed; {WEIGHT_ALLOWED}")
     if not len(s) == len(labels) == len(weights):
+        one, other, each = called.scores, called.labels, called.scores.removesuffix("s")
         if w is None:
-            raise InputError(f"scores and y differ in length: {len(s)} and {len(labels)}; give a label for each score")
+            raise InputError(
+                f"{one} and {other} differ in length: {len(s)} and {len(labels)}; give a label for each {each}"
+            )
         raise InputError(
-            f"scores, y and w differ in length: {len(s)}, {len(labels)} and {len(weights)}; give a label and a weight "
-            "for each score"
+            f"{one}, {other} and w differ in length: {len(s)}, {len(labels)} and {len(weights)}; give a label and a "
+            f"weight for each {each}"
         )
     return s, labels, weights
 
@@ -257,9 +272,9 @@ def check_outcome(y: Any) -> float:
     return value
 
 
-def check_outcomes(y: npt.ArrayLike, w: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+def check_outcomes(y: npt.ArrayLike, w: npt.ArrayLike | None, called: Called = SCORES) -> tuple[FloatArray, FloatArray]:
     """Real outcomes and weights as float arrays of one length; `InputError` naming the first bad place."""
-    outcomes = _as_floats(y, "y")
-    _refuse(~np.isfinite(outcomes), outcomes, "y", "not finite; drop the observation")
+    outcomes = _as_floats(y, called.labels, f"give numbers{called.hint}")
+    _refuse(~np.isfinite(outcomes), outcomes, called.labels, "not finite; drop the observation")
     _, _, weights = check_batch(np.zeros(len(outcomes)), np.zeros(len(outcomes)), w)
     return outcomes, weights

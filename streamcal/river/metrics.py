@@ -37,13 +37,17 @@ GIVE = "give labels of one type, and the positive one as pos_val"
 
 
 class ProbabilityMetric(metrics.base.BinaryMetric):
-    """A River metric that reads its value from a measure of `streamcal.metrics`, the attribute `measure`."""
+    """A River metric that reads its value from a measure of `streamcal.metrics`, the attribute `measure`.
+
+    Each subclass is called as its measure is, whose parameters it accepts, and `pos_val`, the positive label.
+    """
 
     _fmt = ".6f"
 
     def __init__(self, measure: measures.Metric, pos_val: Any) -> None:
         super().__init__(pos_val=pos_val)
         self.measure = measure
+        self.__dict__.update(measure._params())  # as attributes, which River's `clone` reads
 
     @property
     def bigger_is_better(self) -> bool:
@@ -57,15 +61,15 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
 
     def update(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
         """Add a prediction (a probability, or River's dict of them) for the label `y_true`."""
-        self.measure.update(self._probability(y_pred), self._label(y_true), w)
+        self.measure.update(self._label(y_true), self._probability(y_pred), w)
 
     def revert(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
         """Remove an earlier `update` with the same arguments."""
-        self.measure.revert(self._probability(y_pred), self._label(y_true), w)
+        self.measure.revert(self._label(y_true), self._probability(y_pred), w)
 
     def get(self) -> float:
         """The value; 0 where it is undefined, as before the first observation, like other River metrics."""
-        value = self.measure.value
+        value = self.measure.get()
         return 0.0 if value is None else value
 
     def _label(self, y_true: Any) -> bool:
@@ -101,21 +105,17 @@ class BestAtOne(ProbabilityMetric):
         return self._distance() < other._distance()
 
     def _distance(self) -> float:
-        value = self.measure.value
+        value = self.measure.get()
         return math.inf if value is None else abs(value - 1.0)
 
 
 class Brier(ProbabilityMetric):
-    """The Brier score as a River metric: mean of (p − y)², p being the probability of `pos_val`. Lower is better.
+    """The Brier score: mean of (p − y)², p being the probability of `pos_val`. Lower is better.
 
     Parameters
     ----------
     pos_val : Any
         The positive label.
-
-    Notes
-    -----
-    O(1) per update, in fixed memory.
 
     Examples
     --------
@@ -136,210 +136,67 @@ class Brier(ProbabilityMetric):
 
 
 class LogLoss(ProbabilityMetric):
-    """`streamcal.metrics.LogLoss` as a River metric: mean logarithmic loss with a bound of −log(clip). Lower is better.
-
-    River's own clips at 1e-15, so that one certainty that fails costs 34.5 nats instead of 13.8.
-
-    Parameters
-    ----------
-    clip : float
-        Probability above 0 and below 1.
-    pos_val : Any
-        The positive label.
-
-    Examples
-    --------
-    >>> metric = LogLoss()
-    >>> metric.update(True, 0.0)
-    >>> metric
-    LogLoss: 13.815511
-    """
+    """Mean logarithmic loss, of at most −log(clip): 13.8 nats, where River's own allows 34.5. Lower is better."""
 
     def __init__(self, clip: float = LOG_LOSS_CLIP, pos_val: Any = True) -> None:
         super().__init__(measures.LogLoss(clip), pos_val)
-        self.clip = clip
 
 
 class NormalizedEntropy(ProbabilityMetric):
-    """`streamcal.metrics.NormalizedEntropy` as a River metric: log loss over that of the share. Lower is better.
-
-    Parameters
-    ----------
-    clip : float
-        Probability above 0 and below 1.
-    pos_val : Any
-        The positive label.
-
-    Examples
-    --------
-    >>> metric = NormalizedEntropy()
-    >>> for y in (True, False):
-    ...     metric.update(y, 0.5)
-    >>> metric
-    NormalizedEntropy: 1.
-    """
+    """Log loss over that of the share of positives. Lower is better."""
 
     def __init__(self, clip: float = LOG_LOSS_CLIP, pos_val: Any = True) -> None:
         super().__init__(measures.NormalizedEntropy(clip), pos_val)
-        self.clip = clip
 
 
 class CalibrationRatio(BestAtOne):
-    """`streamcal.metrics.CalibrationRatio` as a River metric: predicted over observed positives. 1 is best.
-
-    Parameters
-    ----------
-    pos_val : Any
-        The positive label.
-
-    Examples
-    --------
-    >>> metric, other = CalibrationRatio(), CalibrationRatio()
-    >>> metric.update(True, 0.5)
-    >>> other.update(True, 0.9)
-    >>> metric, other.is_better_than(metric)
-    (CalibrationRatio: 0.5, True)
-    """
+    """Predicted over observed positives. 1 is best."""
 
     def __init__(self, pos_val: Any = True) -> None:
         super().__init__(measures.CalibrationRatio(), pos_val)
 
     def _distance(self) -> float:
-        value = self.measure.value
+        value = self.measure.get()
         return abs(math.log(value)) if value else math.inf
 
 
 class CalibrationSlope(BestAtOne):
-    """`streamcal.metrics.CalibrationSlope` as a River metric: slope of a logistic recalibration. 1 is best.
-
-    `metric.measure.fit` has the intercept too.
-
-    Parameters
-    ----------
-    pos_val : Any
-        The positive label.
-
-    Examples
-    --------
-    >>> metric = CalibrationSlope()
-    >>> for y, p in [(True, 0.9), (False, 0.1), (True, 0.1), (False, 0.9)]:
-    ...     metric.update(y, p)
-    >>> abs(metric.get()) < 1e-9
-    True
-    """
+    """Slope of a logistic recalibration, whose intercept is `measure.fit.intercept`. 1 is best."""
 
     def __init__(self, pos_val: Any = True) -> None:
         super().__init__(measures.CalibrationSlope(), pos_val)
 
 
 class CORP(ProbabilityMetric):
-    """The miscalibration of `streamcal.metrics.CORP` as a River metric. Lower is better.
-
-    `metric.measure` has the decomposition, the floor and the data of a diagram.
-
-    Parameters
-    ----------
-    loss : {"brier", "log"}
-        The score that is decomposed.
-    pos_val : Any
-        The positive label.
-
-    Examples
-    --------
-    >>> metric = CORP()
-    >>> metric.update(True, 0.5)
-    >>> metric
-    CORP: 0.25
-    """
+    """Miscalibration of the CORP decomposition; `measure` has the other parts. Lower is better."""
 
     def __init__(self, loss: Loss = "brier", pos_val: Any = True) -> None:
         super().__init__(measures.CORP(loss), pos_val)
-        self.loss = loss
 
 
 class EqualMassECE(ProbabilityMetric):
-    """`streamcal.metrics.EqualMassECE` as a River metric: calibration error over bins of equal mass. Lower is better.
-
-    Parameters
-    ----------
-    bins : int
-        Number of bins.
-    pos_val : Any
-        The positive label.
-
-    Examples
-    --------
-    >>> metric = EqualMassECE(bins=1)
-    >>> metric.update(True, 0.75)
-    >>> metric
-    EqualMassECE: 0.25
-    """
+    """Calibration error over bins of equal mass. Lower is better."""
 
     def __init__(self, bins: int = 15, pos_val: Any = True) -> None:
         super().__init__(measures.EqualMassECE(bins), pos_val)
-        self.bins = bins
 
 
 class DebiasedECE(ProbabilityMetric):
-    """`streamcal.metrics.DebiasedECE` as a River metric: the same without its sampling bias. Lower is better.
-
-    Parameters
-    ----------
-    bins : int
-        Number of bins.
-    pos_val : Any
-        The positive label.
-
-    Examples
-    --------
-    >>> metric = DebiasedECE(bins=1)
-    >>> for _ in range(2):
-    ...     metric.update(True, 0.75)
-    >>> metric
-    DebiasedECE: 0.25
-    """
+    """Calibration error over bins of equal mass, without its sampling bias. Lower is better."""
 
     def __init__(self, bins: int = 15, pos_val: Any = True) -> None:
         super().__init__(measures.DebiasedECE(bins), pos_val)
-        self.bins = bins
 
 
 class SmoothECE(ProbabilityMetric):
-    """`streamcal.metrics.SmoothECE` as a River metric: smooth calibration error, without bins. Lower is better.
-
-    Parameters
-    ----------
-    pos_val : Any
-        The positive label.
-
-    Examples
-    --------
-    >>> metric = SmoothECE()
-    >>> metric.update(True, 0.75)
-    >>> round(metric.get(), 2)
-    0.25
-    """
+    """Smooth calibration error, without bins. Lower is better."""
 
     def __init__(self, pos_val: Any = True) -> None:
         super().__init__(measures.SmoothECE(), pos_val)
 
 
 class AUC(ProbabilityMetric):
-    """`streamcal.metrics.AUC` as a River metric: area under the ROC curve, with cells finer than River's thresholds.
-
-    Parameters
-    ----------
-    pos_val : Any
-        The positive label.
-
-    Examples
-    --------
-    >>> metric = AUC()
-    >>> for y, p in [(True, 0.7), (False, 0.4)]:
-    ...     metric.update(y, p)
-    >>> metric
-    AUC: 1.
-    """
+    """Area under the ROC curve, with cells finer than River's thresholds. Higher is better."""
 
     def __init__(self, pos_val: Any = True) -> None:
         super().__init__(measures.AUC(), pos_val)

@@ -100,9 +100,9 @@ class State(Collector):
         yield GaugeMetricFamily("streamcal_calibration_e_value", "Value of the e-detector.", quality.monitor.e_value)
         yield self._delays()
         for name, text, value in (
-            ("calibration_ratio", "Clicks forecast per click, since the start.", quality.ratio.value),
-            ("log_loss", "Mean log loss, since the start.", quality.log_loss.value),
-            ("normalized_entropy", "Log loss per that of the base rate, since the start.", quality.entropy.value),
+            ("calibration_ratio", "Clicks forecast per click, since the start.", quality.ratio.get()),
+            ("log_loss", "Mean log loss, since the start.", quality.log_loss.get()),
+            ("normalized_entropy", "Log loss per that of the base rate, since the start.", quality.entropy.get()),
         ):
             if value is not None:
                 yield GaugeMetricFamily(f"streamcal_{name}", text, value)

@@ -104,7 +104,7 @@ class Quality:
         scale = self._scale
         raw = scale.rising(score) if scale.domain == (0.0, 1.0) else scale.probabilities(scale.coordinates(score))
         self.comparison.measure({RAW: raw, self.name: p}, y, w)
-        self.entropy.update_many(p, y, w)
+        self.entropy.update_many(y, p, w)
         if any(one.keys for one, _ in new):
             for one, label in new:
                 segments = one.keys.items() if one.keys else ()
@@ -112,7 +112,7 @@ class Quality:
                 for segment in segments:
                     self._add(segment, one, label)
         else:
-            self.monitor.update_many(p, y)
+            self.monitor.update_many(y, p)
         self.labels += len(new)
 
     def _add(self, segment: Segment, one: Issued, y: bool) -> None:

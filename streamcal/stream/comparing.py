@@ -298,7 +298,7 @@ class Comparison:
         """Those that were compared over the whole stream, by log loss, the best first; empty before the first row."""
         if not self.standings[RAW].log_loss.n:
             return []
-        losses = {name: one.log_loss.value for name, one in self.standings.items() if one.failure is None}
+        losses = {name: one.log_loss.get() for name, one in self.standings.items() if one.failure is None}
         return sorted((name for name, loss in losses.items() if loss is not None), key=lambda name: losses[name] or 0.0)
 
     @property
@@ -311,11 +311,11 @@ class Comparison:
         if first == second:
             return Difference(0.0, 0.0, 0.0)
         if self.weighted and {first, second} <= self.standings.keys():
-            losses = [self.standings[name].log_loss.value or 0.0 for name in (first, second)]
+            losses = [self.standings[name].log_loss.get() or 0.0 for name in (first, second)]
             return Difference(losses[0] - losses[1], -math.inf, math.inf)
         if (first, second) in self._differences:
             found = self._differences[first, second]
-            return Difference(found.value or 0.0, *found.interval)
+            return Difference(found.get() or 0.0, *found.interval)
         if (second, first) not in self._differences:
             known = ", ".join(self.standings)
             raise InputError(f"{first!r} and {second!r} are not both compared; compared are {known}")
@@ -404,7 +404,7 @@ class Comparison:
         return {
             "methods": {
                 name: {
-                    "field_ece": one.value,
+                    "field_ece": one.get(),
                     "floor": one.floor,
                     "chi_square": finite(one.chi_square),
                     "degrees": one.degrees,
@@ -433,15 +433,15 @@ class Comparison:
         parts = one.corp.decomposition
         return {
             "method": one.shown,
-            "log_loss": one.log_loss.value,
+            "log_loss": one.log_loss.get(),
             "infinite": one.log_loss.infinite,
-            "brier": one.brier.value,
-            "debiased_ece": one.debiased_ece.value,
+            "brier": one.brier.get(),
+            "debiased_ece": one.debiased_ece.get(),
             "debiased_ece_floor": one.debiased_ece.floor,
             "miscalibration": None if parts is None else parts.miscalibration,
             "discrimination": None if parts is None else parts.discrimination,
             "uncertainty": None if parts is None else parts.uncertainty,
-            "ratio": finite(one.ratio.value),
+            "ratio": finite(one.ratio.get()),
             "ratio_interval": [finite(end) for end in one.ratio.interval()],
             "alarms": self.history.alarms_in_all[name],
             "microseconds": None if name == RAW or not self.rows else 1e6 * one.seconds / self.rows,
@@ -462,17 +462,17 @@ class Comparison:
         rows = {"recommended": f"{advice.method}: {advice.reason}"} if advice is not None else {}
         for name in self.names:
             verdict = "" if name == self.base else f", {self.difference(name, self.base).verdict} against {self.base}"
-            rows[name] = f"log loss {self.standings[name].log_loss.value:.6g}{verdict}"
+            rows[name] = f"log loss {self.standings[name].log_loss.get():.6g}{verdict}"
         return html_table(f"Comparison over {self.rows:,} rows", rows)
 
     def __str__(self) -> str:
         """The methods, the best first, with their losses and the verdict against the base; and the recommendation."""
         lines = [f"{'method':20} {'log loss':>10} {'Brier':>10} {'ratio':>7}  against {self.base}"]
         for name in self.names:
-            one, ratio = self.standings[name], self.standings[name].ratio.value
+            one, ratio = self.standings[name], self.standings[name].ratio.get()
             verdict = "" if name == self.base else self.difference(name, self.base).verdict
             shown = "" if ratio is None else f"{ratio:7.3f}"
-            lines.append(f"{name:20} {one.log_loss.value:10.6f} {one.brier.value:10.6f} {shown:>7}  {verdict}".rstrip())
+            lines.append(f"{name:20} {one.log_loss.get():10.6f} {one.brier.get():10.6f} {shown:>7}  {verdict}".rstrip())
         advice = self.recommendation
         return "\n".join([*lines, *([] if advice is None else [f"{advice.method}: {advice.reason}"])])
 

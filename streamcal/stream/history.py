@@ -152,7 +152,7 @@ class History:
             if name not in forecasts:
                 continue
             p = forecasts[name].p[rows]
-            alarms = self._monitors[name].update_many(p, y)
+            alarms = self._monitors[name].update_many(y, p)
             room = MOST_ALARMS - len(self.alarms[name])
             self.alarms[name] += alarms[:room]
             self.alarms_in_all[name] += len(alarms)

@@ -15,8 +15,8 @@ from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import StoreError, StreamcalError
 from streamcal.learners.choosing import chosen
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
-from streamcal.metrics.base import Forecasts, check_probability
-from streamcal.parameters.inputs import check_label, check_time, check_weight
+from streamcal.metrics.base import Forecasts, check_probability, check_true
+from streamcal.parameters.inputs import check_time, check_weight
 from streamcal.parameters.scales import Interval, Logit, Probability, Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.stream.direction import Direction
@@ -46,8 +46,8 @@ class Scoreboard:
     Examples
     --------
     >>> board = Scoreboard()
-    >>> board.update(0.5, True)
-    >>> round(board.log_loss.value, 3), board.brier.value
+    >>> board.update(True, 0.5)
+    >>> round(board.log_loss.get(), 3), board.brier.get()
     (0.693, 0.25)
     """
 
@@ -57,9 +57,10 @@ class Scoreboard:
         self.ece = EqualMassECE()
         self.ratio = CalibrationRatio()
 
-    def update(self, p: float, y: Label, w: float = 1.0) -> None:
-        """Add the probability `p` predicted for the label `y`, with weight `w`."""
-        self.update_checked(check_probability(p), check_label(y), check_weight(w))
+    def update(self, y_true: Label, y_pred: float, w: float = 1.0) -> None:
+        """Add the label `y_true` and the probability `y_pred` that was predicted for it, with weight `w`."""
+        label = check_true(y_true)
+        self.update_checked(check_probability(y_pred), label, check_weight(w))
 
     def update_checked(self, p: float, y: float, w: float) -> None:
         """`update` for floats that have been checked already: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
