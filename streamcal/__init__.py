@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
         StreamcalError,
     )
     from streamcal.maps.base import CalibrationMap
+    from streamcal.maps.onnx_graph import append_to_onnx
     from streamcal.maps.portable import load_map
     from streamcal.parameters.forgetting import Decay, Forever, Window
     from streamcal.parameters.prior import Prior
@@ -86,6 +87,7 @@ else:  # the same names, each imported when it is first used
             "StateError": "streamcal.errors.StateError",
             "StreamcalError": "streamcal.errors.StreamcalError",
             "Window": "streamcal.parameters.forgetting.Window",
+            "append_to_onnx": "streamcal.maps.onnx_graph.append_to_onnx",
             "calibrate": "streamcal.stream.frames.calibrate",
             "compare": "streamcal.stream.comparing.compare",
             "load": "streamcal.stream.durable.load",
@@ -146,6 +148,7 @@ __all__ = [
     "VennAbers",
     "Window",
     "__version__",
+    "append_to_onnx",
     "calibrate",
     "compare",
     "load",

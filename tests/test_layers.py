@@ -25,14 +25,15 @@ HOSTS = {
     "rich": EDGES,
     "pyarrow": {"stream"},
     "clarabel": {"solvers"},
+    "onnx": {"maps"},
     "starlette": {"serving"},
     "uvicorn": {"serving"},
     "prometheus_client": {"serving"},
     "pyspark": {"spark"},
 }
-LAZY_HOSTS = {"matplotlib", "clarabel"}
+LAZY_HOSTS = {"matplotlib", "clarabel", "onnx"}
 #: Those that rooms below the edges use, where they are needed.
-LAZY_BELOW = {"pyarrow", "clarabel"}
+LAZY_BELOW = {"pyarrow", "clarabel", "onnx"}
 #: What the rooms below the edges are built on.
 FOUNDATIONS = {"numpy", "scipy", "sortedcontainers", "osqp", "cython"}
 

@@ -19,6 +19,7 @@ from laws.binary import PROBES, realistic, variants
 from streamcal import (
     BBQ,
     REGISTRY,
+    Auto,
     Bernstein,
     BernsteinLogistic,
     Beta,
@@ -39,7 +40,7 @@ from streamcal import (
 )
 from streamcal.maps import points, portable, sql
 from streamcal.maps.base import ScaledMap
-from streamcal.maps.knots import KnotMap
+from streamcal.maps.knots import KnotMap, LogOddsMap
 from streamcal.maps.polynomials import BernsteinMap, ChebyshevMap
 from streamcal.maps.sigmoids import BetaMap, SigmoidMap
 from streamcal.maps.steps import BinnedSigmoidMap, StepMap
@@ -253,6 +254,25 @@ def test_a_binned_sigmoid_has_its_steps_where_they_are(slope, offset, bins):
         places = places.clip(0.0, 1.0)
         assert read.predict_many(places).tolist() == found.predict_many(places).tolist()
     assert len(cuts) <= bins - 1
+
+
+def test_repeated_scores_have_their_value_where_a_logarithm_differs_in_its_last_bit():
+    cal = Auto()
+    scores, y = realistic(seed=4, size=2_000, a=1.0, b=2.0)
+    scores = np.round(scores * 16) / 16
+    scores[scores == 0.5] = 1.0  # repeated at the end of the scale too
+    cal.learn_many(scores, y)
+    text = cal.map().to_json()
+    assert len(json.loads(text)["spots"]["first"]) > 8
+    for toward in (-math.inf, math.inf):
+        read = load_map(text)
+        exact = read._coordinate
+        read._coordinate = lambda s, exact=exact, toward=toward: math.nextafter(exact(s), toward)
+        found = [read(score) for score in np.unique(scores).tolist()]
+        np.testing.assert_allclose(found, cal.predict_many(np.unique(scores)), rtol=0.0, atol=ONE_FORMULA)
+    between = np.unique(np.concatenate((np.nextafter(scores, 0.0), np.nextafter(scores, 1.0))))
+    assert_same_elsewhere(cal.map(), between)
+    assert_same_elsewhere(LogOddsMap(Logit(), np.array([-1.0, 1.0]), np.array([2.0, 3.0])), PROBES)
 
 
 @pytest.mark.parametrize("grid", [None, 64])

@@ -6,18 +6,22 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.maps import sql
+from streamcal.maps.onnx_graph import onnx_model
 from streamcal.maps.portable import FORMAT
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.showing import Shown, html_table
 from streamcal.parameters.types import FloatArray
+
+if TYPE_CHECKING:
+    import onnx
 
 #: A piecewise map, for SQL: piece i applies where cuts[i−1] ≤ x < cuts[i], and turns the SQL for x into the SQL for p.
 Pieces: TypeAlias = tuple[FloatArray, Sequence[Callable[[str], str]]]
@@ -99,14 +103,48 @@ class ScaledMap(CoordinateMap):
         >>> abs(serving(0.7) - cal.predict_one(0.7)) < 1e-12
         True
         """
+        return json.dumps(self._plain(), allow_nan=False)
+
+    def _plain(self) -> dict[str, Any]:
+        """The map in the format of `docs/maps.md`, as plain data."""
         exact = self._written()
-        data = {
-            "streamcal_map": FORMAT,
-            "kind": exact.kind,
-            "scale": exact._scale_written().portable(),
-            **exact._content(),
-        }
-        return json.dumps(data, allow_nan=False)
+        scale = exact._scale_written().portable()
+        return {"streamcal_map": FORMAT, "kind": exact.kind, "scale": scale, **exact._content()}
+
+    def to_onnx(self, input: Literal["double", "float"] = "double", *, column: bool = False) -> onnx.ModelProto:
+        """Return the map as a model in ONNX, with the input `score` and the output `probability`.
+
+        Parameters
+        ----------
+        input : {"double", "float"}
+            Type of the scores. A float32 score is converted to double first, so that it falls on the side of each cut
+            on which it falls in Python.
+        column : bool
+            Whether scores and probabilities have shape (n, 1); the default is shape (n,).
+
+        Returns
+        -------
+        onnx.ModelProto
+            A model of opset 17. Its probabilities are of type double. NaN and scores outside the domain of the scale
+            become NaN.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If the package onnx is not installed.
+
+        Notes
+        -----
+        A prediction takes O(log m) operators for m steps or knots, and O(degree) for polynomials. For maps of K folds
+        the score is used in each fold.
+
+        Examples
+        --------
+        >>> from streamcal import Platt
+        >>> model = Platt().map().to_onnx()  # doctest: +SKIP
+        >>> open("map.onnx", "wb").write(model.SerializeToString())  # doctest: +SKIP
+        """
+        return onnx_model(self._plain(), input, column)
 
     def to_sql(self, column: str) -> str:
         """The map as an SQL expression of `column`, which is inserted verbatim: CASE, comparisons and arithmetic.

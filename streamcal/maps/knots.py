@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.kernels.cubic import values_at
 from streamcal.kernels.logistic import sigmoid, sigmoids
@@ -68,12 +69,43 @@ class LogOddsMap(ScaledMap):
         return sigmoids(np.interp(x, self.knots, self.log_odds))
 
     def _content(self) -> dict[str, Any]:
-        return {"knots": self.knots.tolist(), "log_odds": self.log_odds.tolist()}
+        own, knots, log_odds = self._split()
+        spots = {} if not own.any() else {"spots": self._spots(self.knots[own], self.log_odds[own])}
+        return {"knots": knots.tolist(), "log_odds": log_odds.tolist(), **spots}
+
+    def _split(self) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
+        """Which knots give one coordinate its own value; and the other knots with their log-odds.
+
+        The neighbours of such a knot are the next floats. Another library's logarithm would miss the knot by its last
+        bit, so that exports state its value for the scores, not for the coordinate.
+        """
+        below = np.append(True, self.knots[:-1] == np.nextafter(self.knots[1:], -math.inf))
+        above = np.append(below[1:], True)
+        own = below & above if len(self.knots) > 2 else np.zeros(len(self.knots), dtype=bool)
+        return own, self.knots[~own], self.log_odds[~own]
+
+    def _spots(self, x: FloatArray, z: FloatArray) -> dict[str, list[float]]:
+        """First and last rising score at each coordinate, and its probability; none where no score is there."""
+        scale = self.scale.increasing
+        lo, hi = scale.domain
+        first = np.maximum(scale.first_scores(x), lo)
+        last = np.minimum(np.nextafter(scale.first_scores(np.nextafter(x, math.inf)), -math.inf), hi)
+        there = first <= last
+        columns = {"first": first, "last": last, "values": sigmoids(z)}
+        return {name: column[there].tolist() for name, column in columns.items()}
 
     def _pieces(self) -> Pieces:
-        ends = self.log_odds.tolist()
-        lines = between_knots(self.knots, ends, [[low, high - low] for low, high in pairwise(ends)])
-        return self.knots, [lambda x, line=line: sql.sigmoid(line(x)) for line in lines]
+        own, knots, log_odds = self._split()
+        ends = log_odds.tolist()
+        lines = between_knots(knots, ends, [[low, high - low] for low, high in pairwise(ends)])
+        pieces = [lambda x, line=line: sql.sigmoid(line(x)) for line in lines]
+        spots = dict(zip(self.knots[own].tolist(), sigmoids(self.log_odds[own]).tolist(), strict=True))
+        cuts = np.unique(np.concatenate((knots, self.knots[own], np.nextafter(self.knots[own], math.inf))))
+        starts = [-math.inf, *cuts.tolist()]
+        which = np.searchsorted(knots, starts, side="right").tolist()
+        return cuts, [
+            constant(spots[start]) if start in spots else pieces[i] for start, i in zip(starts, which, strict=True)
+        ]
 
 
 class CubicMap(RoundedMap):

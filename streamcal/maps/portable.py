@@ -78,11 +78,12 @@ class PortableMap:
 
     def __init__(self, data: dict[str, Any]) -> None:
         _check_map(data)
-        self._scale = _as_arrays(data["scale"])
-        self._content = _as_arrays({name: value for name, value in data.items() if name != "scale"})
+        self._scale = as_arrays(data["scale"])
+        self._content = as_arrays({name: value for name, value in data.items() if name != "scale"})
         self._coordinate = SCALES_ONE[self._scale["kind"]](self._scale)
         self._top = _top(data["scale"])
         self._at = KINDS_ONE[self._content["kind"]](self._content, self._scale)
+        self._spots = _lists(self._content["spots"], "first", "last", "values") if "spots" in data else None
 
     def __repr__(self) -> str:
         return f"PortableMap(kind={self._content['kind']!r}, scale={self._scale['kind']!r})"
@@ -100,19 +101,30 @@ class PortableMap:
         s = float(score)
         if not math.isfinite(s):
             raise ValueError("scores must be finite")
-        return self._at(self._coordinate(s if self._top is None else self._top - s))
+        s = s if self._top is None else self._top - s
+        if self._spots is None:
+            return self._at(self._coordinate(s))
+        first, last, values = self._spots
+        i = bisect_right(first, s) - 1
+        return values[i] if i >= 0 and s <= last[i] else self._at(self._coordinate(s))
 
     def predict_many(self, scores: npt.ArrayLike) -> Array:
         """The probabilities at an array of scores, shape (n,); for a map of K folds also (n, K)."""
-        return KINDS[self._content["kind"]](self._coordinates(scores), self._content, self._scale)
+        s = self._rising(scores)
+        p = KINDS[self._content["kind"]](self._coordinates(s), self._content, self._scale)
+        return p if self._spots is None else spots(s, p, **self._content["spots"])
 
     def predict_interval_many(self, scores: npt.ArrayLike) -> tuple[Array, Array]:
         """Both ends of the Venn-Abers intervals; `ValueError` for a map without intervals."""
         if self._content["kind"] != "interval":
             raise ValueError(f"a map of kind {self._content['kind']!r} has no intervals")
-        return interval(self._coordinates(scores), self._content)
+        return interval(self._coordinates(self._rising(scores)), self._content)
 
-    def _coordinates(self, scores: npt.ArrayLike) -> Array:
+    def _coordinates(self, s: Array) -> Array:
+        return SCALES[self._scale["kind"]](s, self._scale)
+
+    def _rising(self, scores: npt.ArrayLike) -> Array:
+        """The scores, checked, as scores that rise with the label."""
         if np.ma.is_masked(scores):
             raise ValueError("scores are masked; give those that are not")
         s = np.asarray(scores, dtype=np.float64)
@@ -120,7 +132,7 @@ class PortableMap:
             raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")
         if not np.isfinite(s).all():
             raise ValueError("scores must be finite")
-        return SCALES[self._scale["kind"]](s if self._top is None else self._top - s, self._scale)
+        return s if self._top is None else self._top - s
 
 
 # -- scales ------------------------------------------------------------------------------------------------------
@@ -238,6 +250,12 @@ def lines(x: Array, knots: Array, values: Array) -> Array:
     result, inside, i, t = _places(x, knots, values)
     result[inside] = values[i] + t * (values[i + 1] - values[i])
     return result
+
+
+def spots(s: Array, p: Array, first: Array, last: Array, values: Array) -> Array:
+    """values[i] for scores with first[i] ≤ s ≤ last[i], and p for others."""
+    i = np.maximum(np.searchsorted(first, s, side="right") - 1, 0)
+    return np.where((first[i] <= s) & (s <= last[i]), values[i], p) if len(first) else p
 
 
 def cubics(x: Array, knots: Array, values: Array, rises: Array, falls: Array) -> Array:
@@ -579,12 +597,13 @@ LISTS: dict[str, dict[str, int]] = {
     "lines": {"knots": 0, "values": 0},
     "log-odds-lines": {"knots": 0, "log_odds": 0},
     "cubics": {"knots": 0, "values": 0, "rises": -1, "falls": -1},
+    "spots": {"first": 0, "last": 0, "values": 0},
     "empirical-cdf": {"knots": 0, "ranks": 0},
 }
 #: Names of single numbers.
 NUMBERS: dict[str, tuple[str, ...]] = {"sigmoid": ("slope", "offset"), "beta": ("a", "b", "c"), "logit": ("lo", "hi")}
 #: Lists that rise strictly, and lists of probabilities.
-RISING, PROBABILITIES = ("cuts", "knots"), ("values", "weights", "ranks")
+RISING, PROBABILITIES = ("cuts", "knots", "first", "last"), ("values", "weights", "ranks")
 #: Kinds that need a scale with finite ends, and more coefficients than any of them has.
 POLYNOMIALS, MOST_COEFFICIENTS = ("bernstein", "bernstein-logistic", "chebyshev"), 101
 #: No coefficient, slope or offset is larger.
@@ -615,6 +634,12 @@ def _check_map(data: dict[str, Any]) -> None:
         _ensure(lo < hi, "the ends of the scale are in no order")
         _ensure(data["kind"] not in POLYNOMIALS or math.isfinite(hi - lo), "a polynomial needs the ends of the scale")
     _check_content(data["kind"], data)
+    if "spots" in data:
+        _check_content("spots", data["spots"])
+        _ensure(
+            all(first <= last for first, last in zip(data["spots"]["first"], data["spots"]["last"], strict=True)),
+            "a spot ends before it begins",
+        )
     if data["kind"] in ("interval", "cross-interval"):
         folds = [data] if data["kind"] == "interval" else data["folds"]
         _ensure(isinstance(folds, list) and len(folds) > 0, "there are no folds")
@@ -636,7 +661,7 @@ def _check_content(kind: str, content: dict[str, Any]) -> None:
         _ensure(isinstance(values, list), f"{name} is no list")
         first = len(values) if place == 0 else first
         _ensure(len(values) == first + more, f"{name} has {len(values)} numbers")
-        _ensure(len(values) > 0 or name in ("cuts", "rises", "falls"), f"{name} is empty")
+        _ensure(len(values) > 0 or name in ("cuts", "rises", "falls") or kind == "spots", f"{name} is empty")
         _ensure(name != "coefficients" or len(values) <= MOST_COEFFICIENTS, f"{name} has {len(values)} numbers")
         numbers = _numbers(values, name, math.inf if name in RISING else LARGEST)
         _ensure(name not in RISING or bool((numbers[1:] > numbers[:-1]).all()), f"{name} do not rise")
@@ -661,15 +686,15 @@ def _ensure(condition: bool, message: str) -> None:
         raise ValueError(f"this calibration map is damaged: {message}")
 
 
-def _as_arrays(data: dict[str, Any]) -> dict[str, Any]:
+def as_arrays(data: dict[str, Any]) -> dict[str, Any]:
     """Lists of numbers as arrays, recursively; bounds given as null become infinite."""
     missing = {"lo": -math.inf, "hi": math.inf}
 
     def read(name: str, value: Any) -> Any:
         if isinstance(value, dict):
-            return _as_arrays(value)
+            return as_arrays(value)
         if isinstance(value, list) and name == "folds":
-            return [_as_arrays(fold) for fold in value]
+            return [as_arrays(fold) for fold in value]
         if isinstance(value, list):
             return np.array(value, dtype=np.float64)
         return missing[name] if value is None else value
