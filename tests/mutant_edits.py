@@ -356,10 +356,18 @@ MUTANTS = [
     Mutant(
         "auto-lends-twice",
         "kernels/auto_mixture.py",
-        "stake: cython.double = self.budget - self._set_aside",
-        "stake: cython.double = self.budget",
+        "rest: cython.double = self.budget - self._set_aside",
+        "rest: cython.double = self.budget",
         "what forecasts that wait for their labels may lose is staked again",
         "test_auto_promise",
+    ),
+    Mutant(
+        "auto-surprises-twice",
+        "kernels/auto_mixture.py",
+        "        self._stake(tokens)",
+        "        self._stake(0.0)",
+        "the nats that a surprise has taken are lent at once again",
+        "test_oracles_auto",
     ),
     Mutant(
         "auto-late-rate",

@@ -78,9 +78,10 @@ def test_lists_of_a_newton_step_of_odd_length(place):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("mixture.guard", [50, 13.9, 13.9, 13.9, [[13.9 / 50, 50]]]),  # a slot is missing
-        ("mixture.guard", [50, 13.9, 13.9, 13.9, [[0.2, 1], [0.3, 50]]]),
-        ("mixture.guard", [49, 13.9, 13.9, 13.9, [[13.9 / 50, 50]]]),  # of another delay
+        ("mixture.guard", [50, 13.9, 13.9, 13.9, [[13.9 / 50, 50, 0]]]),  # a slot is missing
+        ("mixture.guard", [50, 15.2, 15.2, 15.2, [[0.2, 1, 0], [0.3, 50, 0]]]),
+        ("mixture.guard", [49, 13.9, 13.9, 13.9, [[13.9 / 50, 50, 0]]]),  # of another delay
+        ("mixture.guard", [50, 13.9, 13.9, 13.9, [[13.9 / 51, 51, 1]]]),  # nothing is set aside for a surprise
         ("mixture.slots", 16),
         ("mixture.repeated", [[0.5, 0.0, 0.0, -1.0, 1.0]]),
         ("mixture.learned", [-1, 0.0, 0, False, 0, 0.0]),

@@ -803,7 +803,7 @@ def autos(delay):
             correction=curves.Correction(1.0, 20.0, 4.0, 4),
             corrections=(0.25, 0.1),
             timed=regressions.Plan([(range(17), [0.99] * 17, [9.0] * 17, [1.0] + [0.0] * 16)]),
-            guard=auto.Guard(delay, 1.0, 0.25),
+            guard=auto.Guard(delay, 1.0, 0.25, 1.0, 0.25),
         )
         made.append(auto.AutoSteps(mixture, 9, delay == 0))
     return made

@@ -234,7 +234,7 @@ def stream(n, seed):
 
 @pytest.mark.parametrize("delay", [0, 4])
 def test_it_is_the_mixture_of_the_formulas(delay):
-    """Everything that is issued, and so what is learned, but for the guard, of which `test_auto_promise` tells."""
+    """Everything that is issued, and so what is learned, but for the guard, which has tests of its own."""
     cal, by_hand, waiting = Auto(delay), AutoByHand(), []
     size = len(table.EXPERTS)
     for number, (score, y, w) in enumerate(zip(*stream(140, 1), strict=True)):
@@ -251,6 +251,66 @@ def test_it_is_the_mixture_of_the_formulas(delay):
             x, y, w, issued, expected = waiting.pop(number % 2 if delay else 0)
             cal._learn_issued(x, float(y), w, math.nan, issued)
             by_hand.learn(x, float(y), w, expected)
+
+
+class GuardByHand:
+    """The stakes of all counts of labels in a list, and when each token comes back; the next stake by bisection."""
+
+    def __init__(self, delay):
+        self.delay, self.budget, self.promised = delay, math.log(4.0) + delay / 4.0, math.log(4.0) + delay / 4.0
+        self.stakes, self.back = [], []  # of the counts so far; counts at which tokens are back
+        self.stake()
+
+    def largest(self, stakes):
+        """Mⱼ, the largest stake of the counts n + j − d … n."""
+        n = len(stakes) - 1
+        return [max(stakes[max(0, n + j - self.delay) :]) for j in range(self.delay + 1)]
+
+    def reserve(self, stake):
+        """What the forecasts up to now can lose, those of now staking `stake`."""
+        largest, n = self.largest([*self.stakes, stake]), len(self.stakes)
+        return sum(largest) + sum(min(1.0, 4.0 * largest[max(0, at - n)]) for at in self.back)
+
+    def stake(self):
+        if self.reserve(0.0) >= self.budget - 1e-12:
+            self.stakes.append(1e-12)
+        else:
+            self.stakes.append(brentq(lambda a: self.reserve(a) - self.budget, 0.0, self.budget, xtol=1e-14))
+
+    def learn(self, gain):
+        """Book a gain; whether it was a surprise."""
+        largest, n = self.largest(self.stakes), len(self.stakes) - 1
+        surprise = self.delay > 0 and -gain > largest[0]
+        if surprise:
+            usable = [at for at in self.back if largest[max(0, at - n)] >= largest[0] - 1e-9]
+            if usable:
+                self.back.remove(min(usable))
+            else:
+                self.promised, self.budget = self.promised + 1.0, self.budget + 1.0
+            self.back.append(n + 1 + self.delay)
+        self.budget += gain
+        self.stake()
+        return surprise
+
+
+@pytest.mark.parametrize("delay", [0, 1, 7])
+def test_the_guard_is_its_sums(delay):
+    """The stakes that use up the budget, with gains, losses, and surprises of which some come in a row."""
+    rng, cal, by_hand = np.random.default_rng(delay), Auto(delay), GuardByHand(delay)
+    guard, surprises = cal._mixture.guard, 0
+    for k in range(400):
+        assert guard.staked == pytest.approx(by_hand.stakes[-1], rel=1e-6, abs=1e-9), k
+        assert guard.budget == pytest.approx(by_hand.budget, abs=1e-7)
+        assert guard.promised == pytest.approx(by_hand.promised, abs=1e-7)
+        most = by_hand.largest(by_hand.stakes)[0]
+        extra = min(1.0, 4.0 * most) if delay else 0.0
+        gain = [rng.uniform(0.0, 0.3), -0.9 * most * rng.random(), -most - rng.uniform(0.05, 0.95) * extra]
+        gain = gain[0 if k % 100 < 40 else int(rng.integers(3))]
+        surprises += by_hand.learn(gain)
+        guard.learn(gain)
+    assert surprises > 50 or delay == 0
+    held = sum(tokens for *_, tokens in guard.state()[4])
+    assert held <= delay + 1
 
 
 def test_another_expert_is_a_row_of_the_table(monkeypatch):

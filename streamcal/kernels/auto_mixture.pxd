@@ -10,6 +10,8 @@ from streamcal.kernels.weights cimport WeightScale
 cdef class Guard:
     cdef readonly double constant
     cdef readonly double a_label
+    cdef readonly double a_surprise
+    cdef readonly double likely
     cdef readonly double promised  # nats
     cdef readonly double budget  # nats: what is promised, and what the forecasts have gained on the score
     cdef readonly double staked  # nats that a forecast issued now may lose, at most
@@ -17,17 +19,21 @@ cdef class Guard:
     cdef double _set_aside  # nats: the sum over all slots
     cdef double[::1] _each  # nats of a slot, falling
     cdef double[::1] _number  # of slots
+    cdef double[::1] _tokens  # that come back at them
     cdef Py_ssize_t _first  # the oldest
     cdef Py_ssize_t _count
-    cdef double _least  # the score's probability of a label is at most that of the forecast, divided by this
+    cdef double _extra_staked  # nats that it may lose more by a surprise
     cdef double _prior  # the weight that the score has at least
 
     cpdef double share(self, double x, double z) noexcept nogil
     cpdef double guarded(self, double x, double z) noexcept nogil
     cpdef learn(self, double gain)
     cpdef grow(self, long long delay)
-    cdef _stake(self)
-    cdef _append(self, double each, double number)
+    cdef _stake(self, double tokens)
+    cdef _append(self, double each, double number, double tokens)
+    cdef double _extra(self, double stake) noexcept nogil
+    cdef double _of(self, Py_ssize_t entry) noexcept nogil
+    cdef double _shared(self, double slots, double tokens) noexcept nogil
     cdef void _set(self, double stake) noexcept nogil
 
 

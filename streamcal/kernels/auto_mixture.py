@@ -198,82 +198,131 @@ class Guard:
     ----------
     delay : int
         The largest lateness d of a label.
-    constant, a_label : float
-        Nats promised: constant + a_label · d.
+    constant, a_label, a_surprise : float
+        Nats promised: constant + a_label · d + a_surprise · κ, κ being the largest number of surprises among d + 1
+        labels in a row.
+    likely : float
+        A label to which the score gives a larger probability is no surprise.
 
     Notes
     -----
     Let B be what is promised, minus all that the forecasts have lost against the score so far: Σ r·(loss − loss of the
     score). At each count of labels n, forecasts issued at n may lose aₙ nats against the score at most, whichever label
-    comes. The label learned after n + j others was issued between the counts n + j − d and n + j, so that the forecasts
-    issued up to n can lose Σⱼ Mⱼ in all, j = 0 … d, where Mⱼ is the largest a of the counts n + j − d … n. aₙ is the
-    largest number with Σⱼ Mⱼ ≤ B. A label takes M₀ from both sides at most, and so the inequality lasts: B is never
-    below 0. Equal terms of the sum are one entry of a list, and a step takes O(1) amortised.
+    comes, and e(aₙ) more by a label that the score holds unlikely, e(a) = `a_surprise` · min(1, a/`a_label`). The label
+    learned after n + j others was issued between the counts n + j − d and n + j, and loses at most Mⱼ, the largest a of
+    the counts n + j − d … n; or Mⱼ + e(Mⱼ), which is a surprise.
 
-    With d = 0, aₙ = B, and the forecast is the mixture of the score and the others with the prior weight
-    exp(−`constant`) on the score.
+    A surprise takes a token, which comes back d + 1 labels later. Where all are taken, it makes another one, and
+    `a_surprise` is added to the promise: there are κ tokens at most. With τⱼ of them coming back at label n + j, the
+    forecasts issued up to n can lose R = Σⱼ (Mⱼ + τⱼ·e(Mⱼ)) in all, j = 0 … d, since the Mⱼ fall. aₙ is the largest
+    number with R ≤ B. A label takes M₀ from both sides at most, and a surprise M₀ + e(M₀), where a new token brings as
+    much; and so the inequality lasts: B is never below 0. Equal Mⱼ are one entry of a list, and a step takes O(1)
+    amortised. A token of the entry of M₀ is taken before it is back: the sum is the same.
+
+    With d = 0 nothing is a surprise, aₙ = B, and the forecast is the mixture of the score and the others with the prior
+    weight exp(−`constant`) on the score.
     """
 
-    def __init__(self, delay: cython.longlong, constant: cython.double, a_label: cython.double):
-        self.constant, self.a_label = constant, a_label
+    def __init__(
+        self,
+        delay: cython.longlong,
+        constant: cython.double,
+        a_label: cython.double,
+        a_surprise: cython.double,
+        likely: cython.double,
+    ):
+        self.constant, self.a_label, self.a_surprise, self.likely = constant, a_label, a_surprise, likely
         self.delay = delay
         self.promised = self.budget = constant + a_label * delay
-        self._each, self._number = np.zeros(4), np.zeros(4)
+        self._each, self._number, self._tokens = np.zeros(4), np.zeros(4), np.zeros(4)
         self._first = self._count = 0
         self._set_aside = 0.0
         if delay > 0:
-            self._append(0.0, delay)
-        self._stake()
+            self._append(0.0, delay, 0.0)
+        self._stake(0.0)
 
-    def _append(self, each, number):
+    def _extra(self, stake):
+        """Return what a surprise may cost more than the stake."""
+        return self.a_surprise * min(1.0, stake / self.a_label)
+
+    def _append(self, each, number, tokens):
         """Add slots at the end."""
         size: cython.Py_ssize_t = self._each.shape[0]
+        last: cython.Py_ssize_t
         if self._first + self._count == size:  # to the front, and into longer arrays if more than half is in use
-            moved = np.zeros((2, 2 * size if 2 * self._count >= size else size))
-            moved[0, : self._count], moved[1, : self._count] = self._each[self._first :], self._number[self._first :]
-            self._each, self._number, self._first = moved[0], moved[1], 0
-        self._each[self._first + self._count] = each
-        self._number[self._first + self._count] = number
+            moved = np.zeros((3, 2 * size if 2 * self._count >= size else size))
+            for row, old in enumerate((self._each, self._number, self._tokens)):
+                moved[row, : self._count] = old[self._first :]
+            self._each, self._number, self._tokens = moved
+            self._first = 0
+        last = self._first + self._count
+        self._each[last], self._number[last], self._tokens[last] = each, number, tokens
         self._count += 1
-        self._set_aside += each * number
+        self._set_aside += self._of(last)
 
-    def _stake(self):
-        """Set `staked` to what the forecasts of the present count may lose, and set that aside."""
+    def _of(self, entry):
+        """Return what is set aside for an entry."""
+        return self._each[entry] * self._number[entry] + self._tokens[entry] * self._extra(self._each[entry])
+
+    def _stake(self, tokens):
+        """Set aside what the forecasts of the present count may lose, `staked`; their slot has `tokens`."""
         slots: cython.double = 1.0
         last: cython.Py_ssize_t
         if self.budget < self._set_aside + LEAST_BUDGET:
             self.promised += self._set_aside + LEAST_BUDGET - self.budget
             self.budget = self._set_aside + LEAST_BUDGET
-        stake: cython.double = self.budget - self._set_aside
+        stake: cython.double = self._shared(slots, tokens)
         while self._count > 0:
             last = self._first + self._count - 1
             if stake <= self._each[last]:
                 break
             self._count -= 1
-            self._set_aside -= self._each[last] * self._number[last]
+            self._set_aside -= self._of(last)
             slots += self._number[last]
-            stake = (self.budget - self._set_aside) / slots
+            tokens += self._tokens[last]
+            stake = self._shared(slots, tokens)
         if self._count == 0:
             self._first, self._set_aside = 0, 0.0  # but for rounding errors
-            stake = self.budget / slots
-        self._append(stake, slots)
+            stake = self._shared(slots, tokens)
+        self._append(stake, slots, tokens)
         self._set(stake)
+
+    def _shared(self, slots, tokens):
+        """Return the stake at which slots and tokens use up what is not set aside."""
+        rest: cython.double = self.budget - self._set_aside
+        if rest <= slots * self.a_label + tokens * self.a_surprise:
+            return rest / (slots + tokens * self.a_surprise / self.a_label)
+        return (rest - tokens * self.a_surprise) / slots
 
     def _set(self, stake):
         """Set what depends on the stake and on the budget."""
         self.staked = stake
-        self._least = exp(-SLACK * stake)
+        self._extra_staked = self._extra(stake) if self.delay > 0 else 0.0
         self._prior = exp(-self.budget) if self.budget < LARGE else 0.0
 
     def learn(self, gain):
         """Book what the forecast has gained on the score by a label, in nats."""
-        self._number[self._first] -= 1.0  # the oldest slot is free
-        self._set_aside -= self._each[self._first]
-        if self._number[self._first] == 0.0:
+        tokens: cython.double = 0.0
+        first: cython.Py_ssize_t = self._first
+        self._set_aside -= self._of(first)
+        if self.delay > 0 and -gain > self._each[first]:
+            tokens = 1.0
+            if self._tokens[first] > 0.0:
+                self._tokens[first] -= 1.0
+            else:
+                self.promised += self.a_surprise
+                self.budget += self.a_surprise
+        self._number[first] -= 1.0  # the oldest slot is free
+        if self._number[first] == 0.0:
             self._first += 1
             self._count -= 1
+            if self._count > 0:
+                self._set_aside += self._tokens[first] * self._extra(self._each[self._first])
+                self._tokens[self._first] += self._tokens[first]
+        else:
+            self._set_aside += self._of(first)
         self.budget += gain
-        self._stake()
+        self._stake(tokens)
 
     def grow(self, delay):
         """Let labels be later, and promise more."""
@@ -283,35 +332,46 @@ class Guard:
         self.delay = delay
         self.promised += self.a_label * more
         self.budget += self.a_label * more
+        self._set(self.staked)
 
     def share(self, x, z):
         """Return the weight of the score at the log-odds x beside another forecast of log-odds z."""
         ratio: cython.double
-        if abs(z - x) <= SLACK * self.staked:  # neither label can cost more
+        least: cython.double
+        stake: cython.double = SLACK * self.staked
+        if abs(z - x) <= stake:  # neither label can cost more
             return self._prior
         # The score's probability of the label that speaks more against z, relative to that of z.
-        ratio = (1.0 + exp(-x)) / (1.0 + exp(-z)) if z < x else (1.0 + exp(x)) / (1.0 + exp(z))
-        if ratio >= self._least:
+        if z < x:
+            least = 1.0 / (1.0 + exp(-x))
+            ratio = (1.0 + exp(-x)) / (1.0 + exp(-z))
+        else:
+            least = 1.0 / (1.0 + exp(x))
+            ratio = (1.0 + exp(x)) / (1.0 + exp(z))
+        if least < self.likely:
+            stake += SLACK * self._extra_staked * (1.0 - least / self.likely)
+        least = exp(-stake)
+        if ratio >= least:
             return self._prior
-        return max(self._prior, (self._least - ratio) / (1.0 - ratio))
+        return max(self._prior, (least - ratio) / (1.0 - ratio))
 
     def guarded(self, x, z):
         """Return the log-odds of the mixture of the score and the forecast z."""
         return z if z == x else _of_two(z, x, self.share(x, z))
 
     def state(self):
-        """[Delay, promised, budget, set aside, slots] as plain data, for `load`."""
-        slots = np.array([self._each, self._number])[:, self._first : self._first + self._count]
-        each = [[each, int(number)] for each, number in slots.T.tolist()]
-        return [self.delay, float(self.promised), float(self.budget), float(self._set_aside), each]
+        """[Delay, promised, budget, set aside, slots with their tokens] as plain data, for `load`."""
+        entries = np.array([self._each, self._number, self._tokens])[:, self._first : self._first + self._count]
+        slots = [[each, int(number), int(tokens)] for each, number, tokens in entries.T.tolist()]
+        return [self.delay, float(self.promised), float(self.budget), float(self._set_aside), slots]
 
     def load(self, delay, promised, budget, set_aside, slots):
         """Load an earlier `state`."""
         self.delay, self.promised, self.budget = delay, promised, budget
         self._first = self._count = 0
         self._set_aside = 0.0
-        for each, number in slots:
-            self._append(each, number)
+        for each, number, tokens in slots:
+            self._append(each, number, tokens)
         self._set_aside = set_aside
         self._set(self._each[self._count - 1])
 

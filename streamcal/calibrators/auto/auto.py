@@ -77,11 +77,13 @@ class Auto(SequentialCalibrator):
     **Promise.** If no label is more than `delay` late, and relative weights are at most 1, then on every stream, with
     labels in any order and labels that never come,
 
-        loss of Auto ≤ loss of the score + ln 4 + delay/4.
+        loss of Auto ≤ loss of the score + ln 4 + delay/4 + κ.
 
-    Losses are summed log losses in nats, of scores clamped at log-odds ±16. `promised` is the right-hand side's
-    constant. It grows by ¼ with each label of a delay that is found, and by what a later or heavier label costs beyond
-    it, so that it bounds the excess at any time. `kernels.auto_mixture.Guard` has the proof.
+    Losses are summed log losses in nats, of scores clamped at log-odds ±16. A label is a *surprise* if the score gave
+    it less than ¼ and the forecast still less; κ is the largest number of them among `delay` + 1 labels in a row, and 0
+    with `delay=0`. `promised` is the right-hand side's constant. It grows with the surprises, by ¼ with each label of a
+    delay that is found, and by what a later or heavier label costs beyond it, so that it bounds the excess at any time.
+    `kernels.auto_mixture.Guard` has the proof.
 
     **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing.
 

@@ -90,8 +90,10 @@ WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS = 1.0, 1_000.0, 40.0, 4
 #: The correction by day and week remembers 5,000 observations. It holds the forecast loosely: one that forgets follows
 #: a slow cycle, and the score with the harmonics is then the better start.
 TIME_KEEP, TIME_PRECISION, HARMONIC_PRECISION, HARMONICS = 0.9998, (5.0, 5.0, 5.0), 4.0, 7
-#: Nats that `Auto` may lose against the score: for the prior weight ¼ of the score, and for each label of the delay.
-PROMISE, PROMISE_A_LABEL = math.log(4.0), 0.25
+#: Nats that `Auto` may lose against the score: for the prior weight ¼ of the score, for each label of the delay, and
+#: for each surprise, a label to which the score gives less than `LIKELY`.
+PROMISE, PROMISE_A_LABEL, PROMISE_A_SURPRISE = math.log(4.0), 0.25, 1.0
+LIKELY = 0.25
 #: Forecasts whose labels are awaited, at most, where a delay is found; and the longest delay that may be given.
 LOGGED, LONGEST_DELAY = 4_096, 100_000
 
@@ -134,5 +136,5 @@ def new_mixture(delay: int) -> AutoMixture:
         correction=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS),
         corrections=(CORRECTION_PRIOR, TIME_PRIOR),
         timed=TIMED,
-        guard=Guard(delay, PROMISE, PROMISE_A_LABEL),
+        guard=Guard(delay, PROMISE, PROMISE_A_LABEL, PROMISE_A_SURPRISE, LIKELY),
     )

@@ -12,6 +12,8 @@ from streamcal.calibrators.auto.experts import (
     FIRMNESS,
     LABEL_MEANS,
     LONGEST_DELAY,
+    PROMISE_A_LABEL,
+    PROMISE_A_SURPRISE,
     REGRESSIONS,
     SMOOTHERS,
     STACKING,
@@ -89,17 +91,18 @@ def mixture_state(state: Any) -> dict[str, Any]:
 
 def _guard_state(value: Any) -> list[Any]:
     """The account of the guard."""
-    slot = row(number(0.0, HEAVIEST), whole(1, LONGEST_DELAY + 1))
+    slot = row(number(0.0, HEAVIEST), whole(1, LONGEST_DELAY + 1), whole(0, LONGEST_DELAY + 1))
     nats = number(0.0, HEAVIEST)
     read = row(whole(0, LONGEST_DELAY), nats, nats, number(-ROUNDING, HEAVIEST), listed(slot))(value)
     delay, _, budget, aside, slots = read
-    stakes = [each for each, _ in slots]
-    ensure(sum(number for _, number in slots) == delay + 1, "the stakes are not those of the delay")
+    stakes = [each for each, *_ in slots]
+    ensure(sum(number for _, number, _ in slots) == delay + 1, "the stakes are not those of the delay")
+    ensure(sum(tokens for *_, tokens in slots) <= delay + 1, "there are more surprises than labels")
     ensure(stakes == sorted(stakes, reverse=True), "the stakes rise")
     rounding = ROUNDING * (1.0 + budget)
-    ensure(
-        abs(sum(each * number for each, number in slots) - aside) <= rounding, "the stakes are not what is set aside"
-    )
+    extra = PROMISE_A_SURPRISE / PROMISE_A_LABEL
+    held = sum(each * number + tokens * extra * min(PROMISE_A_LABEL, each) for each, number, tokens in slots)
+    ensure(abs(held - aside) <= rounding, "the stakes are not what is set aside")
     ensure(aside <= budget + rounding, "more is set aside than there is")
     return list(read)
 
