@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.maps import sql
+from streamcal.maps.c_source import c_source
 from streamcal.maps.onnx_graph import onnx_model
 from streamcal.maps.portable import FORMAT
 from streamcal.parameters.columns import like
@@ -145,6 +146,32 @@ class ScaledMap(CoordinateMap):
         >>> open("map.onnx", "wb").write(model.SerializeToString())  # doctest: +SKIP
         """
         return onnx_model(self._plain(), input, column)
+
+    def to_c(self, name: str = "calibrate") -> str:
+        """Return the map as C source: one translation unit that needs nothing but libm.
+
+        Parameters
+        ----------
+        name : str
+            The name of the function of one score; that of the function of arrays ends in ``_many``.
+
+        Returns
+        -------
+        str
+            C99, which is C++17 too. NaN and scores outside the domain of the scale become NaN.
+
+        Raises
+        ------
+        InputError
+            If the name is no identifier of C.
+
+        Examples
+        --------
+        >>> from streamcal import Platt
+        >>> "double calibrate(double score);" in Platt().map().to_c()
+        True
+        """
+        return c_source(self._plain(), name)
 
     def to_sql(self, column: str) -> str:
         """The map as an SQL expression of `column`, which is inserted verbatim: CASE, comparisons and arithmetic.
