@@ -820,8 +820,8 @@ def test_auto_steps(delay, steps):
         x = float(round(x)) if number % 2 else x
         score = 1.0 / (1.0 + math.exp(-x))
         t = 2e4 * number if number % 3 == 2 else math.nan
-        assert bits(fast.predict_fast(score)) == bits(slow.predict_fast(score))
-        assert math.isnan(fast.predict_fast(1))
+        assert bits(fast.predict_fast(score, t)) == bits(slow.predict_fast(score, t))
+        assert math.isnan(fast.predict_fast(1, t))
         waiting.append((score, y > 0.0))
         records = [np.empty(form.mixture.width) for form in made]
         for form, record in zip(made, records, strict=True):
@@ -835,7 +835,7 @@ def test_auto_steps(delay, steps):
                 form.learn_issued(x, y, w, t, record)
         if len(waiting) > delay:
             score, label = waiting.pop(number % len(waiting))
-            assert fast.learn_fast(score, label, w) == slow.learn_fast(score, label, w)
+            assert fast.learn_fast(score, label, w, t) == slow.learn_fast(score, label, w, t)
         assert bits(fast.mixture.at(x, 1e4)) == bits(slow.mixture.at(x, 1e4))
         assert repr(fast.mixture.state()) == repr(slow.mixture.state())
     columns = [np.array(column) for column in zip(*steps, strict=True)] if steps else [np.empty(0)] * 3

@@ -139,5 +139,5 @@ cdef class AutoSteps:
     cpdef step(self, double x, double y, double w, double t)
     cpdef skip(self, double x)
     cpdef learn_issued(self, double x, double y, double w, double t, const double[::1] record)
-    cpdef double predict_fast(self, object score) except? -1
-    cpdef bint learn_fast(self, object score, object y, object w) except -1
+    cpdef double predict_fast(self, object score, double t) except? -1
+    cpdef bint learn_fast(self, object score, object y, object w, double t) except -1

@@ -189,6 +189,23 @@ def _share_after(
     return (1.0 - RATE) * share + RATE * prior
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _set_harmonics(
+    out: cython.double[::1], at: cython.Py_ssize_t, number: cython.int, turn: cython.double
+) -> cython.void:
+    """Set cos(k·turn) and sin(k·turn), k = 1 … number, by the sum formulas: rounding errors grow with k alone."""
+    k: cython.Py_ssize_t
+    c: cython.double = cos(turn)
+    s: cython.double = sin(turn)
+    out[at], out[at + 1] = c, s
+    for k in range(at + 2, at + 2 * number, 2):
+        out[k] = c * out[k - 2] - s * out[k - 1]
+        out[k + 1] = s * out[k - 2] + c * out[k - 1]
+
+
 @cython.final
 @cython.cclass
 class Guard:
@@ -663,14 +680,10 @@ class AutoMixture:
 
     def _show_time(self, x, both, t):
         """Set the features of the correction by day and week."""
-        k: cython.int
         turn: cython.double = TURN * (t / DAY % 7.0)
         self._timely[0], self._timely[1], self._timely[2] = both, x, 1.0
-        for k in range(DAYS):
-            self._timely[3 + 2 * k], self._timely[4 + 2 * k] = cos((k + 1) * turn), sin((k + 1) * turn)
-        for k in range(DAYS, DAYS + WEEKS):
-            self._timely[3 + 2 * k] = cos((k + 1 - DAYS) * turn / 7.0)
-            self._timely[4 + 2 * k] = sin((k + 1 - DAYS) * turn / 7.0)
+        _set_harmonics(self._timely, 3, DAYS, turn)
+        _set_harmonics(self._timely, 3 + 2 * DAYS, WEEKS, turn / 7.0)
 
     def _timed_at(self, x, both, t):
         """The log-odds of the forecast, corrected by day and week."""
@@ -1114,24 +1127,24 @@ class AutoSteps:
         else:
             self.mixture.learn(x, y, w, t, record, late)
 
-    def predict_fast(self, score):
-        """The probability at `score`, a float in [0, 1]; NaN for anything else."""
+    def predict_fast(self, score, t):
+        """The probability at `score`, a float in [0, 1], and the time t; NaN for anything else."""
         x: cython.double
         if not fast_score(score, 0.0, 1.0):
             return nan
         x = log_odds(score, LARGEST)
-        self.ask(x, nan)
-        return sigmoid(self.mixture.at(x, nan))
+        self.ask(x, t)
+        return sigmoid(self.mixture.at(x, t))
 
-    def learn_fast(self, score, y, w):
-        """`step` for a float in [0, 1] that is not clamped, a bool and a float weight; whether it was."""
+    def learn_fast(self, score, y, w, t):
+        """`step` for a float in [0, 1] that is not clamped, a bool, a float weight and a time; whether it was."""
         x: cython.double
         if not fast_observation(score, y, w, 0.0, 1.0):
             return False
         x = log_odds(score, LARGEST)
         if not -LARGEST < x < LARGEST:
             return False
-        self.step(x, 1.0 if y is True else 0.0, w, nan)
+        self.step(x, 1.0 if y is True else 0.0, w, t)
         return True
 
     def predict_many(self, x: cython.const[cython.double][::1], t: cython.double, out: cython.double[::1]):

@@ -79,10 +79,12 @@ class Regressions:
     """
 
     def __init__(self, plan: Plan):
+        block: cython.double[::1] = np.concatenate([plan.start, plan.inverse])
+        coordinates: cython.Py_ssize_t = len(plan.start)
         self.plan = plan
-        self._theta, self._inverse = plan.start.copy(), plan.inverse.copy()
+        self._theta, self._inverse, self._centre = block[:coordinates], block[coordinates:], block[:0]
         self._turns = np.zeros(plan.number, dtype=np.intp)
-        self._centre, self._offset = np.zeros(0), 0
+        self._offset = 0
 
     def predict(self, one, phi):
         """Return θ·φ of a regression."""

@@ -158,11 +158,11 @@ class Auto(SequentialCalibrator):
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
-        if t is None:
-            p = self._steps.predict_fast(score)
-            if p == p:
-                return float(p)
-        x, time = self.scale.coordinate(check_score(score)), self._time(t)
+        time = math.nan if t is None else check_time(t)
+        p = self._steps.predict_fast(score, time)
+        if p == p:
+            return float(p)
+        x = self.scale.coordinate(check_score(score))
         self._steps.ask(x, time)
         return sigmoid(self._mixture.at(x, time))
 
@@ -175,7 +175,7 @@ class Auto(SequentialCalibrator):
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
-        if t is not None or not self._steps.learn_fast(score, y, w):
+        if not self._steps.learn_fast(score, y, w, math.nan if t is None else check_time(t)):
             super().learn_one(score, y, w, t)
 
     def map(self) -> LogOddsMap:

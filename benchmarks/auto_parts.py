@@ -1,0 +1,188 @@
+"""What each part of `Auto` is for, and what an `Auto` costs: the page docs/auto_measured.md.
+
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.auto_parts            # some ten minutes; writes the page
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.auto_parts --rows 500 # shortened, prints only
+
+A part is left out by a prior weight of 0; an expert is also held at coefficient 0 in the stack. Streams are the real
+ones of the race, of both sides of its split, up to 50,000 rows each. No constant of `Auto` was chosen by these tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gc
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+import streamcal
+from benchmarks.streams.catalogue import CATALOGUE, names, stream
+from benchmarks.streams.entrants import stepwise
+from benchmarks.streams.tables import Array, Flags
+from streamcal import Auto
+from streamcal.calibrators.auto import experts as table
+
+ROWS, DELAYS = 50_000, (0, 48, 1_000)
+PAGE = Path(__file__).parents[1] / "docs" / "auto_measured.md"
+#: Precision that holds a coefficient of the stack at its start, 0.
+HELD = 1e12
+#: Objects that are made at once, where one is too small to measure; and calls that are timed at once.
+OBJECTS, CALLS = 500, 20_000
+
+
+@contextmanager
+def without(part: str) -> Iterator[None]:
+    """`Auto` without one of its parts, or as it is if `part` is empty."""
+    prior, stacking, changes = table.PRIOR.copy(), table.STACKING, {}
+    if part in (*table.NAMES, table.STACK):
+        place = [*table.NAMES, table.STACK].index(part)
+        prior[place] = 0.0
+        changes["PRIOR"] = prior / prior.sum()
+        if part in table.NAMES:
+            precision = [*stacking.precisions]
+            precision[1 + place] = HELD
+            size = len(precision)
+            start = [1.0] + [0.0] * (size - 1)
+            changes["STACKING"] = table.Plan([(range(size), [table.STACK_KEEP] * size, precision, start)])
+    elif part == table.CORRECTION:
+        changes["CORRECTION_PRIOR"] = 0.0
+    with patch.multiple(table, **changes) if changes else patch.object(table, "PRIOR", prior):
+        yield
+
+
+def nats(p: Array, y: Flags) -> float:
+    """Return the mean log loss, in units of 1e-4 nats."""
+    return -1e4 * float(np.log(np.where(y, p, 1.0 - p)).mean())
+
+
+def parts_table(rows: int) -> str:
+    """What leaving out each part costs: mean and largest over all streams, at each delay."""
+    parts = [*table.NAMES[1:], table.STACK, table.CORRECTION]
+    costs: dict[tuple[str, int], list[float]] = {}
+    real = [
+        name for name in names(True) + names(False) if not CATALOGUE[name].generated and not CATALOGUE[name].further
+    ]
+    for name in real:
+        for delay in DELAYS:
+            data = stream(name, delay)
+            scores, y = data.scores[:rows], data.y[:rows]
+            found = {}
+            for part in ["", *parts]:
+                with without(part):
+                    found[part] = nats(stepwise(Auto(), scores, y, delay), y)
+            for part in parts:
+                costs.setdefault((part, delay), []).append(found[part] - found[""])
+            print(f"\r{name}, {delay}: done".ljust(60), end="", flush=True)
+    lines = [
+        f"| left out | {' | '.join(f'delay {delay}: mean; most; least' for delay in DELAYS)} |",
+        "|---|---:|---:|---:|",
+    ]
+    for part in parts:
+        each = [costs[part, delay] for delay in DELAYS]
+        cells = [f"{np.mean(one):+.1f}; {max(one):+.1f}; {min(one):+.1f}" for one in each]
+        lines.append(f"| `{part}` | {' | '.join(cells)} |")
+    return f"{len(real)} streams.\n\n" + "\n".join(lines)
+
+
+def resident() -> int:
+    """The bytes of memory in use, as the operating system counts them; Linux only."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def timed(work: Callable[[], object], number: int) -> float:
+    """Return the processor time of one call in seconds: the least of five runs of `number` calls."""
+    least = math.inf
+    for _ in range(5):
+        start = time.process_time()
+        for _ in range(number):
+            work()
+        least = min(least, (time.process_time() - start) / number)
+    return least
+
+
+def step(delay: int, with_time: bool) -> float:
+    """Return the seconds of a prediction and a label."""
+    rng = np.random.default_rng(1)
+    scores, labels = rng.random(CALLS).tolist(), (rng.random(CALLS) < 0.3).tolist()
+    times = [1e9 + 60.0 * k if with_time else None for k in range(CALLS)]
+    best = math.inf
+    for _ in range(5):
+        cal = Auto()
+        start = time.process_time()
+        for k in range(CALLS):
+            cal.predict_one(scores[k], times[k])
+            if k >= delay:
+                cal.learn_one(scores[k - delay], labels[k - delay], 1.0, times[k - delay])
+        best = min(best, (time.process_time() - start) / CALLS)
+    return best
+
+
+def cost_table() -> str:
+    """What an `Auto` costs."""
+    rng = np.random.default_rng(1)
+    scores, labels = rng.random(100_000), rng.random(100_000) < 0.3
+    gc.collect()
+    before = resident()
+    kept = [Auto() for _ in range(OBJECTS)]
+    fresh = (resident() - before) / OBJECTS
+    for cal in kept:
+        cal.learn_many(scores[:3_000], labels[:3_000])
+    used = (resident() - before) / OBJECTS
+    kept.clear()
+    cal = Auto()
+    start = time.process_time()
+    cal.predict_learn_many(scores, labels)
+    bulk = (time.process_time() - start) / len(scores)
+    saved = cal.to_bytes()
+    rows = {
+        "predict and learn, labels in time / 48 / 1,000 late": " / ".join(
+            f"{1e6 * step(delay, False):.1f}" for delay in DELAYS
+        )
+        + " µs",
+        "the same with a time, labels in time": f"{1e6 * step(0, True):.1f} µs",
+        "`predict_learn_many`, a row": f"{1e6 * bulk:.1f} µs",
+        "construct": f"{1e6 * timed(Auto, 2_000):.0f} µs",
+        "resident memory: fresh; after 3,000 rows": f"{fresh / 1e3:.0f} kB; {used / 1e3:.0f} kB",
+        "as bytes; to write; to read": f"{len(saved) / 1e3:.0f} kB; {1e3 * timed(cal.to_bytes, 50):.2f} ms; "
+        f"{1e3 * timed(lambda: Auto.from_bytes(saved), 50):.2f} ms",
+    }
+    return "| | |\n|---|---|\n" + "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, help="the first rows of every stream; prints only")
+    given = parser.parse_args()
+    cost = cost_table()
+    print(cost)
+    parts = parts_table(given.rows or ROWS)
+    stated = f"`python -m benchmarks.auto_parts`, {datetime.date.today()}, streamcal {streamcal.__version__}."
+    text = f"""# Auto, measured
+
+## What each part is for
+
+The log loss of `Auto` without a part, minus that of `Auto`: 1e-4 nats a row, in the mean over the real streams of
+[the race](race.md), where it costs most, and where it costs least. A part whose removal gains something on one stream
+costs more on another. {parts}
+
+## What it costs
+
+{cost}
+
+Processor time on one core.
+
+{stated}
+"""
+    print(text)
+    if given.rows is None:
+        PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
