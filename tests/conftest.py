@@ -3,6 +3,7 @@ done again for every test."""
 
 import functools
 import gc
+import math
 import os
 import sys
 import zlib
@@ -46,13 +47,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest reads `-m`
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one test of N with `--share N`."""
+    """Mark as `full` what `sample` leaves to `-m full`, and keep one test of N with `--share N`."""
+    leave_to_full(items)
     share = config.getoption("--share")
     if share > 1:
         chosen = [zlib.crc32(item.nodeid.encode()) % share == 0 for item in items]
         config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen, strict=True) if not kept])
         items[:] = [item for item, kept in zip(items, chosen, strict=True) if kept]
+
+
+def leave_to_full(items: list[pytest.Item]) -> None:
+    """Of the cases of a test marked `sample(n)`, keep every n-th for a plain run, and at least one.
+
+    Where the count starts depends on the name of the test: what one test leaves out, the next one tries.
+    """
+    sampled: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample") and not item.get_closest_marker("full"):
+            sampled.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, cases in sampled.items():
+        start = zlib.crc32(name.encode())
+        for number, case in enumerate(cases):
+            n = min(math.prod(mark.args[0] for mark in case.iter_markers("sample")), len(cases))
+            if (start + number) % n:
+                case.add_marker("full")
 
 
 @pytest.hookimpl(wrapper=True)

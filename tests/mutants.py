@@ -1,4 +1,4 @@
-"""Whether the tests notice when the code is wrong: some sixty edits of the package, one after the other.
+"""Whether the tests notice when the code is wrong: some eighty-five edits of the package, one after the other.
 
     python tests/mutants.py                      # every mutant against the files of the default run that concern it
     python tests/mutants.py --full --write       # survivors: wider, then with -m full; the table in docs/testing.md
@@ -87,7 +87,8 @@ def first_failing(copy: Path, tests: list[str], *options: str) -> str | None:
 
 @contextmanager
 def edited(copy: Path, mutant: Mutant) -> Iterator[None]:
-    """The copy with the edit in it. Bytecode of the file goes: an edit may keep the size and the second of writing."""
+    """Edit the copy. Bytecode of the file goes, since an edit may keep the size and the second of writing, and so does
+    its compiled form, if the checkout was compiled in place."""
     path = copy / "streamcal" / mutant.file
     source = path.read_text(encoding="utf-8")
     if source.count(mutant.old) != 1:
@@ -95,14 +96,19 @@ def edited(copy: Path, mutant: Mutant) -> Iterator[None]:
 
     def write(text: str) -> None:
         path.write_text(text, encoding="utf-8")
-        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-            compiled.unlink()
+        for bytecode in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            bytecode.unlink()
 
+    compiled = {form: form.with_suffix(".away") for form in path.parent.glob(f"{path.stem}.*.so")}
+    for form, away in compiled.items():
+        form.rename(away)
     write(source.replace(mutant.old, mutant.new))
     try:
         yield
     finally:
         write(source)
+        for form, away in compiled.items():
+            away.rename(form)
 
 
 def outcome(copy: Path, mutant: Mutant, full: bool) -> Outcome:

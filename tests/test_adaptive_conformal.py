@@ -93,6 +93,7 @@ def hostile(n: int) -> np.ndarray:
     return np.clip(calm, -40.0, 40.0)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("method", ["aci", "pid", "tracking"])
 @pytest.mark.parametrize("rate", [0.01, 0.1])
 @pytest.mark.parametrize("adversary", [False, True])

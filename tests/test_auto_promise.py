@@ -73,6 +73,7 @@ def excesses(adversary, delay, order, seed=1):
         yield excess, cal.promised, math.log(4.0) + delay / 4.0 + most
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("adversary", [against, lure, blocks, random])
 @pytest.mark.parametrize("delay", [0, 48, 1_000])
 @pytest.mark.parametrize("order", ["in", "any", "never"])

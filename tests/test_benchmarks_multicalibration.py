@@ -57,6 +57,7 @@ def test_the_memory_is_that_of_a_process():
     assert 100 < of_numbers < of_text < 300
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", rivals.RIVALS)
 def test_a_rival_removes_the_gap_of_a_group(name):
     """One group of two is wrong by a factor; each rival comes nearer to its rate than the score."""

@@ -42,6 +42,7 @@ def uncompiled(module):
     return loaded
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 20, 40, 51, 99, 100])
 def test_basis_is_exact(n):
     for u in EDGES:
@@ -65,6 +66,7 @@ def test_binomials_are_exact():
         assert bernstein.binomials(n).tolist() == [float(comb(n, k)) for k in range(n + 1)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", DEGREES)
 def test_evaluate_is_exact(n):
     rng = np.random.default_rng(n)

@@ -145,6 +145,7 @@ READ_AND_WRITTEN = [
 ]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("source", "target"), READ_AND_WRITTEN)
 def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, source: str, target: str) -> None:
     rows = made()
@@ -562,6 +563,7 @@ RUNS_UNDER_POLICIES = [
 ]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("method", "policy"), RUNS_UNDER_POLICIES)
 def test_two_halves_with_a_state_are_the_whole(tmp_path: Path, method: list[str], policy: str) -> None:
     name = method[0]
@@ -940,6 +942,7 @@ def test_a_stream_of_bad_rows_only(tmp_path: Path) -> None:
 # -- options that do not fit ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("options", "printed"),
     [

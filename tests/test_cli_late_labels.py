@@ -351,6 +351,7 @@ BAD = [
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("change", "column", "message"), BAD)
 def test_a_row_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], column: str, message: str) -> None:
     """It is named; where it is skipped, the others are as if it were not there."""

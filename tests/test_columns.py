@@ -72,6 +72,7 @@ def test_binary_methods_keep_the_index(name):
     assert_verbs_keep_the_index(cal, series, SCORES)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", streamcal.REGISTRY)
 def test_binary_streams_keep_the_index(name):
     scores, y = pd.Series(SCORES, index=INDEX), pd.Series(LABELS, index=INDEX)

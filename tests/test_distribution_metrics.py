@@ -204,6 +204,7 @@ def test_the_e_process_is_the_product_of_its_bets():
         assert metric.log_e_value == pytest.approx(log_e, abs=1e-9)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rate", [0.5, 2.0, 30.0])
 def test_calibrated_counts_are_uniform_and_wrong_ones_are_not(rate):
     """Czado, Gneiting and Held 2009: the mean of the cdfs of a uniform level between F(y−) and F(y)."""
@@ -251,6 +252,7 @@ def test_the_e_process_is_valid_under_the_null_and_finds_what_is_wrong():
 # -- the laws ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("make", METRICS)
 @settings(max_examples=15)
 @given(rows=streams, cut=st.integers(0, 8))

@@ -141,6 +141,7 @@ def silent_port() -> int:
         return int(free.getsockname()[1])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_fetched_is_our_file_cell_by_cell(name: str, serve: Serve, home: Path) -> None:
     ours = DATA / f"{name}.csv.gz"

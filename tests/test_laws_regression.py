@@ -192,6 +192,7 @@ def test_parameters_that_are_not_possible(make):
 # -- streams of binary methods --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name != "cross-venn-abers"])
 def test_every_binary_method_can_be_streamed(name):
     cal = learned(

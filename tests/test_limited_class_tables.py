@@ -124,6 +124,7 @@ def test_memory_and_solves_do_not_grow(method):
     )
 
 
+@pytest.mark.sample(6)
 @each
 @pytest.mark.parametrize(("k", "most"), [(3, 0.001), pytest.param(4, 0.001, marks=pytest.mark.full), (7, 0.015)])
 def test_the_loss_beside_the_exact_fit(method, k, most):
@@ -141,6 +142,7 @@ def test_the_loss_beside_the_exact_fit(method, k, most):
     assert stated > lost[2000] + 10.0 * most
 
 
+@pytest.mark.sample(4)
 @each
 @pytest.mark.parametrize("policy", [Window(500), Decay(half_life=300), Window(500, by="time")])
 def test_policies_with_cells(method, policy):

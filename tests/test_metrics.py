@@ -342,6 +342,7 @@ def many_rows(rate: float) -> list:
     return stream(20_000, seed=3, rate=rate)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("rate", [0.5, 0.05, 0.003])
 @pytest.mark.parametrize("bins", [1, 7, 15, 100])
 def test_ece_is_within_its_own_bound_of_the_exact_one(rate: float, bins: int) -> None:

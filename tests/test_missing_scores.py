@@ -40,6 +40,7 @@ def stream(size, seed=0, gaps=True):
     return scores, (rng.random(size) < truth).astype(int)
 
 
+@pytest.mark.sample(5)
 @each
 @pytest.mark.parametrize("places", [(0,), (0, 2), (1, 2), (0, 1, 2)])
 def test_the_fit_is_that_to_all_observations_with_these_scores(name, places):

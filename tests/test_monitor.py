@@ -89,6 +89,7 @@ def test_the_value_is_that_of_the_naive_mixture(restarting):
     assert monitor.e_value == pytest.approx(naive(p, y, restarting), rel=CLOSE)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("centre", [-1.0, -3.2, -5.6])
 def test_false_alarms_are_as_few_as_promised(centre):
     """3,000 outcomes at rates of some 30, 5 and .5 %: more than 5 % of 400 by chance is less likely than 1e-6."""
@@ -438,6 +439,7 @@ def test_what_cannot_be_merged_is_refused():
 # -- distributions -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("form", "mean"), [({"alpha": 1e-9}, 1.0), ({"run_length": 1e15}, 2.0)])
 def test_the_mean_over_calibrated_distributions_is_that_of_the_theorems(form, mean):
     """Two normal scores, integrated by the trapezoidal rule, which is exact to rounding for such densities: the widest

@@ -140,6 +140,7 @@ def require_theorem(cal, rows, before, after):
             assert bound <= min((everywhere + variance * (math.expm1(h) - h)) / h for h in TILTS) + 1e-9
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("base", "large"), [*((base, LARGE) for base in BASES), ("any", 12.0)])
 def test_the_theorem(kind, base, large):
@@ -160,6 +161,7 @@ def test_the_theorem(kind, base, large):
     require_theorem(cal, rows, before, after)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("heaviest", [1.0, 40.0])
 def test_the_log_loss_with_weights(kind, heaviest):
@@ -304,6 +306,7 @@ def test_counters_do_not_drift():
 # -- late labels -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delay", [0, 30, 400])
 def test_late_labels_in_any_order_keep_the_log_loss(kind, delay):

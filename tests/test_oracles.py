@@ -352,6 +352,7 @@ def histogram_by_hand(s, y, w, bins, queries):
     return found
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("bins", [1, 2, 7, 15])
 @pytest.mark.parametrize("levels", [3, 40, None])
 def test_histogram_is_the_plain_transcription(bins, levels):
@@ -411,6 +412,7 @@ class OnlinePlattByHand:
         return self.radius * fit.x
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("discount", [1.0, 0.99])
 @pytest.mark.parametrize("weights", ["one", "any"])
 def test_ops_is_the_plain_transcription(discount, weights):
@@ -545,6 +547,7 @@ def test_active_set_meets_the_optimality_conditions_of_the_full_problem(degree, 
     assert np.minimum(np.abs(slope + multiplier), np.where(slope + multiplier >= 0.0, d, np.inf)).max() <= 1e-8
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("degree", [5, 10, 20, 30])
 @pytest.mark.parametrize("forgetting", [Window(400), Decay(half_life=200)], ids=repr)
 def test_bernstein_that_forgets_is_the_full_batch_problem(forgetting, degree):

@@ -214,6 +214,7 @@ def few(seed, n=None):
     return s, y, w, queries
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("fraction", [0.05, 0.3, 0.5, 1.0])
 def test_acp_counts_the_nearest_scores(fraction):
     for seed in range(20):
@@ -224,6 +225,7 @@ def test_acp_counts_the_nearest_scores(fraction):
         np.testing.assert_allclose(cal.predict_many(queries), want, **FORMULA)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("half_width", [0.0, 0.0625, 0.25, 2.0])
 def test_acp_counts_a_fixed_width(half_width):
     for seed in range(40):
@@ -349,6 +351,7 @@ def bbq_by_hand(s, y, w, queries, c=10.0):
     return posterior @ np.array(predictions) / posterior.sum()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("breadth", [10.0, 2.0])
 def test_bbq_is_the_plain_transcription(stream, breadth):

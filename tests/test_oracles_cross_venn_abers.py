@@ -81,6 +81,7 @@ def stream(rng, n, folds, levels=None, weights=False):
 # -- the definition ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("folds", "levels", "weights"), [(1, 20, False), (2, None, True), (5, 40, False), (5, None, True), (10, 6, True)]
 )
@@ -283,6 +284,7 @@ def assert_dealt(cal, held):
         np.testing.assert_allclose([cal.predict_one(query), cal.map()(query)], merged[cal.point], **SAME)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 2.0, 3.0], [0.25, 1.0, 7.5, 40.0], [0.1, 0.7, 1.3]])
 @pytest.mark.parametrize("window", [None, 12])
 def test_what_has_no_fold_is_dealt_by_score_and_label(weights, window):

@@ -406,6 +406,7 @@ def test_few_or_aligned_tuples(held, probe, expected):
     assert fused.predict_one(probe) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_mrmic_solves_whatever_comes(width):
     """Ties, subnormal distances, weights from 1e-60 to 1e60: values in [0, 1], no failure."""

@@ -185,6 +185,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("prior", [0.5, 20.0])
 def test_the_fit_is_the_minimum_that_scipy_finds(name, prior):
@@ -225,6 +226,7 @@ def test_dirichlet_is_multinomial_logistic_regression_of_the_logs():
     np.testing.assert_allclose(found, theirs.predict_proba(logs), rtol=0, atol=ORACLE_STOPS)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("strengths", [{}, {"slope": 2.0, "diagonal": 5.0, "off_diagonal": 20.0, "intercept": 0.5}])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_structured_matrix_scaling_is_penalised_maximum_likelihood(classes, strengths):
@@ -346,6 +348,7 @@ def test_the_prior_on_the_slope_of_a_class_that_comes_at_tiny_scores():
         assert cal.map().parameters[label] == pytest.approx((1.0 + d[label], d[3 + label]), abs=1e-5)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, StructuredMatrixScaling])
@@ -361,6 +364,7 @@ def test_a_class_seen_once_at_a_score_of_zero_is_no_rate_at_larger_scores(method
     assert cal.predict_one({**dict.fromkeys(range(classes), 0.999 / classes), 9: 0.001})[9] < 0.005
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, Dirichlet])
 def test_rare_labels_keep_their_rates(method):
     """Half a percent of clicks, conversions rarer still: in sum the predictions are what happened."""

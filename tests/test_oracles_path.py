@@ -335,6 +335,7 @@ def trends_by_clarabel(distinct, weight, mean):
     return np.array(fits), np.array(criteria)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_linear_trend_by_aicc_and_elite_are_their_definitions(seed):
     s, y, w = stream(seed, 300, 20)

@@ -121,6 +121,7 @@ def by_beta(scores: np.ndarray, labels: np.ndarray) -> object:
     return lambda p: float(model.predict_proba(both_logs(np.array([p]))[:, kept])[0, 1])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("calibrator", "fit", "within"),
     [
@@ -207,6 +208,7 @@ def repeated(trials: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return y, stats.norm.cdf(y)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("resolution", [None, 4])
 def test_conformal_pits_are_uniform_in_finite_samples(resolution):
     """The theorem: Q(y, τ) is uniform, for nine observations, of a wrong model, ties (on a grid) and all."""
@@ -388,6 +390,7 @@ def test_what_is_no_distribution_and_no_question(make):
 RAMP = Piecewise([0.0, 0.1, 0.3, 0.35, 0.8, 1.0], [0.0, 0.3, 0.35, 0.35, 0.9, 1.0])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("base", [stats.norm(0.5, 2.0), stats.expon(), stats.t(5.0), stats.beta(2.0, 3.0)])
 def test_recalibrated_distributions_by_numerical_integration(base):
     found = recalibrated(base, RAMP)
@@ -417,6 +420,7 @@ def test_recalibrated_normals_have_their_closed_mean():
     assert Recalibrated(Normal(0.0, 1.0), close).mean == pytest.approx(0.98 * stats.norm.ppf(0.3), abs=0.02)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rate", [0.5, 1.0, 3.0, 10.0, 100.0, 1000.0])
 def test_counts_are_exact_as_pieces_and_near_otherwise(rate):
     counts = np.arange(int(rate + 40.0 * math.sqrt(rate)))
@@ -475,6 +479,7 @@ class OneByOne:
 BOUNDED = {"support": SUPPORT}
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("distribution", [statistics.NormalDist(0.0, 1.0), OneByOne()], ids=["statistics", "own"])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_cdf_that_takes_floats_alone_is_one_as_any_other(name, distribution):

@@ -74,6 +74,7 @@ def by_exchange(degree, u, y, rounds=8):
     return c
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("degree", DEGREES)
 @pytest.mark.parametrize("kind", STREAMS)
 def test_the_fit_is_the_semi_infinite_program(kind, degree):
@@ -85,6 +86,7 @@ def test_the_fit_is_the_semi_infinite_program(kind, degree):
     assert np.sqrt(np.mean(apart**2)) <= FITTED
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("degree", DEGREES)
 @pytest.mark.parametrize("kind", STREAMS)
 def test_a_fit_is_monotone_everywhere(kind, degree):
@@ -95,6 +97,7 @@ def test_a_fit_is_monotone_everywhere(kind, degree):
     assert chebyshev.chebval(1.0, c) <= 1.0 + 1e-13
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("degree", DEGREES)
 @pytest.mark.parametrize("kind", STREAMS)
 def test_predictions_are_monotone_to_rounding(kind, degree):
@@ -194,6 +197,7 @@ def in_monomials(c):
     return np.append(total, np.zeros(len(c)))[: len(c)]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("bound", [0.2, 0.6, 1.0, 3.0])
 @pytest.mark.parametrize("degree", [4, 5])
 @pytest.mark.parametrize("basis", ["monomial", "chebyshev"])
@@ -228,6 +232,7 @@ def test_the_sizes_follow_from_lemma_1(degree):
     assert sizes == ([half, half] if degree % 2 == 0 else [half + 1, half] if degree > 1 else [1])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("u", [0.0, 5e-324, 1e-300, 1e-5, 0.3, 0.5, 0.77, 1.0 - 2.0**-53, 1.0])
 def test_the_sums_are_chebyshev_polynomials(u):
     x = 2 * Fraction(u) - 1

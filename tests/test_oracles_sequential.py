@@ -81,6 +81,7 @@ def theta_of(cal):
     return np.array([cal.map().a, cal.map().b, cal.map().c])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("weights", ["one", "any"])
 def test_online_beta_is_the_plain_transcription(weights):
     s, y, w = stream(1, 1_500, shape=4.0, weights=weights)
@@ -264,6 +265,7 @@ def loss(p, y):
     return -np.log(np.where(np.asarray(y) > 0, p, 1.0 - np.asarray(p)))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("passive", [0.5, 0.1])
 @pytest.mark.parametrize("kind", ["calibrated", "overconfident", "against it", "fooled", "weights that fall"])
 def test_protected_loses_at_most_log_1_over_passive(kind, passive):
@@ -327,6 +329,7 @@ def ops_forecasts(s, y, w):
     return np.array(said)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("weights", ["one", "any"])
 @pytest.mark.parametrize("bins", [1, 4, 10])
 def test_tops_is_the_mean_outcome_of_earlier_forecasts_in_the_bin(bins, weights):
@@ -422,6 +425,7 @@ def calibration_error(said, y):
     return sum(abs(np.sum(y[said == value] - value)) for value in np.unique(said)) / len(y)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("places", [3, 10, 25])
 @pytest.mark.parametrize("adversary", ["against the mean", "against the likelier", "for the worse"])
 def test_f99_keeps_its_bound_against_an_adversary_who_cannot_peek(adversary, places):

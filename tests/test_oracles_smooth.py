@@ -236,6 +236,7 @@ def beta_likelihood(form, s, y, w):
     return found.fun, found.x @ shape
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("form", FORMS)
 def test_beta_is_maximum_likelihood(form, stream):
@@ -432,6 +433,7 @@ LOGISTIC_STREAMS = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("stream", LOGISTIC_STREAMS)
 @pytest.mark.parametrize("degree", [1, 5, 10])
 def test_bernstein_logistic_is_the_cone_program(degree, stream):

@@ -63,6 +63,7 @@ def test_points_lie_at_prediction_and_frequency(spacing: str) -> None:
     assert ax.get_title(loc="left") == "clicks"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("spacing", ["linear", "sqrt", "log"])
 @pytest.mark.parametrize("one", [data(), data(rate=0.002), with_an_empty_bin()])
 def test_the_histogram_holds_all_the_weight(spacing: str, one: ReliabilityData) -> None:

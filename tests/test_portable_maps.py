@@ -95,6 +95,7 @@ def assert_same_elsewhere(found, scores):
 # -- every method ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("method", REGISTRY.values(), ids=list(REGISTRY))
 def test_the_map_of_every_method_is_the_same_elsewhere(method):
     """Empty, and after observations at scores that tie and at scores that do not."""
@@ -109,6 +110,7 @@ def test_the_map_of_every_method_is_the_same_elsewhere(method):
             assert_same_elsewhere(cal.map(), x)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("method", REGISTRY.values(), ids=list(REGISTRY))
 def test_the_map_of_every_method_can_be_handed_to_another_process(method):
     for params in variants(method):
@@ -192,6 +194,7 @@ METHODS_ON_SCALES = {
 NEED_BOUNDS = {"bernstein", "bernstein-logistic", "rpr"}
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("scale", SCALES, ids=repr)
 @pytest.mark.parametrize("method", METHODS_ON_SCALES)
 def test_every_scale_is_the_same_elsewhere(scale, method):
@@ -240,6 +243,7 @@ def test_a_chebyshev_series_of_any_degree_is_the_same_elsewhere(degree, scale):
     assert_same_elsewhere(ChebyshevMap(scale, wave), x.clip(lo, hi))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("slope", "offset"), [(1.0, 0.0), (-2.0, 0.3), (0.0, 0.4), (1e-3, 0.0), (40.0, -9.0), (0.7, 30.0), (1.0, -3.0)]
 )
@@ -446,6 +450,7 @@ def deepest(expression):
     return depth.max()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("pieces", [1, 15, 16, 17, 255, 256, 257, 2_000])
 @pytest.mark.parametrize("kind", [StepMap, KnotMap])
 def test_maps_of_any_size_are_the_same_in_sqlite(kind, pieces):

@@ -158,6 +158,7 @@ def test_numbers_do_not_read_the_whole_table(name):
     assert counted.whole == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("policy", [Window(40), Window(40, by="time"), Decay(half_life=20)])
 def test_the_tree_follows_what_is_held(policy):
     rng = np.random.default_rng(2)

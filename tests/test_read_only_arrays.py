@@ -158,6 +158,7 @@ def assert_form_does_not_matter(build: Callable[[], Any], form: str, columns: li
     assert given.state_dict() == plain.state_dict()
 
 
+@pytest.mark.sample(4)
 @methods_and_forms(streamcal.REGISTRY, TRIED)
 def test_binary_methods(name, forms):
     build = lambda: made(streamcal.REGISTRY, name)  # noqa: E731 (a name for a line that is too long)
@@ -169,6 +170,7 @@ def test_binary_methods(name, forms):
             assert_form_does_not_matter(build, form, columns[:2])
 
 
+@pytest.mark.sample(3)
 @methods_and_forms(fusion.METHODS, ("bernstein-fusion", "logistic-fusion"))
 def test_fusion_methods(name, forms):
     build = lambda: made(fusion.METHODS, name)  # noqa: E731
@@ -178,6 +180,7 @@ def test_fusion_methods(name, forms):
             assert_form_does_not_matter(build, form, columns)
 
 
+@pytest.mark.sample(3)
 @methods_and_forms(multiclass.METHODS, ("temperature", "online-vector"))
 def test_multiclass_methods(name, forms):
     for form in forms:
@@ -196,6 +199,7 @@ def assert_multiclass(name: str, form: str) -> None:
     assert_form_does_not_matter(build, form, [rows, y, weights(form, ROWS)], labels=classes)
 
 
+@pytest.mark.sample(4)
 @methods_and_forms(regression.METHODS, ("quantile-recalibration", "empirical-density"))
 def test_regression_methods(name, forms):
     for form in forms:

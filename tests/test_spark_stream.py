@@ -127,6 +127,7 @@ def test_events_of_the_same_time_have_an_order_of_their_own():
         join = new_join()
         told.add(str([*take(join, random.Random(seed).sample(given, len(given)))]))
         states.add(join.to_bytes())
+        assert join.tally()["unknown"] == 0, "impressions come before outcomes of the same time"
     assert len(states) == len(told) == 1
 
 

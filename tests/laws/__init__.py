@@ -419,9 +419,14 @@ class Case:
 
 def each(cases: Any, under: tuple[str, ...] = ONCE) -> Any:
     """Parametrize a test over cases; a plain `pytest` tries methods that are not the first of their statistic `under`
-    these policies only."""
-    rows = [pytest.param(case, id=str(case), marks=[pytest.mark.full] * (not case.is_tried(under))) for case in cases]
-    return pytest.mark.parametrize("case", rows)
+    these policies only, and one of three of them."""
+
+    def marks(case: Any) -> list[pytest.MarkDecorator]:
+        if case.first:
+            return []
+        return [pytest.mark.sample(3) if case.is_tried(under) else pytest.mark.full]
+
+    return pytest.mark.parametrize("case", [pytest.param(case, id=str(case), marks=marks(case)) for case in cases])
 
 
 @contextlib.contextmanager
