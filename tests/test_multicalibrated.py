@@ -282,6 +282,8 @@ def test_a_wrong_level_is_found_and_corrected():
         assert (abs(z) > 8.0) is wrong
     assert abs(cal.gap("a", 1).z) < 6.0
     worst = cal.worst(5)
+    of_one = cal.worst(1000, cal.by[0])
+    assert of_one == [one for one in cal.worst(100_000) if one.field == cal.by[0]]
     assert len(worst) == 5
     assert worst[0].evidence == cal.certificate().evidence == max(one.evidence for one in cal.worst(1000))
     assert worst[0] == cal.gap(worst[0].field, worst[0].level, worst[0].bin)

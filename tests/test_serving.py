@@ -583,6 +583,24 @@ def test_segments_show_the_groups_of_a_multicalibrated_calibrator(tmp_path):
             assert client.get("/v1/map").json()["exact"] is False
 
 
+def test_segments_of_a_pair_and_the_worst_first():
+    by = ["c", ("c", "d")]
+    join = ServedJoin(Multicalibrated(Segmented(OnlinePlatt(), by=by), by=by, bins=0), HORIZON)
+    with client_of(Service(join, None, Settings(event_time=True))) as client:
+        for k in range(300):
+            issue(client, k, 0.25, t=0.0, keys={"c": f"c{k % 3}", "d": 1})
+        client.post("/v1/outcome/batch", json=[{"id": k, "y": True, "t": 1.0} for k in range(2, 300, 3)])
+        issue(client, "later", t=100.0)
+        levels = client.get("/v1/segments/c").json()["levels"]
+        evidence = [one["group"]["evidence"] for one in levels]
+        assert evidence == sorted(evidence, reverse=True)
+        pairs = client.get("/v1/segments/c,d").json()["levels"]
+        assert {tuple(one["level"]) for one in pairs} == {(one["level"], 1) for one in levels}
+        assert pairs[0]["group"]["evidence"] > 0.0
+        assert pairs[0]["effect"]["n"] == 100
+        assert client.get("/v1/segments/d,c").status_code == 404
+
+
 def test_the_report_is_that_of_the_labels_so_far(tmp_path):
     with client_of(service_of(page=Page(live_page, POLICY), report_every=0.001)) as client:
         empty = client.get("/")

@@ -30,6 +30,7 @@ from streamcal.live.levels import (
 )
 from streamcal.live.pairs import check_pairs, pairs_of
 from streamcal.live.segmented import Segmented
+from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
@@ -641,8 +642,15 @@ class Multicalibrated(Keyed):
         fine = None if values is None else self._accounts.fine_values(*place)
         return self._bound(np.zeros(WIDTH) if values is None else values, fine, spread)
 
-    def worst(self, n: int = 10) -> list[Group]:
+    def worst(self, n: int = 10, field: Field | None = None) -> list[Group]:
         """Return the n groups with most evidence against their predictions, that with most first. O(groups).
+
+        Parameters
+        ----------
+        n : int
+            The number of groups at most.
+        field : str or tuple of str, optional
+            A field as in `gap`: its levels alone, and their bins. By default groups of any kind.
 
         Examples
         --------
@@ -654,7 +662,7 @@ class Multicalibrated(Keyed):
         """
         whole_number(n, "n", 1)
         found: list[tuple[float, int, Any, FloatArray]] = []
-        for j in range(self._accounts.size):
+        for j in range(self._accounts.size) if field is None else self._families(field):
             levels, rows = self._accounts.held(j)
             if levels:
                 most = rows[:, :SIZE].max(axis=1)
@@ -718,14 +726,24 @@ class Multicalibrated(Keyed):
             if level is not None:
                 raise InputError(f"level {level!r} without a field is not possible; give one of {self.by!r}")
             return (0, 0) if bin is None else (first_bin, bin)
+        families = self._families(field)
+        wanted = tuple(field) if isinstance(field, list) else field
+        if bin is not None and len(families) == 1:
+            raise InputError(f"bin={bin!r} of the pair {field!r} is not possible; leave it out")
+        found = given_level(wanted, level)
+        return (families[0], found) if bin is None else (families[1], (found, bin))
+
+    def _families(self, field: Field) -> list[int]:
+        """Return the family of the levels of a field, and that of their bins if there is one."""
         wanted = tuple(field) if isinstance(field, list) else field
         if wanted in self.by:
-            i, found = self.by.index(wanted), given_level(wanted, level)
-            return (1 + i, found) if bin is None else (first_bin + 1 + i, (found, bin))
-        if wanted in self._pair_names and bin is None:
-            return 1 + len(self.by) + self._pair_names.index(wanted), given_level(wanted, level)
+            i = self.by.index(wanted)
+            return [1 + i, 2 + len(self.by) + len(self._pairs) + i] if self.bins else [1 + i]
+        if wanted in self._pair_names:
+            return [1 + len(self.by) + self._pair_names.index(wanted)]
         known = [*self.by, *self._pair_names]
-        raise InputError(f"field {field!r}, bin {bin!r}: there is no such group; fields are {known!r}")
+        nearest = did_you_mean(field, [one for one in known if isinstance(one, str)]) if isinstance(field, str) else ""
+        raise InputError(f"field {field!r} has no groups{nearest}; fields are {', '.join(map(repr, known))}")
 
     # -- merging and saving ----------------------------------------------------------------------------------------
 

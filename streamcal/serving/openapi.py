@@ -142,7 +142,7 @@ def segments() -> dict[str, Any]:
     effect = closed({name: {"type": "number"} for name in ("mean", "sd", "n")})
     level = closed(
         {
-            "level": {"type": ["string", "integer"]},
+            "level": {"type": ["string", "integer", "array"]},  # an array for a tuple of fields
             "e_value": {"anyOf": [NUMBER, {"const": "infinite"}]},
             "labels": COUNT,
             "forecast": NUMBER,

@@ -9,13 +9,14 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from streamcal.errors import InputError, StateError, StoreError
 from streamcal.live.issued import Id, Issued, check_id
 from streamcal.live.journal import Journal
+from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented
 from streamcal.maps.base import ScaledMap
@@ -169,36 +170,44 @@ class Service:
     # -- what it says ----------------------------------------------------------------------------------------------
 
     def segments(self, field: str) -> list[dict[str, Any]] | None:
-        """What is known of each level of a field; None if the field is not."""
+        """Return what is known of each level of a field, of a tuple as "a,b"; None where nothing is.
+
+        With groups, those levels come first that have most evidence against their predictions.
+        """
         self.quality.settle()
         values = {level: e for (name, level), e in self.quality.monitor.e_values.items() if name == field}
         sums = {level: one for (name, level), one in self.quality.segments.items() if name == field}
-        levels = dict.fromkeys([*values, *sums, *self._levels_held.get(field, ()), *self._levels_learned(field)])
+        worst, learned = self._levels_learned(field)
+        levels = dict.fromkeys([*worst, *values, *sums, *self._levels_held.get(field, ()), *learned])
         shown = list(levels)[:MOST_LEVELS]
         return [self._level(field, level, values.get(level), sums.get(level)) for level in shown] or None
 
-    def _levels_learned(self, field: str) -> list[Any]:
-        """Return the levels of a field whose effects the calibrator has."""
+    def _levels_learned(self, field: str) -> tuple[list[Any], list[Any]]:
+        """Return the levels of a field that are groups, and those whose effects the calibrator has."""
+        groups: list[Any] = []
         calibrator = self.join.calibrator
-        calibrator = calibrator.inner if isinstance(calibrator, Multicalibrated) else calibrator
+        if isinstance(calibrator, Multicalibrated):
+            with suppress(InputError):  # of a field that is not one of its own
+                groups = [one.level for one in calibrator.worst(MOST_LEVELS, _field_of(field, calibrator.by))]
+            calibrator = calibrator.inner
         if isinstance(calibrator, Segmented):
-            with suppress(InputError, StoreError):  # of a field that is not one of its own, or in a file that is gone
-                return calibrator.levels(field)
-        return []
+            with suppress(InputError, StoreError):  # the same, or levels in a file that is gone
+                return groups, calibrator.levels(_field_of(field, calibrator.by))
+        return groups, []
 
-    def _level(self, field: str, level: str | int, e_value: float | None, sums: Sums | None) -> dict[str, Any]:
+    def _level(self, field: str, level: Level, e_value: float | None, sums: Sums | None) -> dict[str, Any]:
         found: dict[str, Any] = {"level": level, "e_value": finite(e_value)}
         found |= {"labels": None, "forecast": None, "positives": None} if sums is None else sums._asdict()
         calibrator = self.join.calibrator
         if isinstance(calibrator, Multicalibrated):
             with suppress(InputError):  # of a field that is not one of its own
-                group = calibrator.gap(field, level)
+                group = calibrator.gap(_field_of(field, calibrator.by), level)
                 numbers = {"gap": group.gap, "variance": group.variance, "bound": finite(group.bound)}
                 found["group"] = {"evidence": group.evidence, **numbers}
             calibrator = calibrator.inner
         if isinstance(calibrator, Segmented):
             with suppress(InputError):
-                mean, deviation, n = calibrator.effect(field, level)
+                mean, deviation, n = calibrator.effect(_field_of(field, calibrator.by), level)
                 found["effect"] = {"mean": mean, "sd": deviation, "n": n}
         return found
 
@@ -343,3 +352,8 @@ def _written(map: object) -> str:
 def finite(value: float | None) -> float | str | None:
     """A number as JSON has it: infinity as a text."""
     return value if value is None or abs(value) < float("inf") else "infinite"
+
+
+def _field_of(text: str, by: Sequence[Field]) -> Field:
+    """Return the field that a path names: one with a comma is a tuple, unless a field has this name."""
+    return text if text in by or "," not in text else tuple(text.split(","))
