@@ -1,6 +1,6 @@
 """How soon `CalibrationMonitor` notices the drifts of River's FriedmanDrift, beside River's ADWIN.
 
-    python -m benchmarks.friedman_drift               # some minutes; writes the table in docs/monitors.md
+    python -m benchmarks.friedman_drift               # some minutes; writes the table in docs/monitors_measured.md
     python -m benchmarks.friedman_drift --streams 2   # shortened, prints only
 
 A regression on quadratic features is fitted to 5,000 outcomes and left as it is. The PIT of an outcome is the rank of
@@ -28,7 +28,7 @@ import streamcal
 from benchmarks.monitors import shown
 from streamcal.live import CalibrationMonitor
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "monitors.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "monitors_measured.md"
 MARKS = r"(?<=<!-- friedman -->\n).*?(?=<!-- end of friedman -->)"
 STREAMS, FITTED, BEFORE, AFTER = 20, 5_000, 2_500, 5_000
 DRIFT = FITTED + BEFORE

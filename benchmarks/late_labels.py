@@ -1,6 +1,6 @@
 """When to learn a late label, re-scoring, and what `LabelJoin` and `Journal` cost.
 
-    python -m benchmarks.late_labels                  # some minutes; writes the tables of docs/late_labels.md
+    python -m benchmarks.late_labels                  # some minutes; writes the tables of docs/late_labels_measured.md
     python -m benchmarks.late_labels --streams 2      # shortened, prints only
     python -m benchmarks.late_labels --soak 10000000  # so many events of `ad_clicks`; prints the memory in use
 
@@ -36,7 +36,7 @@ from streamcal.datasets import ad_click_chunks, bank
 from streamcal.live import Journal, LabelJoin
 from streamcal.metrics import LogLoss
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "late_labels.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "late_labels_measured.md"
 MARKS = r"(?<=<!-- {} -->\n).*?(?=<!-- end of {} -->)"
 SEED, STREAMS = 1811, 10
 IMPRESSIONS, SPAN, HORIZON, EARLY = 60_000, 72 * 3600.0, 6 * 3600.0, 900.0

@@ -1,6 +1,6 @@
 """False alarms and delays of `CalibrationMonitor`, beside River's ADWIN on the log loss.
 
-    python -m benchmarks.monitors                  # labels, some minutes; writes their tables in docs/monitors.md
+    python -m benchmarks.monitors                  # labels, some minutes; writes their tables in docs/monitors_measured.md
     python -m benchmarks.monitors --pits           # the same of distributions
     python -m benchmarks.monitors --streams 100    # shortened, prints only
 
@@ -34,7 +34,7 @@ from streamcal.live import CalibrationMonitor
 from streamcal.metrics import PITHistogram
 from streamcal.regression import Piecewise
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "monitors.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "monitors_measured.md"
 MARKS = r"(?<=<!-- {} -->\n).*?(?=<!-- end of {} -->)"
 SEED = 181
 DEVIATION = 0.8

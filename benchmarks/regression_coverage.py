@@ -1,6 +1,6 @@
-"""The coverage of calibrated regression forecasts: `docs/regression.md`.
+"""The coverage of calibrated regression forecasts: `docs/regression_measured.md`.
 
-    python -m benchmarks.regression_coverage            # writes the tables into docs/regression.md
+    python -m benchmarks.regression_coverage            # writes the tables into docs/regression_measured.md
     python -m benchmarks.regression_coverage --quick    # fewer rows: prints only
 
 Synthetic forecasts are Normal(m, 1/c) of outcomes m + noise; forecasts of River's regression sets are those of River's
@@ -34,14 +34,14 @@ from streamcal.regression import (
 from streamcal.river import CalibratedRegressor
 from streamcal.river.regressor import _normal
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "regression.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "regression_measured.md"
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95])
 LEARNED, ROWS, SYNTHETIC_ROWS = 500, 2500, 4500
 #: Deviations of a coverage from its level up to this are counted as reached.
 GOAL = 0.02
 METHODS: dict[str, Callable[[], DistributionCalibrator] | None] = {
     "as predicted": None,
-    "first version": lambda: QuantileRecalibration(1.0, resolution=64, scale="uniform"),
+    "uniform cells": lambda: QuantileRecalibration(1.0, resolution=64, scale="uniform"),
     "levels": lambda: QuantileRecalibration(1.0, resolution=64),
     "default": Composition,
 }
@@ -175,7 +175,7 @@ def river_table(rows: int, sets: list[str]) -> str:
     for data in sets:
         for model in MODELS:
             made = forecast(data, model, rows)
-            for name in ("as predicted", "first version", "default"):
+            for name in ("as predicted", "uniform cells", "default"):
                 lines.append(f"| {data}, {model} | {name} | {cells(coverage(made, METHODS[name]))} |")
             lines.append(f"| {data}, {model} | adaptive | {cells(by_level(made, AdaptiveConformal))} |")
     return "\n".join(lines)

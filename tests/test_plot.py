@@ -199,7 +199,7 @@ def test_every_plot_function_is_in_the_documentation(tmp_path: Path, monkeypatch
     for name in plot.__all__:
         if callable(getattr(plot, name)) and name[0].islower():
             assert f"`{name}(" in page
-    assert "(docs/plots.md)" in (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    assert "(plots.md)" in (Path(__file__).parent.parent / "docs" / "index.md").read_text(encoding="utf-8")
 
 
 # -- weights over time ---------------------------------------------------------------------------------------------
