@@ -1,6 +1,6 @@
 """The pictures of docs/concepts.md, from seeded streams.
 
-    python -m benchmarks.concepts    # some seconds; writes docs/concepts/*.png
+python -m benchmarks.concepts    # some seconds; writes docs/concepts/*.png
 """
 
 from __future__ import annotations

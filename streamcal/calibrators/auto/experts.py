@@ -73,7 +73,6 @@ EXPERTS = (
     Expert("cubic .995", 2.0, Regression((*LINE, *CUBIC), 0.995, 0.999), "a curved map that moves"),
     Expert("local .3, 80", 0.3, Smoother(0.3, 80.0), "a narrow range of scores that changes fast"),
     Expert("local 1, 300", 0.3, Smoother(1.0, 300.0), "any shape, slowly"),
-    Expert("local .3, 3000", 0.3, Smoother(0.3, 3_000.0), "any shape in detail, of a map that stays"),
     Expert("venn-abers 1", 0.3, None, "any monotone map of all observations"),
     Expert("protected", 0.2, None, "sudden shifts and turns of the whole map"),
     Expert("score counts", 0.3, None, "scores that repeat, such as those of a tree, with a rate of their own each"),
