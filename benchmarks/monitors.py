@@ -1,6 +1,6 @@
 """False alarms and delays of `CalibrationMonitor`, beside River's ADWIN on the log loss.
 
-    python -m benchmarks.monitors                  # labels, some minutes; writes their tables in docs/monitors_measured.md
+    python -m benchmarks.monitors                  # labels, some minutes; writes tables in docs/monitors_measured.md
     python -m benchmarks.monitors --pits           # the same of distributions
     python -m benchmarks.monitors --streams 100    # shortened, prints only
 
