@@ -1,6 +1,6 @@
 """`Segmented` in micro-batches: what is lost where the parts of a batch are learned side by side and added up.
 
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments_parts    # some minutes; prints a table of docs/spark.md
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments_parts    # some minutes; a table for spark_measured.md
     python -m benchmarks.segments_parts --cost    # what a row costs the task that learns, and those that forecast
 
 On the streams of `benchmarks/segments.py` (one seed of the simulator), over the forecasts of one `Auto()` for all. A

@@ -39,7 +39,7 @@ from streamcal import Isotonic, OnlinePlatt
 from streamcal.spark import folding
 
 KEYS, FILES, CELLS = 300, 8, 4096
-#: Settings for a stream whose checkpoint is on a local disk, on two cores (docs/spark.md says what each does).
+#: Settings for a stream whose checkpoint is on a local disk, on two cores (docs/spark_measured.md says what each does).
 STORES = "spark.sql.streaming.stateStore.rocksdb"
 FILES_OF = "org.apache.spark.sql.execution.streaming.checkpointing"
 SMALL = {

@@ -54,8 +54,8 @@ def fit_segments(
     Notes
     -----
     The rows are sorted by Spark, and learned by one Python worker, which holds 10⁶ of them at once: each field corrects
-    what those before it leave over, so that the order is all. `docs/spark.md` has what is lost by learning parts of a
-    stream side by side and adding up, and how many rows a second one worker learns.
+    what those before it leave over, so that the order matters. `docs/spark_measured.md` shows what is lost by learning
+    parts of a stream side by side and adding up, and how many rows a second one worker learns.
 
     Examples
     --------
