@@ -119,6 +119,7 @@ class Counted:
 TRIED = [pytest.param(name, marks=[pytest.mark.full] * (name != "time-decay")) for name in POLICIES]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("policy", TRIED)
 @pytest.mark.parametrize("method", FOLLOWING)
 def test_a_followed_fit_is_that_of_solve(method, policy):
@@ -144,6 +145,7 @@ def test_a_followed_fit_is_that_of_solve(method, policy):
     assert calls <= 0.05 * steps, "the sums at the anchor are of no use"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("method", FOLLOWING)
 def test_a_followed_fit_survives_heavy_observations_merges_and_batches(method):
     cal, other = (FOLLOWED[method](resolution=256, prior=Prior(5.0)) for _ in range(2))
@@ -172,6 +174,7 @@ def test_a_followed_fit_survives_heavy_observations_merges_and_batches(method):
     assert_followed(cal)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("method", FOLLOWING)
 @pytest.mark.parametrize(
     "labels", ["noise", "separated", *(pytest.param(x, marks=pytest.mark.full) for x in ("falling", "one"))]
@@ -190,6 +193,7 @@ def test_where_no_interior_minimum_is_followed_solve_decides(method, labels):
         np.testing.assert_allclose(found, cal.solve(cal._memory.statistic, None).at_many(x), rtol=0.0, atol=1e-6)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.full
 @pytest.mark.parametrize("scale", [Logit(), Probability(), Logit(-3.0, 3.0), Interval(0.0, 1.0)], ids=repr)
 @pytest.mark.parametrize("method", FOLLOWING)
@@ -201,6 +205,7 @@ def test_a_followed_fit_on_other_scales(method, scale):
             assert_followed(cal)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("method", FOLLOWING)
 def test_a_saved_calibrator_and_its_copy_go_on_alike(method, policy):
@@ -288,6 +293,7 @@ CELLS = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "rough"])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("method", CELLS)
@@ -334,6 +340,7 @@ def test_what_is_read_beside_a_score_as_of_a_later_time(method):
 OF_POSTERIORS = {"one": 1e-12, "any": 1e-12, "light beside heavy": 1e-8}  # 2⁻⁵² of the weight, some 1e7
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "weights", ["one", *(pytest.param(x, marks=pytest.mark.full) for x in list(OF_POSTERIORS)[1:])]
 )
@@ -378,6 +385,7 @@ def test_more_binnings_than_are_kept_are_left_to_solve():
 # ---- moments in twice the precision ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("variance", ["within", "total"])
 @pytest.mark.parametrize("kind", ["scores", "far", "noise", "weights"])
 def test_recent_moments_are_the_exact_ones(variance, kind):
@@ -418,6 +426,7 @@ def test_recent_moments_leave_to_the_integers_what_cancels():
 # ---- blocks beside a score -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", ["whole", "rough", "ties", "grid", "separated"])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("method", [CenteredIsotonic, SmoothIsotonic])

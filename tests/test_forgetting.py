@@ -507,6 +507,7 @@ def assert_answers(cal, t=None):
     assert_close(p, [cal.predict_one(score, t) for score in asked], 1e-9)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("method", "params"), list(additive_methods()))
 def test_weights_of_any_size_may_fade_for_any_time(method, params):
     """They neither become rows of weight 0 nor vanish in the unit of a time far ahead."""
@@ -612,6 +613,7 @@ def test_what_outweighed_the_rest_leaves_a_window_without_a_trace(method, by, he
         )
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("method", "params"), list(additive_methods()))
 @pytest.mark.parametrize("by", ["count", "time"])
 def test_a_window_is_its_reload_whatever_its_weights(method, params, by):

@@ -101,6 +101,7 @@ def random_steps(rng, steps, scores, weight, retracted=0.35):
 # ---- exactness ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -277,6 +278,7 @@ def test_extreme_scores():
 # ---- nearly collinear, and weights of many magnitudes ------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kernel", BOTH)
 @pytest.mark.parametrize("bend", [0, 1, -1])
 def test_nearly_collinear_minorants(kernel, bend):

@@ -542,7 +542,7 @@ def test_a_damaged_state_is_refused(case):
 # -- hard streams, bad calls, capabilities -------------------------------------------------------------------------
 
 
-@each((case for case in ALL if case.policy not in TIMED), under=("forever",))
+@each((case for case in ALL if case.policy not in TIMED and not case.costly), under=("forever",))
 def test_hard_streams(case):
     assert_hard_streams(case, tried_on_hard_streams(case))
 
@@ -551,7 +551,8 @@ def test_hard_streams(case):
 @each(ALL)
 def test_hard_streams_in_every_variant(case):
     """Also under the policies by time, which hold all of these streams: all their times are 0."""
-    assert_hard_streams(case, case.makers if case.policy in TIMED else case.makers[len(tried_on_hard_streams(case)) :])
+    everything = case.policy in TIMED or case.costly
+    assert_hard_streams(case, case.makers if everything else case.makers[len(tried_on_hard_streams(case)) :])
 
 
 def tried_on_hard_streams(case):

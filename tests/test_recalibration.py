@@ -47,6 +47,7 @@ def true_coverage(cal: object, c: float, m: float = 0.0) -> np.ndarray:
     return np.array([np.diff(ndtr(np.array(calibrated.interval(level)) - m))[0] for level in LEVELS])
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("chain", [1, 2, 3])
 @pytest.mark.parametrize("geometric", [True, False])
 @pytest.mark.parametrize("shift", [0.0, -1.5])
@@ -98,6 +99,7 @@ def test_mean_and_crps_of_a_ramp_that_is_the_identity_are_those_of_the_normal(sc
 # -- overconfidence ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("c", [0.2, 1.0, 2.0, 5.0, 20.0])
 @pytest.mark.parametrize("make", [QuantileRecalibration, ConformalPredictive, lambda: QuantileRecalibration(1.0)])
 @pytest.mark.parametrize("resolution", [None, 64])

@@ -181,6 +181,7 @@ def test_an_outlier_does_not_widen_the_forecasts_after_it(outlier, half_life):
     assert abs(model.predict_one({"mean": 0.0})) < 0.5
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("far", [100.0, 1e11, 1e150])
 @pytest.mark.parametrize("row", [0, 1, 3, 60, 500])
 @pytest.mark.parametrize("unit", [1.0, 1e-9])

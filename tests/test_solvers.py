@@ -232,6 +232,7 @@ def test_the_active_set_is_the_whole_state():
         again.solve(data[0][1:], *data[1:])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("n", [5, 10, 20, 30])
 @pytest.mark.parametrize("kind", SCORES)
 # the stated accuracies of the default tolerance and of 1e-9

@@ -62,6 +62,7 @@ def alone(given, calibrator, key):
     return one
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("few", [0, 8, 10_000], ids=["in bulk", "mixed", "one by one"])
 @pytest.mark.parametrize("calibrator", [VennAbers(), Isotonic(), Platt(), Bernstein(6)], ids=repr)
 def test_partitions_folded_and_merged_are_one_learn_many(calibrator, few, monkeypatch):

@@ -248,6 +248,16 @@ class Case:
         """Whether a plain `pytest` tries it where other methods than the first meet these policies."""
         return self.policy is None or self.policy in under or self.first
 
+    @property
+    def costly(self) -> bool:
+        """Whether a prediction takes milliseconds."""
+        return self.name == "copula"
+
+    @property
+    def one_of(self) -> int:
+        """Of so many cases like this one a plain `pytest` tries one in each law."""
+        return 6 if self.costly else 2 if self.first else 3
+
     def settings(self) -> hypothesis.settings:
         """Those of the profile, with as many examples as the room has time for, and fewer where another method has
         tried the same statistic."""
@@ -419,14 +429,12 @@ class Case:
 
 def each(cases: Any, under: tuple[str, ...] = ONCE) -> Any:
     """Parametrize a test over cases; a plain `pytest` tries methods that are not the first of their statistic `under`
-    these policies only, and one of three of them."""
+    these policies only, and of all cases a sample."""
 
-    def marks(case: Any) -> list[pytest.MarkDecorator]:
-        if case.first:
-            return []
-        return [pytest.mark.sample(3) if case.is_tried(under) else pytest.mark.full]
+    def mark(case: Any) -> pytest.MarkDecorator:
+        return pytest.mark.sample(case.one_of) if case.is_tried(under) else pytest.mark.full
 
-    return pytest.mark.parametrize("case", [pytest.param(case, id=str(case), marks=marks(case)) for case in cases])
+    return pytest.mark.parametrize("case", [pytest.param(case, id=str(case), marks=mark(case)) for case in cases])
 
 
 @contextlib.contextmanager
