@@ -34,8 +34,9 @@ class Protected(SequentialCalibrator):
     outcomes the part J of all weight is spread evenly over the nine: this is fixed share. The prediction is the mean
     of the calibrators by weight, over all jump rates and over the part `passive` that always stays on the score.
 
-    The summed log loss is at most that of the score (clamped at log-odds ±16) plus log(1/passive), log 2 by default,
-    on every stream, where relative weights (see the notes) are at most 1, and each loss is multiplied by its own.
+    If each label is learned before the next prediction, the summed log loss is at most that of the score (clamped at
+    log-odds ±16) plus log(1/passive), log 2 by default, on every stream with relative weights of at most 1 (see the
+    notes); each loss is multiplied by its weight. With late labels nothing is promised: use `Auto`.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class Protected(SequentialCalibrator):
     """
 
     name = "protected"
-    summary = "mixture of nine sigmoids of the score; total log loss at most log 2 above that of the score"
+    summary = "mixture of nine sigmoids; with labels in time, total log loss at most log 2 above that of the score"
 
     def __init__(self, *, jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> None:
         allowed = "a tuple of numbers from 1e-100 to 1"
