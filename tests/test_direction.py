@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import inspect
 import re
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu, norm
+from sqlite_maps import in_sqlite
 from typer.testing import CliRunner
 
 from streamcal import EmpiricalCDF, InputError, Interval, Logit, Probability, load_map
@@ -166,18 +166,7 @@ def test_a_decreasing_scale_is_the_increasing_one_on_mirror_images(name: str, ki
         served = load_map(map_.to_json())
         np.testing.assert_allclose(served.predict_many(s[200:]), want, rtol=0.0, atol=1e-12)
         assert served(s[200]) == pytest.approx(want[0], abs=1e-12)
-        assert_sql_agrees(map_.to_sql("s"), s[200:], want)
-
-
-def assert_sql_agrees(expression: str, scores: np.ndarray, want: np.ndarray) -> None:
-    database = sqlite3.connect(":memory:")
-    database.execute("CREATE TABLE t (s REAL)")
-    database.executemany("INSERT INTO t VALUES (?)", [(s,) for s in scores.tolist()])
-    try:
-        found = [p for (p,) in database.execute(f"SELECT {expression} FROM t ORDER BY rowid")]
-    except sqlite3.OperationalError:  # built without its mathematical functions
-        return
-    np.testing.assert_allclose(found, want, rtol=0.0, atol=1e-9)
+        np.testing.assert_allclose(in_sqlite(map_.to_sql("s"), s[200:].tolist()), want, rtol=0.0, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", SCALES)

@@ -6,7 +6,6 @@ import math
 import pickle
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from laws import trying
 from laws.binary import PROBES, realistic, variants
+from sqlite_maps import in_sqlite
 
 from streamcal import (
     BBQ,
@@ -62,19 +62,6 @@ SCALES = [
     Interval(-1.0, 0.75),
     EmpiricalCDF.from_scores([0.0, 0.1, 0.3, 0.3, 0.5, 0.9, 1.0]),
 ]
-
-
-def in_sqlite(expression, scores):
-    """The expression in a column `s`, for each score; NULL is None."""
-    database = sqlite3.connect(":memory:")
-    try:
-        database.execute("SELECT LN(1.0), EXP(1.0)")
-    except sqlite3.OperationalError:  # built without its mathematical functions
-        database.create_function("LN", 1, math.log, deterministic=True)
-        database.create_function("EXP", 1, math.exp, deterministic=True)
-    database.execute("CREATE TABLE served (i INTEGER, s DOUBLE)")
-    database.executemany("INSERT INTO served VALUES (?, ?)", enumerate(scores))
-    return [row[0] for row in database.execute(f"SELECT {expression} FROM served ORDER BY i")]
 
 
 def assert_same_elsewhere(found, scores):
