@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
-from sklearn.utils import Tags, _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils import Tags, _safe_indexing, assert_all_finite, column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
@@ -364,6 +364,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         X, y = indexable(X, y)
+        if isinstance(y, np.ndarray) and y.dtype.kind == "f":  # `type_of_target` casts them first, with a warning
+            assert_all_finite(y, input_name="y")
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind == "multiclass" and not self._many_classes:
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
