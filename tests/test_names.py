@@ -6,7 +6,20 @@ from river import linear_model, naive_bayes
 from sklearn.naive_bayes import GaussianNB
 
 import streamcal.sklearn
-from streamcal import REGISTRY, Auto, CrossVennAbers, InputError, OnlinePlatt, VennAbers, fusion, multiclass, regression
+from streamcal import (
+    REGISTRY,
+    Auto,
+    CrossVennAbers,
+    InputError,
+    OnlinePlatt,
+    VennAbers,
+    fusion,
+    metrics,
+    multiclass,
+    regression,
+)
+from streamcal.datasets import fetching, synthetic
+from streamcal.live import Multicalibrated, Segmented, Shadow
 from streamcal.multiclass import OneVsRest
 from streamcal.regression import EmpiricalDensity
 from streamcal.river import (
@@ -18,6 +31,7 @@ from streamcal.river import (
     ScoreCalibrator,
 )
 from streamcal.stream.prequential import Prequential
+from streamcal.stream.times import TimeOptions
 
 X = np.random.default_rng(0).normal(size=(120, 2))
 Y = (X[:, 0] > 0.0).astype(int)
@@ -124,3 +138,30 @@ def test_an_object_that_a_stream_is_given_learns_itself_and_wrappers_clone_it():
     assert Prequential(cal).calibrator is cal
     assert CalibratedClassifier(classifier(), cal).calibrator is not cal
     assert type(CalibratedClassifier(classifier(), Auto()).calibrator) is Auto
+
+
+def segmented():
+    return Segmented("ops", by=["campaign", "device"])
+
+
+#: Places that take one of a few words, with a slip → the word meant.
+WORDS = [
+    (lambda: VennAbers("self-consistant"), "self-consistent"),
+    (lambda: CrossVennAbers(point="log-minmax"), "log-minimax"),
+    (lambda: fusion.PartialOrderVennAbers(point="brier-minmax"), "brier-minimax"),
+    (lambda: regression.GaussianProcessCDF(support=(0.0, 1.0), mean="bse"), "base"),
+    (lambda: metrics.CORP(loss="brir"), "brier"),
+    (lambda: synthetic.generate("abrubt"), "abrupt"),
+    (lambda: fetching.fetch("bank_ful"), "bank_full"),
+    (lambda: segmented().effect("campagn", 1), "campaign"),
+    (lambda: Multicalibrated(segmented(), by=["campaign"]).gap("campain", 1), "campaign"),
+    (lambda: Shadow("ops", {"other": "auto"}).promote("othr"), "other"),
+    (lambda: TimeOptions(unit="mss"), "ms"),
+    (lambda: ScoreCalibrator("ops", on="p").predict_proba_one({"P ": 0.3}), "P "),
+]
+
+
+@pytest.mark.parametrize(("call", "meant"), WORDS, ids=[meant for _, meant in WORDS])
+def test_a_misspelt_word_brings_the_nearest(call, meant):
+    with pytest.raises(InputError, match=f"did you mean '{meant}'"):
+        call()

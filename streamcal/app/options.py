@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
+from streamcal.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.parameters.spans import UNITS, parse_span
 from streamcal.stream.columns import MISSING_LABELS
@@ -54,7 +55,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in words:
-            raise typer.BadParameter(f"{shown(text)} is not one of {', '.join(words)}")
+            raise typer.BadParameter(f"{shown(text)} is not one of {', '.join(words)}{did_you_mean(text, words)}")
         return text
 
     return read
@@ -66,6 +67,7 @@ def check_scale(text: str) -> str:
         names = ", ".join(sorted(PARSED_AS_PROBABILITY))
         raise typer.BadParameter(
             f"{shown(text)} is not one of {names}, margin, or margin with bounds as in margin:-8,8"
+            f"{did_you_mean(text, [*PARSED_AS_PROBABILITY, 'margin'])}"
         )
     return text
 

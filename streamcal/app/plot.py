@@ -52,6 +52,7 @@ from streamcal.app.prepared import (
 from streamcal.app.text_plot import check_reliability, of_forecasts, text_reliability
 from streamcal.errors import InputError
 from streamcal.metrics import CORP, CORPReliability, EqualMassECE, ReliabilityData
+from streamcal.names import did_you_mean
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.history import RUN_LENGTH, History
 
@@ -431,7 +432,8 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
 
 def _check_spacing(spacing: Spacing) -> None:
     if spacing not in get_args(Spacing):
-        raise InputError(f"spacing {spacing!r} is not known; allowed are {', '.join(get_args(Spacing))}")
+        nearest = did_you_mean(spacing, get_args(Spacing))
+        raise InputError(f"spacing {spacing!r} is not known{nearest}; allowed are {', '.join(get_args(Spacing))}")
 
 
 def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[float, float]:

@@ -26,6 +26,7 @@ from streamcal.app.configuring import ConfigOption
 from streamcal.app.options import span_of
 from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
+from streamcal.names import did_you_mean
 from streamcal.stream.records import shown
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def serve(
         (log_level, LEVELS, "--log-level"),
     ):
         if value not in words:
-            fail(f"{option} {value!r} is not one of {', '.join(words)}")
+            fail(f"{option} {value!r} is not one of {', '.join(words)}{did_you_mean(value, words)}")
     if memory == (journal is not None):
         fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
     if journal is not None:

@@ -16,6 +16,7 @@ from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
 from streamcal.maps.points import MERGES, Value, geometric_mean, mean
+from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Decay, Forever, Forgetting
 from streamcal.parameters.given import whole_number
@@ -140,7 +141,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         resolution: int | None = None,
     ) -> None:
         if point not in MERGES:
-            raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, MERGES))}")
+            nearest = did_you_mean(point, MERGES)
+            raise InputError(f"point={point!r} is not possible{nearest}; give one of {', '.join(map(repr, MERGES))}")
         self.point = point
         self.folds = whole_number(folds, "folds", 1, MAX_FOLDS)
         self._merge, self._pair = MERGES[point], PAIRS[point]

@@ -14,6 +14,7 @@ from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import IntervalMap, point_at, points_at
 from streamcal.maps.points import POINTS, SCORED_POINTS
+from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score, check_scores, check_weight
@@ -84,8 +85,9 @@ class VennAbers(TreeCalibrator):
         resolution: int | None = None,
     ) -> None:
         if point not in POINTS and point not in SCORED_POINTS:
-            known = ", ".join(map(repr, (*POINTS, *SCORED_POINTS)))
-            raise InputError(f"point={point!r} is not possible; give one of {known}")
+            points = (*POINTS, *SCORED_POINTS)
+            nearest, known = did_you_mean(point, points), ", ".join(map(repr, points))
+            raise InputError(f"point={point!r} is not possible{nearest}; give one of {known}")
         if point in SCORED_POINTS and not isinstance(scale, (Probability, Logit)):
             raise InputError(
                 f"point={point!r} needs scores that are probabilities: Probability() or Logit(), not {scale!r}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from streamcal.errors import InputError, StreamcalError
+from streamcal.names import did_you_mean
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.types import FloatArray
 
@@ -121,7 +122,8 @@ def generate(name: str, seed: int = 0, *, oracle_size: int = ORACLE_SIZE) -> Syn
     (5000, True)
     """
     if name not in SETTINGS:
-        raise InputError(f"setting {name!r} is not known; give one of {', '.join(SETTINGS)}")
+        nearest = did_you_mean(name, SETTINGS)
+        raise InputError(f"setting {name!r} is not known{nearest}; give one of {', '.join(SETTINGS)}")
     seed = whole_number(seed, "seed", 0)
     oracle_size = whole_number(oracle_size, "oracle_size", 1_000)
     setting = SETTINGS[name]

@@ -14,6 +14,7 @@ from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinate,
 from streamcal.fusion.missing import Missing
 from streamcal.learners.learner import in_turn
 from streamcal.maps.points import POINTS
+from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import Probability, Scale
@@ -98,7 +99,8 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         refresh_every: int = 1,
     ) -> None:
         if point not in POINTS:
-            raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, POINTS))}")
+            nearest = did_you_mean(point, POINTS)
+            raise InputError(f"point={point!r} is not possible{nearest}; give one of {', '.join(map(repr, POINTS))}")
         self.point = point
         self.resolution = check_resolution(resolution)
         self.limit = check_limit(limit)

@@ -32,6 +32,7 @@ from streamcal.live.levels import (
     names_of,
 )
 from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
+from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_weight
@@ -557,7 +558,8 @@ class Segmented(Keyed):
         """Where a field is among `by`."""
         wanted = tuple(field) if isinstance(field, list) else field
         if not isinstance(wanted, (str, tuple)) or wanted not in self.by:
-            raise InputError(f"field {field!r} is not one of {', '.join(map(repr, self.by))}")
+            nearest = did_you_mean(field, [one for one in self.by if isinstance(one, str)])
+            raise InputError(f"field {field!r} is not one of {', '.join(map(repr, self.by))}{nearest}")
         return self.by.index(wanted)
 
     # -- merging and saving ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from streamcal.learners.learner import Learner
 from streamcal.live.keyed import Columns, Keyed, Keys, kept
 from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss_difference import LogLossDifference
+from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_batch, check_label, check_score, check_weight
@@ -508,7 +509,8 @@ class Shadow(Saved):
     def _require_challenger(self, name: str) -> None:
         if name not in self._differences:
             names = ", ".join(map(repr, self._differences)) or "none"
-            raise InputError(f"there is no challenger {name!r}; there are: {names}")
+            nearest = did_you_mean(name, self._differences)
+            raise InputError(f"there is no challenger {name!r}{nearest}; there are: {names}")
 
     def _use(self, name: str) -> Version:
         self._tell(USE, name)

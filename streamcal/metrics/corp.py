@@ -15,6 +15,7 @@ from streamcal.kernels.centred_blocks import centred_blocks
 from streamcal.metrics.cell_metric import CellMetric, calibrated_draws
 from streamcal.metrics.cells import CellColumns
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
+from streamcal.names import did_you_mean
 from streamcal.parameters.given import real_number
 from streamcal.parameters.types import FloatArray
 
@@ -123,7 +124,8 @@ class CORP(CellMetric):
 
     def __init__(self, loss: Loss = "brier") -> None:
         if loss not in get_args(Loss):
-            raise InputError(f"loss {loss!r} is not known; allowed are {', '.join(get_args(Loss))}")
+            nearest = did_you_mean(loss, get_args(Loss))
+            raise InputError(f"loss {loss!r} is not known{nearest}; allowed are {', '.join(get_args(Loss))}")
         self.loss: Loss = loss
         super().__init__()
 

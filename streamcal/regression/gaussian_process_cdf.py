@@ -15,6 +15,7 @@ from scipy.special import log_ndtr
 from streamcal.errors import InputError, SolverError
 from streamcal.kernels.logistic import sigmoids
 from streamcal.learners.additive import require
+from streamcal.names import did_you_mean
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.scales import Interval, Scale
@@ -245,7 +246,8 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
             require(one, RBF, "kernel", "RBF(variance, q_length, t_length), or a tuple of them")
         for name, value, allowed in (("mean", mean, ("base", "zero")), ("point", point, ("mode", "mean"))):
             if value not in allowed:
-                raise InputError(f"{name}={value!r} is not possible; give {' or '.join(map(repr, allowed))}")
+                nearest = did_you_mean(value, allowed)
+                raise InputError(f"{name}={value!r} is not possible{nearest}; give {' or '.join(map(repr, allowed))}")
         self.points = whole_number(points, "points", 2, MOST_POINTS)
         self.mean = mean
         self.point = point

@@ -15,6 +15,7 @@ from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
 from streamcal.live.keyed import Keyed
+from streamcal.names import did_you_mean
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.river.bases import NO_SCORE, Classifier, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
@@ -326,7 +327,8 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         if self.id is None:
             return self._learned % len(self.classifiers)
         if self.id not in x:
-            raise InputError(f"x has no feature {self.id!r} to read the fold from; it has {', '.join(map(repr, x))}")
+            known = f"{did_you_mean(self.id, x)}; it has {', '.join(map(repr, x))}"
+            raise InputError(f"x has no feature {self.id!r} to read the fold from{known}")
         digest = hashlib.blake2b(str(x[self.id]).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") % len(self.classifiers)
 
@@ -391,6 +393,7 @@ class ScoreCalibrator(base.Classifier):
 
     def _score(self, x: dict[Any, Any]) -> float:
         if self.on not in x:
-            raise InputError(f"x has no feature {self.on!r} to read the score from; it has {', '.join(map(repr, x))}")
+            known = f"{did_you_mean(self.on, x)}; it has {', '.join(map(repr, x))}"
+            raise InputError(f"x has no feature {self.on!r} to read the score from{known}")
         score: float = x[self.on]
         return score

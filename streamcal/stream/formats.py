@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
 
+from streamcal.names import did_you_mean
 from streamcal.stream.compression import COMPRESSIONS, Compression
 from streamcal.stream.records import RecordError
 
@@ -62,7 +63,8 @@ class FileKind:
         """
         name = os.fspath(path)
         if format is not None and format not in get_args(Format):
-            raise RecordError(f"format {format!r} is not known", ", ".join(get_args(Format)), file=name)
+            nearest = did_you_mean(format, get_args(Format))
+            raise RecordError(f"format {format!r} is not known{nearest}", ", ".join(get_args(Format)), file=name)
         stem, ending = os.path.splitext(name.partition("?")[0] if ADDRESS in name else name)
         compression = COMPRESSIONS.get(ending.lower())
         if compression is not None:

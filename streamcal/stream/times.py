@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from streamcal.errors import InputError
+from streamcal.names import did_you_mean
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.arrow import ERRORS, as_array, cast, in_zone, numbers_in, pyarrow
@@ -48,7 +49,8 @@ class TimeOptions:
 
     def __post_init__(self) -> None:
         if self.unit not in TIME_UNITS:
-            raise InputError(f"time_unit={self.unit!r} is not one of {', '.join(TIME_UNITS)}")
+            nearest = did_you_mean(self.unit, TIME_UNITS)
+            raise InputError(f"time_unit={self.unit!r} is not one of {', '.join(TIME_UNITS)}{nearest}")
 
 
 class TimeReader:
