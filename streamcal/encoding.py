@@ -86,7 +86,7 @@ def unpack(content: bytes | bytearray | memoryview, arrays: bool = False) -> Any
     Raises
     ------
     StateError
-        If they are other bytes, truncated or damaged, or of a later version.
+        If they are other bytes, truncated or damaged, or of another version.
     """
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise StateError(f"a state is read from bytes, not from {type(content).__name__}")

@@ -8,7 +8,7 @@ from typing import Any, Self
 from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
 from streamcal.names import Suggesting
-from streamcal.states import UNSIGNED, plain, require_whole, signed
+from streamcal.states import FORMAT, plain, require_whole, signed
 
 #: What a constructor, or a field that has no reader, may raise where a state is damaged.
 DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
@@ -60,10 +60,10 @@ class Saved(metaclass=Suggesting):
         Raises
         ------
         StateError
-            If the state was damaged or changed (from version 2 on it has a checksum), is one of another class or
-            version, or if a field is impossible, by itself or beside the others.
+            If the state was damaged or changed, which its checksum shows, is one of another class or version, or if a
+            field is impossible, by itself or beside the others.
         """
-        if not isinstance(state, dict) or "streamcal" not in state:
+        if not isinstance(state, dict) or FORMAT not in state:
             raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
         require_whole(state)
         return cls._from_written(state)
@@ -99,7 +99,7 @@ class Saved(metaclass=Suggesting):
         Raises
         ------
         StateError
-            If the bytes were damaged, cut or changed, are of a later version of the layout or another class, or if a
+            If the bytes were damaged, cut or changed, are of another version of the layout or another class, or if a
             field is impossible.
         """
         read = unpack(content, arrays=True)
@@ -108,13 +108,12 @@ class Saved(metaclass=Suggesting):
         return cls._from_written({"class": read[0], "params": read[1], "learned": read[2]})
 
     def _written(self) -> dict[str, Any]:
-        """The state without a checksum, in version 1, as it is part of another state."""
-        content = {"params": self._plain_params(), "learned": self._state()}
-        return {"streamcal": UNSIGNED, "class": type(self).__name__, **content}
+        """Return the state without version and checksum, as it is part of another state."""
+        return {"class": type(self).__name__, "params": self._plain_params(), "learned": self._state()}
 
     @classmethod
     def _from_written(cls, state: dict[str, Any]) -> Self:
-        """The object of a state, whatever its version and checksum."""
+        """Return the object of a state whose version and checksum have been checked."""
         own = cls._of_class(state.get("class"))
         try:
             return own._of_state(state["params"], state["learned"])

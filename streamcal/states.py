@@ -1,4 +1,4 @@
-"""Saved states: readers of their fields, the checksum over the whole, and the versions that can be read.
+"""Saved states: readers of their fields, the checksum over the whole, and the version.
 
 A state is plain data that may come from anywhere: a damaged file, an edited one, another program. What keeps a state (a
 statistic, a memory, a learner) declares its fields as readers, functions from what JSON gave to the value that is used,
@@ -24,11 +24,10 @@ import numpy.typing as npt
 
 from streamcal.errors import StateError
 
-#: The versions of a state: without a checksum, as parts of other states still are, and with one.
-UNSIGNED, SIGNED = 1, 2
-READABLE = (UNSIGNED, SIGNED)
-#: The name of the checksum in a state.
-CHECK = "check"
+#: The version of the format.
+VERSION = 1
+#: The names of the version and of the checksum in a state; states that are parts of another have neither.
+FORMAT, CHECK = "streamcal", "check"
 #: Hexadecimal digits of a checksum: 64 bits.
 CHECK_DIGITS = 16
 
@@ -318,18 +317,16 @@ def checksum(state: Mapping[str, Any]) -> str:
 
 
 def signed(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state with its checksum, which makes it one of version 2."""
-    content = {**state, "streamcal": SIGNED}
+    """Return a state with its version and its checksum."""
+    content = {**state, FORMAT: VERSION}
     return {**content, CHECK: checksum(content)}
 
 
 def require_whole(state: Mapping[str, Any]) -> None:
-    """`StateError` unless the version of a state can be read and its checksum, from version 2 on, is right."""
-    version = state["streamcal"]
-    if version not in READABLE or isinstance(version, bool):
-        raise StateError(f"state version {_shown(version)} cannot be read, only {' and '.join(map(str, READABLE))}")
-    if version == UNSIGNED and CHECK not in state:
-        return
+    """Raise a `StateError` unless a state has the version of today and its checksum is right."""
+    version = state[FORMAT]
+    if version != VERSION or isinstance(version, bool):
+        raise StateError(f"state version {_shown(version)} cannot be read, only {VERSION}")
     try:
         right = state.get(CHECK) == checksum(state)
     except (TypeError, ValueError, RecursionError) as error:

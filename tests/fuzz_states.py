@@ -253,7 +253,7 @@ def tried(subject: Subject, seed: int) -> tuple[str, str]:
     else:
         state[part], said = damaged(rng, state[part])
     if isinstance(state, dict):
-        state = signed({**state, "streamcal": state.get("streamcal")}) if state.get("streamcal") == 2 else state
+        state = signed(state) if state.get("streamcal") == 1 else state
     return _tried_state(subject, json.loads(json.dumps(state)), said)
 
 

@@ -465,7 +465,7 @@ def test_the_note_of_a_join_is_in_its_state() -> None:
     join = LabelJoin(OnlinePlatt(), HORIZON)
     state = join.state_dict()
     assert join.noted is None
-    assert "note" not in state["learned"], "states of before have none"
+    assert "note" not in state["learned"]
     join.note({"offset": 7, "name": "\ud800é"})
     for again in (
         LabelJoin.from_state(json.loads(json.dumps(join.state_dict()))),

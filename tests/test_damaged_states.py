@@ -132,9 +132,8 @@ def other_rooms() -> Any:
     window = ConformalPredictive(forgetting=Window(5))
     yield window, normal, "learned.memory.buffer", [[0.5, 5e-324, 1.0], [0.5, 0.0, 1.0]]
     named = after(MulticlassVennAbers(), three)["learned"]["memory"]["statistic"]
-    old = {name: value for name, value in named.items() if name != "named"}
-    assert (None,) in [key for key, _ in old["calibrators"]]
-    yield MulticlassVennAbers(), three, "learned.memory.statistic", old
+    without = {name: value for name, value in named.items() if name != "named"}
+    yield MulticlassVennAbers(), three, "learned.memory.statistic", without
 
 
 @pytest.mark.parametrize(("cal", "rows", "path", "value"), list(other_rooms()), ids=lambda value: str(value)[:40])
@@ -200,15 +199,23 @@ def test_a_checksum_is_of_values_and_not_of_their_text():
     assert checksum(again) == state["check"]
 
 
-def test_a_state_of_version_1_has_no_checksum_and_one_of_version_2_must_have_it():
+def test_a_state_has_a_version_and_a_checksum():
     state = after(Platt())
-    old = {**state, "streamcal": 1}
-    del old["check"]
-    assert Platt.from_state(old).state_dict() == state
+    assert state["streamcal"] == 1
     without = {name: value for name, value in state.items() if name != "check"}
-    for other in (without, {**without, "check": None}, {**old, "check": "0" * 16}, {**old, "streamcal": 3}):
+    for other in (without, {**state, "check": None}, {**state, "check": "0" * 16}, {**state, "streamcal": 2}):
         with pytest.raises(StateError, match=r"checksum|version"):
             Platt.from_state(other)
+    for version in (0, 2, True, "1", None):
+        with pytest.raises(StateError, match="version"):
+            Platt.from_state({**state, "streamcal": version})
+
+
+def test_parameters_that_a_state_lacks_are_not_made_up():
+    state = after(Platt())
+    for params in ({}, {**state["params"], "lam": 1.0}):
+        with pytest.raises(StateError, match="parameters are not those"):
+            Platt.from_state(signed({**state, "params": params}))
 
 
 def test_a_damaged_file_says_so(tmp_path):

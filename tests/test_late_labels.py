@@ -5,8 +5,6 @@ method is a function of the observations held, so that the order of learning, me
 labels that are new.
 """
 
-import json
-
 import numpy as np
 import pytest
 from laws import ROUNDED, Observation, learned
@@ -152,37 +150,6 @@ def test_subproblems_without_a_prior_and_with_one_hold_the_same_rows():
     shares["z"] = binary.predict_one(0.0)
     total = sum(shares.values())
     assert p == pytest.approx({label: share / total for label, share in shares.items()}, abs=1e-9)
-
-
-@pytest.mark.parametrize("build", [lambda: OneVsRest("isotonic"), lambda: MulticlassVennAbers("ovo")])
-def test_a_state_of_an_earlier_version_counts_them_from_its_totals(build):
-    """It has no "named", and its subproblems hold the rows that named their labels only."""
-    rows = stream(200)
-    cal = learned(build(), [*rows, LATE])
-    state = {**json.loads(json.dumps(cal.state_dict())), "streamcal": 1}
-    del state["check"]
-    statistic = state["learned"]["memory"]["statistic"]
-    del statistic["named"]
-    kept = []
-    for key, part in statistic["calibrators"]:
-        if None in key:
-            continue
-        if "z" in key:
-            part = learned(build(), [LATE]).state_dict()["learned"]["memory"]["statistic"]["calibrators"]
-            part = [own for other, own in part if list(other) == key]
-            if not part:
-                continue
-            part = part[0]
-        kept.append([key, part])
-    statistic["calibrators"] = kept
-    twin = type(cal).from_state(state)
-    assert twin.predict_one(PROBE) == pytest.approx(cal.predict_one(PROBE), abs=ROUNDED)
-    new = Observation({"a": 0.5, "b": 0.5}, "new")
-    for one in (cal, twin):
-        one.learn_one(*new)
-        one.unlearn_one(*rows[3])
-    probe = {"a": 0.5, "b": 0.49, "new": 0.01}
-    assert twin.predict_one(probe) == pytest.approx(cal.predict_one(probe), abs=ROUNDED)
 
 
 def test_a_temperature_has_nothing_to_learn_of_a_label():

@@ -183,7 +183,7 @@ def test_a_prior_is_there_once_in_windows_and_merges():
     for observation in stream:
         left.unlearn_one(*observation)
     assert_same(left, OneVsRest(with_prior), 0.0)
-    assert left.state_dict()["learned"]["memory"]["statistic"]["calibrators"] == [], "only the prior is left in one"
+    assert left.state_dict()["learned"]["memory"]["statistic"]["parts"] == [], "only the prior is left in one"
     assert CASES[0].predictions(whole).tolist() != CASES[0].predictions(learned(build(Forever()), stream)).tolist()
 
 

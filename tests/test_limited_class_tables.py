@@ -7,7 +7,6 @@ import pytest
 
 from streamcal import Decay, InputError, RetractionError, StateError, Window
 from streamcal.multiclass import Dirichlet, StructuredMatrixScaling, TemperatureScaling, VectorScaling
-from streamcal.states import signed
 from streamcal.statistics.class_table import ClassTable, bits_of, depths_up_to, digits, fewer_digits
 
 METHODS = (TemperatureScaling, VectorScaling, Dirichlet, StructuredMatrixScaling)
@@ -159,17 +158,6 @@ def test_policies_with_cells(method, policy):
         p = cal.predict_many(scores[-300:], labels=LABELS)
         found[limit] = -float((q[-300:] * np.log(p)).sum(axis=1).mean())
     assert abs(found[64] - found[None]) < 0.03
-
-
-def test_states_of_before_stay_exact():
-    cal = VectorScaling()
-    cal.learn_one({"a": 0.5, "b": 0.5}, "a")
-    state = cal.state_dict()
-    del state["params"]["limit"]
-    state.pop("check", None)
-    read = VectorScaling.from_state(signed(state))
-    assert read.limit is None
-    assert read.predict_one({"a": 0.5, "b": 0.5}) == cal.predict_one({"a": 0.5, "b": 0.5})
 
 
 @pytest.mark.parametrize("limit", [0, 63, 2.5, True, "all"])

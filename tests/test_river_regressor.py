@@ -301,16 +301,6 @@ def test_pickled_models_go_on():
     assert twin.predict_one(ROWS[0][0]) == taught(model, ROWS[100:150]).predict_one(ROWS[0][0])
 
 
-def test_a_pickle_from_before_residuals_were_held_goes_on():
-    model = taught(CalibratedRegressor(BASES["linear regression"](), half_life=50), ROWS[:100])
-    state = dict(model.__dict__)
-    del state["_held"], state["_sorted"]
-    old = CalibratedRegressor.__new__(CalibratedRegressor)
-    old.__setstate__(state)
-    assert old.predict_one(ROWS[100][0]) == model.predict_one(ROWS[100][0])
-    assert taught(old, ROWS[100:160])._recent_sd() < math.inf
-
-
 @pytest.mark.parametrize(
     "name",
     # Of the scale there is nothing to correct here, and an interval of one level is no shape.

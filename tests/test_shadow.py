@@ -462,7 +462,7 @@ def test_a_join_lets_champion_and_challengers_learn_late_labels_as_issued():
 
 
 def test_a_join_with_a_shadow_goes_on_from_its_state_and_its_journal(tmp_path):
-    """Promotions, challengers that come and go, and forecasts of before them that still wait."""
+    """Promotions, challengers that come and go, and earlier forecasts that still wait."""
     scores, y = overconfident(400)
 
     def change(shadow, k):
@@ -609,7 +609,7 @@ def test_a_version_that_is_forgotten_writes_no_more(tmp_path):
         events.changed(None, "use", "nobody", None),
         events.changed(None, "use", "champion", None),
         events.changed(None, "add", "more", None),
-        events.changed(None, "add", "more", {"streamcal": 1, "class": "Nothing", "params": {}, "learned": {}}),
+        events.changed(None, "add", "more", {"class": "Nothing", "params": {}, "learned": {}}),
         events.changed(None, "add", "ops", TrackingOPS()._written()),
         events.changed(None, "turn", "ops", None),
         events.changed(None, "use", "ops", None)[:-1],
@@ -641,7 +641,7 @@ def test_a_new_version_of_the_model_begins_with_the_same_calibrators():
     assert join.calibrator is not shadow
     assert (join.calibrator.version, set(join.calibrator.challengers)) == (Version(1, "ops", 0), {"champion", "window"})
     assert isinstance(join.calibrator.champion, TrackingOPS)
-    # nine tenths of the map of before, on knots an eighth of log-odds apart; the other calibrator has learned nothing
+    # nine tenths of the previous map, on knots an eighth of log-odds apart; the other calibrator has learned nothing
     assert issued.p == pytest.approx(0.9 * before + 0.1 * TrackingOPS().predict_one(0.8), abs=1e-3)
     assert LabelJoin.from_bytes(join.to_bytes()).state_dict() == join.state_dict()
 

@@ -88,7 +88,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self._curve = Curve(self._kernel.coefficients, self.scale.lo, self.scale.hi)
         self._watched: BernsteinSums | None = None
         self._fitted_for = -1  # the version of the memory whose fit the coefficients are; -1: of something else
-        self._fitted = False  # whether the coefficients are those of an earlier version at least
+        self._fitted = False  # whether there are coefficients, if of fewer observations
         self._failed_for = -1  # the last version whose fit has failed
         self._steady = self._memory.steady
         self.streams = self._osqp is None

@@ -23,7 +23,7 @@ class CenteredIsotonic(BlockCalibrator):
     constant from its first score to its last, below the first point, and above the last.
 
     So the map is strictly increasing from the first point to the last, except where it is 0 or 1: no two scores in
-    between are tied, and the ranking is preserved. It is no longer the least-squares fit: its mean over the scores held
+    between are tied, and the ranking is preserved. It is not the least-squares fit: its mean over the scores held
     need not be the share of positives.
 
     Parameters

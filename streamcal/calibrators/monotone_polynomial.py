@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import get_args
 
 from streamcal.calibrators.additive import AdditiveCalibrator
@@ -72,9 +71,6 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     name = "rpr"
     by_ratios = True
     summary = "least squares over all monotone polynomials, by semidefinite programs (extra `conic`)"
-
-    #: Before the first release λ was called `lam`, and the basis `penalty`.
-    renamed = MappingProxyType({"lam": "bound", "penalty": "basis"})
 
     def __init__(
         self,

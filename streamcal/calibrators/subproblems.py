@@ -178,23 +178,23 @@ class SequentialSubproblems(Statistic):
         return type(self)(self._calibrator, self._routing)
 
     def state(self) -> dict[str, Any]:
-        calibrators = [[key, one._state()] for key, one in self.calibrators.items()]
-        return {"totals": self._totals.state(), "sown": 0.0, "calibrators": calibrators}
+        parts = [[key, one._state()] for key, one in self.calibrators.items()]
+        return {"totals": self._totals.state(), "sown": 0.0, "parts": parts}
 
     def fields(self) -> Fields:
-        return {"totals": unread, "sown": number(0.0, 0.0), "calibrators": listed(row(self._routing.key, unread))}
+        return {"totals": unread, "sown": number(0.0, 0.0), "parts": listed(row(self._routing.key, unread))}
 
-    def _load(self, totals: Any, sown: float, calibrators: list[tuple[Key, Any]]) -> None:
+    def _load(self, totals: Any, sown: float, parts: list[tuple[Key, Any]]) -> None:
         read = Totals()
         read.restore(totals)
-        parts: dict[Key, Calibrator] = {}
-        for key, saved in calibrators:
-            ensure(key not in parts, f"subproblem {key!r} occurs twice")
-            parts[key] = self._calibrator.clone()
-            parts[key]._restore(saved)
+        loaded: dict[Key, Calibrator] = {}
+        for key, saved in parts:
+            ensure(key not in loaded, f"subproblem {key!r} occurs twice")
+            loaded[key] = self._calibrator.clone()
+            loaded[key]._restore(saved)
         if self._routing.constant and read.count:
-            ensure(set(parts) == set(self._routing.keys()), "not every subproblem is there")
-        self._totals, self.calibrators, self._last = read, parts, ((), [], None)
+            ensure(set(loaded) == set(self._routing.keys()), "not every subproblem is there")
+        self._totals, self.calibrators, self._last = read, loaded, ((), [], None)
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         self._routing.require_possible(x, y)

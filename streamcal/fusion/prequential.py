@@ -17,7 +17,7 @@ from streamcal.learners.additive import require
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import HEAVIEST, UNSIGNED, Reader, ensure, listed, numbers, unread
+from streamcal.states import HEAVIEST, Reader, ensure, listed, numbers, unread
 
 #: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
 #: next.
@@ -189,7 +189,7 @@ class PrequentialFusion(Fusion):
     def _load(self, *, losses: FloatArray, candidates: list[Any]) -> None:
         read = []
         for candidate, saved in zip(self._candidates, candidates, strict=True):
-            ensure(isinstance(saved, dict) and saved.get("streamcal") == UNSIGNED, "a candidate is no state")
+            ensure(isinstance(saved, dict), "a candidate is no state")
             one = type(candidate)._from_written(saved)
             ensure(one.same_parameters(candidate), "a candidate has other parameters")
             read.append(one)

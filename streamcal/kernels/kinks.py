@@ -148,7 +148,7 @@ class Kinks:
     @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t)
     def _same(self, before: cython.Py_ssize_t) -> cython.bint:
-        """Whether the knots are those of before."""
+        """Return whether the knots are unchanged."""
         i = 0
         while i < before and self._before[i] == self._knots[i]:
             i += 1

@@ -238,7 +238,7 @@ class LevelTable:
 
     @cython.cfunc
     def _release(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
-        """Hold a level no longer."""
+        """Drop a level."""
         a: cython.Py_ssize_t
         slots: LevelIndex = self._slots[j]
         for a in range(self.values.shape[1]):

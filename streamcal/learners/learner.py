@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.saved import Saved
-from streamcal.states import Reader, as_list, record, whole
+from streamcal.states import Reader, as_list, ensure, record, whole
 
 #: What scikit-learn and River call a method → what it is called here.
 HERE = {
@@ -50,10 +49,6 @@ class Learner(Saved):
     summary: ClassVar[str] = ""
     #: The name of the class's own count in `tally`, such as "clamped" for scores clamped by the scale; None: no count.
     noted: ClassVar[str | None] = None
-    #: Earlier names of parameters in saved states → current names.
-    renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    #: Parameters that states of earlier versions lack → the plain value that stands for what those versions did.
-    added: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     _noted: int = 0
     _known: ClassVar[dict[str, type[Learner]]] = {}
 
@@ -237,7 +232,7 @@ class Learner(Saved):
         return {} if self.noted is None else {self.noted: whole()}
 
     def _optional_fields(self) -> dict[str, Reader]:
-        """Fields that earlier versions did not write; None where they are absent."""
+        """Return the fields that a state lacks where they would be empty; they are then None."""
         return {}
 
     def _load(self, *_: Any, **fields: Any) -> None:
@@ -322,9 +317,9 @@ def _plain(value: Any) -> Any:
 
 
 def _parameters_in(cls: type[Learner], plain: dict[str, Any]) -> dict[str, Any]:
-    """The inverse of `_parameters_of`, under the current names."""
-    given = {cls.renamed.get(name, name): _read(value) for name, value in plain.items()}
-    return {**{name: _read(value) for name, value in cls.added.items()}, **given}
+    """The inverse of `_parameters_of`; `StateError` where a parameter is missing, although it has a default."""
+    ensure(plain.keys() == set(_parameter_names(cls)), f"the parameters are not those of {cls.__name__}")
+    return {name: _read(value) for name, value in plain.items()}
 
 
 def _read(value: Any) -> Any:

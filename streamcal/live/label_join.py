@@ -253,7 +253,7 @@ class LabelJoin(Holding, Journaled):
           remembered after it was learned;
         - `backwards`: impressions older than the clock; `before_issue`: outcomes older than their impression, which
           count as immediate;
-        - `refused`: labels that the calibrator refused, or whose version's calibration is no longer kept.
+        - `refused`: labels that the calibrator refused, or whose version's calibration was dropped.
         """
         return dict(self._counts)
 

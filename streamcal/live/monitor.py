@@ -1,4 +1,4 @@
-"""`CalibrationMonitor`: says when issued probabilities or distributions are no longer those of their outcomes."""
+"""`CalibrationMonitor`: tells when issued probabilities or distributions depart from their outcomes."""
 
 from __future__ import annotations
 

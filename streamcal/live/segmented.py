@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -147,7 +146,6 @@ class Segmented(Keyed):
     """
 
     name = "segmented"
-    added: ClassVar[Mapping[str, Any]] = MappingProxyType({"store": None, "pairs": False})
     summary = "any calibrator, corrected for the levels of fields such as campaigns"
 
     def __init__(
@@ -590,10 +588,6 @@ class Segmented(Keyed):
         self._weight_scale.merge(other._weight_scale)
         self._learned += other._learned
 
-    def _plain_params(self) -> dict[str, Any]:
-        """Without what is not used of `added`, as states had them before there was any."""
-        return {k: v for k, v in super()._plain_params().items() if k not in self.added or v != self.added[k]}
-
     def _compared(self) -> dict[str, Any]:
         return {**super()._compared(), "calibrator": [type(self.overall).__name__, self.overall._compared()]}
 
@@ -617,7 +611,6 @@ class Segmented(Keyed):
         of_fields = listed(whole(), length=len(self.by))
         return {
             "stored": maybe(row(whole(1), whole(1), whole(), of_fields)),
-            "late": maybe(row(whole(), of_fields)),
             "pairs": unread,
         }
 
@@ -626,6 +619,7 @@ class Segmented(Keyed):
             "overall": unread,
             "learned": whole(),
             "evicted": whole(),
+            "late": row(whole(), listed(whole(), length=len(self.by))),
             "weight_scale": weight_scale_state,
             "fields": listed(unread, length=len(self.by)),
         }
@@ -638,7 +632,7 @@ class Segmented(Keyed):
         evicted: int,
         weight_scale: list[float],
         fields: list[Any],
-        late: Any = None,
+        late: Any,
         stored: Any = None,
         pairs: Any = None,
         **more: Any,
@@ -656,7 +650,7 @@ class Segmented(Keyed):
             self._chain.load(j, *field_state(self.by[j], self.max_levels, absent[j])(plain), absent[j])
         if stored is not None and self.store is not None:
             self._keep_in(LevelRows(self.store, *stored[:3]))
-        self._chain.load_lateness(*(late or (0, len(fields) * [learned])))  # earlier states: as if all had judged
+        self._chain.load_lateness(*late)
         self._learned, self._chain.evicted = learned, evicted
         self._weight_scale.load(*weight_scale)
         if pairs is not None:

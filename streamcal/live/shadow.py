@@ -447,7 +447,7 @@ class Shadow(Saved):
         return self._use(name)
 
     def rollback(self, version: int) -> Version:
-        """Put the calibrator of an earlier version into use again, with what it has learned since.
+        """Put the calibrator of a previous version into use again, with what it has learned since.
 
         Parameters
         ----------
@@ -475,7 +475,7 @@ class Shadow(Saved):
             self._told(what, name, calibrator)
 
     def _change(self, what: str, name: str, calibrator: Entrant | None) -> None:
-        """Make a change that was told of before; `StateError` where it is not possible."""
+        """Make a change that the journal holds; `StateError` where it is not possible."""
         ensure(what in (USE, ADD, REMOVE) and (calibrator is None) == (what != ADD), f"{what!r} is no change")
         try:
             if calibrator is not None:

@@ -321,7 +321,7 @@ def _told(
 
 def calibrator_of(state: Any) -> Any:
     """The calibrator of a state inside another one; `StateError` unless a join can use it."""
-    written = record(dict.fromkeys(("streamcal", "class", "params", "learned"), unread))(state)
+    written = record(dict.fromkeys(("class", "params", "learned"), unread))(state)
     kind: type[Saved] = Shadow if written["class"] == Shadow.__name__ else Learner
     found = kind._from_written(written)
     ensure(can_join(found), f"{type(found).__name__} is no calibrator of one score")

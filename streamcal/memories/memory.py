@@ -184,7 +184,7 @@ class Memory(Generic[Held]):
         return {"statistic": unread}
 
     def _optional_fields(self) -> Fields:
-        """Fields that earlier versions did not write; None where they are absent."""
+        """Return the fields that a state lacks where they would be empty; they are then None."""
         return {}
 
     def _load(self, *, missed: int, late: int, **own: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -120,8 +119,6 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     """
 
     sums_to_one = True
-
-    added = MappingProxyType({"limit": None})
 
     def __init__(
         self,

@@ -14,10 +14,9 @@ from streamcal.multiclass.labels import ClassLabel, check_class, in_order
 from streamcal.multiclass.observations import read_back
 from streamcal.parameters.types import FloatArray
 from streamcal.states import listed, maybe
-from streamcal.statistics.class_subproblems import NOBODY, ClassRouting, Unnamed
+from streamcal.statistics.class_subproblems import NOBODY, ClassRouting
 from streamcal.statistics.class_table import require_classes
 from streamcal.statistics.subproblems import Routed, RoutedColumn
-from streamcal.statistics.totals import Totals
 
 #: A binary subproblem, positive if the last of these labels occurred; (L,), or (I, J) for outcomes I and J only.
 Subproblem: TypeAlias = tuple[ClassLabel, ...]
@@ -149,11 +148,6 @@ class OneAgainstRest(Strategy):
     def route_many_nobody(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
         yield (NOBODY,), slice(None), np.zeros(len(y)), np.zeros(len(y), dtype=np.bool_)
 
-    def unnamed(self, held: Mapping[Any, tuple[int, float, float]], totals: Totals) -> Iterator[Unnamed]:
-        for key, (number, weight, _) in held.items():
-            yield key, 0.0, False, totals.count - number, totals.n - weight
-        yield (NOBODY,), 0.0, False, totals.count, totals.n
-
     def score(self, key: Subproblem, scores: Mapping[ClassLabel, float]) -> float:
         return scores[key[0]]
 
@@ -211,21 +205,6 @@ class OneAgainstOne(Strategy):
                 keys: Any = ((own, NOBODY), False), ((NOBODY, own), True)
                 for key, positive in keys:
                     yield key, rows, self.score_many(key, given)[rows], np.full(int(rows.sum()), positive)
-
-    def unnamed(self, held: Mapping[Any, tuple[int, float, float]], totals: Totals) -> Iterator[Unnamed]:
-        sides = {}  # key and label → number and weight of the observations in which that label came
-        for key, (number, weight, positive) in held.items():
-            for label, own in zip(key, (weight - positive, positive), strict=True):
-                sides[key, label] = round(number * own / weight) if weight > 0.0 else 0, own
-        most: dict[ClassLabel, tuple[int, float]] = {}
-        for (_, label), side in sides.items():
-            most[label] = max(most.get(label, side), side)
-        for (key, label), (number, weight) in sides.items():
-            last = label == key[-1]
-            yield key, float(last), last, most[label][0] - number, most[label][1] - weight
-        for label, side in most.items():
-            yield (label, NOBODY), 0.0, False, *side
-            yield (NOBODY, label), 1.0, True, *side
 
     def score(self, key: Subproblem, scores: Mapping[ClassLabel, float]) -> float:
         other, own = key

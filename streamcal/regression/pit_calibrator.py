@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -84,8 +83,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         to 10⁶ standard deviations out are distinct; cells are narrow in the middle and a sixth of the score further
         out (with 64 cells, which reach to ±40), and in a cell the logarithm of the tail is linear in that of the
         predicted one. "uniform": as u itself, in cells of width 1/M; all that is beyond 1e-16, or in the first
-        and the last cell, is then alike, so that overconfident forecasts cannot be repaired. It is what the first
-        version did, and what its states are read as.
+        and the last cell, is then alike, so that overconfident forecasts cannot be repaired.
 
     Notes
     -----
@@ -105,8 +103,6 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
     under decay, with weights that are not whole and with `scale="uniform"`; with i distinct atoms and no cells it is
     O(i·k): give a `resolution` for counts.
     """
-
-    added = MappingProxyType({"scale": "uniform"})
 
     def __init__(
         self,

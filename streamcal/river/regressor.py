@@ -116,10 +116,6 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         self._held: deque[tuple[float, float]] = deque()
         self._sorted: list[float] = []
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Of an earlier version too, which held no residuals: they are held anew."""
-        self.__dict__ |= {"_held": deque(), "_sorted": []} | state
-
     @property
     def _wrapped_model(self) -> Regressor:
         return self.regressor

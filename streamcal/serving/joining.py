@@ -44,7 +44,7 @@ class ServedJoin(JudgedJoin):
 
     @property
     def mixes(self) -> bool:
-        """Whether forecasts of the newest version are made of several, for an early window or an earlier version."""
+        """Whether forecasts of the newest version are made of several, for an early window or the version before."""
         return self.spans.early is not None or self._versions[self._newest].before is not None
 
     @property

@@ -156,7 +156,7 @@ class Statistic(ABC):
         """The fields of `state`, each with what reads it: lengths, ranges, and that every number is finite."""
 
     def optional_fields(self) -> Fields:
-        """Fields that a `state` may lack, which are then None."""
+        """Return the fields that a `state` lacks where they would be empty; they are then None."""
         return {}
 
     @abstractmethod

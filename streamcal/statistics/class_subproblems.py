@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, TypeAlias
-
-import numpy as np
 
 from streamcal.errors import RetractionError
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, ensure, listed, number, record, row, whole
+from streamcal.states import HEAVIEST, Fields, ensure, listed, number, row, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import not_held
 from streamcal.statistics.keyed import Column, Entry, Key
 from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing, Subproblems
-from streamcal.statistics.totals import Totals
 
 #: A label; the keys of subproblems are tuples of labels.
 Label: TypeAlias = str | float
-#: Observations that do not name a label of a subproblem: its key, their score and label in it, number and weight.
-Unnamed: TypeAlias = tuple[tuple[Any, ...], float, bool, int, float]
 #: Stands in a key for every label that is not known yet.
 NOBODY = None
 
@@ -58,13 +52,6 @@ class ClassRouting(Routing):
     @abstractmethod
     def route_nobody(self, x: Any, y: float) -> Routed:
         """The subproblems of one observation with a label that nobody has named, which are keyed by NOBODY."""
-
-    @abstractmethod
-    def unnamed(self, held: Mapping[Any, tuple[int, float, float]], totals: Totals) -> Iterator[Unnamed]:
-        """What the observations that do not name a label add, from number, weight and positive weight of those that do.
-
-        For states of versions that did not count them.
-        """
 
     @abstractmethod
     def route_many_nobody(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
@@ -134,7 +121,7 @@ class ClassSubproblems(Subproblems):
             own[1] = max(own[1] + weight, 0.0)
 
     def _drop(self, labels: Sequence[Any]) -> None:
-        """Remove labels that are no longer known, and their subproblems."""
+        """Remove labels that no observation names any more, and their subproblems."""
         for label in labels:
             del self._named[label]
             self._order = None
@@ -226,67 +213,28 @@ class ClassSubproblems(Subproblems):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "named": [[label, *own] for label, own in self._named.items()]}
 
-    def restore(self, state: Any) -> None:
-        named = listed(row(self._routing.label, whole(1), number(0.0, HEAVIEST)))
-        self._load(**record(self.fields(), {"named": named})(state))
+    def fields(self) -> Fields:
+        return {**super().fields(), "named": listed(row(self._routing.label, whole(1), number(0.0, HEAVIEST)))}
 
     def _load(
         self,
         totals: Any,
         sown: float,
-        calibrators: list[tuple[Key, Any]],
-        named: list[tuple[Any, int, float]] | None = None,
+        parts: list[tuple[Key, Any]],
+        named: Sequence[tuple[Any, int, float]] = (),
     ) -> None:
-        super()._load(totals, sown, calibrators)
-        labels = self._named_of_old() if named is None else named
-        self._named = {label: own for label, *own in labels}
+        super()._load(totals, sown, parts)
+        self._named = {label: own for label, *own in named}
         self._order = None
-        ensure(len(self._named) == len(labels), "a label occurs twice")
+        ensure(len(self._named) == len(named), "a label occurs twice")
         keyed = {label for key in self._parts for label in key}  # type: ignore[attr-defined]
         ensure(keyed <= {*self._named, NOBODY}, "a subproblem has a label that no observation names")
         ensure(all(own[0] <= self._totals.count for own in self._named.values()), "a label is named too often")
-        if named is None:
-            self._complete_old()
 
     def _check(self) -> None:
         super()._check()
         assert all(size >= 1 and weight >= 0.0 for size, weight in self._named.values())
         assert {label for key in self._parts for label in key} <= {*self._named, NOBODY}  # type: ignore[attr-defined]
-
-    # -- states of earlier versions, in which a subproblem held only the observations that named its labels ----------
-
-    def _named_of_old(self) -> list[tuple[Any, int, float]]:
-        """A number and a weight of the observations that name each label: those of its largest subproblem."""
-        named: dict[Any, tuple[int, float]] = {}
-        for key, part in self._parts.items():
-            ensure(NOBODY not in key, "a subproblem of nobody is in a state of earlier versions")  # type: ignore[operator]
-            for label in key:  # type: ignore[attr-defined]
-                named[label] = max(named.get(label, (1, 0.0)), (part.count, part.n))
-        return [(label, *own) for label, own in named.items()]
-
-    def _complete_old(self) -> None:
-        """Add what counts against a label: the observations that did not name it.
-
-        Their weights are not known one by one, and each is given the mean of them.
-        """
-        for key, score, label, size, weight in self._routing.unnamed(self._held_of_old(), self._totals):
-            if size > 0 and weight > 0.0:
-                at = np.full(size, self._scale.coordinate(score))
-                labels = np.full(size, float(label))
-                coded = labels if self._labelled is None else self._labelled(at, labels)
-                self._part(key).update_many(at, coded, np.full(size, weight / size))
-
-    def _held_of_old(self) -> dict[Any, tuple[int, float, float]]:
-        """Number, weight and positive weight of each subproblem, without the prior; NaN where a part has no sums of
-        labels."""
-        found = {}
-        for key, part in self._parts.items():
-            size, weight = part.count, part.n
-            if self._prior is not None:
-                size -= len(self._prior.x)
-                weight -= self._prior_share * float(self._prior.w.sum())
-            found[key] = size, max(weight, 0.0), float(getattr(part, "positive", math.nan))
-        return found
 
 
 def _with_nobody(key: tuple[Any, ...], new: Any) -> tuple[Any, ...]:

@@ -169,9 +169,6 @@ class FoldedTrees(Keyed[ScoreTree]):
             super().revert(x, y, w)
             return
         label = y - 2.0 * NO_FOLD
-        if self._whole.held_at(x)[0] == 0.0:  # states from before observations were dealt hold it in one fold
-            super().revert(x, outcome(label, self.fold_of(x)), w)
-            return
         before = self._held(x)
         self._whole.revert(x, label, w)
         self._deal(x, before, self._held(x))

@@ -12,7 +12,7 @@ from streamcal.parameters.types import FloatArray
 #: Decayed weights below this are not stored: fits are compared by products of two weights, which would underflow.
 SMALLEST_HELD = 1e-150
 #: Trees and tables of up to this many scores are not pruned: half a megabyte, and 500 half-lives of 16 observations,
-#: after which a weight is no longer stored.
+#: from which on a weight is not stored.
 KEPT_WHOLE = 8192
 #: Sums in two parts are accurate to 2^−100 of the largest weight they ever held, so that what weighs this share of it
 #: or more is left accurate to HELD_TOLERANCE.

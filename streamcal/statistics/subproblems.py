@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import ROUNDING, Fields, ensure, listed, number, record, row, unread
+from streamcal.states import ROUNDING, Fields, ensure, listed, number, row, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import SMALLEST_HELD
 from streamcal.statistics.keyed import Column, Entry, Key, Keyed
@@ -189,27 +189,26 @@ class Subproblems(Keyed[Statistic]):
         return type(self)(self._empty, self._scale, self._routing, self._prior)
 
     def state(self) -> dict[str, Any]:
-        # Each part is written in the format of a calibrator under `Forever`, as in the earliest saved states.
-        parts = [[key, written(part)] for key, part in self._parts.items()]
-        return {"totals": self._totals.state(), "sown": self._prior_share, "calibrators": parts}
+        parts = [[key, part.state()] for key, part in self._parts.items()]
+        return {"totals": self._totals.state(), "sown": self._prior_share, "parts": parts}
 
     def fields(self) -> Fields:
         return {
             "totals": unread,
             "sown": number(0.0, 1.0 + ROUNDING),
-            "calibrators": listed(row(self._routing.key, unread)),
+            "parts": listed(row(self._routing.key, unread)),
         }
 
-    def _load(self, totals: Any, sown: float, calibrators: list[tuple[Key, Any]]) -> None:
+    def _load(self, totals: Any, sown: float, parts: list[tuple[Key, Any]]) -> None:
         read = Totals()
         read.restore(totals)
-        parts: dict[Key, Statistic] = {}
-        for key, saved in calibrators:
-            ensure(key not in parts, f"subproblem {key!r} occurs twice")
-            parts[key] = self._empty()
-            parts[key].restore(_statistic_in(saved))
-        self._require_whole(read, parts)
-        self._totals, self._prior_share, self._parts = read, sown, parts
+        loaded: dict[Key, Statistic] = {}
+        for key, saved in parts:
+            ensure(key not in loaded, f"subproblem {key!r} occurs twice")
+            loaded[key] = self._empty()
+            loaded[key].restore(saved)
+        self._require_whole(read, loaded)
+        self._totals, self._prior_share, self._parts = read, sown, loaded
 
     def _require_whole(self, totals: Totals, parts: dict[Key, Statistic]) -> None:
         """`StateError` unless observations of this number can have these parts."""
@@ -226,14 +225,3 @@ class Subproblems(Keyed[Statistic]):
         super()._check()
         assert all(part.count >= 0 for part in self._parts.values())
         assert self._totals.count >= 0
-
-
-def written(part: Statistic) -> dict[str, Any]:
-    """The state of a part, as that of a calibrator under `Forever`."""
-    return {"clamped": 0, "memory": {"missed": 0, "late": 0, "statistic": part.state()}}
-
-
-def _statistic_in(written: Any) -> Any:
-    """The state of a part, from what `written` made of it."""
-    memory = record({"memory": record({"statistic": unread}, {"missed": unread, "late": unread})}, {"clamped": unread})
-    return memory(written)["memory"]["statistic"]

@@ -7,8 +7,8 @@ learned; for methods of one score also the map as JSON. The streams and probes a
 reads the states, goes on from them and replays the streams.
 
 A recorded case may be rewritten when `state_dict()["streamcal"]`, the version of states, changes, or when what it
-recorded was wrong and has been corrected, which the change log says: states in the hands of users must be read and mean
-what they meant. If a test of golden files fails, the code has changed what it does.
+recorded was wrong and has been corrected: states in the hands of users must be read and mean what they meant. If a test
+of golden files fails, the code has changed what it does.
 
     python tests/golden/make.py             add the cases that are missing, after a new method or variant
     python tests/golden/make.py --compare   make every case again, and name those that differ in any bit
@@ -68,20 +68,15 @@ def record(room: str, case: Case, content: dict[str, Any]) -> dict[str, Any]:
     calls, stream, probes = CALLS[room], content["streams"][case.stream], content["probes"][case.stream]
     later = stream["later"] if case.timed else None
     cal = calls.apply_all(case.build(), stream["first"], case.timed)
-    found = {"stream": case.stream, "state": plain(cal.state_dict()), "n": cal.n, "tally": tally(cal)}
+    found = {"stream": case.stream, "state": plain(cal.state_dict()), "n": cal.n, "tally": cal.tally()}
     found["answers"] = calls.answers(cal, probes, later)
     if room == "binary" and case.writes_its_map:
         text = cal.map().to_json()
         if len(text) <= LONGEST_MAP:
             found["map"] = {"json": json.loads(text), "answers": load_map(text).predict_many(probes).tolist()}
     twin = calls.apply_all(type(cal).from_state(found["state"]), stream["then"], case.timed)
-    found["then"] = {"n": twin.n, "tally": tally(twin), "answers": calls.answers(twin, probes, later)}
+    found["then"] = {"n": twin.n, "tally": twin.tally(), "answers": calls.answers(twin, probes, later)}
     return plain(found)
-
-
-def tally(cal: Any) -> dict[str, int]:
-    """The counts, without that of failed solves where it is 0: it came after most cases were recorded."""
-    return {name: count for name, count in cal.tally().items() if count or name != "unsolved"}
 
 
 def make(room: str, rewrite: bool, commit: str, corrected: list[str]) -> None:
