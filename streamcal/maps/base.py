@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.errors import InputError
 from streamcal.maps import sql
 from streamcal.maps.c_source import c_source
 from streamcal.maps.onnx_graph import onnx_model
@@ -173,11 +174,28 @@ class ScaledMap(CoordinateMap):
         """
         return c_source(self._plain(), name)
 
-    def to_sql(self, column: str) -> str:
-        """The map as an SQL expression of `column`, which is inserted verbatim: CASE, comparisons and arithmetic.
+    def to_sql(self, column: str, dialect: str = "sqlite") -> str:
+        """Return the map as an SQL expression of `column`, which is inserted verbatim.
 
-        LN and EXP occur where the scale is `Logit` or the map is made of sigmoids. The result is NULL for NULL and for
-        scores outside the domain of the scale; scores beyond its bounds are clamped. See `docs/maps.md`.
+        Parameters
+        ----------
+        column : str
+            A name, a quoted name, or an expression in parentheses.
+        dialect : {"sqlite", "postgresql", "duckdb", "bigquery", "spark"}
+            The database. PostgreSQL gets typed literals, and arithmetic that cannot underflow; BigQuery gets
+            arithmetic that cannot overflow.
+
+        Returns
+        -------
+        str
+            CASE, comparisons and arithmetic. LN and EXP occur where the scale is `Logit` or the map is made of
+            sigmoids. The result is NULL for NULL, NaN and scores outside the domain of the scale; scores beyond its
+            bounds are clamped.
+
+        Raises
+        ------
+        InputError
+            If the dialect is unknown.
 
         Examples
         --------
@@ -187,11 +205,19 @@ class ScaledMap(CoordinateMap):
         >>> cal.map().to_sql("pctr")
         'CASE WHEN pctr >= 0.0e0 AND pctr <= 1.0e0 THEN CASE WHEN pctr < 0.5e0 THEN 0.0e0 ELSE 0.5e0 END END'
         """
+        if dialect not in sql.DIALECTS:
+            raise InputError(f"dialect={dialect!r} is unknown; known are {', '.join(sql.DIALECTS)}")
+        with sql.writing_for(dialect):
+            return self._sql(column)
+
+    def _sql(self, column: str) -> str:
         exact = self._written()
-        cuts, pieces = exact._pieces()
+        places, pieces = exact._pieces()
         scale, score = exact.scale.increasing, exact.scale.sql_rising(column)
         own, coordinates = scale.sql(score)
-        cuts = scale.first_scores(cuts)
+        furthest = float(np.abs(places[np.isfinite(places)]).max(initial=0.0))
+        coordinates = [sql.careful(x, scale.lo, scale.hi, furthest) if x == score else x for x in coordinates]
+        cuts = scale.first_scores(places)
         every = np.unique(np.concatenate((own, cuts[np.isfinite(cuts)])))
         starts = np.concatenate(([-math.inf], every))
         which = zip(

@@ -101,7 +101,8 @@ class PortableMap:
         s = float(score)
         if not math.isfinite(s):
             raise ValueError("scores must be finite")
-        s = s if self._top is None else self._top - s
+        if self._top is not None:
+            s = self._top - (_probability_one(s) if self._top == 1.0 else s)
         if self._spots is None:
             return self._at(self._coordinate(s))
         first, last, values = self._spots
@@ -132,7 +133,9 @@ class PortableMap:
             raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")
         if not np.isfinite(s).all():
             raise ValueError("scores must be finite")
-        return s if self._top is None else self._top - s
+        if self._top is None:
+            return s
+        return self._top - (_probability(s, self._scale) if self._top == 1.0 else s)
 
 
 # -- scales ------------------------------------------------------------------------------------------------------

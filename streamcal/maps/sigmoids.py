@@ -103,7 +103,7 @@ class SigmoidMixtureMap(ScaledMap):
 
         def piece(x: str) -> str:
             terms = [
-                f"{sql.literal(weight)} * {sql.sigmoid(sql.polynomial(x, (offset, slope)))}"
+                f"{sql.coefficient(weight)} * {sql.sigmoid(sql.polynomial(x, (offset, slope)))}"
                 for weight, slope, offset in parts
             ]
             return f"({' + '.join(terms)})"

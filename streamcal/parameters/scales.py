@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from streamcal.errors import InputError
 from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
-from streamcal.maps.sql import literal
+from streamcal.maps.sql import careful, literal
 from streamcal.maps.sql import log_sigmoid as sql_log_sigmoid
 from streamcal.maps.sql import sigmoid as sql_sigmoid
 from streamcal.parameters.given import plain_number
@@ -601,8 +601,9 @@ class EmpiricalCDF(Scale):
 
     def sql(self, column: str) -> tuple[FloatArray, list[str]]:
         """Return SQL for the coordinate: expressions, and the scores from which each but the first applies."""
+        inside = careful(column, -math.inf, math.inf, max(map(abs, self.knots)))
         between = [
-            f"({literal(low)} + ({column} - {literal(left)}) * {literal((high - low) / (right - left))})"
+            f"({literal(low)} + ({inside} - {literal(left)}) * {literal((high - low) / (right - left))})"
             for (left, right), (low, high) in zip(
                 itertools.pairwise(self.knots), itertools.pairwise(self.ranks), strict=True
             )

@@ -1,0 +1,3 @@
+module calibrationmap
+
+go 1.21
