@@ -1,7 +1,7 @@
 """Write `vectors.json`: maps of every kind on every scale, with scores and the probabilities that belong to them.
 
     python maps/vectors.py                                             writes the file
-    python maps/vectors.py node maps/javascript/calibration_map.mjs    tries an evaluator
+    python maps/vectors.py node maps/javascript/main.mjs    tries an evaluator
 
 An evaluator, as a program, reads lines. A line that begins with { is a map, as in `to_json`. Any other line holds one
 score, or one a fold with a space between two, and is answered with the probability. NaN is written NaN.

@@ -78,7 +78,7 @@ def built(language, folder):
     sources = FOLDER / language
     if language == "javascript":
         needs("node")
-        return ["node", str(sources / "calibration_map.mjs")]
+        return ["node", str(sources / "main.mjs")]
     if language == "java":
         needs("javac", "java")
         files = map(str, sorted(sources.glob("*.java")))
@@ -132,7 +132,8 @@ def test_a_wrong_evaluator_is_found(tmp_path):
 
 @pytest.mark.parametrize("language", ["javascript", "java", "rust", "go"])
 def test_evaluators_are_short(language):
-    for path in (FOLDER / language).iterdir():
+    module = [Path(portable.__file__).with_name("calibration_map.mjs")] if language == "javascript" else []
+    for path in [*(FOLDER / language).iterdir(), *module]:
         assert len(path.read_text(encoding="utf-8").splitlines()) < 200, path
 
 
@@ -173,3 +174,17 @@ def test_what_the_schema_refuses_is_no_map(validator):
         for one in damaged:
             if "spots" not in plain or "spots" in one:
                 assert not validator.is_valid(one), one
+
+
+def test_a_map_is_an_es_module_too(tmp_path):
+    needs("node")
+    cal = REGISTRY["auto"]()
+    scores, y = realistic(seed=4, size=200, a=1.0, b=2.0)
+    cal.learn_many(scores, y)
+    (tmp_path / "map.mjs").write_text(cal.map().to_js(), encoding="utf-8")
+    program = 'import { calibrate } from "./map.mjs"; console.log(calibrate(0.25), calibrate(2));'
+    command = ["node", "--input-type=module", "-e", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found, beyond = map(float, done.stdout.split())
+    assert found == pytest.approx(cal.predict_one(0.25), abs=1e-12)
+    assert math.isnan(beyond)

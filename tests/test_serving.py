@@ -37,6 +37,7 @@ from streamcal import Auto, InputError, OnlinePlatt, StateError, VennAbers, Wind
 from streamcal.app.html_report import live_page
 from streamcal.app.html_style import POLICY
 from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented
+from streamcal.maps.writing import written
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.app import application
 from streamcal.serving.forking import Forked
@@ -499,6 +500,22 @@ def test_the_map_is_that_of_the_calibrator(tmp_path):
         assert shown["learned"] == service.join.tally()["learned"] == 100
         told = service.join.calibrator.predict_one(0.25)
         assert load_map(json.dumps(shown["map"]))(0.25) == pytest.approx(told, rel=1e-12)  # rounding of the logarithm
+
+
+@pytest.mark.parametrize("format", ["c", "json", "sql", "js", "onnx"])
+def test_the_map_is_given_in_every_format(format):
+    service = service_of(map_every=0.001)
+    with client_of(service) as client:
+        for k in range(200):
+            issue(client, k, t=float(k))
+        answer = client.get("/v1/map", params={"format": format})
+        if format == "onnx" and importlib.util.find_spec("onnx") is None:
+            assert (answer.status_code, ".[onnx]" in answer.text) == (422, True)
+            return
+        assert answer.headers["Streamcal-Exact"] == "true"
+        assert answer.content == written(service.join.overall.map(), format)
+        refused = client.get("/v1/map", params={"format": "pmml"})
+        assert (refused.status_code, "give one of onnx, c, json" in refused.text) == (422, True)
 
 
 def test_the_map_is_made_seldom_and_says_when_it_is_not_what_is_served():

@@ -1,4 +1,4 @@
-"""The command line: `streamcal run`, `predict`, `compare`, `report`, `methods`, `doctor` and `demo`."""
+"""The command line: `streamcal run`, `predict`, `map`, `compare`, `report`, `methods`, `doctor` and `demo`."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ from streamcal.app.late_labels import (
     late_labels,
     waiting,
 )
+from streamcal.app.map import map_
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
 from streamcal.app.options import (
     SKIP,
@@ -355,6 +356,7 @@ def run(
 app.command()(predict)
 app.command()(compare)
 app.command()(report)
+app.command("map")(map_)
 
 
 @app.command("methods")

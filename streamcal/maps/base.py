@@ -6,6 +6,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -147,6 +148,18 @@ class ScaledMap(CoordinateMap):
         >>> open("map.onnx", "wb").write(model.SerializeToString())  # doctest: +SKIP
         """
         return onnx_model(self._plain(), input, column)
+
+    def to_js(self) -> str:
+        """Return the map as an ES module that exports `calibrate`, from a score to a probability; NaN for no score.
+
+        Examples
+        --------
+        >>> from streamcal import Platt
+        >>> "export const calibrate = loadMap(" in Platt().map().to_js()
+        True
+        """
+        module = files("streamcal.maps").joinpath("calibration_map.mjs").read_text(encoding="utf-8")
+        return f"{module}\nexport const calibrate = loadMap({json.dumps(self.to_json())});\n"
 
     def to_c(self, name: str = "calibrate") -> str:
         """Return the map as C source: one translation unit that needs nothing but libm.

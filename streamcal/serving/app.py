@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamcal.errors import StateError
+from streamcal.maps.writing import FORMATS
 from streamcal.serving import documentation
 from streamcal.serving.metrics import CONTENT_TYPE, Meters
 from streamcal.serving.openapi import schema
@@ -254,11 +255,15 @@ def readiness(service: Service) -> Response:
 
 
 def map_page(service: Service) -> Endpoint:
-    async def endpoint(_: Request) -> Response:
-        content = await service.map()
+    async def endpoint(request: Request) -> Response:
+        format = request.query_params.get("format")
+        content = await service.map(format)
         if not content:
             raise RefusedError(404, "this calibrator has no map that can be written; use POST /v1/issue", "map")
-        return Response(content, media_type="application/json")
+        if format is None:
+            return Response(content, media_type="application/json")
+        exact = {"Streamcal-Exact": "true" if service.join.served_by_map else "false"}
+        return Response(content, headers=exact, media_type=FORMATS[format])
 
     return endpoint
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import streamcal
+from streamcal.maps.writing import FORMATS
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.serving.reading import LARGEST_WHOLE, LEAST_WHOLE
 from streamcal.serving.service import Service
@@ -39,7 +40,7 @@ def schema(service: Service) -> dict[str, Any]:
         "/v1/outcome": {"post": taking("Tell the outcome of an impression", outcome, known)},
         "/v1/issue/batch": {"post": batch("Issue the probabilities of many", issue, issued, service)},
         "/v1/outcome/batch": {"post": batch("Tell the outcomes of many", outcome, known, service)},
-        "/v1/map": {"get": showing("The calibration map", {"type": "object"}, "404")},
+        "/v1/map": {"get": map_operation()},
         "/v1/backup": {"post": backup()},
         "/v1/segments/{field}": {"get": segments()},
         "/metrics": {"get": showing("Metrics for Prometheus", {"type": "string"}, content="text/plain")},
@@ -135,6 +136,15 @@ def backup() -> dict[str, Any]:
     count = {"type": "integer"}
     written = closed({"path": {"type": "string"}, "events": count, "bytes": count, "seconds": {"type": "number"}})
     return showing("Write a copy of the journal to the file of --backup, while requests go on", written, "404", "503")
+
+
+def map_operation() -> dict[str, Any]:
+    """The operation that shows the map, in a format of its own on demand."""
+    shown = showing("The calibration map", {"type": "object"}, "404", "422")
+    content = shown["responses"]["200"]["content"]
+    content |= {kind: {"schema": {"type": "string"}} for kind in FORMATS.values() if kind not in content}
+    asked = {"name": "format", "in": "query", "required": False, "schema": {"enum": list(FORMATS)}}
+    return {**shown, "parameters": [asked]}
 
 
 def segments() -> dict[str, Any]:

@@ -20,6 +20,7 @@ from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented
 from streamcal.maps.base import ScaledMap
+from streamcal.maps.writing import FORMATS, written
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.forking import made
 from streamcal.serving.joining import ServedJoin
@@ -97,7 +98,8 @@ class Service:
         self._journal = journal
         self._told = 0 if journal is None else journal.n  # the events when the time was told last
         self._issue_checks, self._outcome_checks = issue_checks(settings.max_keys), outcome_checks()
-        self._map = self._report = Drawn(b"", -1, -math.inf)
+        self._report = Drawn(b"", -1, -math.inf)
+        self._maps: dict[str, Drawn] = {}
         self._drawing, self._reporting, self._copying = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         self._begun = self._collected = time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
@@ -211,21 +213,34 @@ class Service:
                 found["effect"] = {"mean": mean, "sd": deviation, "n": n}
         return found
 
-    async def map(self) -> bytes:
-        """The calibration map as JSON, empty where it cannot be written; made by a thread, for all that ask meanwhile.
+    async def map(self, format: str | None = None) -> bytes:
+        """Return the calibration map, empty where it cannot be written; made by a thread, for all that ask meanwhile.
 
-        `exact` is whether forecasts are this function of the score: not with an early window, whose share divides
-        them, nor with segments, nor while a version of the model still leans on the map of the one before, nor where
-        forecasts depend on the time, as those of `Auto` do.
+        Without a format it is JSON with the number of labels and `exact` beside the map: whether forecasts are this
+        function of the score. They are not with an early window, whose share divides them, nor with segments, nor while
+        a version of the model still leans on the map of the one before, nor where forecasts depend on the time, as
+        those of `Auto` do. With a name of `streamcal.maps.writing.FORMATS` it is the map alone.
+
+        Raises
+        ------
+        RefusedError
+            If the format is unknown, or needs a package that is not installed.
         """
+        if format is not None and format not in FORMATS:
+            raise RefusedError(422, f"the format is unknown; give one of {', '.join(FORMATS)}", "format")
         async with self._drawing:
             learned, now = self.join.tally()["learned"], time.monotonic()
-            if learned != self._map.labels and now - self._map.at > self.settings.map_every:
+            drawn = self._maps.get(format or "", Drawn(b"", -1, -math.inf))
+            if learned != drawn.labels and now - drawn.at > self.settings.map_every:
                 head = {"learned": learned, "version": self.join.newest, "exact": self.join.served_by_map}
-                content = await asyncio.to_thread(_written, self.join.overall.map())
-                text = f'{json.dumps(head)[:-1]}, "map": {content}}}' if content else ""
-                self._map = Drawn(text.encode(), learned, now)
-            return self._map.content
+                try:
+                    content = await asyncio.to_thread(_written, self.join.overall.map(), format or "json")
+                except ModuleNotFoundError as error:
+                    raise RefusedError(422, str(error), "format") from None
+                if content and format is None:
+                    content = f'{json.dumps(head)[:-1]}, "map": {content.decode().strip()}}}'.encode()
+                drawn = self._maps[format or ""] = Drawn(content, learned, now)
+            return drawn.content
 
     async def report(self) -> bytes:
         """The report as HTML; made by a child process, for all that ask meanwhile.
@@ -344,9 +359,9 @@ class Service:
             self._told = self._journal.n
 
 
-def _written(map: object) -> str:
-    """An immutable map as JSON, empty if it is of a kind that has none."""
-    return map.to_json() if isinstance(map, ScaledMap) else ""
+def _written(map: object, format: str) -> bytes:
+    """An immutable map in a format, empty if it is of a kind that has none."""
+    return written(map, format) if isinstance(map, ScaledMap) else b""
 
 
 def finite(value: float | None) -> float | str | None:

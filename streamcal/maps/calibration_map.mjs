@@ -4,11 +4,6 @@
 //     const calibrate = loadMap(text);
 //     calibrate(0.25);             // the probability, NaN for a score outside the domain of the scale
 //     calibrate(0.2, 0.25, 0.3);   // a map of three folds also takes a score for each
-//
-// As a program it reads lines: a line that begins with { is a map, any other holds scores, and is answered.
-
-import { createInterface } from "node:readline";
-import { pathToFileURL } from "node:url";
 
 const FORMAT = 1;
 const LOGIT_LIMIT = 16;
@@ -171,12 +166,4 @@ export function loadMap(text) {
     const xs = rising.map((s) => coordinate(scale, s));
     return KINDS[map.kind](map, xs, logistic ? null : unit(scale, xs[0]));
   };
-}
-
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  let calibrate;
-  for await (const line of createInterface({ input: process.stdin })) {
-    if (line.startsWith("{")) calibrate = loadMap(line);
-    else console.log(String(calibrate(...line.split(" ").map(Number))));
-  }
 }

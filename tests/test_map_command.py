@@ -1,0 +1,81 @@
+"""`streamcal map`: the map of a saved state in every format."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+from laws.binary import PROBES, realistic
+from typer.testing import CliRunner
+
+from streamcal import Platt, load_map, save
+from streamcal.app.cli import app
+from streamcal.live import Segmented
+from streamcal.maps.writing import FORMATS
+
+
+@pytest.fixture
+def state(tmp_path):
+    cal = Platt()
+    cal.learn_many(*realistic(seed=4, size=200, a=1.0, b=2.0))
+    save(cal, tmp_path / "state.json")
+    return cal, str(tmp_path / "state.json")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["map", *map(str, arguments)])
+
+
+def test_every_format_is_the_map(state, tmp_path):
+    cal, path = state
+    assert load_map(run(path).stdout)(0.25) == pytest.approx(cal.predict_one(0.25), abs=1e-12)
+    query = run(path, "--to", "sql", "--column", "pctr").stdout
+    (p,) = sqlite3.connect(":memory:").execute(f"SELECT {query} FROM (SELECT 0.25e0 AS pctr)").fetchone()
+    assert p == pytest.approx(cal.predict_one(0.25), abs=1e-12)
+    assert "float8" in run(path, "--to", "sql", "--dialect", "postgresql").stdout
+    assert run(path, "--to", "c", "--name", "pctr_map").stdout == cal.map().to_c("pctr_map")
+    assert run(path, "--to", "js").stdout == cal.map().to_js()
+    out = tmp_path / "map.json"
+    assert run(path, "--to", "json", "--out", out).exit_code == 0
+    assert json.loads(out.read_text()) == json.loads(cal.map().to_json())
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_onnx_is_the_map(state, tmp_path, single):
+    runtime = pytest.importorskip("onnxruntime")
+    cal, path = state
+    out = tmp_path / "map.onnx"
+    done = run(path, "--to", "onnx", "--out", out, *(["--float"] if single else []))
+    assert done.exit_code == 0, done.output
+    session = runtime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    scores = PROBES.astype(np.float32 if single else np.float64)
+    found = session.run(None, {"score": scores})[0]
+    np.testing.assert_allclose(found, cal.predict_many(scores.astype(np.float64)), rtol=0.0, atol=1e-12)
+
+
+def test_mistakes_are_explained(state, tmp_path):
+    _, path = state
+    before = (tmp_path / "state.json").read_bytes()
+    for arguments, message in [
+        ((path, "--to", "pmml"), f"--to pmml is unknown; give one of {', '.join(FORMATS)}"),
+        ((tmp_path / "none.json",), "none.json: there is no such file"),
+        (("-",), "a state is a file"),
+        ((path, "--out", path), "the state would be overwritten"),
+        ((path, "--to", "sql", "--dialect", "oracle"), "dialect='oracle' is unknown"),
+        ((path, "--to", "c", "--name", "double"), "name='double' is not possible"),
+    ]:
+        done = run(*arguments)
+        assert done.exit_code == 2, done.output
+        assert message in " ".join(done.output.split())
+    assert (tmp_path / "state.json").read_bytes() == before
+
+
+def test_a_state_of_segments_has_no_map_of_the_score(tmp_path):
+    cal = Segmented("ops", by=["campaign"])
+    cal.learn_one(0.5, {"campaign": "a"}, True)
+    save(cal, tmp_path / "state.json")
+    done = run(tmp_path / "state.json")
+    assert done.exit_code == 2
+    assert "has no map of the score alone" in " ".join(done.output.split())
