@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
-from compiled_maps import compiled
+from compiled_maps import WARNINGS, compiled
 from laws.binary import PROBES, realistic
 
 from streamcal import (
@@ -23,6 +27,8 @@ from streamcal import (
 from streamcal.maps.c_source import cells_of
 from streamcal.maps.knots import KnotMap
 from streamcal.maps.steps import StepMap
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "bidder.c"
 
 #: Kinds of a map whose logarithms, exponentials and sums are those of Python, in the same order.
 TO_THE_LAST_BIT = {"identity", "sigmoid", "sigmoids", "beta", "steps", "lines", "log-odds-lines", "cubics", "interval"}
@@ -96,3 +102,18 @@ def test_the_sources_are_c_plus_plus_too(tmp_path):
 def test_what_is_no_name_in_c_is_refused(name):
     with pytest.raises(InputError, match="give an identifier of C"):
         Platt().map().to_c(name)
+
+
+def test_the_bidder_of_the_examples_bids_by_calibrated_probabilities(tmp_path):
+    if shutil.which("gcc") is None:
+        pytest.skip("NOT TESTED: gcc is not installed")
+    cal = Platt()
+    cal.learn_many([0.01, 0.02, 0.03, 0.04], [0, 0, 1, 0])
+    (tmp_path / "calibrated_pctr.c").write_text(cal.map().to_c("calibrated_pctr"))
+    sources = [str(EXAMPLE), str(tmp_path / "calibrated_pctr.c")]
+    command = ["gcc", "-std=c99", *WARNINGS, *sources, "-lm", "-o", str(tmp_path / "bidder")]
+    subprocess.run(command, check=True)
+    done = subprocess.run([tmp_path / "bidder"], input="0.02 2.5\n7 1\n0.02 0.001\n", capture_output=True, text=True)
+    p = cal.predict_one(0.02)
+    assert done.stdout.split() == [f"{p:.6f}", f"{2.5 * p:.6f}", "nan", "0", f"{p:.6f}", "0.000000"]
+    assert len(EXAMPLE.read_text().splitlines()) <= 40
