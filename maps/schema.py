@@ -86,7 +86,7 @@ def schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A calibration map of streamcal",
-        "description": "From a score to a probability; docs/maps.md has the formulas.",
+        "description": "From a score to a probability; docs/map_format.md has the formulas.",
         "oneOf": kinds,
         "$defs": {"scale": {"oneOf": scales()}, "steps": fields(lists("steps")), "spots": spots},
     }

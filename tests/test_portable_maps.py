@@ -46,7 +46,7 @@ from streamcal.maps.sigmoids import BetaMap, SigmoidMap
 from streamcal.maps.steps import BinnedSigmoidMap, StepMap
 from streamcal.parameters.scales import Probability
 
-PAGE = (Path(__file__).parents[1] / "docs" / "maps.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "map_format.md").read_text(encoding="utf-8")
 #: One formula in two forms: a polynomial by another scheme, a logarithm of 1 − s instead of log1p.
 ONE_FORMULA = 1e-12
 
@@ -147,7 +147,7 @@ def test_a_map_that_was_read_can_be_handed_to_another_process():
 
 
 def test_the_documentation_lists_every_kind_and_which_methods_write_it():
-    kinds, methods = PAGE.split("### Kinds")[1].split("### ")[0].split("| kind | methods |")
+    kinds, methods = PAGE.split("## Kinds")[1].split("\n## ")[0].split("| kind | methods |")
     assert set(re.findall(r"^\| `(.+?)` \|", kinds, re.MULTILINE)) - {"kind"} == set(portable.KINDS)
     scores, y = realistic(seed=4, size=200, a=1.0, b=2.0)
     listed = []
@@ -470,7 +470,7 @@ def test_extremes_do_not_overflow():
 def test_the_twenty_lines_of_the_documentation_are_enough():
     program = re.findall(r"```python\n(import json.*?)```", PAGE, flags=re.DOTALL)[0]
     names = {}
-    exec(compile(program, "maps.md", "exec"), names)
+    exec(compile(program, "map_format.md", "exec"), names)
     scores, y = realistic(seed=11, size=300, a=1.0, b=2.0)
     for cal in (Platt(), Isotonic(), Isotonic(scale=Logit()), HistogramBinning(), BBQ(), Isotonic(resolution=64)):
         cal.learn_many(scores, y)

@@ -1,4 +1,4 @@
-// Calibration maps of streamcal, format 1 (docs/maps.md), with the standard library alone.
+// Calibration maps of streamcal, format 1 (docs/map_format.md), with the standard library alone.
 //
 // New reads a map, and At gives the probability of a score, or of one score a fold; NaN for a score outside the domain
 // of the scale. Copy this file and formulas.go.

@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.function.ToDoubleFunction;
 
 /**
- * A calibration map of streamcal, format 1 (docs/maps.md): immutable, from a score to a probability; NaN for a score
+ * A calibration map of streamcal, format 1 (docs/map_format.md): immutable, from a score to a probability; NaN for a score
  * outside the domain of the scale. A map of K folds also takes K scores. Java 17, no library.
  */
 public final class CalibrationMap {

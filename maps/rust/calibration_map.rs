@@ -1,4 +1,4 @@
-//! Calibration maps of streamcal, format 1 (docs/maps.md), with the standard library alone.
+//! Calibration maps of streamcal, format 1 (docs/map_format.md), with the standard library alone.
 //!
 //! `CalibrationMap::read` reads a map, and `at` gives the probability of a score, or of one score a fold; NaN for a
 //! score outside the domain of the scale. Copy all files but main.rs, or read the JSON with serde.

@@ -95,7 +95,7 @@ class ScaledMap(CoordinateMap):
     # -- export --------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The map as JSON, in the format described in `docs/maps.md`; `streamcal.load_map` reads it.
+        """The map as JSON, in the format described in `docs/map_format.md`; `streamcal.load_map` reads it.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class ScaledMap(CoordinateMap):
         return json.dumps(self._plain(), allow_nan=False)
 
     def _plain(self) -> dict[str, Any]:
-        """The map in the format of `docs/maps.md`, as plain data."""
+        """The map in the format of `docs/map_format.md`, as plain data."""
         exact = self._written()
         scale = exact._scale_written().portable()
         return {"streamcal_map": FORMAT, "kind": exact.kind, "scale": scale, **exact._content()}

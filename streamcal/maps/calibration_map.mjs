@@ -1,4 +1,4 @@
-// Calibration maps of streamcal, format 1 (docs/maps.md), as an ES module without dependencies.
+// Calibration maps of streamcal, format 1 (docs/map_format.md), as an ES module without dependencies.
 //
 //     import { loadMap } from "./calibration_map.mjs";
 //     const calibrate = loadMap(text);

@@ -1,6 +1,6 @@
 """Calibration maps read from JSON, with NumPy alone: this file can be used without streamcal, as a copy.
 
-`docs/maps.md` describes the format. A map is a function of the score's coordinate on a scale. `SCALES` has the
+`docs/map_format.md` describes the format. A map is a function of the score's coordinate on a scale. `SCALES` has the
 functions from scores to coordinates and `KINDS` those from coordinates to probabilities, both for arrays; `SCALES_ONE`
 and `KINDS_ONE` have the same for single numbers, for servers that predict one score at a time. A new kind of map is one
 function in `KINDS` and one in `KINDS_ONE`.
@@ -34,7 +34,7 @@ def load_map(text: str | bytes) -> PortableMap:
     Parameters
     ----------
     text : str or bytes
-        The JSON text; its format is described in `docs/maps.md`.
+        The JSON text; its format is described in `docs/map_format.md`.
 
     Returns
     -------

@@ -154,7 +154,7 @@ class Scale(Setting):
     # -- elsewhere -----------------------------------------------------------------------------------------------
 
     def portable(self) -> dict[str, Any]:
-        """Plain data for maps written as JSON; an infinite bound is None. See `docs/maps.md`."""
+        """Plain data for maps written as JSON; an infinite bound is None. See `docs/map_format.md`."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
         turned = {"decreasing": True} if fields.pop("decreasing") else {}
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
