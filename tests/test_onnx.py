@@ -11,6 +11,7 @@ from laws.binary import PROBES, realistic
 from streamcal import (
     REGISTRY,
     Auto,
+    CapabilityError,
     CrossVennAbers,
     InputError,
     Interval,
@@ -22,6 +23,7 @@ from streamcal import (
 )
 from streamcal.maps.knots import KnotMap
 from streamcal.maps.steps import StepMap
+from streamcal.multiclass import Dirichlet, OneVsRest, OnlineVectorScaling, TemperatureScaling, VectorScaling
 
 onnx = pytest.importorskip("onnx", reason='pip install ".[test]" installs onnx and onnxruntime')
 runtime = pytest.importorskip("onnxruntime", reason='pip install ".[test]" installs onnx and onnxruntime')
@@ -32,7 +34,7 @@ ONE_OF_EACH_KIND = ("platt", "protected", "beta", "bernstein", "rpr", "bbq", "is
 ONE_OF_EACH_KIND += ("venn-abers", "bernstein-logistic", "identity")
 
 
-def run(model, scores, output="probability", **inputs):
+def run(model, scores, output="probability", /, **inputs):
     """What ONNX Runtime computes, in one thread."""
     onnx.checker.check_model(model, full_check=True)
     options = runtime.SessionOptions()
@@ -220,3 +222,31 @@ def test_one_score_a_row_needs_no_class():
     twice = run(append_to_onnx(first, "probability", Isotonic().map()), scores, "calibrated")
     assert twice.shape == PROBES.shape
     np.testing.assert_allclose(twice, scores[:, 0], atol=1e-6)
+
+
+# -- several classes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, OnlineVectorScaling, Dirichlet])
+def test_a_map_of_several_classes_is_the_same(method):
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet([1.0, 2.0, 0.5], 300)
+    cal = method()
+    cal.learn_many(P, np.array(["a", "b", "c"])[rng.integers(0, 3, 300)], labels=["a", "b", "c"])
+    edges = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [1e-9, 1.0 - 1e-9, 0.0], [0.33, 0.33, 0.339]])
+    for labels in (["a", "b", "c"], ["c", "new", "a"]):
+        scores = np.vstack((P, edges))
+        found = run(cal.map().to_onnx(labels), None, "probabilities", scores=scores)
+        np.testing.assert_allclose(found, cal.map().predict_many(scores, labels=labels), rtol=0.0, atol=1e-12)
+    bad = np.array([[np.nan, 0.5, 0.5], [-0.1, 0.6, 0.5], [0.5, 0.4, 0.0], [0.2, 0.3, 0.5]])
+    found = run(cal.map().to_onnx(["a", "b", "c"]), None, "probabilities", scores=bad)
+    assert np.isnan(found).all(axis=1).tolist() == [True, True, True, False]
+    single = P.astype(np.float32)
+    found = run(cal.map().to_onnx(["a", "b", "c"], "float"), None, "probabilities", scores=single)
+    want = cal.map().predict_many(single.astype(np.float64), labels=["a", "b", "c"])
+    np.testing.assert_allclose(found, want, rtol=0.0, atol=1e-12)
+
+
+def test_a_map_of_several_classes_that_is_no_softmax_is_refused():
+    with pytest.raises(CapabilityError, match="cannot be written as ONNX"):
+        OneVsRest("platt").map().to_onnx(["a", "b"])

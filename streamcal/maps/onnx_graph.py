@@ -260,6 +260,46 @@ def _score_prior(add: Nodes, content: dict[str, Any], x: str, i: str) -> str:
     return add("Div", above, add("Add", add("Mul", add("Add", add("Sub", 1.0, upper), lower), r), width))
 
 
+# -- several classes ---------------------------------------------------------------------------------------------
+
+
+def softmax_model(
+    weights: FloatArray, offsets: FloatArray, floor: float, tolerance: float, input: Literal["double", "float"]
+) -> Any:
+    """Return softmax(W·ln s + b) as a model, with the input `scores` and the output `probabilities`, shape (n, K).
+
+    Logarithms of the shares are at least `floor`. A row of scores that are not in [0, 1], or whose sum is further than
+    `tolerance` from 1, becomes NaN.
+    """
+    _check_installed()
+    from onnx import helper
+
+    if input not in ("double", "float"):
+        raise InputError(f"input={input!r} is not possible; give 'double' or 'float', the type of the scores")
+    add, types, axis = Nodes("map_"), _types(), np.array([1])
+    s = add("Cast", "scores", to=types["double"])
+    total = add("ReduceSum", s, axis, keepdims=1)
+    least, most = (add(one, s, axes=[1], keepdims=1) for one in ("ReduceMin", "ReduceMax"))
+    in_range = add("And", add("GreaterOrEqual", least, 0.0), add("LessOrEqual", most, 1.0))
+    inside = add("And", in_range, add("LessOrEqual", add("Abs", add("Sub", total, 1.0)), tolerance))
+    shares = add("Div", add.where(inside, s, 1.0), add.where(inside, total, 1.0))
+    logs = add("Max", add("Log", add("Max", shares, math.exp(floor))), floor)
+    z = add("Add", add("MatMul", logs, np.ascontiguousarray(weights.T)), offsets)
+    e = add("Exp", add("Sub", z, add("ReduceMax", z, axes=[1], keepdims=1)))
+    found = add.where(inside, add("Div", e, add("ReduceSum", e, axis, keepdims=1)), math.nan)
+    add.nodes.append(helper.make_node("Identity", [found], ["probabilities"], name="probabilities"))
+    shape = ["n", len(offsets)]
+    graph = helper.make_graph(
+        add.nodes,
+        "calibration_map",
+        [helper.make_tensor_value_info("scores", types[input], shape)],
+        [helper.make_tensor_value_info("probabilities", types["double"], shape)],
+        add.initializers,
+    )
+    opsets = [helper.make_opsetid("", OPSET)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="streamcal")
+
+
 # -- behind a model ----------------------------------------------------------------------------------------------
 
 

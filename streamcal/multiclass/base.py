@@ -6,15 +6,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.errors import CapabilityError
 from streamcal.kernels import class_scores
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner, in_turn
+from streamcal.maps.onnx_graph import softmax_model
 from streamcal.multiclass.labels import (
+    SUM_TOLERANCE,
     ClassLabel,
     ClassScores,
     check_class,
@@ -30,6 +33,7 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_scores_matrix, check_weight
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.class_table import LOG_FLOOR
 
 
 class MulticlassMap(Shown, ABC):
@@ -53,6 +57,42 @@ class MulticlassMap(Shown, ABC):
 
     def __call__(self, scores: ClassScores) -> dict[ClassLabel, float]:
         return self.predict_one(scores)
+
+    def to_onnx(self, labels: Sequence[ClassLabel], input: Literal["double", "float"] = "double") -> Any:
+        """Return the map as a model in ONNX, with the input `scores` and the output `probabilities`.
+
+        Parameters
+        ----------
+        labels : sequence
+            The labels of the columns, in the order of the model whose scores they are.
+        input : {"double", "float"}
+            Type of the scores.
+
+        Returns
+        -------
+        onnx.ModelProto
+            A model of opset 17 for shape (n, K). Its probabilities are of type double. A row with NaN, a score outside
+            [0, 1] or a sum that is not one, up to 0.01, becomes NaN.
+
+        Raises
+        ------
+        CapabilityError
+            For a map that is no softmax of a matrix on logarithms: maps of temperature, vector and Dirichlet scaling
+            are.
+        ModuleNotFoundError
+            If the package onnx is not installed.
+        """
+        found = self._affine(read_labels(labels))
+        if found is None:
+            raise CapabilityError(
+                f"{type(self).__name__} cannot be written as ONNX; maps of TemperatureScaling, VectorScaling, "
+                "OnlineVectorScaling and Dirichlet can"
+            )
+        return softmax_model(*found, LOG_FLOOR, SUM_TOLERANCE, input)
+
+    def _affine(self, labels: list[ClassLabel]) -> tuple[FloatArray, FloatArray] | None:
+        """The matrix W and the offsets b of softmax(W·ln s + b) for these labels; None for another map."""
+        return None
 
     @abstractmethod
     def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:

@@ -52,6 +52,10 @@ class ScaledLogsMap(MulticlassMap):
         a, b = np.array([self.parameters.get(label, (self.slope, 0.0)) for label in labels]).T
         return softmax_many(a * log_scores_many(scores) + b)
 
+    def _affine(self, labels: list[ClassLabel]) -> tuple[FloatArray, FloatArray]:
+        slopes, offsets = np.array([self.parameters.get(label, (self.slope, 0.0)) for label in labels]).T
+        return np.diag(slopes), offsets.copy()
+
 
 class DirichletMap(MulticlassMap):
     """p_L proportional to exp(Σ_M W_LM ln s_M + b_L) over the labels of the observation; W = I and b = 0 for others.
@@ -76,13 +80,17 @@ class DirichletMap(MulticlassMap):
         return softmax_many(self._log_odds(labels, log_scores_many(scores)))
 
     def _log_odds(self, labels: list[ClassLabel], logs: FloatArray) -> FloatArray:
+        weights, offsets = self._affine(labels)
+        z: FloatArray = logs @ weights.T + offsets
+        return z
+
+    def _affine(self, labels: list[ClassLabel]) -> tuple[FloatArray, FloatArray]:
         known = [place for place, label in enumerate(labels) if label in self._places]
         theirs = [self._places[labels[place]] for place in known]
         weights, offsets = np.eye(len(labels)), np.zeros(len(labels))
         weights[np.ix_(known, known)] = self.weights[np.ix_(theirs, theirs)]
         offsets[known] = self.offsets[theirs]
-        z: FloatArray = logs @ weights.T + offsets
-        return z
+        return weights, offsets
 
 
 class SoftmaxScaling(AdditiveMulticlassCalibrator):
