@@ -473,8 +473,10 @@ def test_exit_codes(tmp_path, file, monkeypatch):
     rows = [f"{p},{int(rng.random() < p)}" for p in np.round(rng.random(500), 3)]
     calibrated.write_text("score,click\n" + "\n".join(rows) + "\n")
     result = run(calibrated, "--methods", "ops")
-    assert result.exit_code == NONE_BETTER
+    assert result.exit_code == 0
     assert "Keep the raw score" in result.stdout
+    assert run(calibrated, "--methods", "ops", "--check").exit_code == NONE_BETTER
+    assert run(file, "--methods", "ops", "--check").exit_code == 0
     assert "is unknown" in the_line(run(file, "--methods", "opps"))
     assert "no such column" in the_line(program("compare", file, "--score", "pctr", "--label", "click"))
     bad = tmp_path / "bad.csv"

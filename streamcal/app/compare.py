@@ -189,6 +189,7 @@ def compare(
         Path | None, typer.Option(metavar="FILE", help="Write a report with pictures as one HTML file, too.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 where no method is shown better.")] = False,
 ) -> None:
     """Compare methods on a stream, and say which to take.
 
@@ -202,8 +203,8 @@ def compare(
     whose totals are farthest from the forecasts. With --multicalibrate it runs once more, kept calibrated in every
     level of these columns.
 
-    The exit code is 0 where some method is shown better than the base, 1 where none is, 2 for an error, and 130 after
-    an interrupt, whose table is that of the rows so far.
+    The exit code is 0, 2 for an error, and 130 after an interrupt, whose table is that of the rows so far. With --check
+    it is 1 where no method is shown better than the base.
 
     \b
     Example:
@@ -229,7 +230,7 @@ def compare(
             console.print(groups_table(held))
     if html is not None:
         _save_report(job, asked, html)
-    job.exit()
+    job.exit(check)
 
 
 @asking
@@ -258,8 +259,7 @@ def report(
     job = _compared(asked)
     _save_report(job, asked, place)
     typer.echo(f"{sentences(job.comparison)[0]}\n{place}")
-    if job.interrupted:
-        job.exit()
+    job.exit()
 
 
 @dataclass
@@ -269,12 +269,12 @@ class Compared:
     comparison: Comparison
     interrupted: bool
 
-    def exit(self) -> None:
-        """Exit with the code that says how it ended, unless a method is shown better."""
+    def exit(self, check: bool = False) -> None:
+        """Exit with 130 after an interrupt and, with `check`, with 1 where no method is shown better."""
         if self.interrupted:
             typer.echo("streamcal: interrupted", err=True)
             raise typer.Exit(INTERRUPTED)
-        if not self.comparison.improves:
+        if check and not self.comparison.improves:
             raise typer.Exit(NONE_BETTER)
 
 
