@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 import sqlite3
 
 import numpy as np
@@ -79,3 +81,34 @@ def test_a_state_of_segments_has_no_map_of_the_score(tmp_path):
     done = run(tmp_path / "state.json")
     assert done.exit_code == 2
     assert "has no map of the score alone" in " ".join(done.output.split())
+
+
+def test_segments_are_a_map_and_a_table_of_levels(tmp_path):
+    cal = Segmented("ops", by=["campaign"])
+    for k in range(400):
+        cal.learn_one(0.25, {"campaign": f"c{k % 4}"}, k % (2 + k % 4) == 0)
+    path, table = tmp_path / "state.json", tmp_path / "levels.csv"
+    save(cal, path)
+    assert load_map(run(path, "--levels", table).stdout)(0.25) == pytest.approx(
+        cal.overall.predict_one(0.25), abs=1e-12
+    )
+    database = sqlite3.connect(":memory:")
+    database.create_function("LN", 1, math.log, deterministic=True)
+    database.create_function("EXP", 1, math.exp, deterministic=True)
+    with table.open(newline="") as file:
+        names, *rows = csv.reader(file)
+    database.execute(f"CREATE TABLE levels (place INTEGER, level_1 TEXT, {' REAL, '.join(names[2:])} REAL)")
+    database.executemany(f"INSERT INTO levels VALUES ({', '.join('?' * len(names))})", rows)
+    database.execute("CREATE TABLE seen (row INTEGER, pctr REAL, campaign TEXT)")
+    database.executemany("INSERT INTO seen VALUES (?, 0.25, ?)", [(k, f"c{k}") for k in range(6)])
+    options = ("--levels", table, "--to", "sql", "--column", "pctr", "--source", "seen", "--keep", "row")
+    found = dict(database.execute(run(path, *options).stdout).fetchall())
+    want = {k: cal.predict_one(0.25, {"campaign": f"c{k}"}) for k in range(6)}
+    assert found == pytest.approx(want, abs=1e-12)
+
+
+def test_levels_are_of_segments_alone(state, tmp_path):
+    done = run(state[1], "--levels", tmp_path / "levels.csv")
+    assert done.exit_code == 2
+    assert "--levels is for a state of segments" in " ".join(done.output.split())
+    assert not (tmp_path / "levels.csv").exists()
