@@ -490,6 +490,44 @@ def test_the_level_longest_without_an_outcome_makes_room():
     assert cal.effect("c", "b")[2] == 1.0, "what comes back starts with nothing"
 
 
+@pytest.mark.parametrize("most", [1, 3, 70, 200])
+def test_levels_make_room_in_the_order_of_their_last_outcomes(most):
+    """As in a dict whose entries are moved to its end; with more levels than are sorted at once, and with few."""
+    rng, held = np.random.default_rng(most), {}
+    cal = Segmented("identity", ["c"], max_levels=most)
+    drawn = rng.zipf(1.3, 3_000) % (3 * most)
+    for k, level in enumerate(drawn.tolist()):
+        cal.learn_one(0.5, {"c": level}, True)
+        held.pop(level, None)
+        if len(held) == most:
+            del held[next(iter(held))]
+        held[level] = None
+        if k % 100 == 0:
+            assert cal.levels("c") == list(held)
+    assert cal.levels("c") == list(held)
+    assert Segmented.from_state(cal.state_dict()).levels("c") == list(held)
+
+
+def test_uses_are_numbered_anew_where_numbers_end(monkeypatch):
+    """The order stays, whatever has been sorted before."""
+    plain_form = twins("level_table")[1]
+    monkeypatch.setattr(plain_form, "MOST_USES", 37)
+    table, held, rng = plain_form.LevelTable(1, 12, 2), {}, np.random.default_rng(5)
+    for level in rng.integers(20, size=500).tolist():
+        k = table.find(0, level)
+        if k >= 0:
+            table.use(k)
+        else:
+            if table.is_full(0):
+                table.drop(0, table.oldest(0))
+                del held[next(iter(held))]
+            table.admit(0, level, -1)
+        held.pop(level, None)
+        held[level] = None
+        assert table.levels(0) == list(held)
+        assert table.values.shape[0] <= 40
+
+
 # -- effects -----------------------------------------------------------------------------------------------------------
 
 

@@ -123,7 +123,7 @@ class Accounts:
     A level is any hashable object, None where a field has none: the observation is then in no group of that field.
     `injected`, `total`, `aside`, `gone` and `gain` are counters: I, C, the parts of C that are set aside for labels to
     come and that were of groups which made room, and the log loss of z minus that of p. O(groups of the observation)
-    for a prediction and for a label; 80 bytes for a group, 26 at most for its place, and its name.
+    for a prediction and for a label; 80 bytes for a group, some 19 for its place, and its name.
     """
 
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -264,7 +264,7 @@ class Accounts:
         a: cython.Py_ssize_t
         k: cython.Py_ssize_t
         if self._table.is_full(j):
-            k = self._table.oldest[j]
+            k = self._table.oldest(j)
             for a in range(_SIZE):
                 self.gone += self._values[k, a]
             self._drop_fine(k)
@@ -337,7 +337,7 @@ class Accounts:
             if self._slot[j] == UNKNOWN:
                 self._admit(j)
             k = self._slot[j]
-            self._table.use(j, k)
+            self._table.use(k)
             for a in range(_SIZE):
                 if self._values[k, a] < self._least[a]:
                     added += self._least[a] - self._values[k, a]
@@ -750,7 +750,7 @@ class Accounts:
             if self._slot[j] == UNKNOWN:
                 self._admit(j)
             k = self._slot[j]
-            self._table.use(j, k)
+            self._table.use(k)
             for a in range(rows.shape[1]):
                 self._values[k, a] += rows[i, a]
 

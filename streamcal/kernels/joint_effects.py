@@ -370,10 +370,10 @@ class JointEffects:
         """The slot of the level at a place, as the newest."""
         k: cython.Py_ssize_t = self._slot[j]
         if k >= 0:
-            self._table.use(j, k)
+            self._table.use(k)
             return k
         if self._table.is_full(j):
-            self._drop(j, self._table.oldest[j])
+            self._drop(j, self._table.oldest(j))
             self.evicted += 1
         k = self._table.admit(j, self._level[j], UNKNOWN)
         self._values = self._table.values

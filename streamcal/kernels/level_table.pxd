@@ -14,6 +14,7 @@ cdef class LevelIndex:
     cdef void _put(self, unsigned long long product, Py_ssize_t slot) noexcept
     cdef object _grow(self, list names)
     cdef object remove(self, object level, Py_ssize_t slot, list names)
+    cdef object held(self)
     cdef Py_ssize_t _distance(self, Py_ssize_t i, Py_ssize_t j) noexcept
 
 
@@ -23,14 +24,13 @@ cdef class LevelTable:
     cdef object rows  # the store; None: there is none
     cdef double[:, ::1] values
     cdef Py_ssize_t[::1] absent  # levels of each field that are in the store alone
-    cdef Py_ssize_t[::1] oldest
-    cdef Py_ssize_t[::1] _newest
-    cdef int[::1] _newer  # the slots of a field in the order of their last outcomes, a list linked both ways
-    cdef int[::1] _older
-    cdef list _arrays  # values, _newer and _older, which grow in place
+    cdef int[::1] _used  # the number of the last use of each slot, 0 where it is free
+    cdef Py_ssize_t _clock  # uses so far
+    cdef list _aging  # of each field, the slots used longest ago and the numbers of these uses; see `oldest`
+    cdef list _arrays  # values and _used, which grow in place
     cdef list _slots  # a LevelIndex for each field
     cdef list _names  # level of each slot
-    cdef Py_ssize_t _free  # the slot released last, −1 where there is none; `_older` has the one before
+    cdef list _free  # slots released, that released last at the end
     cdef list _looked  # the level looked up last in the store, of each field
     cdef list _found  # whether it was there
 
@@ -38,13 +38,13 @@ cdef class LevelTable:
     cdef Py_ssize_t _look_up(self, Py_ssize_t j, object level) except? -1
     cdef bint is_full(self, Py_ssize_t j) except? -1
     cdef Py_ssize_t known(self, Py_ssize_t j) except? -1
-    cdef void use(self, Py_ssize_t j, Py_ssize_t k) noexcept
+    cdef int use(self, Py_ssize_t k) except? -1
+    cdef Py_ssize_t oldest(self, Py_ssize_t j) except? -1
+    cdef object _renumber(self)
     cdef Py_ssize_t admit(self, Py_ssize_t j, object level, Py_ssize_t source) except? -1
     cdef object put_away(self, Py_ssize_t j, Py_ssize_t k)
     cdef object drop(self, Py_ssize_t j, Py_ssize_t k)
     cdef object _release(self, Py_ssize_t j, Py_ssize_t k)
     cdef Py_ssize_t _take(self) except? -1
     cdef object _grow(self)
-    cdef void _link(self, Py_ssize_t j, Py_ssize_t k) noexcept
-    cdef void _unlink(self, Py_ssize_t j, Py_ssize_t k) noexcept
     cdef list levels(self, Py_ssize_t j)

@@ -15,6 +15,10 @@ MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 MOST_SLOTS = cython.declare(cython.Py_ssize_t, 2147483647)
 """Slots are numbers of 32 bits."""
+MOST_USES = cython.declare(cython.Py_ssize_t, 2147483647)
+"""The number of the last use, of 32 bits, after which they are numbered from 1 again."""
+LEAST_AGING = cython.declare(cython.Py_ssize_t, 64)
+"""So many of the oldest levels of a field are sorted at once, or a sixteenth of its levels."""
 
 
 @cython.final
@@ -23,7 +27,7 @@ class LevelIndex:
     """The slots of the levels of one field: a hash table with open addressing and linear probing.
 
     A cell has a slot and a mark: eight bits of the hash of the slot's level, 0 where the cell is empty. Names are
-    compared where marks are equal. Between 64 % and 80 % of the cells are taken, so that a level takes 8 bytes at most.
+    compared where marks are equal. Between 74 % and 83 % of the cells are taken, so that a level takes 7 bytes at most.
     `names`, which every call is given, has the level of each slot.
     """
 
@@ -64,7 +68,7 @@ class LevelIndex:
     @cython.cfunc
     def add(self, level: object, slot: cython.Py_ssize_t, names: list):
         """Add a level that is not there."""
-        if 5 * (self.count + 1) > 4 * self._size:
+        if 6 * (self.count + 1) > 5 * self._size:
             self._grow(names)
         self._put(_product(level), slot)
         self.count += 1
@@ -84,7 +88,7 @@ class LevelIndex:
     def _grow(self, names: list):
         i: cython.Py_ssize_t
         cells: cython.int[::1] = self._cells
-        self._allocate(self._size + self._size // 4)
+        self._allocate(self._size + self._size // 8)
         for i in range(cells.shape[0]):
             if cells[i] >= 0:
                 self._put(_product(names[cells[i]]), cells[i])
@@ -106,6 +110,12 @@ class LevelIndex:
                 i = j
         self._cells[i], self._marks[i] = -1, 0
         self.count -= 1
+
+    @cython.cfunc
+    def held(self):
+        """The slots of all levels, as an array."""
+        cells = np.asarray(self._cells)
+        return cells[cells >= 0]
 
     @cython.cfunc
     @cython.inline
@@ -143,20 +153,21 @@ class LevelTable:
 
     Notes
     -----
-    A level is any hashable object but None. O(1) for each call but `levels`. A level takes 8 bytes for each value and
-    up to 26 for its place, and its name. Arrays grow in place by a sixteenth. `rows`, the store, reads and writes the
-    values of a level as an array and as bytes.
+    A level is any hashable object but None. O(1) for each call but `levels`, `oldest` on average. A level takes 8 bytes
+    for each value and some 20 for its place, and its name. Arrays grow in place by a 64th. `rows`, the store, reads and
+    writes the values of a level as an array and as bytes.
     """
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t, width: cython.Py_ssize_t):
         self.most = most
         self.rows = None
-        self._arrays = [np.zeros((fields, width)), *(np.zeros(fields, dtype=np.int32) for _ in range(2))]
-        self.values, self._newer, self._older = self._arrays
+        self._arrays = [np.zeros((fields, width)), np.zeros(fields, dtype=np.int32)]
+        self.values, self._used = self._arrays
         self.absent = np.zeros(fields, dtype=np.intp)
-        self._newest, self.oldest = np.full(fields, -1, dtype=np.intp), np.full(fields, -1, dtype=np.intp)
+        self._clock = 0
+        self._aging = [[] for _ in range(fields)]
         self._slots = [LevelIndex() for _ in range(fields)]
-        self._names, self._free = [None] * fields, UNKNOWN
+        self._names, self._free = [None] * fields, []
         self._looked, self._found = [None] * fields, [False] * fields
 
     @cython.cfunc
@@ -198,12 +209,51 @@ class LevelTable:
         return slots.count + self.absent[j]
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def use(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
+    @cython.exceptval(-1, check=True)
+    def use(self, k: cython.Py_ssize_t) -> cython.int:
         """Make the level in a slot the newest of its field."""
-        if self._newest[j] != k:
-            self._unlink(j, k)
-            self._link(j, k)
+        if self._clock >= MOST_USES:
+            self._renumber()
+        self._clock += 1
+        self._used[k] = cython.cast(cython.int, self._clock)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def oldest(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The slot of the level of field j that is longest without an outcome; there is at least one.
+
+        `_aging` has the slots of the oldest levels of the field at one moment, that longest without an outcome last,
+        and when each was used last. Of those that have not been used since, the last is the oldest of all.
+        """
+        k: cython.Py_ssize_t
+        when: cython.Py_ssize_t
+        while True:
+            aging: list = self._aging[j]
+            while aging:
+                k, when = aging[len(aging) - 1]
+                if self._used[k] == when:
+                    return k
+                aging.pop()
+            slots: LevelIndex = self._slots[j]
+            held = np.asarray(slots.held())
+            used = np.asarray(self._used)[held]
+            size: cython.Py_ssize_t = max(len(held) // 16, LEAST_AGING)
+            if len(held) > size:
+                part = np.argpartition(used, size)[:size]
+                held, used = held[part], used[part]
+            order = np.argsort(-used)
+            self._aging[j] = list(zip(held[order].tolist(), used[order].tolist(), strict=True))
+
+    @cython.cfunc
+    def _renumber(self):
+        """Count uses from 1 again, in the same order, where there are no more numbers."""
+        used = self._arrays[1]
+        order = np.argsort(used[: len(self._names)], kind="stable")
+        ranks = np.arange(1, len(order) + 1, dtype=np.int32)
+        used[order] = np.where(used[order] > 0, ranks, 0)
+        self._clock = len(order)
+        self._aging = [[] for _ in self._aging]
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -219,7 +269,7 @@ class LevelTable:
             for a in range(self.values.shape[1]):
                 self.values[k, a] = self.values[source, a]
             self.absent[j] -= 1
-        self._link(j, k)
+        self.use(k)
         return k
 
     @cython.cfunc
@@ -243,20 +293,18 @@ class LevelTable:
         slots: LevelIndex = self._slots[j]
         for a in range(self.values.shape[1]):
             self.values[k, a] = 0.0
-        self._unlink(j, k)
         slots.remove(self._names[k], k, self._names)
         self._names[k] = None
-        self._older[k], self._free = self._free, k
+        self._used[k] = 0
+        self._free.append(k)
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _take(self) -> cython.Py_ssize_t:
         """A slot that is free: one that was released, or the first that has never been used."""
-        k: cython.Py_ssize_t = self._free
-        if k >= 0:
-            self._free = self._older[k]
-            return k
-        k = len(self._names)
+        if self._free:
+            return self._free.pop()
+        k: cython.Py_ssize_t = len(self._names)
         if k == self.values.shape[0]:
             self._grow()
         self._names.append(None)
@@ -264,50 +312,20 @@ class LevelTable:
 
     @cython.cfunc
     def _grow(self):
-        """Make a sixteenth more slots. No array is in use: whoever looks at `values` looks again after `admit`."""
+        """Make a 64th more slots. No array is in use: whoever looks at `values` looks again after `admit`."""
         before: cython.Py_ssize_t = self.values.shape[0]
-        size: cython.Py_ssize_t = before + max(before // 16, 16)
+        size: cython.Py_ssize_t = before + max(before // 64, 16)
         if size > MOST_SLOTS:
             raise MemoryError("more than 2**31 levels cannot be held; give a smaller max_levels")
         self._arrays[0].resize((size, self.values.shape[1]), refcheck=False)
         self._arrays[1].resize(size, refcheck=False)
-        self._arrays[2].resize(size, refcheck=False)
-        self.values, self._newer, self._older = self._arrays
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _link(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
-        """Put a slot at the newest end of the list of a field."""
-        last: cython.Py_ssize_t = self._newest[j]
-        self._older[k] = last
-        self._newer[k] = -1
-        if last >= 0:
-            self._newer[last] = k
-        else:
-            self.oldest[j] = k
-        self._newest[j] = k
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _unlink(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
-        """Take a slot out of the list of a field."""
-        older: cython.Py_ssize_t = self._older[k]
-        newer: cython.Py_ssize_t = self._newer[k]
-        if older >= 0:
-            self._newer[older] = newer
-        else:
-            self.oldest[j] = newer
-        if newer >= 0:
-            self._older[newer] = older
-        else:
-            self._newest[j] = older
+        self.values, self._used = self._arrays
 
     @cython.cfunc
     def levels(self, j: cython.Py_ssize_t) -> list:
         """The levels held of a field, that longest without an outcome first."""
-        k: cython.Py_ssize_t = self.oldest[j]
-        found: list = []
-        while k >= 0:
-            found.append(self._names[k])
-            k = self._newer[k]
-        return found
+        slots: LevelIndex = self._slots[j]
+        held = slots.held()
+        names: list = self._names
+        order = np.argsort(np.asarray(self._used)[held])
+        return [names[k] for k in held[order].tolist()]

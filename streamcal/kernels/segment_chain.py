@@ -363,7 +363,7 @@ class SegmentChain:
         if k < self.size:
             k = self._admit(j)
         else:
-            self._table.use(j, k)
+            self._table.use(k)
         self._judge(j, y, rate * weight)
         self._values[k, _WEIGHT] += w
         self._move(j, k, self._z[j], y, weight)
@@ -521,9 +521,9 @@ class SegmentChain:
         """The slot of the level of the observation, which is not held, as the newest of its field."""
         if self._table.is_full(j):
             if self._table.rows is None:
-                self._drop(j, self._table.oldest[j])
+                self._drop(j, self._table.oldest(j))
             else:
-                self._table.put_away(j, self._table.oldest[j])
+                self._table.put_away(j, self._table.oldest(j))
             self.evicted += 1
         k: cython.Py_ssize_t = self._table.admit(j, self._level[j], self._slot[j])
         self._values = self._table.values
@@ -653,7 +653,7 @@ class SegmentChain:
         if k < self.size:
             k = self._admit(j)
         else:
-            self._table.use(j, k)
+            self._table.use(k)
         for a in range(_WIDTH):
             if not _TERMS <= a < _LINE:
                 self._values[k, a] += values[a]

@@ -185,7 +185,7 @@ class Multicalibrated(Keyed):
     part 1 holds for both streams together, and part 2 for the observations of each stream apart and those after the
     merge. `unlearn_one` is refused: an account's capital depends on the order of its observations.
 
-    Cost beside that of the calibrator: see `docs/multicalibration.md`. 106 bytes for a group, and its name.
+    Cost beside that of the calibrator: see `docs/multicalibration.md`. 100 bytes for a group, and its name.
 
     References
     ----------

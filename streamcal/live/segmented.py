@@ -124,8 +124,8 @@ class Segmented(Keyed):
     no `store`. Late labels can cost more than without: see `docs/segments.md`.
 
     Cost: that of the calibrator, and for four fields 1.5 µs an observation in `predict_learn_many`, 2.3 µs in
-    `predict_one` and `learn_one`; 145 bytes for a level, and its name. With `pairs`, and the six pairs of four fields,
-    3.1 and 5.6 µs with `OnlinePlatt`, and 110 bytes more for each level, and for each level of a pair.
+    `predict_one` and `learn_one`; 135 bytes for a level, and its name. With `pairs`, and the six pairs of four fields,
+    3.1 and 5.6 µs with `OnlinePlatt`, and 105 bytes more for each level, and for each level of a pair.
 
     References
     ----------
