@@ -521,11 +521,11 @@ MUTANTS = [
         "test_label_join",
     ),
     Mutant(
-        "join-outcomes-not-in-the-journal",
+        "join-journal-has-no-clicks",
         "live/label_join.py",
         "self._journal.append(events.resolved(id, positive, time))",
-        "pass",
-        "after a restart the outcomes since the last snapshot are gone",
+        "self._journal.append(events.resolved(id, False, time))",
+        "after a restart the clicks since the last snapshot are negatives",
         "test_label_join test_journal",
     ),
     Mutant(

@@ -36,6 +36,7 @@ def test_short_streams_have_their_length(n):
     assert {len(column) for column in found} == {n}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rate", [0.0001, 0.005, 0.05])
 def test_the_mean_of_the_truth_is_the_rate(rate):
     p = ad_clicks(N, seed=4, rate=rate).p

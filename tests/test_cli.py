@@ -226,6 +226,7 @@ def test_lower_and_upper_where_the_method_has_them(stream: Path, tmp_path: Path)
         cal.learn_one(score, y)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("source", ["in.csv.gz", "in.jsonl", "in.parquet"])
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     """By the sizes of a block, of a batch and of a row group, which are smaller here."""
@@ -666,6 +667,7 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_I
     INTERRUPTS.append(signal.SIGHUP)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("number", INTERRUPTS)
 def test_an_interrupt_while_waiting_for_input(tmp_path: Path, number: int) -> None:
     state = tmp_path / "state.json"
@@ -707,6 +709,7 @@ def test_an_interrupt_before_anything_came(tmp_path: Path) -> None:
     assert not (tmp_path / "state.json").exists()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("method", "number"),
     [
@@ -1150,6 +1153,7 @@ def shell(command: str, *arguments: object) -> subprocess.CompletedProcess[bytes
 COLUMNS = ["--score", "score", "--label", "click", "--method", "ops"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("command", "options", "message"),
     [
@@ -1307,6 +1311,7 @@ def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyP
 # -- the progress bar ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("stream", "out", "bar"),
     [("in.csv", "out.csv", True), ("-", "out.csv", True), ("in.csv", "-", False)],

@@ -43,6 +43,7 @@ def test_one_method_shows_its_documentation(name: str, title: str) -> None:
     assert "did you mean 'ops'" in the_line(program("methods", "opps"))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["clicks.csv.gz", "clicks.parquet", "clicks.jsonl"])
 def test_the_sample_is_what_the_readme_runs_on(tmp_path: Path, name: str) -> None:
     place = tmp_path / name

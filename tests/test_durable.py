@@ -138,6 +138,7 @@ def flat(predictions):
     return [list(one.values()) if isinstance(one, dict) else one for one in predictions]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "cal", [OneVsRest(Platt()), PrequentialFusion((BernsteinFusion(2), CopulaFusion()))], ids=lambda cal: cal.name
 )

@@ -174,7 +174,7 @@ def test_a_followed_fit_survives_heavy_observations_merges_and_batches(method):
     assert_followed(cal)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("method", FOLLOWING)
 @pytest.mark.parametrize(
     "labels", ["noise", "separated", *(pytest.param(x, marks=pytest.mark.full) for x in ("falling", "one"))]

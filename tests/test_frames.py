@@ -83,6 +83,7 @@ def texts(values: list[Any], kind: Any, coded: bool) -> Any:
 KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("coded", [False, True])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_texts_of_every_type_of_arrow(tmp_path: Any, kind: Any, coded: bool) -> None:

@@ -199,8 +199,8 @@ def assert_read_and_written(case: Case, expected: dict[str, Any]) -> None:
 
 
 def test_every_kind_of_map_is_recorded() -> None:
-    """Those of `docs/maps.md`; a new kind needs a case whose map is short enough (`golden.make.LONGEST_MAP`)."""
-    page = (Path(__file__).parents[1] / "docs" / "maps.md").read_text(encoding="utf-8")
+    """Those of `docs/map_format.md`; a new kind needs a case whose map is short enough (`golden.make.LONGEST_MAP`)."""
+    page = (Path(__file__).parents[1] / "docs" / "map_format.md").read_text(encoding="utf-8")
     table = page.split("| `kind` | fields |")[1].split("\n\n")[0]
     kinds = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
     assert {expected["json"]["kind"] for _, expected in MAPS} == kinds

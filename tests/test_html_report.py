@@ -107,6 +107,7 @@ def test_the_table_is_that_of_the_comparison():
             assert verdicts[name].startswith(FOUND.difference(name, "raw").verdict)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("step", "texts"),
     [(0.02, {"00:00:00", "00:01:00"}), (1.0, {"00:00", "00:15"}), (100.0, {"Jan 2", "Jan 4"}), (3e4, {"2027", "Jul"})],

@@ -101,7 +101,7 @@ def random_steps(rng, steps, scores, weight, retracted=0.35):
 # ---- exactness ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "kernel",
     [

@@ -96,7 +96,6 @@ def bulk(cal, kind, x, y, w, t):
         cal.learn_many([x] * 3, [y] * 3, [w] * 3, [t] * 3)
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", LEARNERS)
 @given(operations=OPERATIONS)
@@ -143,3 +142,13 @@ def test_invariants_hold_beside_a_prior(method, policy, operations):
         else:
             cal.learn_one(score, label, 1.0, t)
         cal._check()
+
+
+@pytest.mark.parametrize("by", ["count", "time"])
+def test_scores_that_have_faded_away_are_not_counted(by):
+    cal = HistogramBinning(3, resolution=None, forgetting=Decay(1.0, by=by))
+    cal.learn_one(0.1, True, t=0.0)
+    for k in range(600):
+        cal.learn_one(0.9, False, t=float(k))
+    cal._check()
+    assert cal._memory.statistic.count == 600

@@ -809,6 +809,7 @@ def autos(delay):
     return made
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("delay", [0, 3])
 @given(steps=steps)
 def test_auto_steps(delay, steps):

@@ -64,7 +64,7 @@ def step(cal, what, score, key, label, before):
         cal.learn_one(score, key, label)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 2**32))
 def test_forecasts_are_those_of_unbounded_memory(tmp_path_factory, seed):
     folder = tmp_path_factory.mktemp("stores")

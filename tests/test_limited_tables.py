@@ -74,6 +74,7 @@ def test_the_order_does_not_matter_and_merging_is_concatenation(seed):
     assert (twin.cells, twin.count, twin.state()["rows"]) == (0, 0, []), "exact again when nothing is held"
 
 
+@pytest.mark.sample(3)
 @each
 def test_a_stream_beyond_the_limit_has_bounded_memory(name):
     build = METHODS[name]

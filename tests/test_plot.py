@@ -105,6 +105,7 @@ def test_no_figure_is_left_with_pyplot() -> None:
     assert plt.get_fignums() == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_pictures_are_saved(tmp_path: Path, ending: str, start: bytes) -> None:
     path = tmp_path / f"reliability.{ending}"

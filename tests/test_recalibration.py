@@ -47,7 +47,7 @@ def true_coverage(cal: object, c: float, m: float = 0.0) -> np.ndarray:
     return np.array([np.diff(ndtr(np.array(calibrated.interval(level)) - m))[0] for level in LEVELS])
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("chain", [1, 2, 3])
 @pytest.mark.parametrize("geometric", [True, False])
 @pytest.mark.parametrize("shift", [0.0, -1.5])
@@ -326,6 +326,7 @@ def test_a_composition_repairs_what_a_clamped_gaussian_process_cannot():
     assert abs(inside - 0.9) < 3.0 * math.sqrt(0.09 / 500)  # three standard errors
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("c", [0.3, 1.0, 2.0, 3.0, 5.0, 10.0])
 def test_the_gaussian_process_widens_forecasts_that_are_too_narrow(c):
     """On clamped log-odds, the 90 % interval covered .87, .81 and .86 at c = 2, 3 and 5, the 80 % one .71 and .66."""

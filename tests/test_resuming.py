@@ -45,6 +45,7 @@ def started(source: Path, *options: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen([str(one) for one in (*command, *options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("out", OUTPUTS)
 def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: str) -> None:
     rows = made(ROWS)
@@ -62,6 +63,7 @@ def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: s
     assert weight(state) == ROWS
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("out", "number"),
     [

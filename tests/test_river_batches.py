@@ -48,6 +48,7 @@ def test_batches_of_one_row_are_single_observations():
     assert many.calibrator.n == single.calibrator.n == 60.0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rows", [0, 1, 200])
 def test_labels_of_a_batch_are_those_of_its_rows(rows):
     model = CalibratedClassifier(pipeline(), OnlinePlatt())

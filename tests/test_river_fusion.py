@@ -131,6 +131,7 @@ class Down(base.Classifier):
         return {} if self.start <= self.seen < self.stop else self.model.predict_proba_one(x)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("fusion", [None, BernsteinFusion(3, refresh_every=10)], ids=["default", "bernstein"])
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("start", [200, *(pytest.param(k, marks=pytest.mark.full) for k in (500, 800))])

@@ -88,6 +88,7 @@ def test_every_update_is_that_of_the_oracle(make):
         assert metric.get() == pytest.approx(wanted, abs=SUMS)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("window", [1, 2, 5, 10])
 @pytest.mark.parametrize("make", ALL)
 def test_rolling(make, window):

@@ -165,6 +165,7 @@ def rows(n, seed=0):
     return [({"mean": m}, m + e) for m, e in zip(rng.normal(size=n).tolist(), rng.normal(size=n).tolist(), strict=True)]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("outlier", [30.0, 1e6, 1e100])
 @pytest.mark.parametrize("half_life", [None, 50])
 def test_an_outlier_does_not_widen_the_forecasts_after_it(outlier, half_life):
@@ -301,6 +302,7 @@ def test_pickled_models_go_on():
     assert twin.predict_one(ROWS[0][0]) == taught(model, ROWS[100:150]).predict_one(ROWS[0][0])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "name",
     # Of the scale there is nothing to correct here, and an interval of one level is no shape.

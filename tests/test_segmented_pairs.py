@@ -295,6 +295,7 @@ def numbers_of(effects):
 PAIRS = [(0, 1), (1, 2)]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("most", [2, 1000])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_kernel_is_its_formulas(seed, most):

@@ -508,6 +508,7 @@ def test_parameters_are_not_changed_under_what_was_learned():
     assert clone(cal).n == 0.0
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("base", [LogisticRegression(), FrozenEstimator(LogisticRegression().fit(X, Y)), SGD])
 @pytest.mark.parametrize("calibrator", [DEFAULT_METHOD, VennAbers(forgetting=Window(100)), Platt()])
 def test_rows_sorted_by_their_labels_are_warned_of(base, calibrator):

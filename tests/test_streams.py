@@ -116,7 +116,6 @@ def test_a_sequential_stream_is_the_loop(make, weights):
 
 
 @pytest.mark.sample(6)
-@pytest.mark.sample(6)
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("make", ADDITIVE, ids=lambda make: make().name)
 def test_an_additive_stream_is_the_loop(make, policy):
@@ -142,6 +141,7 @@ def tried_weights(make):
 
 
 #: Pieces are cut alike under every policy: no forgetting, what is left within a piece and across, and rescalings.
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "policy",
     [

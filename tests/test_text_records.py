@@ -176,7 +176,7 @@ def test_a_key_that_the_output_adds_is_found_however_it_is_written(
 # -- by column and row by row --------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet", "in.arrow"])
 @pytest.mark.parametrize("skip", [False, True])
 def test_a_bad_row_in_the_midst_of_many(tmp_path: Path, name: str, skip: bool) -> None:

@@ -256,7 +256,7 @@ class Case:
     @property
     def one_of(self) -> int:
         """Of so many cases like this one a plain `pytest` tries one in each law."""
-        return 6 if self.costly else 2 if self.first else 3
+        return 8 if self.costly else 3 if self.first else 4
 
     def settings(self) -> hypothesis.settings:
         """Those of the profile, with as many examples as the room has time for, and fewer where another method has
