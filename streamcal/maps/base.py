@@ -81,10 +81,10 @@ class CoordinateMap(CalibrationMap):
 
 
 class ScaledMap(CoordinateMap):
-    """The base class of the maps that can be written as JSON and SQL.
+    """The base class of the maps that can be exported.
 
     A new kind of map defines `kind`, `_content` and `_pieces`, and has entries under its kind in
-    `streamcal.maps.portable.KINDS` (arrays) and `KINDS_ONE` (one coordinate).
+    `streamcal.maps.portable.KINDS` (arrays) and `KINDS_ONE` (one coordinate), in `onnx_graph` and in `c_source`.
     """
 
     #: The name of the kind in JSON.
