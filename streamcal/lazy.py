@@ -11,6 +11,22 @@ from typing import Any, TypeVar
 
 Class = TypeVar("Class")
 
+#: Abbreviations of papers, and short names → the name of the method, which is that of its class in kebab case.
+ALIASES = {
+    "acp": "adaptive-calibration",
+    "copula": "copula-fusion",
+    "histogram": "histogram-binning",
+    "hops": "hedged-ops",
+    "lite": "linear-trend",
+    "online-vector": "online-vector-scaling",
+    "ops": "online-platt",
+    "rpr": "monotone-polynomial",
+    "structured-matrix": "structured-matrix-scaling",
+    "temperature": "temperature-scaling",
+    "tops": "tracking-ops",
+    "vector": "vector-scaling",
+    "venn-abers": "multiclass-venn-abers",
+}
 #: Where the lists of methods are. The modules of learners are below those lists and must not import them at the top;
 #: they look a class up by its name (`method_class`), and only when a saved state names it.
 LISTS = (
@@ -35,7 +51,8 @@ class Methods(Mapping[str, Class]):
     Parameters
     ----------
     places : Mapping
-        Name of the method → place of its class. Length, names and membership are known without an import.
+        Name of the method → place of its class. Length, names and membership are known without an import. A method is
+        found by its alias too (`ALIASES`).
 
     >>> methods = Methods({"platt": "streamcal.calibrators.platt.Platt"})
     >>> len(methods), list(methods), "beta" in methods
@@ -48,7 +65,7 @@ class Methods(Mapping[str, Class]):
         self.places = dict(places)
 
     def __getitem__(self, name: str) -> Class:
-        cls: Class = imported(self.places[name])
+        cls: Class = imported(self.places[self.called(name)])
         return cls
 
     def __iter__(self) -> Iterator[str]:
@@ -58,7 +75,15 @@ class Methods(Mapping[str, Class]):
         return len(self.places)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.places
+        return name in self.places or (name.__class__ is str and ALIASES.get(name) in self.places)
+
+    def spellings(self) -> list[str]:
+        """The names of the methods and their aliases."""
+        return [*self.places, *(alias for alias in ALIASES if alias in self)]
+
+    def called(self, name: str) -> str:
+        """The name of the method with this name or alias."""
+        return name if name in self.places else ALIASES.get(name, name)
 
     def __repr__(self) -> str:
         return f"Methods({self.places!r})"

@@ -231,7 +231,7 @@ def test_parameters_that_are_not_possible(arguments):
 # -- the start -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["venn-abers", "logistic", "beta", "histogram", "ops"])
+@pytest.mark.parametrize("name", ["venn-abers", "logistic", "beta", "histogram-binning", "ops"])
 def test_a_density_starts_at_the_forecast(name):
     """Venn-Abers calibration, which knows nothing, said that all segments are alike."""
     found = EmpiricalDensity(name, [-1.0, 0.0, 2.0], support=(-4.0, 4.0)).predict_one(Normal(0.3, 0.8))

@@ -526,7 +526,7 @@ def test_rows_in_no_order_of_time_end_with_an_exit_code(tmp_path: Path) -> None:
 def test_time_that_nothing_reads(stream: Path) -> None:
     assert warnings_of(run(stream, "--time", "t")) == []  # `auto` learns cycles of time
     (line,) = warnings_of(run(stream, "--method", "ops", "--time", "t"))
-    assert line.startswith("--time has no effect: method ops does not forget by time")
+    assert line.startswith("--time has no effect: method online-platt does not forget by time")
     (line,) = warnings_of(run(stream, "--method", "platt", "--time", "t", "--set", "forgetting=Window(9)"))
     assert line == "--time has no effect without a span of time: give method platt --window 24h or --half-life 7d"
     assert warnings_of(run(stream, "--method", "platt", "--time", "t", "--window", "9")) == []
@@ -548,7 +548,7 @@ RESTARTED = 1e-9
 OSQP_SOLVED = 1e-4
 RUNS = [*([name] for name in REGISTRY), ["bernstein", "--set", "solver=osqp"]]
 #: Left to `-m full`: methods that take seconds for each run, and all but three methods under all but one policy.
-SLOW = ("rpr", "lite", "elite")
+SLOW = ("monotone-polynomial", "linear-trend", "elite")
 EVERY_POLICY = ("isotonic", "platt", "ops")
 
 
@@ -997,9 +997,9 @@ def test_a_state_of_the_former_default_goes_on_without_naming_it(stream: Path, t
         (["--method", "Platt"], "--method 'Platt' is unknown; did you mean 'platt'?"),
         (
             ["--method", "ops", "--set", "discont=1"],
-            "method ops has no parameter 'discont'; its parameters are: discount; did you mean",
+            "method online-platt has no parameter 'discont'; its parameters are: discount; did you mean",
         ),
-        (["--set", "degree=3"], "methods that have it: bernstein, bernstein-logistic, rpr"),
+        (["--set", "degree=3"], "methods that have it: bernstein, bernstein-logistic, monotone-polynomial"),
         (["--half-life", "5"], "methods that have it: identity, platt, temperature,"),
         (["--method", "auto", "--set", "scale=Logit()"], "methods that have it: identity, platt,"),
         (["--method", "online-beta", "--set", "oops=1"], "has no parameter 'oops'; its parameters are: none"),
@@ -1098,7 +1098,7 @@ def test_messages_are_in_words_of_our_own() -> None:
 def test_every_setting_can_be_named_in_a_new_process(stream: Path) -> None:
     """Also those whose module nothing has imported yet."""
     for method, setting, shown in (
-        ("acp", "interval=NearestScores(0.5)", "NearestScores(fraction=0.5)"),
+        ("adaptive-calibration", "interval=NearestScores(0.5)", "NearestScores(fraction=0.5)"),
         ("platt", "prior=Prior(5)", "Prior(strength=5)"),
     ):
         options = ["--score", "score", "--label", "click", "--method", method, "--set", setting]
@@ -1214,8 +1214,8 @@ def test_messages_are_short_and_show_control_characters(tmp_path: Path, value: s
     [
         ["--method", "platt", "--set", "resolution=1000000000"],
         ["--method", "venn-abers", "--set", "resolution=1000000000"],
-        ["--method", "histogram", "--set", "bins=1000000000"],
-        ["--method", "tops", "--set", "bins=1000000000"],
+        ["--method", "histogram-binning", "--set", "bins=1000000000"],
+        ["--method", "tracking-ops", "--set", "bins=1000000000"],
         ["--method", "bernstein", "--set", "degree=1000000000"],
         ["--method", "auto", "--set", "delay=1000000000"],
     ],

@@ -83,8 +83,8 @@ def test_it_is_the_loop(tmp_path: Path, name: str) -> None:
     ("method", "make", "further", "given"),
     [
         ("auto", Auto, {"early": 10.0}, ("--early", "10s")),
-        ("histogram", HistogramBinning, {}, ()),
-        ("histogram", HistogramBinning, {"late": 0.0}, ("--late", "0")),
+        ("histogram-binning", HistogramBinning, {}, ()),
+        ("histogram-binning", HistogramBinning, {"late": 0.0}, ("--late", "0")),
         ("ops", OnlinePlatt, {"early": 10.0, "max_held": 40}, ("--early", "10", "--max-held", "40")),
     ],
 )
@@ -107,7 +107,7 @@ def test_early_labels_late_clicks_and_little_room(
     assert late
     assert f"clicks after the horizon: {len(late)} of {clicks}" in result.output
     told = "clicks after the horizon, learned in place of the negative label: "
-    assert (f"{told}{tally['corrected']}" in result.output) == (method == "histogram" and not further)
+    assert (f"{told}{tally['corrected']}" in result.output) == (method == "histogram-binning" and not further)
     assert ("for lack of room" in result.output) == ("max_held" in further)
 
 
@@ -207,11 +207,21 @@ def test_a_new_version_starts_from_the_map_of_the_one_before_and_its_own_takes_o
 
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
 def test_the_same_command_goes_on(tmp_path: Path, out: str) -> None:
-    """Whether the file has grown, or a next one comes, or nothing is new; late clicks included (`histogram`)."""
+    """Whether the file has grown, or a next one comes, or nothing is new; late clicks included (of histograms)."""
     rows, journal = versioned(impressions()), tmp_path / "journal"
     wanted = expected(LabelJoin(HistogramBinning(), HORIZON), rows)
     columns = (*REQUIRED, "--version", "model")
-    options = (*columns, "--horizon", "60s", "--method", "histogram", "--journal", journal, "--out", tmp_path / out)
+    options = (
+        *columns,
+        "--horizon",
+        "60s",
+        "--method",
+        "histogram-binning",
+        "--journal",
+        journal,
+        "--out",
+        tmp_path / out,
+    )
     for stop in (150, 300, 300):
         result = run(save(tmp_path / f"in{Path(out).suffix}", rows[:stop]), *options)
         assert result.exit_code == 0, result.output

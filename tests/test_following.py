@@ -284,12 +284,12 @@ def test_sums_over_nodes_are_those_over_points_wherever_the_panels_resolve_the_c
 # ---- predictions from the cells beside a score ---------------------------------------------------------------------
 
 CELLS = {
-    "histogram": HistogramBinning,
+    "histogram-binning": HistogramBinning,
     "histogram-2": lambda **common: HistogramBinning(2, **common),
     "histogram-1": lambda **common: HistogramBinning(1, **common),
-    "acp": AdaptiveCalibration,
-    "acp-half": lambda **common: AdaptiveCalibration(NearestScores(0.5), **common),
-    "acp-all": lambda **common: AdaptiveCalibration(NearestScores(1.0), **common),
+    "adaptive-calibration": AdaptiveCalibration,
+    "adaptive-calibration-half": lambda **common: AdaptiveCalibration(NearestScores(0.5), **common),
+    "adaptive-calibration-all": lambda **common: AdaptiveCalibration(NearestScores(1.0), **common),
 }
 
 

@@ -580,7 +580,7 @@ def test_retracting_twice_is_refused_where_the_sums_can_tell_and_harmless_where_
         p = cal.predict_many(places)
         assert ((p >= 0.0) & (p <= 1.0)).all()
         assert np.diff(p).min() >= -1e-13
-    assert refused >= (18 if cal.name in ("bernstein", "rpr") else 6), refused
+    assert refused >= (18 if cal.name in ("bernstein", "monotone-polynomial") else 6), refused
 
 
 @pytest.mark.parametrize("make", [Gaussian, Bernstein, MonotonePolynomial])

@@ -328,7 +328,7 @@ def test_the_page_stays_small_however_long_the_stream_and_many_the_alarms():
     rng = np.random.default_rng(2)
     scores = np.round(rng.random(60_000), 6)
     wrong = compare(
-        (np.where(rng.random(60_000) < 0.5, 0.0, scores), rng.random(60_000) < 0.5), methods=["ops", "tops"]
+        (np.where(rng.random(60_000) < 0.5, 0.0, scores), rng.random(60_000) < 0.5), methods=["ops", "tracking-ops"]
     )
     assert wrong.history.alarms_in_all["raw"] > 1_000
     assert len(page(prepared(wrong))) < LARGEST / 4

@@ -218,9 +218,9 @@ def test_weights_reach_the_calibrator():
 # -- any order of outcomes -------------------------------------------------------------------------------------------
 
 #: The rest walk the same code; `-m full` takes them too.
-FEW = {"ops", "auto", "isotonic", "histogram", "venn-abers", "beta"}
+FEW = {"online-platt", "auto", "isotonic", "histogram-binning", "venn-abers", "beta"}
 METHODS = [pytest.param(name, marks=[pytest.mark.full] * (name not in FEW)) for name in REGISTRY]
-CHEAP = {"rpr": {"degree": 4}, "bernstein": {"degree": 6}, "bernstein-logistic": {"degree": 4}}
+CHEAP = {"monotone-polynomial": {"degree": 4}, "bernstein": {"degree": 6}, "bernstein-logistic": {"degree": 4}}
 
 
 def lived(make, early, order):
@@ -889,7 +889,7 @@ def test_forecasts_of_which_nothing_was_said_are_read():
 @pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan")])
 def test_a_level_that_is_missing_is_left_out(missing):
     """As `Segmented` takes it."""
-    one, other = (LabelJoin(Segmented("ops", by=["campaign", "device"]), HORIZON) for _ in range(2))
+    one, other = (LabelJoin(Segmented("online-platt", by=["campaign", "device"]), HORIZON) for _ in range(2))
     for k in range(40):
         issued = one.issue(k, 0.3, 3.0 * k, {"campaign": k % 2, "device": missing})
         assert issued.keys == {"campaign": k % 2}

@@ -28,11 +28,11 @@ METHODS = {
     "beta": (lambda: OneVsRest("beta"), 0.001),
     "platt": (lambda: OneVsRest("platt"), 0.001),
     "bernstein": (lambda: OneVsRest("bernstein"), 0.001),
-    "histogram": (lambda: OneVsRest("histogram"), 0.001),
+    "histogram-binning": (lambda: OneVsRest("histogram-binning"), 0.001),
     "one-vs-rest venn-abers": (lambda: OneVsRest("venn-abers"), 0.0015),
     "ovr": (lambda: MulticlassVennAbers("ovr"), 0.0015),
     "ovo": (lambda: MulticlassVennAbers("ovo"), 0.0015),
-    "vector": (VectorScaling, 0.05),
+    "vector-scaling": (VectorScaling, 0.05),
     "dirichlet": (Dirichlet, 0.05),
     "structured": (StructuredMatrixScaling, 0.05),
 }

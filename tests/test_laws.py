@@ -331,7 +331,7 @@ def test_predicting_changes_nothing(case, draw):
 #: Methods whose solve starts from the last map: docs/states.md says by how much later forecasts differ.
 SOLVED_FROM_THE_LAST = {
     *("platt", "temperature", "beta", "bernstein-logistic", "bernstein-fusion"),
-    *("vector", "dirichlet", "structured-matrix", "one-vs-rest"),
+    *("vector-scaling", "dirichlet", "structured-matrix-scaling", "one-vs-rest"),
     *("empirical-density", "gaussian-process-cdf"),
 }
 
@@ -448,7 +448,7 @@ def test_a_map_does_not_change(case, draw):
 # -- copies and state ----------------------------------------------------------------------------------------------
 
 #: Copies and pickles go through the state: three methods show it, and the rest with `-m full`.
-COPIED = ("isotonic-forever", "ops", "partial-order-venn-abers-forever")
+COPIED = ("isotonic-forever", "online-platt", "partial-order-venn-abers-forever")
 
 
 @law(ALL)

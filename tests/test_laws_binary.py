@@ -72,11 +72,19 @@ REFRESHING = [case for case in ADDING if "refresh_every" in case.build().params(
 
 #: Gaussian maximises the likelihood of the scores given the labels, Temperature has no offset, and the intervals of ACP
 #: overlap, so that an outcome may count more often than once, or less.
-KEEPS_NO_SUM = {"identity", "gaussian", "temperature", "acp"}
+KEEPS_NO_SUM = {"identity", "gaussian", "temperature", "adaptive-calibration"}
 #: Methods that treat the two labels, or low and high scores, differently by their definition: a bin has its lower end
-#: and not its upper one, of two equally near scores `acp` takes one, a hash of a score is not that of its mirror image,
-#: and the nine experts of `auto` include such methods.
-ASYMMETRIC = {"histogram", "bbq", "acp", "cross-venn-abers", "tops", "hops", "auto"}
+#: and not its upper one, of two equally near scores `adaptive-calibration` takes one, a hash of a score is not that of
+#: its mirror image, and the experts of `auto` include such methods.
+ASYMMETRIC = {
+    "histogram-binning",
+    "bbq",
+    "adaptive-calibration",
+    "cross-venn-abers",
+    "tracking-ops",
+    "hedged-ops",
+    "auto",
+}
 #: What a smooth map on its default grid may lose against the exact fit.
 GRID_LOSS = 1e-4
 
@@ -209,7 +217,7 @@ def test_what_rounding_a_retraction_leaves_is_no_block_of_its_own():
 #: (how, seed): rounding moved a score to another bin, or made a block of its own.
 DECIDED = {
     "smooth-isotonic": [("unlearn", 1442), ("window", 201)],
-    "histogram": [
+    "histogram-binning": [
         ("unlearn", 74),
         ("unlearn", 345),
         ("window", 935),
@@ -229,7 +237,10 @@ def test_the_rounding_of_sums_decides_nothing(name):
         n = int(rng.integers(3, 40))
         s, y = rng.integers(0, 13, n) / 12, rng.integers(0, 2, n)
         w = rng.integers(1, 10, n) / 10 if seed % 2 else np.full(n, 0.1)
-        params = {"resolution": None, **({"bins": int(rng.choice([2, 3, 5, 15]))} if name == "histogram" else {})}
+        params = {
+            "resolution": None,
+            **({"bins": int(rng.choice([2, 3, 5, 15]))} if name == "histogram-binning" else {}),
+        }
         cal, other = REGISTRY[name](**params), REGISTRY[name](**params)
         if how == "unlearn":
             cal.learn_many(s, y, w)

@@ -12,7 +12,7 @@ from streamcal.parameters.scales import Probability
 from streamcal.statistics.vector_table import VectorTable, vector_table
 
 METHODS = {
-    "copula": CopulaFusion,
+    "copula-fusion": CopulaFusion,
     "mrmic": lambda **params: MRMIC(**{"forgetting": Forever(), **params}),
     "partial order": PartialOrderVennAbers,
 }

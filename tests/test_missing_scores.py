@@ -20,7 +20,7 @@ from streamcal.fusion import (
 
 ADDITIVE = {
     "bernstein": lambda n=3, **more: BernsteinFusion(2, n, **more),
-    "copula": lambda n=3, **more: CopulaFusion(("gaussian",), n_scores=n, **more),
+    "copula-fusion": lambda n=3, **more: CopulaFusion(("gaussian",), n_scores=n, **more),
     "mrmic": lambda n=3, **more: MRMIC(n_scores=n, **more),
     "partial order": lambda n=3, **more: PartialOrderVennAbers(n_scores=n, **more),
 }

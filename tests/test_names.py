@@ -1,5 +1,7 @@
 """The name of a method stands for the method wherever a calibrator is taken; an unknown name brings the nearest."""
 
+import re
+
 import numpy as np
 import pytest
 from river import linear_model, naive_bayes
@@ -9,6 +11,7 @@ import streamcal.sklearn
 from streamcal import (
     REGISTRY,
     Auto,
+    Calibrator,
     CrossVennAbers,
     InputError,
     OnlinePlatt,
@@ -19,6 +22,8 @@ from streamcal import (
     regression,
 )
 from streamcal.datasets import fetching, synthetic
+from streamcal.lazy import ALIASES
+from streamcal.learners.choosing import chosen
 from streamcal.live import Multicalibrated, Segmented, Shadow
 from streamcal.multiclass import OneVsRest
 from streamcal.regression import EmpiricalDensity
@@ -165,3 +170,27 @@ WORDS = [
 def test_a_misspelt_word_brings_the_nearest(call, meant):
     with pytest.raises(InputError, match=f"did you mean '{meant}'"):
         call()
+
+
+def kebab(cls):
+    """The name of a class in kebab case: capitals in a row are one word."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", cls.__name__.replace("ELiTE", "Elite")).lower()
+
+
+@pytest.mark.parametrize(
+    "methods", [REGISTRY, multiclass.METHODS, fusion.METHODS, regression.METHODS], ids=["1", "K", "m", "R"]
+)
+def test_a_method_is_called_as_its_class_is(methods):
+    for name, cls in methods.items():
+        assert name == cls.name == kebab(cls)
+
+
+def test_an_alias_is_a_method_and_is_listed_once():
+    rooms = (REGISTRY, multiclass.METHODS, fusion.METHODS, regression.METHODS)
+    for alias, name in ALIASES.items():
+        found = [methods for methods in rooms if name in methods.places]
+        assert len(found) == 1, alias
+        assert found[0][alias] is found[0][name] is found[0].get(alias)
+        assert alias in found[0]
+        assert alias not in list(found[0])
+    assert isinstance(chosen("ops", Calibrator, REGISTRY), REGISTRY["online-platt"])

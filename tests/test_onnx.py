@@ -30,7 +30,17 @@ runtime = pytest.importorskip("onnxruntime", reason='pip install ".[test]" insta
 
 
 #: One method for each kind of map.
-ONE_OF_EACH_KIND = ("platt", "protected", "beta", "bernstein", "rpr", "bbq", "isotonic", "auto", "smooth-isotonic")
+ONE_OF_EACH_KIND = (
+    "platt",
+    "protected",
+    "beta",
+    "bernstein",
+    "monotone-polynomial",
+    "bbq",
+    "isotonic",
+    "auto",
+    "smooth-isotonic",
+)
 ONE_OF_EACH_KIND += ("venn-abers", "bernstein-logistic", "identity")
 
 

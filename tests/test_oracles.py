@@ -586,7 +586,7 @@ def pseudo_observations(strength):
 PRIOR_METHODS = {
     "isotonic": lambda **more: Isotonic(**more),
     "venn-abers": lambda **more: VennAbers(**more),
-    "histogram": lambda **more: HistogramBinning(5, resolution=None, **more),
+    "histogram-binning": lambda **more: HistogramBinning(5, resolution=None, **more),
     "platt": lambda **more: Platt(resolution=None, **more),
     "bernstein": lambda **more: Bernstein(8, **more),
 }

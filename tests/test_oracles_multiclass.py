@@ -180,7 +180,7 @@ def built_dirichlet(logs):
 
 MODELS = {
     "temperature": (TemperatureScaling, built_temperature),
-    "vector": (VectorScaling, built_vector),
+    "vector-scaling": (VectorScaling, built_vector),
     "dirichlet": (Dirichlet, built_dirichlet),
 }
 

@@ -165,7 +165,7 @@ def test_the_documentation_lists_every_kind_and_which_methods_write_it():
 METHODS_ON_SCALES = {
     "identity": Identity,
     "platt": lambda scale: Platt(scale=scale, resolution=None),
-    "histogram": lambda scale: HistogramBinning(5, scale=scale, resolution=None),
+    "histogram-binning": lambda scale: HistogramBinning(5, scale=scale, resolution=None),
     "isotonic": lambda scale: Isotonic(scale=scale),
     "isotonic on a grid": lambda scale: Isotonic(scale=scale, resolution=64),
     "smooth": lambda scale: SmoothIsotonic(scale=scale),
@@ -176,9 +176,9 @@ METHODS_ON_SCALES = {
     "cross-venn-abers on a grid": lambda scale: CrossVennAbers(scale=scale, folds=3, resolution=64),
     "beta": lambda scale: Beta(scale=scale, resolution=None),
     "bernstein-logistic": lambda scale: BernsteinLogistic(scale=scale, resolution=None),
-    "rpr": lambda scale: MonotonePolynomial(6, scale=scale),
+    "monotone-polynomial": lambda scale: MonotonePolynomial(6, scale=scale),
 }
-NEED_BOUNDS = {"bernstein", "bernstein-logistic", "rpr"}
+NEED_BOUNDS = {"bernstein", "bernstein-logistic", "monotone-polynomial"}
 
 
 @pytest.mark.sample(6)

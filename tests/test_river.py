@@ -50,7 +50,7 @@ from streamcal.river import (
 from streamcal.river.bases import takes
 
 #: Methods that solve for milliseconds.
-SLOW = {"rpr", "near-isotonic", "enir", "lite", "elite"}
+SLOW = {"monotone-polynomial", "near-isotonic", "enir", "linear-trend", "elite"}
 BASES = {
     "logistic regression": lambda: linear_model.LogisticRegression(),
     "naive Bayes": lambda: naive_bayes.GaussianNB(),

@@ -87,7 +87,7 @@ def test_a_base_without_an_opinion_and_a_label_that_is_none():
     model.learn_one({}, True)
     assert model.predict_proba_one({}) == {False: 0.5, True: 0.5}
     assert model.fusion.n == 0.0
-    for fusion in (BernsteinFusion(), None, "copula"):
+    for fusion in (BernsteinFusion(), None, "copula-fusion"):
         model = FusedClassifier([Fixed({}), Fixed({True: 0.75})], fusion)
         assert model.predict_proba_one({}) == {False: 0.25, True: 0.75}
         model.learn_one({}, True)

@@ -349,9 +349,11 @@ def test_impossible_scales_are_refused(make):
         make()
 
 
-@pytest.mark.parametrize("name", ["bernstein", "rpr", "platt", "histogram", "isotonic", "venn-abers"])
+@pytest.mark.parametrize(
+    "name", ["bernstein", "monotone-polynomial", "platt", "histogram-binning", "isotonic", "venn-abers"]
+)
 def test_a_grid_and_a_polynomial_need_bounds(name):
-    params = {} if name in ("bernstein", "rpr") else {"resolution": 64}
+    params = {} if name in ("bernstein", "monotone-polynomial") else {"resolution": 64}
     with pytest.raises(InputError, match="bounded scale"):
         REGISTRY[name](scale=Interval(), **params)
 

@@ -41,7 +41,7 @@ def test_every_method_has_a_picture_of_what_it_learned(monkeypatch):
     for module, name in (
         ("streamcal", "venn-abers"),
         ("streamcal.fusion", "logistic-fusion"),
-        ("streamcal.multiclass", "online-vector"),
+        ("streamcal.multiclass", "online-vector-scaling"),
         ("streamcal.regression", "scale-recalibration"),
     ):
         cal = pictures.learned(module, name)

@@ -67,7 +67,7 @@ def test_what_a_calibrator_stands_for(given, made):
     assert model.classes_.tolist() == LABELS
 
 
-@pytest.mark.parametrize("method", ["vector", TemperatureScaling()], ids=str)
+@pytest.mark.parametrize("method", ["vector-scaling", TemperatureScaling()], ids=str)
 def test_methods_of_many_classes_work_for_two(method):
     two = Y != "setosa"
     model = StreamingCalibratedClassifier(GaussianNB(), method).fit(X[two], Y[two])
@@ -154,7 +154,7 @@ def test_margins_are_taken_by_their_softmax():
         np.testing.assert_allclose(fitted[0].predict_proba(rows), fitted[1].predict_proba(rows), rtol=0.0, atol=1e-9)
     X4, y4 = np.vstack([X, X + 9.0]), np.concatenate([Y, np.where(Y == "setosa", "fox", Y)])
     with pytest.raises(InputError, match=r"gives 6 margins for 4 classes; .*decision_function_shape='ovr'"):
-        StreamingCalibratedClassifier(SVC(decision_function_shape="ovo"), "vector").fit(X4, y4)
+        StreamingCalibratedClassifier(SVC(decision_function_shape="ovo"), "vector-scaling").fit(X4, y4)
 
 
 class Backwards(ClassifierMixin, BaseEstimator):
@@ -174,7 +174,9 @@ class Backwards(ClassifierMixin, BaseEstimator):
 def test_classes_of_the_base_may_be_in_another_order(frozen):
     bases = [one.fit(X, Y) if frozen else one for one in (Backwards(), GaussianNB())]
     found = [
-        StreamingCalibratedClassifier(FrozenEstimator(base) if frozen else base, "vector").fit(X, Y).predict_proba(X)
+        StreamingCalibratedClassifier(FrozenEstimator(base) if frozen else base, "vector-scaling")
+        .fit(X, Y)
+        .predict_proba(X)
         for base in bases
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=0.0, atol=1e-9)

@@ -27,8 +27,14 @@ POLICIES = {
     "time-decay": Decay(8.0, by="time"),
 }
 #: Solvers are started from nothing here and from the previous map there: so much lies between their answers. Of the
-#: Bernstein methods and `rpr`, sums in another order of rounding are magnified by small ridges.
-WITHIN = {"bernstein": 1e-4, "bernstein-logistic": 1e-4, "rpr": 5e-3, "copula": 1e-4, "bernstein-fusion": 1e-6}
+#: Bernstein methods and `monotone-polynomial`, sums in another order of rounding are magnified by small ridges.
+WITHIN = {
+    "bernstein": 1e-4,
+    "bernstein-logistic": 1e-4,
+    "monotone-polynomial": 5e-3,
+    "copula-fusion": 1e-4,
+    "bernstein-fusion": 1e-6,
+}
 SUPPORT = (-3.0, 3.0)
 
 

@@ -54,7 +54,16 @@ def in_duckdb(expressions, scores):
 
 
 #: One method for each kind of map.
-ONE_OF_EACH_KIND = ("identity", "platt", "protected", "beta", "bernstein", "bernstein-logistic", "rpr", "histogram")
+ONE_OF_EACH_KIND = (
+    "identity",
+    "platt",
+    "protected",
+    "beta",
+    "bernstein",
+    "bernstein-logistic",
+    "monotone-polynomial",
+    "histogram-binning",
+)
 ONE_OF_EACH_KIND += ("isotonic", "auto", "smooth-isotonic", "venn-abers")
 
 

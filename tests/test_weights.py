@@ -17,7 +17,7 @@ SEQUENTIAL = sorted(name for name, method in REGISTRY.items() if not method.merg
 #: Aggregated clicks come in blocks of one label, up to hundreds of times the mean weight: in nats an impression.
 LITTLE = 0.02
 #: The lowest of ten bins of equal width is above the rates here: see `docs/rare_events.md`.
-NARROW = [name for name in SEQUENTIAL if name != "hops"]
+NARROW = [name for name in SEQUENTIAL if name != "hedged-ops"]
 
 
 def clicks(seed, n, rate=40.0, factor=2.0):
@@ -83,7 +83,7 @@ def learners():
         )
 
     segmented = several(
-        lambda: Segmented("ops", by=["page"]),
+        lambda: Segmented("online-platt", by=["page"]),
         lambda cal, k, w: cal.learn_one(s[k], {"page": page[k]}, y[k], w),
         lambda cal: [cal.predict_one(0.3, {"page": 2}), cal.effect("page", 2)[0]],
     )
@@ -95,8 +95,8 @@ def learners():
     return {
         "segmented": segmented,
         "fusion": fusion,
-        "one-vs-rest": of_score(lambda: OneVsRest("ops")),
-        "online-vector": of_score(OnlineVectorScaling),
+        "one-vs-rest": of_score(lambda: OneVsRest("online-platt")),
+        "online-vector-scaling": of_score(OnlineVectorScaling),
         "adaptive-scale": of_normal(AdaptiveScale),
         "adaptive-conformal": of_normal(lambda: AdaptiveConformal(0.8)),
         "composition": of_normal(Composition),
@@ -128,7 +128,7 @@ def test_sampled_negatives_with_importance_weights_give_the_truth(name, share):
 def test_importance_weights_through_a_join():
     s, t, y = clicks(8, 100_000)
     keep = (y > 0.0) | (np.random.default_rng(9).random(len(s)) < 0.01)
-    join, said = LabelJoin("ops", horizon=3600.0), []
+    join, said = LabelJoin("online-platt", horizon=3600.0), []
     for k, (score, label) in enumerate(zip(s[keep].tolist(), y[keep].tolist(), strict=True)):
         said.append(join.issue(k, score, 10.0 * k, w=importance_weight(label, 0.01)).p)
         if label:
@@ -174,7 +174,8 @@ def test_aggregated_clicks_lose_little_to_the_score(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "low", "high"), [("hops", 3.5, 4.5), ("protected", 0.7, 0.95), ("ops", 0.9, 1.1), ("tops", 0.9, 1.1)]
+    ("name", "low", "high"),
+    [("hedged-ops", 3.5, 4.5), ("protected", 0.7, 0.95), ("online-platt", 0.9, 1.1), ("tracking-ops", 0.9, 1.1)],
 )
 def test_rare_events_are_forecast_as_often_as_the_page_says(name: str, low: float, high: float):
     """`docs/rare_events.md`: the sum of the predictions over that of the true probabilities, at a rate of 1.3 %."""

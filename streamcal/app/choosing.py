@@ -82,7 +82,8 @@ def choice_of(
 ) -> Choice:
     """The chosen method and its parameters."""
     if method is not None and method not in REGISTRY:
-        fail(f"--method {shown(method)} is unknown{did_you_mean(method, REGISTRY)}; known are {', '.join(REGISTRY)}")
+        nearest = did_you_mean(method, REGISTRY.spellings())
+        fail(f"--method {shown(method)} is unknown{nearest}; known are {', '.join(REGISTRY)}")
     parameters = _parameters(settings)
     by = "time" if timed else "count"
     for option, span in (("--window", window), ("--half-life", half_life)):

@@ -93,6 +93,7 @@ from streamcal.app.terminal import (
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import StreamcalError
+from streamcal.lazy import ALIASES, Methods
 from streamcal.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.stream import checkpoints
@@ -371,13 +372,12 @@ def methods_(
 
     console = Console(highlight=False, markup=False)
     if name is not None:
-        packages = (REGISTRY, multiclass.METHODS, fusion.METHODS, regression.METHODS)
-        known = {key: cls for methods in reversed(packages) for key, cls in methods.items()}
-        if name not in known:
+        packages: tuple[Methods[Any], ...] = (REGISTRY, multiclass.METHODS, fusion.METHODS, regression.METHODS)
+        found = next((methods[name] for methods in packages if name in methods), None)
+        if found is None:
+            known = [*ALIASES, *(key for methods in packages for key in methods)]
             fail(f"{name!r} is unknown{did_you_mean(name, known)}; `streamcal methods` lists the methods")
-        console.print(
-            f"{known[name].__module__}.{known[name].__name__}\n\n{inspect.getdoc(known[name])}", soft_wrap=True
-        )
+        console.print(f"{found.__module__}.{found.__name__}\n\n{inspect.getdoc(found)}", soft_wrap=True)
         return
     abilities = Table(box=None, pad_edge=False)
     for heading in ("method", "merges", "unlearns", "monotone", "interval", "memory"):
@@ -403,6 +403,8 @@ def methods_(
     )
     console.print(descriptions)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
+    short = ", ".join(f"{alias} for {name}" for alias, name in ALIASES.items() if name in REGISTRY)
+    console.print(f"\nShort names: {short}.")
     console.print("\nIn Python, with the same verbs, there are besides:\n")
     others = Table(box=None, pad_edge=False, show_header=False)
     others.add_column(no_wrap=True)

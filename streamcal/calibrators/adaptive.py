@@ -56,7 +56,7 @@ class AdaptiveCalibration(CellCalibrator):
     [0.5, 1.0, 1.0]
     """
 
-    name = "acp"
+    name = "adaptive-calibration"
     summary = "share of positives in an interval around each score"
     monotone = False
     by_ratios = True

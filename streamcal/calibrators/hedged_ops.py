@@ -63,7 +63,7 @@ class HedgedOPS(CalibeatenOPS):
     0.35
     """
 
-    name = "hops"
+    name = "hedged-ops"
     summary = "online Platt scaling, then randomised forecasts calibrated on every stream"
 
     def __init__(self, bins: int = 10, *, seed: int = 0) -> None:

@@ -59,7 +59,7 @@ class HistogramBinning(CellCalibrator):
     [0.0, 0.5]
     """
 
-    name = "histogram"
+    name = "histogram-binning"
     summary = "share of positives in equal-frequency bins"
     monotone = False
     by_ratios = True

@@ -69,7 +69,7 @@ class LinearTrend(TableCalibrator):
     0.5
     """
 
-    name = "lite"
+    name = "linear-trend"
     summary = "linear trend filtering: L1 penalty on changes of slope; λ by AICc or given"
     monotone = False
     default_resolution = 2048

@@ -68,7 +68,7 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     [0.244, 0.213]
     """
 
-    name = "rpr"
+    name = "monotone-polynomial"
     by_ratios = True
     summary = "least squares over all monotone polynomials, by semidefinite programs (extra `conic`)"
 

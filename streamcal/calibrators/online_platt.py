@@ -48,7 +48,7 @@ class OnlinePlatt(NewtonCalibrator):
     True
     """
 
-    name = "ops"
+    name = "online-platt"
     summary = "online Platt scaling by Newton steps, O(1), follows drift"
     start = (1.0, 0.0)
     curvature = INITIAL_CURVATURE

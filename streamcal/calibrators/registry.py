@@ -20,23 +20,23 @@ REGISTRY: Methods[type[Calibrator]] = Methods(
         "gaussian": "streamcal.calibrators.gaussian.Gaussian",
         "bernstein": "streamcal.calibrators.bernstein.Bernstein",
         "bernstein-logistic": "streamcal.calibrators.bernstein_logistic.BernsteinLogistic",
-        "rpr": "streamcal.calibrators.monotone_polynomial.MonotonePolynomial",
-        "histogram": "streamcal.calibrators.histogram.HistogramBinning",
+        "monotone-polynomial": "streamcal.calibrators.monotone_polynomial.MonotonePolynomial",
+        "histogram-binning": "streamcal.calibrators.histogram.HistogramBinning",
         "bbq": "streamcal.calibrators.bbq.BBQ",
-        "acp": "streamcal.calibrators.adaptive.AdaptiveCalibration",
+        "adaptive-calibration": "streamcal.calibrators.adaptive.AdaptiveCalibration",
         "isotonic": "streamcal.calibrators.isotonic.Isotonic",
         "centered-isotonic": "streamcal.calibrators.centered_isotonic.CenteredIsotonic",
         "smooth-isotonic": "streamcal.calibrators.smooth_isotonic.SmoothIsotonic",
         "near-isotonic": "streamcal.calibrators.near_isotonic.NearIsotonic",
         "enir": "streamcal.calibrators.enir.ENIR",
-        "lite": "streamcal.calibrators.linear_trend.LinearTrend",
+        "linear-trend": "streamcal.calibrators.linear_trend.LinearTrend",
         "elite": "streamcal.calibrators.elite.ELiTE",
         "venn-abers": "streamcal.calibrators.venn_abers.VennAbers",
         "cross-venn-abers": "streamcal.calibrators.cross_venn_abers.CrossVennAbers",
-        "ops": "streamcal.calibrators.online_platt.OnlinePlatt",
+        "online-platt": "streamcal.calibrators.online_platt.OnlinePlatt",
         "online-beta": "streamcal.calibrators.online_beta.OnlineBeta",
-        "tops": "streamcal.calibrators.tracking_ops.TrackingOPS",
-        "hops": "streamcal.calibrators.hedged_ops.HedgedOPS",
+        "tracking-ops": "streamcal.calibrators.tracking_ops.TrackingOPS",
+        "hedged-ops": "streamcal.calibrators.hedged_ops.HedgedOPS",
         "protected": "streamcal.calibrators.protected.Protected",
         "auto": "streamcal.calibrators.auto.Auto",
     }
@@ -46,8 +46,8 @@ REGISTRY: Methods[type[Calibrator]] = Methods(
 COMPILED = has_binary("logistic")
 #: The method where none is chosen: first in the race, at 4 µs an observation (docs/which.md); a method of some
 #: microseconds where the kernels are not compiled.
-DEFAULT_METHOD = "auto" if COMPILED else "ops"
+DEFAULT_METHOD = "auto" if COMPILED else "online-platt"
 #: The methods compared by default: those that the race advises (`docs/which.md`), and the exact isotonic fit.
-COMPARED = (*(("auto",) if COMPILED else ()), "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
+COMPARED = (*(("auto",) if COMPILED else ()), "online-platt", "online-beta", "bernstein", "venn-abers", "isotonic")
 #: The score itself, which is always among those compared.
 RAW = "raw"

@@ -55,7 +55,7 @@ class TrackingOPS(CalibeatenOPS):
     0.34
     """
 
-    name = "tops"
+    name = "tracking-ops"
     summary = "online Platt scaling, then the share of positives in each bin of its forecasts"
 
     def __init__(self, bins: int = 10) -> None:

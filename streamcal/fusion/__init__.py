@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
 METHODS: Methods[type[Fusion]] = Methods(
     {
         "bernstein-fusion": "streamcal.fusion.bernstein_fusion.BernsteinFusion",
-        "copula": "streamcal.fusion.copula.CopulaFusion",
+        "copula-fusion": "streamcal.fusion.copula.CopulaFusion",
         "logistic-fusion": "streamcal.fusion.logistic.LogisticFusion",
         "mrmic": "streamcal.fusion.mrmic.MRMIC",
         "partial-order-venn-abers": "streamcal.fusion.partial_order_venn_abers.PartialOrderVennAbers",

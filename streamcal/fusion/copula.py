@@ -83,7 +83,7 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
     (True, True)
     """
 
-    name = "copula"
+    name = "copula-fusion"
     summary = "Bayes' rule, kernel margins and one copula per class"
     monotone = False
 

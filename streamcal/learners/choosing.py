@@ -47,7 +47,7 @@ def chosen(
     >>> from streamcal import REGISTRY, Calibrator
     >>> chosen("platt", Calibrator, REGISTRY).name
     'platt'
-    >>> chosen("plat", Calibrator, {"platt": ..., "beta": ...})
+    >>> chosen("plat", Calibrator, Methods({"platt": "a.Platt", "beta": "b.Beta"}))
     Traceback (most recent call last):
     streamcal.errors.InputError: calibrator='plat' is unknown; did you mean 'platt'?; known are platt, beta
     """
@@ -56,8 +56,9 @@ def chosen(
     if not isinstance(given, str):
         raise InputError(f"{parameter}={given!r} is not {what}; give one, or its name: {', '.join(methods)}")
     if given not in methods:
+        known = methods.spellings()
         raise InputError(
-            f"{parameter}={given!r} is unknown{did_you_mean(given, methods)}; known are {', '.join(methods)}"
+            f"{parameter}={given!r} is unknown{did_you_mean(given, known)}; known are {', '.join(methods)}"
         )
     cls = methods[given]
     declared = inspect.signature(cls).parameters

@@ -32,12 +32,12 @@ if TYPE_CHECKING:  # what type checkers and editors see
 METHODS: Methods[type[MulticlassCalibrator]] = Methods(
     {
         "one-vs-rest": "streamcal.multiclass.one_vs_rest.OneVsRest",
-        "temperature": "streamcal.multiclass.temperature.TemperatureScaling",
-        "vector": "streamcal.multiclass.vector.VectorScaling",
+        "temperature-scaling": "streamcal.multiclass.temperature.TemperatureScaling",
+        "vector-scaling": "streamcal.multiclass.vector.VectorScaling",
         "dirichlet": "streamcal.multiclass.dirichlet.Dirichlet",
-        "structured-matrix": "streamcal.multiclass.structured.StructuredMatrixScaling",
-        "online-vector": "streamcal.multiclass.online_vector.OnlineVectorScaling",
-        "venn-abers": "streamcal.multiclass.venn_abers.MulticlassVennAbers",
+        "structured-matrix-scaling": "streamcal.multiclass.structured.StructuredMatrixScaling",
+        "online-vector-scaling": "streamcal.multiclass.online_vector.OnlineVectorScaling",
+        "multiclass-venn-abers": "streamcal.multiclass.venn_abers.MulticlassVennAbers",
     }
 )
 

@@ -69,7 +69,7 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
     True
     """
 
-    name = "online-vector"
+    name = "online-vector-scaling"
     summary = "a slope and an offset for each class, by online Newton steps"
     sums_to_one = True
     bounded_memory = True

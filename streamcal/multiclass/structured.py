@@ -62,7 +62,7 @@ class StructuredMatrixScaling(SoftmaxScaling):
     {'a': 0.25, 'b': 0.25, 'c': 0.49}
     """
 
-    name = "structured-matrix"
+    name = "structured-matrix-scaling"
     summary = "a shared slope, slopes, a matrix and offsets on the log-probabilities, each level with its own penalty"
 
     def __init__(

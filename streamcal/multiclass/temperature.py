@@ -42,7 +42,7 @@ class TemperatureScaling(SoftmaxScaling):
     {'a': 0.667, 'b': 0.167, 'c': 0.167}
     """
 
-    name = "temperature"
+    name = "temperature-scaling"
     summary = "all log-probabilities divided by one number, by maximum likelihood"
 
     def _points(self, statistic: ClassTable) -> list[ClassPoints]:

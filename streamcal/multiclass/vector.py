@@ -40,7 +40,7 @@ class VectorScaling(SoftmaxScaling):
     {'a': 0.25, 'b': 0.25, 'c': 0.5}
     """
 
-    name = "vector"
+    name = "vector-scaling"
     summary = "a slope and an offset for the log-probability of each class, by maximum likelihood"
 
     def _parameters(self, labels: list[ClassLabel]) -> list[Any]:

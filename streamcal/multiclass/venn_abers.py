@@ -61,7 +61,7 @@ class MulticlassVennAbers(BinarySubproblems):
     {'a': 0.333, 'b': 0.333, 'c': 0.333}
     """
 
-    name = "venn-abers"
+    name = "multiclass-venn-abers"
     summary = "Venn-Abers predictors one against the rest or one against one, with their intervals"
     has_interval = True
 

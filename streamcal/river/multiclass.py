@@ -29,8 +29,8 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
     classifier : river.base.Classifier
         The base model. It is not cloned, and continues to learn, as in all River wrappers.
     calibrator : str, MulticlassCalibrator or None
-        The calibrator to clone, or its name such as "vector"; the clone is the attribute `calibrator`. None stands for
-        `OnlineVectorScaling()`, which adapts to a base that continues to learn.
+        The calibrator to clone, or its name such as "vector-scaling"; the clone is the attribute `calibrator`. None
+        stands for `OnlineVectorScaling()`, which adapts to a base that continues to learn.
 
     Raises
     ------

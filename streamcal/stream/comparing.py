@@ -54,7 +54,7 @@ MAPPED = 100
 #: What methods given by name have that would otherwise grow with the stream, or solve for tenths of a millisecond or
 #: more at every row.
 RESOLUTION, REFRESH_EVERY = 4096, 100
-SLOW = ("rpr", "bbq", "near-isotonic", "enir", "lite", "elite")
+SLOW = ("monotone-polynomial", "bbq", "near-isotonic", "enir", "linear-trend", "elite")
 
 #: What is compared.
 Method: TypeAlias = Calibrator | Keyed
@@ -580,11 +580,10 @@ def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) ->
         given = {}
         for one in (one for one in methods if one != RAW):
             calibrator = method(one, delay)
-            if calibrator.name in given:
-                raise InputError(
-                    f"the method {calibrator.name!r} is given twice; give a mapping of names to calibrators"
-                )
-            given[calibrator.name] = calibrator
+            name = one if isinstance(one, str) else calibrator.name
+            if name in given:
+                raise InputError(f"the method {name!r} is given twice; give a mapping of names to calibrators")
+            given[name] = calibrator
     if RAW in given:
         raise InputError(f"{RAW!r} is the name of the score itself; give another name")
     given.pop(IDENTITY, None)  # which is the score itself, as "raw" in a list is
@@ -625,7 +624,7 @@ def method(given: str | Method, delay: int) -> Method:
     wanted = {"delay": delay} if "delay" in declared else {}
     if "resolution" in declared and declared["resolution"].default is None:
         wanted["resolution"] = RESOLUTION
-    if given in SLOW:
+    if REGISTRY.called(given) in SLOW:
         wanted["refresh_every"] = REFRESH_EVERY
     return REGISTRY[given](**wanted)
 

@@ -88,15 +88,18 @@ SUCCESSIVE = 1e-9
 DENSITY_LEFT_OPEN = 1e-5
 
 BINARY_WITHIN = {
-    **dict.fromkeys(["identity", "gaussian", "histogram", "bbq", "acp", "isotonic", "centered-isotonic"], CLOSED),
+    **dict.fromkeys(
+        ["identity", "gaussian", "histogram-binning", "bbq", "adaptive-calibration", "isotonic", "centered-isotonic"],
+        CLOSED,
+    ),
     **dict.fromkeys(["smooth-isotonic", "venn-abers", "cross-venn-abers"], CLOSED),
     **dict.fromkeys(["bernstein", "bernstein-logistic"], RIDGED),
     "beta": LEFT_OPEN,
-    "rpr": CONIC_SOLVED,
+    "monotone-polynomial": CONIC_SOLVED,
 }
 FUSION_WITHIN = {
     "bernstein-fusion": RIDGED,
-    "copula": SEARCHED,
+    "copula-fusion": SEARCHED,
     "partial-order-venn-abers": CLOSED,
     "prequential-fusion": RIDGED,
 }
@@ -175,18 +178,28 @@ OF_MEMORIES = {"prior": ("window",), "refresh_every": ("window", "time-decay"), 
 FADING_PRIOR = ("platt", "bernstein", "isotonic")
 #: A semidefinite program of the default degree takes 4 ms, one of this degree ½ ms; the default is a variant.
 SMALL: dict[str, dict[str, Any]] = {
-    "rpr": {"degree": 6},
+    "monotone-polynomial": {"degree": 6},
     "bernstein-fusion": {"degrees": 3},
-    "copula": {"resolution": 128},
+    "copula-fusion": {"resolution": 128},
     "prequential-fusion": {"candidates": (BernsteinFusion(1), BernsteinFusion(2, refresh_every=REFRESH))},
 }
 MORE: dict[str, list[dict[str, Any]]] = {
-    "copula": [{"resolution": None}],
+    "copula-fusion": [{"resolution": None}],
     "bernstein-fusion": [{"degrees": 5}, {"degrees": (2, 4)}, {"degrees": 2, "n_scores": 3}],
     "prequential-fusion": [{"candidates": None}],
 }
 #: Methods whose solve is slow have shorter streams, and so fewer distinct scores.
-SLOW = ("rpr", "bbq", "enir", "lite", "elite", "copula", "mrmic", "prequential-fusion", "gaussian-process-cdf")
+SLOW = (
+    "monotone-polynomial",
+    "bbq",
+    "enir",
+    "linear-trend",
+    "elite",
+    "copula-fusion",
+    "mrmic",
+    "prequential-fusion",
+    "gaussian-process-cdf",
+)
 #: A state of these holds those of some twenty other methods.
 LARGE = ("auto",)
 
@@ -252,7 +265,7 @@ def of_many_classes() -> list[Case]:
         *under("one-vs-rest beta", lambda p: OneVsRest(Beta(resolution=256, forgetting=p)), every, LEFT_OPEN),
         *under("one-vs-rest isotonic", lambda p: OneVsRest(Isotonic(forgetting=p)), every, CLOSED),
         *under("one-vs-rest venn-abers", lambda p: OneVsRest(VennAbers(forgetting=p)), every, CLOSED),
-        *under("one-vs-rest ops", lambda _: OneVsRest("ops"), (None,), SOLVED),
+        *under("one-vs-rest ops", lambda _: OneVsRest("online-platt"), (None,), SOLVED),
         *under("one-vs-rest discount", lambda _: OneVsRest(OnlinePlatt(discount=0.875)), (None,), SOLVED),
         *under("one-vs-rest default", lambda _: OneVsRest(), ("forever",), LEFT_OPEN),
         *under("one-vs-rest prior", lambda p: OneVsRest(Isotonic(prior=Prior(20.0), forgetting=p)), some, CLOSED),
@@ -262,7 +275,7 @@ def of_many_classes() -> list[Case]:
         *under("one-vs-rest cross", lambda p: OneVsRest(CrossVennAbers(forgetting=p)), some, CLOSED),
         *under("venn-abers ovr", lambda p: MulticlassVennAbers(forgetting=p), every, CLOSED),
         *under("venn-abers ovo", lambda p: MulticlassVennAbers("ovo", forgetting=p), every, CLOSED),
-        *under("online-vector", lambda _: OnlineVectorScaling(), (None,), SOLVED),
+        *under("online-vector-scaling", lambda _: OnlineVectorScaling(), (None,), SOLVED),
         *under("online-vector discount", lambda _: OnlineVectorScaling(discount=0.875), (None,), SOLVED),
     ]
     for point in ("brier-minimax", "self-consistent"):
@@ -282,7 +295,9 @@ def of_many_classes() -> list[Case]:
             f"{method.name} refresh", lambda p, build=build: build(p, refresh_every=REFRESH), refreshing, SOLVED
         )
         cases += under(f"{method.name} limit", lambda p, build=build: build(p, limit=64), every, SOLVED)
-    cases += under("structured-matrix", lambda p: StructuredMatrixScaling(limit=None, forgetting=p), POLICIES, SOLVED)
+    cases += under(
+        "structured-matrix-scaling", lambda p: StructuredMatrixScaling(limit=None, forgetting=p), POLICIES, SOLVED
+    )
     cases += under("structured-matrix limit", lambda p: StructuredMatrixScaling(limit=64, forgetting=p), some, SOLVED)
     cases += under(
         "dirichlet penalised",
@@ -318,7 +333,7 @@ def of_distributions() -> list[Case]:
         *under("empirical-density isotonic", density(lambda p: Isotonic(forgetting=p), [-1.0, 0.0, 2.0]), some, CLOSED),
         *under("empirical-density bins", density(lambda p: HistogramBinning(2, forgetting=p), [0.0]), some, CLOSED),
         *under("empirical-density venn-abers", density(lambda p: VennAbers(forgetting=p), 3), some, CLOSED),
-        *under("empirical-density ops", density(lambda _: "ops", 4), (None,), DENSITY_SOLVED),
+        *under("empirical-density ops", density(lambda _: "online-platt", 4), (None,), DENSITY_SOLVED),
         *under("empirical-density default", density(lambda _: "beta", 16), ("forever",), DENSITY_LEFT_OPEN),
         *under("quantile-recalibration", lambda p: QuantileRecalibration(forgetting=p), every, CLOSED),
         *under(

@@ -251,7 +251,7 @@ class Case:
     @property
     def costly(self) -> bool:
         """Whether a prediction takes milliseconds."""
-        return self.name == "copula"
+        return self.name == "copula-fusion"
 
     @property
     def one_of(self) -> int:

@@ -53,9 +53,9 @@ EXACT_METHODS = frozenset(
     {
         "identity",
         "gaussian",
-        "histogram",
+        "histogram-binning",
         "bbq",
-        "acp",
+        "adaptive-calibration",
         "isotonic",
         "centered-isotonic",
         "smooth-isotonic",
@@ -90,7 +90,7 @@ def tolerance(cal: Calibrator) -> float:
         return RIDGED
     if cal.name == "beta":
         return LEFT_OPEN
-    if cal.name == "rpr":
+    if cal.name == "monotone-polynomial":
         return CONIC_SOLVED
     if cal.name == "cross-venn-abers":
         return ROUNDED  # geometric means: the powers of floats and of arrays may differ in their last place
@@ -125,7 +125,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "delay": (0, 3),
 }
 #: A semidefinite program of the default degree takes 4 ms, one of this degree ½ ms: the laws are walked with it.
-SMALL: dict[str, dict[str, Any]] = {"rpr": {"degree": 6}}
+SMALL: dict[str, dict[str, Any]] = {"monotone-polynomial": {"degree": 6}}
 
 
 def variants(method: type[Calibrator]) -> list[dict[str, Any]]:

@@ -60,8 +60,8 @@ MORE: dict[str, Callable[[Any], Any]] = {
     "vector scaling, no prior": lambda policy: VectorScaling(prior=0.0, forgetting=policy),
 }
 SEQUENTIAL: dict[str, tuple[Callable[[], Any], ...]] = {
-    "one-vs-rest ops": (lambda: OneVsRest("ops"),),
-    "online-vector": (OnlineVectorScaling, lambda: OnlineVectorScaling(discount=0.875)),
+    "one-vs-rest ops": (lambda: OneVsRest("online-platt"),),
+    "online-vector-scaling": (OnlineVectorScaling, lambda: OnlineVectorScaling(discount=0.875)),
 }
 
 LABELS = ["a", "b", 3]

@@ -86,7 +86,7 @@ VARIANTS: dict[str, list[Callable[[Any], Any]]] = {
 #: One of streams of binary methods, one of a table of ranks, one of a table of thresholds: the first of each statistic.
 FIRST = ("empirical-density", "quantile-recalibration", "isotonic-distributional")
 SEQUENTIAL = (
-    lambda: EmpiricalDensity("ops", 4, support=SUPPORT),
+    lambda: EmpiricalDensity("online-platt", 4, support=SUPPORT),
     lambda: EmpiricalDensity(OnlinePlatt(discount=0.875), [0.0], support=SUPPORT),
 )
 ADAPTIVE = (

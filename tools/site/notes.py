@@ -51,22 +51,22 @@ ONE_SCORE = {
         "Where a step has to cost 2 µs, as one of `bernstein` does: it takes 10 to 15.",
         f"{ADDED_UP}; within 1e-11 nats of the smallest log loss, per unit of weight.",
     ),
-    "rpr": Note(
+    "monotone-polynomial": Note(
         "To compare with the paper: the least squares fit among all monotone polynomials.",
         "Where a prediction after every outcome has to be cheap: each solves a semidefinite program; see `bernstein`.",
         f"{ADDED_UP}; monotone to 1e-13, and within 1e-6 of the optimum in root mean square.",
     ),
-    "histogram": Note(
+    "histogram-binning": Note(
         "Where a table of a few bins has to be explained to others.",
         "Where forecasts matter: it jumps at the edges of bins, and bins hide what happens within them.",
         f"{ADDED_UP}.",
     ),
     "bbq": Note(
-        "As `histogram`, without choosing the number of bins.",
+        "As `histogram-binning`, without choosing the number of bins.",
         "Where a step has to cost microseconds: it takes .1 to .3 ms. For ranking: bins make ties.",
         f"{ADDED_UP}; binnings below 2⁻⁸⁰ of the best score are left out.",
     ),
-    "acp": Note(
+    "adaptive-calibration": Note(
         "Where the relation need not be monotone, and a probability is explained by similar scores.",
         "At the ends of the scores, where an interval has few observations on one side.",
         f"{ADDED_UP}.",
@@ -96,14 +96,14 @@ ONE_SCORE = {
         "As `near-isotonic`.",
         f"{ADDED_UP}; the exact path of solutions.",
     ),
-    "lite": Note(
+    "linear-trend": Note(
         "For a curve of few straight pieces, found by itself.",
         "With fewer than some hundred outcomes, and under a budget of microseconds.",
         f"{ADDED_UP}; exact up to 1e-9 of λ in the optimality conditions.",
     ),
     "elite": Note(
-        "As `lite`, averaged over all penalties.",
-        "As `lite`.",
+        "As `linear-trend`, averaged over all penalties.",
+        "As `linear-trend`.",
         f"{ADDED_UP}; exact up to 1e-9 of λ in the optimality conditions.",
     ),
     "venn-abers": Note(
@@ -119,22 +119,22 @@ ONE_SCORE = {
         "On a stream, where the outcomes that come are new data anyway.",
         "That of `venn-abers` for the pair of each fold; none for what the folds are merged to.",
     ),
-    "ops": Note(
+    "online-platt": Note(
         "On drifting streams, and where an update has to cost nanoseconds: two parameters by Newton steps.",
-        "Where the reliability curve is no sigmoid of the log-odds; `tops` and `auto` correct what is left.",
+        "Where the reliability curve is no sigmoid of the log-odds; `tracking-ops` and `auto` correct what is left.",
         "The paper bounds its regret against the best sigmoid in hindsight by O(log T), whatever the outcomes.",
     ),
     "online-beta": Note(
-        "As `ops`, for probabilities whose two ends are distorted differently.",
-        "For scores of exactly 0 or 1; on short streams, where `ops` has one parameter less.",
-        "As `ops`, against the best beta map.",
+        "As `online-platt`, for probabilities whose two ends are distorted differently.",
+        "For scores of exactly 0 or 1; on short streams, where `online-platt` has one parameter less.",
+        "As `online-platt`, against the best beta map.",
     ),
-    "tops": Note(
-        "As `ops`, where it leaves bins that are wrong.",
+    "tracking-ops": Note(
+        "As `online-platt`, where it leaves bins that are wrong.",
         "For ranking: bins make ties.",
         "Calibeating: its Brier score is at most that of `ops` less its calibration error, up to O(log T / T) a bin.",
     ),
-    "hops": Note(
+    "hedged-ops": Note(
         "Where somebody may choose the outcomes against you: calibrated on every stream, by randomised forecasts.",
         "Everywhere else: it pays for that in log loss.",
         "Its expected calibration error tends to 0, up to the width of its bins, for every stream without late labels.",
@@ -157,7 +157,7 @@ FUSION = {
         "For more than six scores, where a solve takes tenths of a second to seconds; where scores are often missing.",
         f"{ADDED_UP}; monotone in every score everywhere, with a certified bound on the distance from the optimum.",
     ),
-    "copula": Note(
+    "copula-fusion": Note(
         "To compare with the paper, and where the densities of the classes are of interest themselves.",
         "Where a prediction after every outcome has to cost less than tens of milliseconds; where it must be monotone.",
         f"{ADDED_UP}, up to the grid that its limit of tuples brings.",
@@ -190,32 +190,32 @@ MULTICLASS = {
         "Where classes are confused with one another: it looks at one label at a time.",
         "That of the binary method for each label, before the probabilities are divided by their sum; none after that.",
     ),
-    "temperature": Note(
+    "temperature-scaling": Note(
         "For neural networks that rank labels well and are too confident, on little data: one parameter.",
         "Where class frequencies have moved: one slope cannot repair them.",
         f"{ADDED_UP}, up to `limit` distinct score vectors; labels stay in their order.",
     ),
-    "vector": Note(
+    "vector-scaling": Note(
         "For wrong class frequencies and slopes, with merging, retraction and windows.",
-        "On streams that drift, where `online-vector` costs a thousandth.",
+        "On streams that drift, where `online-vector-scaling` costs a thousandth.",
         f"{ADDED_UP}, up to `limit` distinct score vectors.",
     ),
     "dirichlet": Note(
         "Where a base confuses some classes with others, with many observations of each class.",
-        "With few observations for each class: it has K² + K parameters; `structured-matrix` has penalties.",
+        "With few observations for each class: it has K² + K parameters; `structured-matrix-scaling` has penalties.",
         f"{ADDED_UP}, up to `limit` distinct score vectors.",
     ),
-    "structured-matrix": Note(
+    "structured-matrix-scaling": Note(
         "For the lowest loss where milliseconds a prediction do not matter: few data give it few parameters.",
         "With more than some ten classes, unless with `refresh_every`.",
         f"{ADDED_UP}, up to `limit` distinct score vectors; the problem is convex, and solved.",
     ),
-    "online-vector": Note(
+    "online-vector-scaling": Note(
         "By default on streams: one Newton step for an outcome, some 8 µs for ten labels.",
         "Where observations are to be merged or taken back.",
-        "For two classes it is `ops`, with its bound; for more, the step is ours.",
+        "For two classes it is `online-platt`, with its bound; for more, the step is ours.",
     ),
-    "venn-abers": Note(
+    "multiclass-venn-abers": Note(
         "Where each label is to have an interval that says how much is known.",
         "Where probabilities after dividing by their sum must have the guarantee, which holds before it.",
         "That of Venn-Abers for each label or pair, before coupling and dividing by the sum.",

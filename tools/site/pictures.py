@@ -19,7 +19,15 @@ from streamcal.regression import Normal
 SEED = 1
 #: Rows of the streams; what solves for milliseconds, or holds what grows with the rows squared, is shown on fewer.
 ROWS, FEW = 4_000, 1_000
-SLOW = ("rpr", "elite", "bbq", "copula", "mrmic", "partial-order-venn-abers", "prequential-fusion")
+SLOW = (
+    "monotone-polynomial",
+    "elite",
+    "bbq",
+    "copula-fusion",
+    "mrmic",
+    "partial-order-venn-abers",
+    "prequential-fusion",
+)
 #: A Gaussian process takes a second for a solve of any size; classes and distributions are learned in Python.
 ROWS_OF = {"streamcal.multiclass": 1_000, "streamcal.regression": 1_000}
 BLUE, GREY, DARK = "#0072b2", "#7a7a7a", "#333333"
