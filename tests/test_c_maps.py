@@ -53,8 +53,8 @@ def test_every_piece_is_found_however_the_cuts_lie(tmp_path):
     """With cells of equal width, and without them."""
     rng = np.random.default_rng(1)
     maps = [StepMap(Probability(), np.empty(0), [0.25])]
-    for size in (1, 2, 3, 7, 8, 9, 257, 2_000):
-        for power in (1, 3, 200):
+    for size in (1, 2, 8, 257, 1_000):
+        for power in (1, 200):
             cuts = np.unique(rng.random(size) ** power)
             maps.append(StepMap(Probability(), cuts, rng.random(len(cuts) + 1)))
             maps.append(KnotMap(Probability(), cuts, rng.random(len(cuts))))
