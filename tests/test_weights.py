@@ -182,3 +182,12 @@ def test_rare_events_are_forecast_as_often_as_the_page_says(name: str, low: floa
     s, t, y = clicks(12, 100_000)
     p = REGISTRY[name]().predict_learn_many(s, y)
     assert low < p[50_000:].mean() / t[50_000:].mean() < high
+
+
+def test_the_mean_weight_after_a_merge_is_that_of_both():
+    one, other = WeightScale(), WeightScale()
+    for _ in range(4):
+        one.relative(2.0)
+        other.relative(6.0)
+    one.merge(other)
+    assert one.ratio(4.0) == pytest.approx(1.0, rel=1e-3)
