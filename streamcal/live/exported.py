@@ -14,6 +14,8 @@ from streamcal.maps.sql import DIALECTS
 
 #: The type of text in each dialect.
 TEXT = {"sqlite": "TEXT", "postgresql": "TEXT", "duckdb": "VARCHAR", "bigquery": "STRING", "spark": "STRING"}
+#: Databases that would otherwise compute a step again at each place where the next one names it.
+MATERIALIZED = frozenset({"sqlite", "postgresql", "duckdb"})
 #: The columns of the table of levels after those of the level.
 MEMBERS = ("offset_", "recent", "free", "intercept", "slope")
 
@@ -123,7 +125,8 @@ def levels_sql(
     tiny = math.exp(-LIMIT)
     z0 = f"CASE WHEN p < {tiny!r} THEN -{LIMIT}e0 WHEN p > {1.0 - tiny!r} THEN {LIMIT}e0 ELSE LN(p) - LN(1e0 - p) END"
     calibrated = f"SELECT o.*, {map.to_sql(column, dialect)} AS p FROM {source} AS o"
-    steps = [f"z_0 AS (SELECT s.*, {z0} AS z0 FROM ({calibrated}) AS s)"]
+    once = "AS MATERIALIZED" if dialect in MATERIALIZED else "AS"
+    steps = [f"calibrated_ {once} ({calibrated})", f"z_0 {once} (SELECT s.*, {z0} AS z0 FROM calibrated_ AS s)"]
     for place, field in enumerate(cal.by):
         weights = [float(weight) for weight in cal.weights(field).values()]
         on = " AND ".join(
@@ -132,7 +135,7 @@ def levels_sql(
         z = f"s.z{place}"
         corrected = f"CASE WHEN l.place IS NULL THEN {z} ELSE {_mixed(z, weights)} END AS z{place + 1}"
         joined = f"z_{place} AS s LEFT JOIN {levels} AS l ON l.place = {place} AND {on}"
-        steps.append(f"z_{place + 1} AS (SELECT s.*, {corrected} FROM {joined})")
+        steps.append(f"z_{place + 1} {once} (SELECT s.*, {corrected} FROM {joined})")
     last = len(cal.by)
     chosen = f"SELECT {keep}, 1e0 / (1e0 + EXP(-z{last})) AS calibrated FROM z_{last}"
     return "WITH " + ",\n".join(steps) + f"\n{chosen}"
