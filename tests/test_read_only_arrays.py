@@ -181,7 +181,7 @@ def test_fusion_methods(name, forms):
 
 
 @pytest.mark.sample(3)
-@methods_and_forms(multiclass.METHODS, ("temperature", "online-vector-scaling"))
+@methods_and_forms(multiclass.METHODS, ("temperature-scaling", "online-vector-scaling"))
 def test_multiclass_methods(name, forms):
     for form in forms:
         with trying(form):
