@@ -716,9 +716,8 @@ def test_jumper_loads_the_state_of_its_twin():
 
 
 def forgetting(steps):
-    """A regression of three features, of which two move, and a curve."""
-    moving = steps.ForgettingRegression((0, 1, 2), [0.9] * 5, [4.0, 1.0, 2.0, 30.0, 10.0], [1.0] + [0.0] * 4, 2, 1e-3)
-    return moving, steps.Correction(1.0, 20.0, 4.0, 8)
+    """A regression of three features, and a curve."""
+    return steps.ForgettingRegression(0.9, [4.0, 1.0, 2.0], [1.0, 0.0, 0.0]), steps.Correction(1.0, 20.0, 4.0, 8)
 
 
 @given(steps)

@@ -112,10 +112,9 @@ class LogisticFusion(LearnedWeights, NamedScores):
         super().__init__(n_scores, scale)
         self.missing = missing
         n_scores, discount = self.n_scores, self.discount
-        size = 2 * n_scores + 1
         start = [1.0 / n_scores] * n_scores + [0.0] * n_scores + [0.0]
         precisions = [*PRECISIONS[:1] * n_scores, *PRECISIONS[1:2] * n_scores, PRECISIONS[2]]
-        self._regression = ForgettingRegression(range(size), [discount] * size, precisions, start)
+        self._regression = ForgettingRegression(discount, precisions, start)
         self._moments = FeatureMoments(n_scores, discount)
         self._weight_scale = WeightScale()
         self._n = 0.0
@@ -144,9 +143,7 @@ class LogisticFusion(LearnedWeights, NamedScores):
         """Return the probability of a positive label at `scores`, as of time `t`; the state does not change."""
         x = coordinate(self._scales, self._read(scores))
         if self._n > 0.0 and ABSENT not in x:  # without the moments, which a map needs
-            return float(
-                sigmoid(self._regression.predict(np.array([*features(self._scales, x, self.bound), 1.0]), 0.0))
-            )
+            return float(sigmoid(self._regression.predict(np.array([*features(self._scales, x, self.bound), 1.0]))))
         return self.map().at(x)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
