@@ -344,22 +344,6 @@ def test_without_folds_it_converges_on_scores_that_repeat(forgetting, levels):
     assert error < 0.01 if levels == 2 else error < 1.6 * of_given, (error, of_given)
 
 
-def test_a_state_from_before_observations_were_dealt_goes_on():
-    """All of a score is in the fold of its hash there, and is found there."""
-    cal = CrossVennAbers()
-    scores = np.arange(11) / 10
-    cal.learn_many(scores, np.arange(11) % 2, fold=cal._memory.statistic.folds_of(scores))
-    state = cal.state_dict()
-    assert state["learned"]["memory"]["statistic"].keys() == {"folds"}
-    old = CrossVennAbers.from_state(state)
-    old.learn_one(0.45, 1)
-    old.unlearn_one(0.3, 1)
-    old.unlearn_one(0.45, 1)
-    old._check()
-    cal.unlearn_one(0.3, 1, fold=cal._memory.statistic.fold_of(0.3))
-    assert old.state_dict() == cal.state_dict()
-
-
 def test_states_are_read_after_retractions_of_weights_far_apart():
     """What is left of a weight of 3e11 is its rounding, and is no share that a fold lacks."""
     rows = [(0.2, False, 325855496181.1087), (0.2, True, 1.0), (0.2, False, 1.0), (0.2, False, 977566488543.326)]

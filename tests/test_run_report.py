@@ -32,14 +32,16 @@ def file(tmp_path):
 
 def test_it_is_the_page_of_report(file, tmp_path):
     options = (*READ, "--weight", "w")
-    result = program("run", file, *options, "--method", "ops", "--html", tmp_path / "run.html")
+    result = program("run", file, *options, "--method", "online-platt", "--html", tmp_path / "run.html")
     assert result.exit_code == 0
     assert f"report: {tmp_path / 'run.html'}" in result.stdout
-    assert program("report", file, *options, "--methods", "ops", "--out", tmp_path / "report.html").exit_code == 0
+    assert (
+        program("report", file, *options, "--methods", "online-platt", "--out", tmp_path / "report.html").exit_code == 0
+    )
     assert text_of(tmp_path / "run.html") == text_of(tmp_path / "report.html")
     command = re.search(r"<code>(.*?)</code>", (tmp_path / "run.html").read_text(encoding="utf-8"))[1]
-    wanted = f"streamcal run {file} --score score --label click --method ops --weight w --html {tmp_path / 'run.html'}"
-    assert html.unescape(command) == wanted
+    given = f"{file} --score score --label click --method online-platt --weight w --html {tmp_path / 'run.html'}"
+    assert html.unescape(command) == f"streamcal run {given}"
 
 
 def test_rows_that_come_one_by_one_are_in_it(file, tmp_path):
@@ -65,7 +67,7 @@ def test_segments_and_a_state_that_goes_on(file, tmp_path):
     page = (tmp_path / "run.html").read_text(encoding="utf-8")
     assert "<h3>By device</h3>" in page
     assert "Segments by device" in page
-    assert "ops by segment" in page
+    assert "online-platt by segment" in page
     again = program("run", file, *options, "--html", tmp_path / "nothing.html")
     assert "no report, since no row was read" in again.stdout
     assert not (tmp_path / "nothing.html").exists()

@@ -12,7 +12,6 @@ from streamcal import InputError, OnlinePlatt
 from streamcal.kernels.segment_chain import MEMBERS
 from streamcal.live import Segmented
 from streamcal.live.segmented import LATE_POWER
-from streamcal.states import signed
 
 PRIOR = np.array([0.5, 0.125, 0.125, 0.125, 0.125])
 
@@ -121,20 +120,6 @@ def test_a_saved_state_goes_on(cut):
     for one in (cal, other):
         run_late(one, rows[cut:], 30)
     assert other.state_dict() == cal.state_dict()
-
-
-def test_a_state_of_before_goes_on_as_then():
-    """It did not say how late labels were: its weights count as judged."""
-    cal = run_late(Segmented("ops", BY), list(rows_of(*stream(60, seed=3))), 50)
-    state = plain(cal)
-    assert state["learned"].pop("late") == [9, [0, 0]]
-    former = Segmented.from_state(signed(state))
-    kept = {"campaign": "c1", "placement": 1}
-    said = former.issue_parts(0.3, kept)
-    assert list(former.weights("campaign").values()) == pytest.approx(state["learned"]["fields"][0][0])
-    former.learn_issued(0.3, kept, True, [said[0], said[1] - 5.0, *said[2:]])
-    assert former._chain.lateness()[0] == 5
-    assert list(former.weights("campaign").values()) == former._chain.state(0)[0]
 
 
 def test_merged_counts_add_up_and_the_later_labels_count():
