@@ -379,7 +379,7 @@ def drift(rows: int) -> str:
     off = max(abs(accounts.gain - gain), abs(accounts.total - total))
     return (
         f"After {rows:,} rows the gain is {gain:,.3f} nats, the capital {total:,.3f} and the certified regret "
-        f"{accounts.injected - total:+,.3f}. The counters differ from sums taken anew by at most {off:.1e}. "
+        f"{accounts.injected - total:+,.3f}. The counters differ from recomputed sums by at most {off:.1e}. "
         f"{sum(len(accounts.fine(j)[0]) for j in range(accounts.size))} groups are large."
     )
 

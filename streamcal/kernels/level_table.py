@@ -18,7 +18,7 @@ MOST_SLOTS = cython.declare(cython.Py_ssize_t, 2147483647)
 MOST_USES = cython.declare(cython.Py_ssize_t, 2147483647)
 """The number of the last use, of 32 bits, after which they are numbered from 1 again."""
 LEAST_AGING = cython.declare(cython.Py_ssize_t, 64)
-"""So many of the oldest levels of a field are sorted at once, or a sixteenth of its levels."""
+"""The number of oldest levels of a field that are sorted at once, or a sixteenth of its levels if that is more."""
 
 
 @cython.final

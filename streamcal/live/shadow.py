@@ -319,7 +319,7 @@ class Shadow(Saved):
         *,
         keys: Columns | None = None,
     ) -> FloatArray:
-        """Predict and then learn each of n observations in turn, by the fast loops of the calibrators.
+        """Predict and then learn n observations, one after another, by the fast loops of the calibrators.
 
         Parameters
         ----------

@@ -99,19 +99,24 @@ def _check_installed() -> None:
 def onnx_model(data: dict[str, Any], input: Literal["double", "float"] = "double", column: bool = False) -> Any:
     """Return the plain data of a map as a model with the input `score` and the output `probability`."""
     _check_installed()
-    from onnx import helper
-
     if input not in ("double", "float"):
         raise InputError(f"input={input!r} is not possible; give 'double' or 'float', the type of the scores")
     add, types = Nodes("map_"), _types()
     found = add_map(add, reduced(data), add("Cast", "score", to=types["double"]))
-    add.nodes.append(helper.make_node("Identity", [found], ["probability"], name="probability"))
-    shape = ["n", 1] if column else ["n"]
+    return _model(add, found, "score", "probability", input, ["n", 1] if column else ["n"])
+
+
+def _model(add: Nodes, found: str, given: str, output: str, input: str, shape: list[Any]) -> Any:
+    """Return the nodes as a model from the input `given` to the value `found`, both of one shape."""
+    from onnx import helper
+
+    types = _types()
+    add.nodes.append(helper.make_node("Identity", [found], [output], name=output))
     graph = helper.make_graph(
         add.nodes,
         "calibration_map",
-        [helper.make_tensor_value_info("score", types[input], shape)],
-        [helper.make_tensor_value_info("probability", types["double"], shape)],
+        [helper.make_tensor_value_info(given, types[input], shape)],
+        [helper.make_tensor_value_info(output, types["double"], shape)],
         add.initializers,
     )
     opsets = [helper.make_opsetid("", OPSET)]
@@ -272,8 +277,6 @@ def softmax_model(
     `tolerance` from 1, becomes NaN.
     """
     _check_installed()
-    from onnx import helper
-
     if input not in ("double", "float"):
         raise InputError(f"input={input!r} is not possible; give 'double' or 'float', the type of the scores")
     add, types, axis = Nodes("map_"), _types(), np.array([1])
@@ -287,17 +290,7 @@ def softmax_model(
     z = add("Add", add("MatMul", logs, np.ascontiguousarray(weights.T)), offsets)
     e = add("Exp", add("Sub", z, add("ReduceMax", z, axes=[1], keepdims=1)))
     found = add.where(inside, add("Div", e, add("ReduceSum", e, axis, keepdims=1)), math.nan)
-    add.nodes.append(helper.make_node("Identity", [found], ["probabilities"], name="probabilities"))
-    shape = ["n", len(offsets)]
-    graph = helper.make_graph(
-        add.nodes,
-        "calibration_map",
-        [helper.make_tensor_value_info("scores", types[input], shape)],
-        [helper.make_tensor_value_info("probabilities", types["double"], shape)],
-        add.initializers,
-    )
-    opsets = [helper.make_opsetid("", OPSET)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="streamcal")
+    return _model(add, found, "scores", "probabilities", input, ["n", len(offsets)])
 
 
 # -- behind a model ----------------------------------------------------------------------------------------------

@@ -255,7 +255,7 @@ class Case:
 
     @property
     def one_of(self) -> int:
-        """Of so many cases like this one a plain `pytest` tries one in each law."""
+        """Return n, where a plain `pytest` tries one of n cases like this one in each law."""
         return 8 if self.costly else 3 if self.first else 4
 
     def settings(self) -> hypothesis.settings:

@@ -87,8 +87,8 @@ class Auto(SequentialCalibrator):
 
     **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing.
 
-    **Cost.** O(1) per observation, 3.5 to 4.5 µs, with late labels and without, and 52 kB. A forecast that waits for
-    its label takes 220 bytes.
+    **Cost.** O(1) per observation, 3 to 4 µs, with late labels and without, and 42 kB. A prediction that waits for its
+    label takes 210 bytes. `benchmarks/auto_parts.py` measures the first two.
 
     References
     ----------
