@@ -1,17 +1,17 @@
-"""`Auto` never loses more than it promises to the score: adversaries, delays, and labels in any order or never."""
+"""`Auto` and `Protected` keep their promise: adversaries, delays, and labels in any order or never."""
 
 import math
 
 import numpy as np
 import pytest
 
-from streamcal import Auto
+from streamcal import Auto, InputError, Protected
 
 N = 3_000
 
 
 def against(p, score, i, rng):
-    """The label that `Auto` finds less likely than the score does."""
+    """The label that the calibrator finds less likely than the score does."""
     return p < score
 
 
@@ -47,9 +47,9 @@ def taken(order, waiting, learned, delay, rng):
     return 0
 
 
-def excesses(adversary, delay, order, seed=1):
-    """`Auto` after each label: its loss less that of the score, what it promises, and the bound on that."""
-    rng, cal = np.random.default_rng(seed), Auto(delay)
+def excesses(cal, adversary, delay, order, seed=1):
+    """After each label: the loss less that of the score, what is promised, and the surprises among d + 1 labels."""
+    rng = np.random.default_rng(seed)
     waiting, learned, excess = [], 0, 0.0
     unlikely, most = [], 0  # whether a label had less than ¼ by the score and cost something; the most in d + 1 labels
     for i in range(N):
@@ -70,20 +70,23 @@ def excesses(adversary, delay, order, seed=1):
         learned += 1
         unlikely.append(given < 0.25 and lost > 0.0)
         most = max(most, sum(unlikely[-delay - 1 :]) if delay else 0)
-        yield excess, cal.promised, math.log(4.0) + delay / 4.0 + most
+        yield excess, cal.promised, most
 
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("adversary", [against, lure, blocks, random])
 @pytest.mark.parametrize("delay", [0, 48, 1_000])
 @pytest.mark.parametrize("order", ["in", "any", "never"])
-def test_the_excess_is_never_above_the_promise(adversary, delay, order):
-    """The promise is ln 4 + delay/4 + surprises, but for the 1e-12 nats a label that are left to bet with."""
+@pytest.mark.parametrize("method", ["auto", "protected"])
+def test_the_excess_is_never_above_the_promise(method, adversary, delay, order):
+    """It is ln 4 or ln 2, delay/4 and the surprises, but for the 1e-12 nats a label that are left to bet with."""
     worst = -math.inf
-    for excess, promised, bound in excesses(adversary, delay, order):
+    cal = Auto(delay) if method == "auto" else Protected(delay=delay)
+    constant = math.log(4.0 if method == "auto" else 2.0) + delay / 4.0
+    for excess, promised, surprises in excesses(cal, adversary, delay, order):
         worst = max(worst, excess)
         assert excess <= promised + 1e-9
-        assert promised <= bound + 1e-8
+        assert promised <= constant + surprises + 1e-8
     if adversary is against and delay < 1_000:
         assert worst > 0.5 * promised, "the adversary is too weak to test anything"
 
@@ -158,3 +161,44 @@ def test_forecasts_whose_label_never_comes_change_nothing():
     for cal in (silent, judged):
         cal.learn_one(0.5, True)
     assert judged.label_delay > silent.label_delay == 0
+
+
+def test_protected_in_a_loop_keeps_its_promise_as_in_a_join():
+    """Its own log of predictions gives each label the prediction that it judges; the states are equal."""
+    rng = np.random.default_rng(6)
+    loop, join = Protected(delay=60), Protected(delay=60)
+    waiting, excess = [], 0.0
+    for _ in range(1_500):
+        score = float(rng.choice([0.05, 0.3, 0.7, 0.95]))
+        x = join.scale.coordinate(score)
+        issued, p = join._issue(x, math.nan), loop.predict_one(score)
+        waiting.append((score, x, p, p < score, issued))
+        if len(waiting) > 60:
+            score, x, p, y, issued = waiting.pop(0)
+            excess += math.log((score if y else 1.0 - score) / (p if y else 1.0 - p))
+            loop.learn_one(score, y)
+            join._learn_issued(x, float(y), 1.0, math.nan, issued)
+            assert excess <= loop.promised + 1e-9
+    assert loop.to_bytes() == join.to_bytes()
+    assert Protected.from_bytes(loop.to_bytes()).predict_one(0.4) == loop.predict_one(0.4) == loop.map()(0.4)
+    for said in ([0.0], [-1.0, 0.0], [1e6, 0.0], [0.0, math.nan]):
+        with pytest.raises(InputError, match="issued with the forecast"):
+            join._require_issued(said)
+
+
+def test_protected_forgets_predictions_whose_label_never_comes():
+    """Up to 4,096 are logged. A label of weight 0 takes its prediction with it."""
+    cal = Protected(delay=3)
+    cal.predict_many(np.linspace(0.01, 0.99, 5_000))
+    assert len(cal._late._order) == 4_096
+    for score in np.linspace(0.01, 0.99, 5_000):
+        cal.learn_one(float(score), True, 0.0)
+    assert not cal._late._order
+    assert not cal._late._of
+    assert cal.n == 0.0
+
+
+@pytest.mark.parametrize("delay", [-1, 1.5, 100_001, "48"])
+def test_a_delay_is_a_number_of_labels(delay):
+    with pytest.raises(InputError, match="delay"):
+        Protected(delay=delay)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from streamcal.calibrators.guarded import LONGEST_DELAY, GuardedJumper, guarded_state, new_guard
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.jumper import Jumper
 from streamcal.learners.sequential import weight_scale_state
+from streamcal.maps.knots import LogOddsMap
 from streamcal.maps.sigmoids import SigmoidMixtureMap
-from streamcal.parameters.given import real_number
+from streamcal.parameters.columns import like
+from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, unread
@@ -36,7 +43,7 @@ class Protected(SequentialCalibrator):
 
     If each label is learned before the next prediction, the summed log loss is at most that of the score (clamped at
     log-odds ±16) plus log(1/passive), log 2 by default, on every stream with relative weights of at most 1 (see the
-    notes); each loss is multiplied by its weight. With late labels nothing is promised: use `Auto`.
+    notes); each loss is multiplied by its weight. If labels may be late, give `delay`: without it nothing is promised.
 
     Parameters
     ----------
@@ -45,6 +52,9 @@ class Protected(SequentialCalibrator):
         observations.
     passive : float
         Between 0 and 1: the part of the weight at the start that stays on the score.
+    delay : int
+        The largest number of labels learned between a prediction and its own label, 0 to 100,000. Above 0 the promise
+        is that of `Auto`, with log(1/passive) for ln 4: delay/4 nats more, and one for each surprise. See Notes.
 
     Raises
     ------
@@ -58,6 +68,12 @@ class Protected(SequentialCalibrator):
     common to all changes nothing. The authors' code jumps before the first outcome too, which changes the first
     predictions by less than the largest rate; here the prediction of an empty calibrator is the score. It also weights
     by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
+
+    *Late labels*: a guard, `kernels.auto_mixture.Guard`, takes the place of `passive`. It keeps so much weight on the
+    score that the promise holds with labels in any order, and with labels that never come. A label judges the oldest
+    prediction at its score that waits for one; a `LabelJoin`, `Shadow` or `Segmented` keeps what was predicted. Ask
+    `map()` for predictions that wait for no label. Predictions are computed at knots ⅛ apart in log-odds, and are
+    linear in log-odds between them: 10 µs per observation.
 
     References
     ----------
@@ -77,7 +93,7 @@ class Protected(SequentialCalibrator):
     name = "protected"
     summary = "mixture of nine sigmoids; with labels in time, total log loss at most log 2 above that of the score"
 
-    def __init__(self, *, jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> None:
+    def __init__(self, *, jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE, delay: int = 0) -> None:
         allowed = "a tuple of numbers from 1e-100 to 1"
         if not isinstance(jump_rates, tuple) or not jump_rates:
             raise InputError(f"jump_rates={jump_rates!r} is not possible; give {allowed}")
@@ -86,48 +102,98 @@ class Protected(SequentialCalibrator):
         )
         within = "a number between 0 and 1, both excluded"
         self.passive = real_number(passive, "passive", within, above=0.0, below=1.0)
+        possible = f"a whole number from 0 to {LONGEST_DELAY}"
+        self.delay = whole_number(delay, "delay", 0, LONGEST_DELAY, possible)
         super().__init__()
         self.scale = Logit()
-        self._jumper = new_jumper(self.jump_rates, self.passive)
+        self._jumper = new_jumper(self.jump_rates, 0.0 if self.delay else self.passive)
+        self._late: GuardedJumper | None = None
+        if self.delay:
+            self._late = GuardedJumper(self._jumper, new_guard(self.delay, math.log(1.0 / self.passive)))
 
     @property
     def n(self) -> float:
         """Return the total weight learned; under decay, in units of a new observation."""
         return self._jumper.weight
 
-    def map(self) -> SigmoidMixtureMap:
+    @property
+    def promised(self) -> float:
+        """The number of nats by which the summed log loss may exceed that of the score."""
+        return math.log(1.0 / self.passive) if self._late is None else float(self._late.guard.promised)
+
+    def map(self) -> SigmoidMixtureMap | LogOddsMap:
         """Return the current map, which is immutable."""
+        if self._late is not None:
+            return self._late.map(self.scale)
         offsets, slopes = zip(*CALIBRATORS, strict=True)
         return SigmoidMixtureMap(self.scale, self._jumper.weights(), slopes, offsets)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
-        p = self._jumper.predict_fast(score)
+        p = math.nan if self._late else self._jumper.predict_fast(score)
         return p if p == p else super().predict_one(score, t)
+
+    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
+        if self._late is None:
+            return super().predict_many(scores, t)
+        x = self.scale.coordinates(check_scores(scores))
+        return like(scores, np.array([self._late.ask(one) for one in x.tolist()]))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
-        if not self._jumper.learn_fast(score, y, w):
+        if self._late or not self._jumper.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 
     def _predict(self, x: float) -> float:
-        return self._jumper.predict(x)
+        return self._jumper.predict(x) if self._late is None else self._late.ask(x)
+
+    def _learn(self, x: float, y: float, w: float, t: float, noted: int = 0) -> None:
+        if self._late is not None and w == 0.0:
+            self._late.taken(x)
+        super()._learn(x, y, w, t, noted)
 
     def _step(self, x: float, y: float, w: float) -> None:
-        self._jumper.step(x, y, w)
+        if self._late is None:
+            self._jumper.step(x, y, w)
+        else:
+            self._late.learn(x, y, w, self._late.taken(x))
 
     def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
-        self._jumper.stream(self.scale.coordinates(scores), y, w, predictions)
+        if self._late is None:
+            self._jumper.stream(self.scale.coordinates(scores), y, w, predictions)
+            return
+        for i, x in enumerate(self.scale.coordinates(scores).tolist()):
+            if len(predictions):
+                predictions[i] = self._predict(x)
+            self._learn(x, float(y[i]), float(w[i]), math.nan)
+
+    def _issue(self, x: float, t: float) -> list[float] | None:
+        return None if self._late is None else self._late.issue(x)
+
+    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
+        if self._late is None or said is None:
+            self._learn(x, y, w, t)
+        elif w > 0.0:
+            self._late.learn(x, y, w, list(said))
+
+    def _require_issued(self, said: Sequence[float] | None) -> None:
+        if self._late is not None and said is not None:
+            self._late.require(said)
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "jumper": list(self._jumper.state())}
+        late = {} if self._late is None else {"late": self._late.state()}
+        return {**super()._state(), "jumper": list(self._jumper.state()), **late}
 
     def _state_fields(self) -> dict[str, Reader]:
-        return {**super()._state_fields(), "jumper": jumper_state(len(self.jump_rates))}
+        late = {"late": guarded_state(self.delay)} if self.delay else {}
+        return {**super()._state_fields(), "jumper": jumper_state(len(self.jump_rates)), **late}
 
-    def _load(self, *, jumper: list[Any], **fields: Any) -> None:
+    def _load(self, *, jumper: list[Any], late: list[Any] | None = None, **fields: Any) -> None:
         super()._load(**fields)
         self._jumper.load(*jumper)
+        if self._late is not None and late is not None:
+            self._late.load(*late)
 
 
 def new_jumper(jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> Jumper:

@@ -12,13 +12,12 @@ import numpy.typing as npt
 from streamcal.calibrators.auto.experts import (
     BY_TIME,
     CORRECTION,
-    LOGGED,
-    LONGEST_DELAY,
     NAMES,
     STACK,
     new_mixture,
 )
 from streamcal.calibrators.auto.saved import mixture_state
+from streamcal.calibrators.guarded import LOGGED, LONGEST_DELAY
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.auto_mixture import AutoSteps

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamcal.calibrators.guarded import new_guard
 from streamcal.calibrators.protected import new_jumper
-from streamcal.kernels.auto_mixture import AutoMixture, Guard
+from streamcal.kernels.auto_mixture import AutoMixture
 from streamcal.kernels.implicit_regression import Correction
 from streamcal.kernels.regressions import Plan
 
@@ -89,12 +90,8 @@ WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS = 1.0, 1_000.0, 40.0, 4
 #: The correction by day and week remembers 5,000 observations. It holds the forecast loosely: one that forgets follows
 #: a slow cycle, and the score with the harmonics is then the better start.
 TIME_KEEP, TIME_PRECISION, HARMONIC_PRECISION, HARMONICS = 0.9998, (5.0, 5.0, 5.0), 4.0, 7
-#: Nats that `Auto` may lose against the score: for the prior weight ¼ of the score, for each label of the delay, and
-#: for each surprise, a label to which the score gives less than `LIKELY`.
-PROMISE, PROMISE_A_LABEL, PROMISE_A_SURPRISE = math.log(4.0), 0.25, 1.0
-LIKELY = 0.25
-#: Forecasts whose labels are awaited, at most, where a delay is found; and the longest delay that may be given.
-LOGGED, LONGEST_DELAY = 4_096, 100_000
+#: Nats that `Auto` may lose against the score with labels in time: its prior weight is ¼.
+PROMISE = math.log(4.0)
 
 
 def _stack() -> Plan:
@@ -135,5 +132,5 @@ def new_mixture(delay: int) -> AutoMixture:
         correction=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS),
         corrections=(CORRECTION_PRIOR, TIME_PRIOR),
         timed=TIMED,
-        guard=Guard(delay, PROMISE, PROMISE_A_LABEL, PROMISE_A_SURPRISE, LIKELY),
+        guard=new_guard(delay, PROMISE),
     )

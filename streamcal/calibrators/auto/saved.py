@@ -11,14 +11,12 @@ from streamcal.calibrators.auto.experts import (
     EXPERTS,
     FIRMNESS,
     LABEL_MEANS,
-    LONGEST_DELAY,
-    PROMISE_A_LABEL,
-    PROMISE_A_SURPRISE,
     REGRESSIONS,
     SMOOTHERS,
     STACKING,
     TIMED,
 )
+from streamcal.calibrators.guarded import guard_state
 from streamcal.calibrators.protected import jumper_state
 from streamcal.kernels.auto_mixture import FEWEST_SLOTS, KNOTS
 from streamcal.kernels.regressions import Plan
@@ -75,7 +73,7 @@ def mixture_state(state: Any) -> dict[str, Any]:
             "corrected": row(share, share),
             "repeated": listed(row(z, *(number(0.0, HEAVIEST),) * 4)),
             "slots": whole(FEWEST_SLOTS, 512),
-            "guard": _guard_state,
+            "guard": guard_state,
             "scale": weight_scale_state,
         }
     )(state)
@@ -87,24 +85,6 @@ def mixture_state(state: Any) -> dict[str, Any]:
     ensure((read["whole"].sum() > 0.0) == (learned > 0), "the sums of all observations are of another number")
     ensure(learned > 0 or not drawn, "a curve was drawn of nothing")
     return read
-
-
-def _guard_state(value: Any) -> list[Any]:
-    """The account of the guard."""
-    slot = row(number(0.0, HEAVIEST), whole(1, LONGEST_DELAY + 1), whole(0, LONGEST_DELAY + 1))
-    nats = number(0.0, HEAVIEST)
-    read = row(whole(0, LONGEST_DELAY), nats, nats, number(-ROUNDING, HEAVIEST), listed(slot))(value)
-    delay, _, budget, aside, slots = read
-    stakes = [each for each, *_ in slots]
-    ensure(sum(number for _, number, _ in slots) == delay + 1, "the stakes are not those of the delay")
-    ensure(sum(tokens for *_, tokens in slots) <= delay + 1, "there are more surprises than labels")
-    ensure(stakes == sorted(stakes, reverse=True), "the stakes rise")
-    rounding = ROUNDING * (1.0 + budget)
-    extra = PROMISE_A_SURPRISE / PROMISE_A_LABEL
-    held = sum(each * number + tokens * extra * min(PROMISE_A_LABEL, each) for each, number, tokens in slots)
-    ensure(abs(held - aside) <= rounding, "the stakes are not what is set aside")
-    ensure(aside <= budget + rounding, "more is set aside than there is")
-    return list(read)
 
 
 def regressions_state(plan: Plan) -> Reader:
