@@ -525,6 +525,19 @@ def test_what_was_served_is_what_the_journal_says(path):
     assert (again["a"].p, again["b"].p) == (served, 0.25)
 
 
+@pytest.mark.parametrize("method", ["online-platt", "online-beta", "tracking-ops", "hedged-ops", "protected", "auto"])
+def test_a_replay_of_a_sequential_method_ends_with_the_state_that_was_written(path, method):
+    """Forecasts that leave no trace are not made again, also those of a second version, which mixes two."""
+    with Journal(path) as journal:
+        join = LabelJoin(method, 5.0, journal=journal)
+        for k in range(60):
+            join.issue(k, k * 0.618 % 1.0, float(k), version="first" if k < 40 else "second")
+            join.resolve(k, k * k % 7 < 3, k + 0.5)
+        written = join.to_bytes()
+    with Journal(path) as journal:
+        assert LabelJoin(method, 5.0, journal=journal).to_bytes() == written
+
+
 def test_a_calibrator_that_has_learned_is_part_of_the_journal(path):
     cal = Platt()
     cal.learn_many([0.2, 0.4, 0.6], [0, 1, 1])

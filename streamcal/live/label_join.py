@@ -329,11 +329,13 @@ class LabelJoin(Holding, Journaled):
             self._settle()
         version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
-        if served is not None:
-            p, said = learner.issued(served, score, keys, t, w)
+        if served is not None and learner.traceless:
+            p, said = served, None
         else:
             p, said = learner.issue(score, keys, t, w)
-            if self._curve is not None:
+            if served is not None:
+                p = served
+            elif self._curve is not None:
                 p = self._of_horizon(p)
         number = self._number
         self._number = number + 1

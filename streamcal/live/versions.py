@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.newton import NewtonCalibrator
+from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import CapabilityError, StreamcalError
 from streamcal.kernels.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
@@ -48,7 +48,7 @@ class ByScore:
         self._timed = timed(calibrator)
         self._judged = type(calibrator)._issue is not Calibrator._issue
         #: Whether a forecast leaves no trace, neither in the calibrator nor in what is remembered.
-        self.traceless = isinstance(calibrator, NewtonCalibrator) and not self._judged
+        self.traceless = isinstance(calibrator, SequentialCalibrator) and not self._judged
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
         """The probability at a score as of time t."""
@@ -209,6 +209,8 @@ class VersionLearner:
         self.factor = factor
         self.weight = PRIOR  #: of the map of the version before
         self._own = joined(calibrator)
+        #: Whether a forecast that was issued before need not be made again, since it leaves no trace.
+        self.traceless = before is None and isinstance(self._own, ByScore) and self._own.traceless
         self.tell(None)
 
     def tell(self, write: Callable[[str, str, dict[str, Any] | None], None] | None) -> None:
@@ -238,14 +240,6 @@ class VersionLearner:
         p, said = self._own.issue(score, keys, t, w)
         first = table_at(self.before, score)
         return self.weight * first + (1.0 - self.weight) * p, array("d", (first, p, *(said or ())))
-
-    def issued(
-        self, p: float, score: float, keys: Keys | None, t: float | None, w: float
-    ) -> tuple[float, array[float] | None]:
-        """Return what `issue` did when it said p, which need not be asked again where that leaves no trace."""
-        if self.before is None and isinstance(self._own, ByScore) and self._own.traceless:
-            return p, None
-        return p, self.issue(score, keys, t, w)[1]
 
     def give_up(self, one: Issued) -> None:
         """Forget an issued forecast whose label will not be learned."""
