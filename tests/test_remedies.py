@@ -121,7 +121,7 @@ def test_a_comparison_skips_rows_that_cannot_be_used(tmp_path: Path) -> None:
     result = program(*command, "--on-error", "skip", "--missing-label", "skip", "--rejects", rejects)
     assert "100 rows (50 positive)" in result.stdout, result.output
     assert "3 rows that cannot be used were skipped" in result.stderr
-    assert [line.split(",")[0] for line in rejects.read_text().splitlines()] == ["row", "101", "102", "103"]
+    assert [line.split(",")[1] for line in rejects.read_text().splitlines()] == ["row", "101", "102", "103"]
     assert "--rejects needs --on-error skip" in the_line(program(*command, "--rejects", rejects))
 
 

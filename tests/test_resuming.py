@@ -250,7 +250,7 @@ def test_an_interrupt_among_rows_that_are_read_one_by_one(
     rows[bad]["click"] = "?"
     source, state = save(tmp_path / "in.csv", rows), tmp_path / "state.json"
     calibrator = streamcal.OnlinePlatt()
-    job = Run(calibrator, str(source), Columns("score", "click"), skip=True, out=str(tmp_path / "out.csv"))
+    job = Run(calibrator, [str(source)], Columns("score", "click"), skip=True, out=str(tmp_path / "out.csv"))
     job.keep = partial(checkpoints.save, calibrator, state)
     step = job.evaluation.step
 

@@ -71,6 +71,7 @@ from streamcal.app.options import (
     TimezoneOption,
     WeightOption,
     check_scale,
+    files_of,
     margin_of,
     span_of,
     time_options,
@@ -88,7 +89,6 @@ from streamcal.app.terminal import (
     one_line,
     progress_bar,
     shares_terminal,
-    title_of,
 )
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
@@ -99,6 +99,7 @@ from streamcal.parameters.scales import Interval
 from streamcal.stream import checkpoints
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM, same_file
+from streamcal.stream.inputs import title_of
 from streamcal.stream.prequential import Measures
 from streamcal.stream.records import PARSED_AS_PROBABILITY
 from streamcal.stream.run import CALIBRATED, KEEP_EVERY, Run
@@ -281,8 +282,9 @@ def run(
     """
     if rejects is not None and on_error == STOP:
         fail("--rejects needs --on-error skip")
+    sources = files_of(stream)
     if html is not None:
-        check_report(html, stream, out, rejects, state, journal)
+        check_report(html, sources, out, rejects, state, journal)
     plain: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
     console = Console(stderr=STANDARD_STREAM in (out, rejects), quiet=quiet, **plain)
     seconds = any(span is not None and span.unit for span in (window, half_life))
@@ -301,13 +303,13 @@ def run(
         choice.parameters["scale"] = Interval(-margin.hi, -margin.lo) if decreasing and margin else margin
     with failing():
         if state is not None:
-            _check_state_file(state, (stream, out, rejects))
+            _check_state_file(state, (*sources, out, rejects))
         with nullcontext() if state is None else checkpoints.locked(state), ExitStack() as files:
             calibrator, before = calibrator_of(choice, state)
-            check_store(calibrator, stream, out, rejects, state, journal, html)
+            check_store(calibrator, *sources, out, rejects, state, journal, html)
             if time_column is None and reads_time(calibrator):
                 fail(f"{calibrator!r} forgets by time: name the column with --time")
-            join = None if asked is None else files.enter_context(asked.join(calibrator, stream, out, rejects))
+            join = None if asked is None else files.enter_context(asked.join(calibrator, *sources, out, rejects))
             calibrator = calibrator if join is None else join.calibrator
             fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
             columns = Columns(
@@ -326,7 +328,7 @@ def run(
                 time_options(time_unit, time_format, timezone),
             )
             rows = (format_, out, on_error == SKIP, rejects, delimiter, unit)
-            job = Run(calibrator, stream, columns, *rows, join=join, column=output_column)
+            job = Run(calibrator, sources, columns, *rows, join=join, column=output_column)
             job.checkpoint, job.again = before, again
             if state is not None:
                 job.keep, job.keep_every = partial(checkpoints.save, calibrator, state), every
@@ -339,7 +341,7 @@ def run(
             try:
                 with (
                     interrupting(job),
-                    progress_bar(title_of(stream), quiet=quiet or shares_terminal(stream, out, rejects)) as tell,
+                    progress_bar(title_of(sources), quiet=quiet or shares_terminal(sources, out, rejects)) as tell,
                 ):
                     job.execute(tell)
             except KeyboardInterrupt:
@@ -521,8 +523,8 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     if job.passed_over:
         advice = "" if job.replay is not None else "; --again learns them once more"
         console.print(f"the {job.passed_over:,} rows before had been learned{advice}")
-    if job.replaced:
-        console.print("another file of this name was learned before; this one was learned from its start")
+    for source in job.replaced:
+        console.print(f"{source}: another file of this name was learned before; this one was learned from its start")
     skipped = f", {job.skipped:,} skipped" if job.skip or job.skipped else ""
     if job.skipped_lines > job.skipped:
         skipped += f" ({job.skipped_lines:,} lines of the file)"

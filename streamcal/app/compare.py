@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import cached_property, wraps
@@ -36,12 +36,14 @@ from streamcal.app.options import (
     TimezoneOption,
     UnitOption,
     WeightOption,
+    files_of,
     time_options,
 )
-from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal, title_of
+from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal
 from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM, same_file
+from streamcal.stream.inputs import is_among, title_of
 
 if TYPE_CHECKING:  # what a comparison needs is imported in its functions, since `run` does not need it
     from streamcal.live.levels import Field
@@ -124,6 +126,11 @@ class Asked:
     processes: ProcessesOption = None
 
     @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The files of the stream."""
+        return files_of(self.stream)
+
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The fields of segments."""
         return segments_of(self.segment or [])
@@ -155,7 +162,7 @@ class Asked:
     @property
     def command(self) -> str:
         """The command that makes its report: the options that are not as by default, but for `--processes`."""
-        words = ["streamcal", "report", self.stream]
+        words = ["streamcal", "report", *self.stream]
         for one in fields(self):
             value = getattr(self, one.name)
             if one.name not in ("stream", "processes") and value and (value != one.default or one.name == "methods"):
@@ -215,7 +222,7 @@ def compare(
     from streamcal.app.segment_data import segment_tables
 
     if html is not None:
-        check_report(html, asked.stream)
+        check_report(html, asked.files)
     job = _compared(asked)
     if as_json:
         typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
@@ -253,9 +260,9 @@ def report(
     """
     from streamcal.app.compare_report import sentences
 
-    stream = asked.stream
-    place = Path(f"{'stream' if stream == STANDARD_STREAM else Path(stream).name}.html") if out is None else out
-    check_report(place, stream)
+    name = "stream" if len(asked.stream) > 1 or asked.stream == [STANDARD_STREAM] else Path(asked.stream[0]).name
+    place = Path(f"{name}.html") if out is None else out
+    check_report(place, asked.files)
     job = _compared(asked)
     _save_report(job, asked, place)
     typer.echo(f"{sentences(job.comparison)[0]}\n{place}")
@@ -296,9 +303,9 @@ class Skipped:
 
         self.rows += 1
         if self._writer is not None:
-            self._waiting.append(reject_of(error, row))
-            if len(self._waiting) >= MOST_WAITING:
+            if len(self._waiting) >= MOST_WAITING or (self._waiting and self._waiting[0]["file"] != error.file):
                 self._settle()
+            self._waiting.append(reject_of(error, row))
 
     def _settle(self) -> None:
         """Write rows in their order: those that cannot be split are known before others of their batch."""
@@ -317,20 +324,20 @@ def _compared(asked: Asked) -> Compared:
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
-    stream = asked.stream
-    if asked.rejects is not None and (asked.on_error == STOP or same_file(asked.rejects, stream)):
+    sources = asked.files
+    if asked.rejects is not None and (asked.on_error == STOP or is_among(asked.rejects, sources)):
         fail("--rejects needs --on-error skip, and a file other than the stream")
     with failing(), ExitStack() as files:
         names = [name.strip() for name in asked.methods.split(",") if name.strip()]
         fields = {"segments": asked.fields, "multicalibrate": asked.groups}
         comparison = Comparison(names, delay=asked.delay, base=asked.base, **fields)
-        interrupted, number = False, asked.processes or _processes(stream)
+        interrupted, number = False, asked.processes or _processes(sources)
         skipped = Skipped(asked.rejects, files)
-        with live_table(title_of(stream), quiet=shares_terminal(stream)) as tell:
+        with live_table(title_of(sources), quiet=shares_terminal(sources)) as tell:
             try:
                 reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
                 refused = skipped if asked.on_error == SKIP else None
-                with opened(stream, asked.columns, refused=refused, **reading) as source:
+                with opened(list(sources), asked.columns, refused=refused, **reading) as source:
                     comparison.run(source, number, tell)
             except KeyboardInterrupt:
                 interrupted = True
@@ -354,18 +361,18 @@ def _save_report(job: Compared, asked: Asked, path: Path) -> None:
         save_report(job.comparison, path, command=asked.command)
 
 
-def _processes(stream: str) -> int:
+def _processes(sources: Sequence[str]) -> int:
     """How many processes are worth their start."""
-    small = os.path.isfile(stream) and os.path.getsize(stream) < SMALL_FILE
+    small = all(map(os.path.isfile, sources)) and sum(map(os.path.getsize, sources)) < SMALL_FILE
     return 1 if small else min(os.cpu_count() or 1, MOST_PROCESSES)
 
 
-def check_report(path: Path, stream: str, *others: str | Path | None) -> None:
+def check_report(path: Path, sources: Sequence[str], *others: str | Path | None) -> None:
     """Fail now if the report could not be written, or would replace the stream or another file."""
     if str(path) == STANDARD_STREAM:
         fail("a report is a file; give its name in place of -")
     check_place(path, "report")
-    if same_file(path, stream):
+    if is_among(path, sources):
         fail(f"{path}: the report would overwrite the stream; give another name")
     if any(other is not None and same_file(path, other) for other in others):
         fail(f"{path}: the report would overwrite another file of this run; give another name")

@@ -9,11 +9,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
+from streamcal.app.terminal import failing
 from streamcal.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.parameters.spans import UNITS, parse_span
 from streamcal.stream.columns import MISSING_LABELS
 from streamcal.stream.formats import Format
+from streamcal.stream.inputs import input_files
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 from streamcal.stream.times import TIME_UNITS, TimeOptions
 
@@ -104,11 +106,18 @@ def time_options(unit: str, format: str | None, zone: str | None) -> TimeOptions
         ) from None
 
 
+def files_of(stream: list[str]) -> tuple[str, ...]:
+    """The files of a stream in their order; exit code 2 and one line where there are none."""
+    with failing():
+        return input_files(stream)
+
+
 StreamArgument = Annotated[
-    str,
+    list[str],
     typer.Argument(
         metavar="STREAM",
-        help="CSV or JSON Lines (.gz, .bz2, .zst, .lz4), Parquet, Arrow; an address such as s3://…; - for stdin.",
+        help="CSV or JSON Lines (.gz, .bz2, .zst, .lz4), Parquet, Arrow; an address such as s3://…; - for stdin. "
+        "Several are one stream, in this order; a folder or a quoted glob stands for its files, sorted by name.",
     ),
 ]
 ScoreOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")]

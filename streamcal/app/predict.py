@@ -28,6 +28,7 @@ from streamcal.app.options import (
     TimeUnitOption,
     TimezoneOption,
     UnitOption,
+    files_of,
     time_options,
 )
 from streamcal.app.terminal import (
@@ -38,10 +39,10 @@ from streamcal.app.terminal import (
     interrupting,
     progress_bar,
     shares_terminal,
-    title_of,
 )
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM, same_file
+from streamcal.stream.inputs import title_of
 from streamcal.stream.run import CALIBRATED, Run
 
 StateArgument = Annotated[
@@ -86,7 +87,8 @@ def predict(
         fail("--rejects needs --on-error skip")
     if str(state) == STANDARD_STREAM:
         fail("a state is a file; give its name in place of -")
-    for other in (stream, out, rejects):
+    sources = files_of(stream)
+    for other in (*sources, out, rejects):
         if other is not None and same_file(state, other):
             fail(f"{state}: the state would be read as a stream or overwritten; give another name")
     if out != STANDARD_STREAM:
@@ -102,13 +104,13 @@ def predict(
         times = time_options(time_unit, time_format, timezone)
         columns = Columns(score, None, time, segments=fields, decreasing=decreasing, clip=clip, times=times)
         rows = (format_, out, on_error == SKIP, rejects, delimiter, scale)
-        job = Run(calibrator, stream, columns, *rows, frozen=True, column=output_column)
+        job = Run(calibrator, sources, columns, *rows, frozen=True, column=output_column)
         console.print(f"{calibrator!r}, which has learned {calibrator.n:,.15g} observations")
         interrupted = False
         try:
             with (
                 interrupting(job),
-                progress_bar(title_of(stream), quiet=quiet or shares_terminal(stream, out, rejects)) as tell,
+                progress_bar(title_of(sources), quiet=quiet or shares_terminal(sources, out, rejects)) as tell,
             ):
                 job.execute(tell)
         except KeyboardInterrupt:

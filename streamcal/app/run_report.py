@@ -12,13 +12,13 @@ import numpy.typing as npt
 import typer
 
 from streamcal.app.oddities import overall
-from streamcal.app.terminal import title_of
 from streamcal.errors import InputError
 from streamcal.live.keyed import Keyed
 from streamcal.live.levels import names_of
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.comparing import BY_SEGMENT, IDENTITY, RAW, Comparison
 from streamcal.stream.entrants import Entrant
+from streamcal.stream.inputs import title_of
 from streamcal.stream.run import Run
 
 #: Rows that came one by one and are measured together: a call costs as much as some hundred rows.
@@ -55,7 +55,7 @@ class RunReport:
             raise InputError(f"--html compares with the score, which is what {calibrator!r} says")
         self._job, self._path = job, path
         self._comparison = Comparison({self._name: calibrator}, segments=fields)
-        self._comparison.source = title_of(job.source)
+        self._comparison.source = title_of(job.sources)
         self._rows: list[tuple[float, bool, float, float, Mapping[str, Any], float | None]] = []
         job.evaluation.observer = self
 
@@ -117,7 +117,7 @@ def _command_line(context: typer.Context) -> str:
         if value is None or value == parameter.default or value == []:
             continue
         if parameter.param_type_name == "argument":
-            words.append(str(value))
+            words += map(str, value if isinstance(value, (list, tuple)) else [value])
         elif value is True:
             options.append(parameter.opts[0])
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -106,15 +106,10 @@ def interrupting(job: Run) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def shares_terminal(stream: str, *outputs: str | None) -> bool:
+def shares_terminal(files: Sequence[str], *outputs: str | None) -> bool:
     """Whether input or output uses the terminal where a progress bar would be drawn."""
-    typed = stream == STANDARD_STREAM and sys.stdin is not None and sys.stdin.isatty()
+    typed = STANDARD_STREAM in files and sys.stdin is not None and sys.stdin.isatty()
     return typed or (STANDARD_STREAM in outputs and sys.stdout is not None and sys.stdout.isatty())
-
-
-def title_of(stream: str) -> str:
-    """The title of the progress bar."""
-    return "standard input" if stream == STANDARD_STREAM else Path(stream).name
 
 
 def check_place(path: Path, what: str) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -23,13 +23,12 @@ from streamcal.stream import durable
 from streamcal.stream.atomic import atomic_write, remove_left_over
 from streamcal.stream.batches import Batch
 from streamcal.stream.formats import same_file
+from streamcal.stream.inputs import INPUTS
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
 
 #: The name of the checkpoint in a state file.
 RUN = "run"
-#: Inputs remembered, the newest: a file that comes again is recognised among them.
-INPUTS = 100
 LONGEST_NAME = 4096
 #: What to do about an input that was changed.
 AGAIN = "--again to learn it from its start, or another --state"
@@ -80,7 +79,11 @@ class Checkpoint:
 
     def inputs_then(self, position: Position, before: Position | None) -> tuple[Position, ...]:
         """The inputs after more of one was read, of which `before` was the position until now."""
-        return (*[one for one in self.inputs if one is not before], position)[-INPUTS:]
+        return (*self.without(before).inputs, position)[-INPUTS:]
+
+    def without(self, position: Position | None) -> Checkpoint:
+        """The checkpoint without this position, which the file that it belongs to has been found for."""
+        return replace(self, inputs=tuple(one for one in self.inputs if one is not position))
 
     def position_in(self, reader: RecordReader, columns: Sequence[str], remedy: str = AGAIN) -> Position | None:
         """The furthest position whose rows the file begins with; None if it is another file.
@@ -109,6 +112,9 @@ class Checkpoint:
         with contextlib.suppress(RecordError):  # what cannot be read is told by the run itself
             reader.require(*columns)
             for batch in reader:
+                if len(batch) and not here.first:
+                    first = batch.take(slice(1)).digest(columns, 0)  # 0 of a position after rows that cannot be read
+                    possible = [one for one in possible if one.first in (0, first)]
                 while len(batch) and possible and possible[0].rows <= batch.numbers[-1]:
                     nearest = possible.pop(0)
                     known = int(np.searchsorted(batch.numbers, nearest.rows, side="right"))
@@ -117,7 +123,6 @@ class Checkpoint:
                     if (nearest.first, nearest.digest) == (here.first, here.digest):
                         found = nearest
                 here.advance(batch, columns)
-                possible = [one for one in possible if one.first == here.first or not here.first]
                 if not possible:
                     return found, here
         return next((one for one in reversed(possible) if one.digest == here.digest), found), here

@@ -88,6 +88,18 @@ class FileKind:
         return "csv" if self.format == "parquet" else self.format
 
 
+def has_known_ending(name: str) -> bool:
+    """Return whether the ending of a name says a format.
+
+    >>> has_known_ending("part-0.csv.gz"), has_known_ending("part-0.parquet"), has_known_ending("readme.md")
+    (True, True, False)
+    """
+    stem, ending = os.path.splitext(name)
+    if ending.lower() in COMPRESSIONS:
+        ending = os.path.splitext(stem)[1]
+    return ending.lower() in _ENDINGS
+
+
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     """Whether two names refer to the same file (devices excluded), links resolved, whether or not it exists.
 

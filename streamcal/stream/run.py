@@ -8,9 +8,11 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -21,9 +23,10 @@ from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import AGAIN, Checkpoint, Position, Written
 from streamcal.stream.columns import Columns, FieldReader
-from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind, same_file
+from streamcal.stream.formats import STANDARD_STREAM, FileKind, same_file
+from streamcal.stream.inputs import can_be_read_twice, check_alike, readers_of
 from streamcal.stream.prequential import ADDED, Prediction, Prequential
-from streamcal.stream.reading import LONGEST_FIELD, BadRowHandler, RecordReader
+from streamcal.stream.reading import LONGEST_FIELD, RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.tables import end_of_tables
 from streamcal.stream.times import TimeOrder
@@ -39,7 +42,7 @@ if TYPE_CHECKING:  # what late labels and segments need is imported where they a
 #: The options that name outputs.
 OUT, REJECTS = "out", "rejects"
 CALIBRATED = ADDED[0]
-REJECT_COLUMNS = ("row", "column", "reason", "record")
+REJECT_COLUMNS = ("file", "row", "column", "reason", "record")
 #: Characters of a record in a row of the rejects, which may have four bytes each, and what the next row says.
 LONGEST_REJECT = LONGEST_FIELD // 4 - 1
 GOES_ON = "the record goes on"
@@ -61,12 +64,14 @@ class Run:
     ----------
     calibrator : Calibrator, Segmented or Multicalibrated
         Continues to learn from its current state.
-    source, format : str
-        A file that `RecordReader` can read.
+    sources : sequence of str
+        Files that `RecordReader` can read, one after the other: one stream.
+    format : str or None
+        That of the files, where their names do not say it.
     columns : Columns
     out : str or None
-        A file for the input columns plus `calibrated`, and `lower` and `upper` where the method has an interval; "-"
-        is standard output, in the format of the source (CSV for Parquet).
+        A file for the input columns, which all sources share then, plus `calibrated`, and `lower` and `upper` where the
+        method has an interval; "-" is standard output, in the format of the sources (CSV for Parquet).
     skip : bool
         Continue after a row that cannot be used, instead of raising its `RecordError`.
     rejects : str or None
@@ -77,7 +82,7 @@ class Run:
     unit : {"percent", "logit"} or None
         Scores are percentages or log-odds: the method, and the comparison with raw, read them as probabilities.
     checkpoint : Checkpoint
-        That of the state from which the calibrator comes: rows of the source that it has learned are passed over, and
+        That of the state from which the calibrator comes: rows of the sources that it has learned are passed over, and
         the output that has them is continued.
     again : bool
         Learn them again instead.
@@ -112,15 +117,15 @@ class Run:
     seconds : float
         Elapsed time, with reading and writing.
     passed_over : int
-        The number of rows at the start of the source that had been learned before.
-    replaced : bool
-        Whether the source has the name of an input that was read before, and begins with another row.
+        The number of rows at the start of the sources that had been learned before.
+    replaced : list of str
+        The sources with the name of an input that was read before, and another first row.
     interrupted_by : int
         The signal that ended the run, if one did.
     """
 
     calibrator: Calibrator | Keyed
-    source: str
+    sources: Sequence[str]
     columns: Columns
     format: str | None = None
     out: str | None = None
@@ -142,7 +147,7 @@ class Run:
     started: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
     passed_over: int = field(default=0, init=False)
-    replaced: bool = field(default=False, init=False)
+    replaced: list[str] = field(default_factory=list, init=False)
     interrupted_by: int = field(default=signal.SIGINT, init=False)
 
     def __post_init__(self) -> None:
@@ -170,7 +175,8 @@ class Run:
         self._rows_at_once = FIRST_ROWS
         self._writers: dict[str, RecordWriter] = {}  # by option
         self._unwritten = False  # whether writing has failed, so that outputs and calibrator differ
-        self._position = Position(self.source)
+        self._found: dict[str, Position] = {}  # how far sources had been read before this run
+        self._position = Position(self.sources[0])  # in the source that is being read
         self._before: Position | None = None  # the position that this run takes further
         self._kept = 0.0  # when the last checkpoint was kept
         #: Allowed columns of a row; None where the reader guarantees them (all formats but JSON Lines).
@@ -191,20 +197,25 @@ class Run:
         self._refuse_same_files()
         outputs = self._go_on()
         with ExitStack() as files:
-            reader = files.enter_context(self._reader(self._reject_unread if self.skip else None))
-            reader.require(*self.columns.used())
-            self._open_out(files, reader, outputs.get(OUT))
+            readers = self._readers()
+            files.callback(readers.close)
+            first = next(readers)
+            self._open_out(files, first, outputs.get(OUT))
             if self.rejects is not None:
                 rejected = RecordWriter(self.rejects, REJECT_COLUMNS, append_at=outputs.get(REJECTS))
                 self._writers[REJECTS] = files.enter_context(rejected)
             self.started, begun = True, time.perf_counter()
             self._kept = begun
             try:
-                for part in self._parts(reader):
-                    self._take(part)
-                    progress(self.taken + self.skipped, reader.share)
-                    if time.perf_counter() - self._kept >= self.keep_every:
-                        self._keep()
+                for number, reader in enumerate(chain([first], readers)):
+                    for part in self._parts(reader):
+                        self._take(part)
+                        share = reader.share
+                        progress(
+                            self.taken + self.skipped, None if share is None else (number + share) / len(self.sources)
+                        )
+                        if time.perf_counter() - self._kept >= self.keep_every:
+                            self._keep()
             except BaseException as error:
                 self.seconds = time.perf_counter() - begun
                 self._keep_after(error)
@@ -256,32 +267,48 @@ class Run:
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
-    def _reader(self, on_bad_row: BadRowHandler | None) -> RecordReader:
-        return RecordReader(self.source, self.format, delimiter=self.delimiter, on_bad_row=on_bad_row)
+    @property
+    def _reading(self) -> dict[str, Any]:
+        return {"format": self.format, "delimiter": self.delimiter}
+
+    def _readers(self) -> Generator[RecordReader]:
+        """The readers of the sources, each open until the next one is asked for."""
+        reading = {**self._reading, "on_bad_row": self._reject_unread if self.skip else None}
+        for reader in readers_of(self.sources, self.columns.used(), **reading):
+            self._before = self._found.get(reader.path)
+            self._position = replace(self._before or Position(reader.path), name=reader.path)
+            yield reader
+            self.checkpoint = replace(self.checkpoint, inputs=self._inputs)
+            self._before = self._position
 
     def _go_on(self) -> dict[str, int]:
-        """Find the rows of the source that were learned before; returns the sizes of the outputs that have them."""
-        if not self._is_file:
+        """Find the rows of the sources that were learned before; returns the sizes of the outputs that have them."""
+        check_alike(self.sources, self.columns.used(), outputs=self.out is not None, **self._reading)
+        if self.keep is not None and not self._are_files and any(map(can_be_read_twice, self.sources)):
+            reason = "a pipe beside files cannot be resumed, since it is read once"
+            raise RecordError(reason, "files alone, or a run without --state", file=self.sources[0])
+        if not self._are_files:
             return self._outputs_that_go_on(_end_of_rows)
-        if self.again:
+        if self.again or not self.checkpoint.inputs:
             return {}
-        if not self.checkpoint.inputs:
-            return {}
-        with self._reader(lambda _: None) as reader:
-            remedy = AGAIN if self.join is None else "another --journal"
-            found = self.checkpoint.position_in(reader, self.columns.used(), remedy)
-        if found is None:
-            self.replaced = any(same_file(one.name, self.source) for one in self.checkpoint.inputs)
+        known = self.checkpoint
+        for source in self.sources:
+            with RecordReader(source, on_bad_row=lambda _: None, **self._reading) as reader:
+                remedy = AGAIN if self.join is None else "another --journal"
+                found = known.position_in(reader, self.columns.used(), remedy)
+            if found is not None:
+                self._found[source], known = found, known.without(found)
+            elif any(same_file(one.name, source) for one in self.checkpoint.inputs):
+                self.replaced.append(source)
+        self.passed_over = sum(one.rows for one in self._found.values())
+        if not self.passed_over:
             return {}
         if self.out is not None and os.path.exists(self.out) and FileKind.of(self.out, None).format == "arrow":
-            reason = f"the first {found.rows:,} rows were learned before, and a file of Arrow cannot be continued"
+            reason = f"the first {self.passed_over:,} rows were learned before, and a file of Arrow cannot be continued"
             again = "" if self.replay is not None else ", or --again"
             raise RecordError(reason, f"another --out for the rows after them{again}", file=self.out)
-        self._position = replace(found, name=self.source)
-        self.passed_over = found.rows
-        self._before = found
-        if found is not self.checkpoint.inputs[-1]:  # the outputs are those of another input
-            return {}
+        if all(one is not self.checkpoint.inputs[-1] for one in self._found.values()):
+            return {}  # the outputs are those of another input
         return self._outputs_that_go_on(lambda written: written.size)
 
     def _outputs_that_go_on(self, size: Callable[[Written], int]) -> dict[str, int]:
@@ -293,10 +320,17 @@ class Run:
                 sizes[option] = size(written)
         return sizes
 
+    @cached_property
+    def _are_files(self) -> bool:
+        """Whether the sources can be read twice: they are files, or objects in a store."""
+        return all(map(can_be_read_twice, self.sources))
+
     @property
-    def _is_file(self) -> bool:
-        """Whether the source can be read twice: a file, or an object in a store."""
-        return ADDRESS in self.source or (self.source != STANDARD_STREAM and os.path.isfile(self.source))
+    def _inputs(self) -> tuple[Position, ...]:
+        """The inputs of the next checkpoint."""
+        if not self._are_files:
+            return self.checkpoint.inputs
+        return self.checkpoint.inputs_then(self._position, self._before)
 
     def _keep(self) -> None:
         """Write the outputs to the disk, and have a checkpoint of them and of the calibrator saved."""
@@ -308,10 +342,7 @@ class Run:
             self._unwritten = True
             raise
         outputs = {option: Written(path, size) for option, (path, size) in sizes.items() if size is not None}
-        inputs = self.checkpoint.inputs
-        if self._is_file:
-            inputs = self.checkpoint.inputs_then(self._position, self._before)
-        self.keep(Checkpoint(inputs, outputs))
+        self.keep(Checkpoint(self._inputs, outputs))
         self._kept = time.perf_counter()
 
     def _keep_after(self, error: BaseException) -> None:
@@ -332,7 +363,7 @@ class Run:
 
     def _parts(self, reader: RecordReader) -> Iterator[Batch]:
         """The rows not learned before, as many at once as take long enough; an interrupt takes effect here."""
-        batches = iter(reader)
+        batches, passed_over = iter(reader), self._position.rows
         try:
             while True:
                 self._wait()
@@ -340,7 +371,7 @@ class Run:
                 self._waiting = False
                 if batch is None:
                     return
-                batch = batch.after(self.passed_over)
+                batch = batch.after(passed_over)
                 while len(batch) and not self._interrupted:
                     begun, part = time.perf_counter(), batch.take(slice(self._rows_at_once))
                     yield part
@@ -401,14 +432,14 @@ class Run:
                     row = part.row(taken)
                     values.append(self._step(row))
                 except RecordError as error:
-                    error.at(self.source, number, error.column)
+                    error.at(self._position.name, number, error.column)
                     error.lines = part.lines(taken)
                     if not self.skip and not self._fields.skips(error):
                         self._fields.advise(error, part.readable())
                         raise
                     self._reject(error, row)
                 except SolverError as error:  # a failure of the solver, not of the row: never skipped
-                    raise SolverError(f"{self.source}, row {number}: {error}") from None
+                    raise SolverError(f"{self._position.name}, row {number}: {error}") from None
                 else:
                     done.append(taken)
                 taken += 1
@@ -436,7 +467,7 @@ class Run:
 
     def _advance(self, done: Batch) -> None:
         """Count rows as learned or skipped."""
-        if self.keep is not None and self._is_file:
+        if self.keep is not None and self._are_files:
             self._position.advance(done, self.columns.used())
         elif len(done):
             self._position.rows = int(done.numbers[-1])
@@ -462,7 +493,7 @@ class Run:
 
     def _reject_unread(self, error: RecordError) -> None:
         """Reject a row that the reader cannot split."""
-        if error.row is None or error.row > self.passed_over:
+        if error.row is None or error.row > (0 if self._before is None else self._before.rows):
             self._reject(error, None)
 
     def _reject(self, error: RecordError, row: Row | None) -> None:
@@ -495,12 +526,14 @@ class Run:
 
     def _refuse_same_files(self) -> None:
         """`RecordError` if one file would overwrite another."""
-        named = (("the input", self.source), ("--out", self.out), ("--rejects", self.rejects))
-        given = [(what, file) for what, file in named if file is not None]
-        for i, (what, file) in enumerate(given):
-            for other, earlier in given[:i]:
+        given = [("the input", source) for source in self.sources]
+        for what, file in (("--out", self.out), ("--rejects", self.rejects)):
+            if file is None:
+                continue
+            for other, earlier in given:
                 if _would_overwrite(file, earlier):
                     raise RecordError(f"{what} would overwrite {other}", "another file", file=file)
+            given.append((what, file))
 
     def _open_out(self, files: ExitStack, reader: RecordReader, append_at: int | None) -> None:
         if self.out is None:
@@ -509,11 +542,11 @@ class Run:
             if name in reader.names:
                 reason = "the input has a column of this name already, which the output would overwrite"
                 raise RecordError(
-                    reason, "another --output-column, or another name in the input", file=self.source, column=name
+                    reason, "another --output-column, or another name in the input", file=reader.path, column=name
                 )
         names = [*reader.names, *self._added]
         format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
-        named = self.out != STANDARD_STREAM and _names_delimiter(self.source, self.out)
+        named = self.out != STANDARD_STREAM and _names_delimiter(reader.path, self.out)
         between = None if named else reader.delimiter
         writer = RecordWriter(self.out, names, format, types=reader.types, delimiter=between, append_at=append_at)
         if reader.kind.format == "jsonl":
@@ -524,7 +557,7 @@ class Run:
 def reject_of(error: RecordError, row: Row | None) -> dict[str, Any]:
     """Return a row of the rejects: number, column and reason of a row that cannot be used, and its record."""
     record = error.record if row is None else to_json(row)
-    return dict(zip(REJECT_COLUMNS, (error.row, error.column, error.explanation, record), strict=True))
+    return dict(zip(REJECT_COLUMNS, (error.file, error.row, error.column, error.explanation, record), strict=True))
 
 
 def parts_of(rejected: dict[str, Any]) -> Iterator[dict[str, Any]]:

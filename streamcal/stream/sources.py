@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ import numpy as np
 from streamcal.errors import InputError
 from streamcal.metrics.base import check_probability
 from streamcal.parameters.inputs import check_batch, check_times
+from streamcal.stream.batches import Row
 from streamcal.stream.columns import Columns, FieldReader, Observations, Refused
-from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.frames import as_table, require_columns, say_in_python, table_batches
+from streamcal.stream.inputs import check_alike, input_files, readers_of, title_of
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
 
@@ -52,7 +54,7 @@ def opened(
 
     Parameters
     ----------
-    data : str, path, tuple or table
+    data : str, path, list of these, tuple or table
     columns : Columns
         Of files and tables.
     unit : {"percent", "logit"} or None
@@ -68,12 +70,16 @@ def opened(
         Where something cannot be read or used; for rows while iterating, after the rows before.
     """
     fields = FieldReader(columns, unit or "probability")
-    if isinstance(data, (str, os.PathLike)):
+    if isinstance(data, (str, os.PathLike)) or _are_names(data):
+        files = input_files(data)
         bad_row = None if refused is None else lambda error: refused(error, None)
-        with RecordReader(data, format, delimiter=delimiter, on_bad_row=bad_row) as reader:
-            reader.require(*columns.used())
-            name = "standard input" if reader.path == STANDARD_STREAM else os.path.basename(reader.path)
-            yield Source(name, _of_file(reader, fields, refused), lambda: reader.share)
+        reading = {"format": format, "delimiter": delimiter, "on_bad_row": bad_row}
+        check_alike(files, columns.used(), outputs=False, **reading)
+        with closing(readers_of(files, columns.used(), **reading)) as readers:
+            first = next(readers)
+            source = Source(title_of(files), ())
+            source.pieces = _of_files(chain([first], readers), source, fields, refused, len(files))
+            yield source
     elif isinstance(data, tuple) and 2 <= len(data) <= 4:
         if columns.segments:
             raise InputError("arrays have no columns of segments; give a file or a table")
@@ -85,14 +91,33 @@ def opened(
         yield _counted("table", _of_table(batches, fields), sum(map(len, batches)))
 
 
-def _of_file(reader: RecordReader, fields: FieldReader, refused: Refused | None) -> Iterator[Observations]:
-    for batch in reader:
-        try:
-            found = fields.all(batch, refused)
-        except RecordError as error:
-            error.file = reader.path
-            raise
-        yield from _cut(found)
+def _are_names(data: Any) -> bool:
+    """Whether these are several names of files."""
+    return isinstance(data, list) and bool(data) and all(isinstance(one, (str, os.PathLike)) for one in data)
+
+
+def _of_files(
+    readers: Iterable[RecordReader], source: Source, fields: FieldReader, refused: Refused | None, files: int
+) -> Iterator[Observations]:
+    """The observations of files, one file after the other; the share of the source counts each for the same part."""
+    for done, reader in enumerate(readers):
+
+        def share(done: int = done, reader: RecordReader = reader) -> float | None:
+            return None if reader.share is None else (done + reader.share) / files
+
+        def refuse(error: RecordError, row: Row | None, file: str = reader.path) -> None:
+            if refused is not None:
+                error.file = file
+                refused(error, row)
+
+        source.share = share
+        for batch in reader:
+            try:
+                found = fields.all(batch, None if refused is None else refuse)
+            except RecordError as error:
+                error.file = reader.path
+                raise
+            yield from _cut(found)
 
 
 def _of_table(batches: Iterable[Any], fields: FieldReader) -> Iterator[Observations]:

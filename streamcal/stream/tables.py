@@ -57,7 +57,7 @@ class TableWriter:
         self._names = tuple(names)
         self._types = dict(types or {})
         self._group: list[Any] = []
-        self._schema: Any = None  # of the row groups
+        self._schema: Any = None  # of all rows
         self._footer: Footer | None = None
         self._end = 0  # where the next row group begins
         self._writer: Any = None  # of Arrow
@@ -66,7 +66,10 @@ class TableWriter:
             self._continue(append_at)
 
     def write(self, table: Any) -> None:
-        """Write a `RecordBatch`."""
+        """Write a `RecordBatch`; columns of other types than those before become these."""
+        self._schema = table.schema if self._schema is None else self._schema
+        if not table.schema.equals(self._schema):
+            table = self._as_before(table)
         if not self._parquet:
             self._arrow_writer(table.schema).write_batch(table)
             return
@@ -97,6 +100,20 @@ class TableWriter:
         else:
             self._writer.close()
 
+    def _as_before(self, table: Any) -> Any:
+        """The rows with the types of the rows before, as another file of the stream may have others for its columns."""
+        if table.schema.names != self._schema.names:
+            allowed = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
+            raise RecordError("the rows have other columns than those in the file", allowed, file=self.path)
+        columns = []
+        for field, column in zip(self._schema, table.columns, strict=True):
+            try:
+                columns.append(column if column.type == field.type else arrow.cast(column, field.type))
+            except ERRORS as error:
+                reason = f"a value does not fit the column, whose type is that of the first rows: {error}"
+                raise RecordError(reason, str(field.type), file=self.path, column=field.name) from None
+        return pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
+
     # -- Parquet -------------------------------------------------------------------------------------------------------
 
     def _continue(self, size: int) -> None:
@@ -118,10 +135,6 @@ class TableWriter:
             return
         table = pyarrow.Table.from_batches(self._group)
         self._group.clear()
-        self._schema = table.schema if self._schema is None else self._schema
-        if not table.schema.equals(self._schema):
-            allowed = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
-            raise RecordError("the rows have other columns than those in the file", allowed, file=self.path)
         sink = pyarrow.BufferOutputStream()
         # A dictionary of numbers that are nearly all different is tried, and given up, at the price of the rest.
         coded = [name for name, kind in zip(table.schema.names, table.schema.types, strict=True) if not _is_float(kind)]
