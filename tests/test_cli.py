@@ -1290,7 +1290,7 @@ def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyP
         shown = program(*command, "--help")
         assert shown.exit_code == 0
         assert max(map(len, shown.stdout.splitlines())) <= 80
-        assert "..." not in shown.stdout.replace("[ARGS]...", "").replace("STREAM...", ""), "no line is cut off"
+        assert "..." not in shown.stdout.replace("[ARGS]...", "").replace("{STREAM}...", ""), "no line is cut off"
     for option in (
         "--positive",
         "--delimiter",
