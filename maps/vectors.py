@@ -54,6 +54,8 @@ def maps_on(scale: Scale) -> list[ScaledMap]:
     values = np.array([0.0, 0.1, 0.1, 0.3, 0.95, 1.0])
     beside = np.array([np.nextafter(knots[3], -np.inf), knots[3], np.nextafter(knots[3], np.inf)])
     own = np.concatenate((knots[:3], beside, knots[4:]))
+    close = lo + (hi - lo) * np.array([0.123, 0.271, 0.345, 0.5, 0.617, 0.745, 0.883])
+    close = np.unique(np.concatenate((close, np.nextafter(close, np.inf), np.nextafter(close, -np.inf), [lo, hi])))
     slopes = np.array([0.1, 0.0, 0.1, 0.4, 0.0])
     found: list[ScaledMap] = [
         IdentityMap(scale),
@@ -68,6 +70,9 @@ def maps_on(scale: Scale) -> list[ScaledMap]:
         LogOddsMap(scale, knots, np.array([-9.0, -3.0, -3.0, 0.0, 2.0, 800.0])),
         LogOddsMap(scale, own, np.array([-9.0, -3.0, -2.0, -1.0, 3.0, -1.0, 2.0, 4.0])),
         CubicMap(scale, knots, values, slopes, slopes[::-1].copy()),
+        # knots at neighbouring floats, between which the last bit of the coordinate decides
+        KnotMap(scale, close, np.linspace(0.0, 1.0, len(close))),
+        CubicMap(scale, close, np.linspace(0.0, 1.0, len(close)), *np.full((2, len(close) - 1), 0.05)),
     ]
     rises = np.array([0.0, 0.1, 0.2, 0.4, 0.5, 0.9])
     found += [IntervalMap(scale, knots, rises, rises + 0.05, point) for point in POINTS]

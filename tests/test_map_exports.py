@@ -16,6 +16,7 @@ import pytest
 from compiled_maps import compiled
 
 from streamcal import REGISTRY, EmpiricalCDF, InputError, Interval, Logit, Probability, load_map
+from streamcal.maps.knots import CubicMap, KnotMap
 
 SCALES = [
     Probability(),
@@ -115,3 +116,36 @@ def test_every_export_keeps_the_laws(name, tmp_path):
             turn = -1.0 if found.scale.decreasing else 1.0
             if (turn * np.diff(want)).min() >= 0.0:
                 assert (turn * np.diff(p)).min() >= -FALLS, case
+
+
+@pytest.mark.parametrize("kind", [KnotMap, CubicMap])
+def test_knots_at_neighbouring_floats_have_their_values_in_every_export(kind, tmp_path):
+    """The last bit of a logarithm decides there, and libraries differ in it."""
+    maps, near = [], []
+    for scale in SCALES:
+        lo, hi = max(scale.lo, -12.0), min(scale.hi, 8.0)
+        for place in (0.123, 0.345, 0.745):
+            close = [lo + (hi - lo) * place]
+            for _ in range(3):
+                close.append(math.nextafter(close[-1], math.inf))
+            knots = np.array([lo, *close, hi])
+            rises = [] if kind is KnotMap else [np.full(5, 0.1)] * 2
+            maps.append(kind(scale, knots, np.linspace(0.0, 1.0, 6), *rises))
+            near.append(beside(scale, knots))
+    for export, write in EXPORTS.items():
+        for found, scores, evaluated in zip(maps, near, write(maps, tmp_path), strict=True):
+            want = found.predict_many(scores)
+            np.testing.assert_allclose(evaluated(scores), want, rtol=0.0, atol=SAME, err_msg=f"{export} of {found!r}")
+
+
+def beside(scale, knots):
+    """Scores at the knots, and the six floats on both sides of each."""
+    rising = scale.increasing
+    every = [rising.first_scores(knots)]
+    every[0] = every[0][np.isfinite(every[0])]
+    for way in (-math.inf, math.inf):
+        scores = every[0]
+        for _ in range(6):
+            scores = np.nextafter(scores, way)
+            every.append(scores)
+    return np.unique(scale.rising(np.concatenate(every).clip(*rising.domain)))

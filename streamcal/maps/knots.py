@@ -21,6 +21,15 @@ from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
 
+#: Another library's coordinate x differs by at most this times 1 + |x|.
+ROUNDING = 2.0**-50
+#: By how much a probability may then differ elsewhere. Around steeper pieces coordinates have values of their own.
+LARGEST_ERROR = 1e-10
+#: The slope of a piece in multiples of that of its line; a cubic is at most three times as steep.
+STEEPEST = 3.0
+#: A steep piece narrower than this many roundings has values of its own throughout; others have them near their knots.
+NARROW = 16.0
+
 
 class KnotMap(RoundedMap):
     """Linear between knots and constant outside."""
@@ -44,11 +53,12 @@ class KnotMap(RoundedMap):
         return lines(x, self.knots, self.values)
 
     def _content(self) -> dict[str, Any]:
-        return {"knots": self.knots.tolist(), "values": self.values.tolist()}
+        return {"knots": self.knots.tolist(), "values": self.values.tolist(), **steep_spots(self)}
 
     def _pieces(self) -> Pieces:
         ends = self.values.tolist()
-        return self.knots, between_knots(self.knots, ends, [[low, high - low] for low, high in pairwise(ends)])
+        lines = between_knots(self.knots, ends, [[low, high - low] for low, high in pairwise(ends)])
+        return pieces_with_own(self.knots, lines, *steep_places(self))
 
 
 class LogOddsMap(ScaledMap):
@@ -70,7 +80,7 @@ class LogOddsMap(ScaledMap):
 
     def _content(self) -> dict[str, Any]:
         own, knots, log_odds = self._split()
-        spots = {} if not own.any() else {"spots": self._spots(self.knots[own], self.log_odds[own])}
+        spots = {} if not own.any() else {"spots": spots_of(self.scale, self.knots[own], sigmoids(self.log_odds[own]))}
         return {"knots": knots.tolist(), "log_odds": log_odds.tolist(), **spots}
 
     def _split(self) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
@@ -84,28 +94,12 @@ class LogOddsMap(ScaledMap):
         own = below & above if len(self.knots) > 2 else np.zeros(len(self.knots), dtype=bool)
         return own, self.knots[~own], self.log_odds[~own]
 
-    def _spots(self, x: FloatArray, z: FloatArray) -> dict[str, list[float]]:
-        """First and last rising score at each coordinate, and its probability; none where no score is there."""
-        scale = self.scale.increasing
-        lo, hi = scale.domain
-        first = np.maximum(scale.first_scores(x), lo)
-        last = np.minimum(np.nextafter(scale.first_scores(np.nextafter(x, math.inf)), -math.inf), hi)
-        there = first <= last
-        columns = {"first": first, "last": last, "values": sigmoids(z)}
-        return {name: column[there].tolist() for name, column in columns.items()}
-
     def _pieces(self) -> Pieces:
         own, knots, log_odds = self._split()
         ends = log_odds.tolist()
         lines = between_knots(knots, ends, [[low, high - low] for low, high in pairwise(ends)])
         pieces = [lambda x, line=line: sql.sigmoid(line(x)) for line in lines]
-        spots = dict(zip(self.knots[own].tolist(), sigmoids(self.log_odds[own]).tolist(), strict=True))
-        cuts = np.unique(np.concatenate((knots, self.knots[own], np.nextafter(self.knots[own], math.inf))))
-        starts = [-math.inf, *cuts.tolist()]
-        which = np.searchsorted(knots, starts, side="right").tolist()
-        return cuts, [
-            constant(spots[start]) if start in spots else pieces[i] for start, i in zip(starts, which, strict=True)
-        ]
+        return pieces_with_own(knots, pieces, self.knots[own], sigmoids(self.log_odds[own]))
 
 
 class CubicMap(RoundedMap):
@@ -149,12 +143,13 @@ class CubicMap(RoundedMap):
 
     def _content(self) -> dict[str, Any]:
         names = ("knots", "values", "rises", "falls")
-        return {name: getattr(self, name).tolist() for name in names}
+        return {name: getattr(self, name).tolist() for name in names} | steep_spots(self)
 
     def _pieces(self) -> Pieces:
         low, step = self.values[:-1], np.diff(self.values)
         powers = (low, self.rises, 3.0 * step - 2.0 * self.rises - self.falls, self.rises + self.falls - 2.0 * step)
-        return self.knots, between_knots(self.knots, self.values.tolist(), np.column_stack(powers).tolist())
+        cubics = between_knots(self.knots, self.values.tolist(), np.column_stack(powers).tolist())
+        return pieces_with_own(self.knots, cubics, *steep_places(self))
 
 
 def between(x: float, left: float, right: float, low: float, high: float) -> float:
@@ -177,3 +172,67 @@ def between_knots(
 
     inner = [piece(*ends, c) for ends, c in zip(pairwise(knots.tolist()), polynomials, strict=True)]
     return [constant(values[0]), *inner, constant(values[-1])]
+
+
+def steep_places(map: KnotMap | CubicMap) -> tuple[FloatArray, FloatArray]:
+    """The coordinates that scores have near the knots of steep pieces, and the probabilities there.
+
+    Where two knots almost touch, the last bit of a coordinate decides on the probability. Another library's logarithm
+    may differ in this bit. Exports therefore state the values at these coordinates.
+    """
+    knots = map.knots
+    with np.errstate(over="ignore"):
+        width, rise = np.diff(knots), np.abs(np.diff(map.values))
+    away = ROUNDING * (1.0 + np.abs(knots))
+    most = np.maximum(away[:-1], away[1:])
+    steep = STEEPEST * rise * most > LARGEST_ERROR * width
+    if not (map.scale.rounds and steep.any()):
+        return np.empty(0), np.empty(0)
+    narrow = width < NARROW * most
+    whole, parts = np.flatnonzero(steep & narrow), np.flatnonzero(steep & ~narrow)
+    near = np.unique(np.concatenate((parts, parts + 1)))
+    starts, ends = (np.concatenate(both) for both in ((whole, near), (whole + 1, near)))
+    own = coordinates_within(map.scale.increasing, (knots - away)[starts], (knots + away)[ends])
+    return own, map._values_at(own)
+
+
+def steep_spots(map: KnotMap | CubicMap) -> dict[str, Any]:
+    """The field `spots` of a map with steep pieces."""
+    own, values = steep_places(map)
+    return {"spots": spots_of(map.scale, own, values)} if len(own) else {}
+
+
+def coordinates_within(scale: Scale, starts: FloatArray, ends: FloatArray) -> FloatArray:
+    """The coordinates of scores in any of the ranges from starts[i] to ends[i], in order."""
+    found, x = [np.empty(0)], np.maximum(starts, scale.lo)
+    while len(x) > 0:
+        scores = np.maximum(scale.first_scores(x), scale.domain[0])
+        there = scores <= scale.domain[1]
+        x, ends = scale.coordinates(scores[there]), ends[there]
+        x, ends = x[x <= ends], ends[x <= ends]
+        found.append(x)
+        x = np.nextafter(x, math.inf)
+    return np.unique(np.concatenate(found))
+
+
+def spots_of(scale: Scale, x: FloatArray, values: FloatArray) -> dict[str, list[float]]:
+    """First and last rising score at each coordinate, and its probability; none where no score is there."""
+    scale = scale.increasing
+    lo, hi = scale.domain
+    first = np.maximum(scale.first_scores(x), lo)
+    last = np.minimum(np.nextafter(scale.first_scores(np.nextafter(x, math.inf)), -math.inf), hi)
+    there = first <= last
+    columns = {"first": first, "last": last, "values": values}
+    return {name: column[there].tolist() for name, column in columns.items()}
+
+
+def pieces_with_own(
+    knots: FloatArray, pieces: Sequence[Callable[[str], str]], own: FloatArray, values: FloatArray
+) -> Pieces:
+    """The pieces between knots, for SQL, and between them the coordinates that have values of their own."""
+    cuts = np.unique(np.concatenate((knots, own, np.nextafter(own, math.inf))))
+    starts, constants = [-math.inf, *cuts.tolist()], dict(zip(own.tolist(), values.tolist(), strict=True))
+    which = np.searchsorted(knots, starts, side="right").tolist()
+    return cuts, [
+        constant(constants[start]) if start in constants else pieces[i] for start, i in zip(starts, which, strict=True)
+    ]

@@ -57,6 +57,8 @@ class Scale(Setting):
     kind: ClassVar[str]
     #: The scores it accepts.
     domain: ClassVar[tuple[float, float]] = (-sys.float_info.max, sys.float_info.max)
+    #: Whether another library may round a coordinate to one of its neighbours.
+    rounds: ClassVar[bool] = False
     #: Whether higher scores mean fewer positives.
     decreasing: bool
 
@@ -319,6 +321,7 @@ class Logit(Scale):
     hi: float = LOGIT_LIMIT
     decreasing: bool = field(default=False, kw_only=True, metadata=OMITTED)
     kind = "logit"
+    rounds = True
     domain = (0.0, 1.0)
 
     def __post_init__(self) -> None:
@@ -526,6 +529,7 @@ class EmpiricalCDF(Scale):
     lo = 0.0
     hi = 1.0
     kind = "empirical-cdf"
+    rounds = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "knots", tuple(float(knot) for knot in self.knots))
