@@ -7,6 +7,7 @@ import sqlite3
 
 import numpy as np
 import pytest
+from postgresql import server
 
 from streamcal import CapabilityError, InputError
 from streamcal.live import Segmented
@@ -45,18 +46,31 @@ def wanted(cal):
     return [cal.predict_one(score, {"campaign": campaign, "device": device}) for _, score, campaign, device in ROWS]
 
 
-def assert_query_is_the_forecast(execute, cal, dialect, text, number):
+def assert_query_is_the_forecast(cal, found):
+    """`found` has the rows (id, probability) of the query."""
+    assert [id for id, _ in sorted(found)] == [row[0] for row in sorted(ROWS)]
+    np.testing.assert_allclose([p for _, p in sorted(found)], wanted(cal), rtol=0.0, atol=1e-12)
+
+
+def tables(cal, text, number):
+    """The tables that the query joins: name, columns with their types, and rows."""
     names = level_columns(cal)
     kinds = ["INTEGER", *[text] * (len(names) - 6), *[number] * 5]
-    execute(f"CREATE TABLE levels ({', '.join(map(' '.join, zip(names, kinds, strict=True)))})")
-    for row in flat_rows(cal):
-        execute(f"INSERT INTO levels VALUES ({', '.join('?' * len(row))})", list(row))
-    execute(f"CREATE TABLE served (id INTEGER, pctr {number}, campaign {text}, device INTEGER)")
-    for row in ROWS:
-        execute("INSERT INTO served VALUES (?, ?, ?, ?)", list(row))
-    query = levels_sql(cal, "pctr", source="served", keep="id", dialect=dialect)
-    found = execute(f"SELECT calibrated FROM ({query}) AS q ORDER BY id").fetchall()
-    np.testing.assert_allclose([p for (p,) in found], wanted(cal), rtol=0.0, atol=1e-12)
+    yield "levels", ", ".join(map(" ".join, zip(names, kinds, strict=True))), flat_rows(cal)
+    yield "served", f"id INTEGER, pctr {number}, campaign {text}, device INTEGER", ROWS
+
+
+def query(cal, dialect):
+    return levels_sql(cal, "pctr", source="served", keep="id", dialect=dialect)
+
+
+def executed(database, cal, dialect, text, number):
+    """What a database of the DB-API finds."""
+    for name, columns, rows in tables(cal, text, number):
+        database.execute(f"CREATE TABLE {name} ({columns})")
+        for row in rows:
+            database.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
+    return database.execute(query(cal, dialect)).fetchall()
 
 
 @pytest.mark.parametrize("calibrator", ["isotonic", "ops"])
@@ -64,14 +78,35 @@ def test_the_query_is_the_forecast_in_sqlite(calibrator):
     database = sqlite3.connect(":memory:")
     database.create_function("LN", 1, math.log, deterministic=True)
     database.create_function("EXP", 1, math.exp, deterministic=True)
-    assert_query_is_the_forecast(database.execute, learned(calibrator), "sqlite", "TEXT", "REAL")
+    cal = learned(calibrator)
+    assert_query_is_the_forecast(cal, executed(database, cal, "sqlite", "TEXT", "REAL"))
+
+
+def test_the_query_is_the_forecast_in_duckdb():
+    duckdb = pytest.importorskip("duckdb", reason='pip install ".[test]" installs DuckDB')
+    database, cal = duckdb.connect(config={"threads": 1}), learned()
+    assert_query_is_the_forecast(cal, executed(database, cal, "duckdb", "VARCHAR", "DOUBLE"))
 
 
 @pytest.mark.full
-def test_the_query_is_the_forecast_in_duckdb():
-    duckdb = pytest.importorskip("duckdb", reason='pip install ".[test]" installs DuckDB')
-    database = duckdb.connect(config={"threads": 1})
-    assert_query_is_the_forecast(database.execute, learned(), "duckdb", "VARCHAR", "DOUBLE")
+def test_the_query_is_the_forecast_in_postgresql():
+    def written(value):
+        return "NULL" if value is None else repr(value)
+
+    cal = learned()
+    with server() as run:
+        for name, columns, rows in tables(cal, "TEXT", "float8"):
+            values = ", ".join(f"({', '.join(map(written, row))})" for row in rows)
+            run(f"CREATE TABLE {name} ({columns}); INSERT INTO {name} VALUES {values}")
+        found = [line.split("|") for line in run(query(cal, "postgresql"))]
+    assert_query_is_the_forecast(cal, [(int(id), float(p)) for id, p in found])
+
+
+def test_a_parser_of_bigquery_reads_the_query():
+    """BigQuery itself is not run."""
+    sqlglot = pytest.importorskip("sqlglot", reason='pip install ".[test]" installs sqlglot')
+    (found,) = sqlglot.parse(query(learned("platt"), "bigquery"), dialect="bigquery")
+    assert len(list(found.find_all(sqlglot.exp.Join))) == 2
 
 
 def test_the_table_has_a_row_for_each_level():

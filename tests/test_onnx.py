@@ -181,14 +181,24 @@ def test_a_map_is_joined_behind_a_model_of_scikit_learn(method, zipmap):
     np.testing.assert_allclose(run(second, None, "other", **given), 1.0 - raw, rtol=0.0, atol=1e-6)
 
 
-def test_a_map_is_joined_behind_a_model_of_lightgbm():
-    lightgbm = pytest.importorskip("lightgbm")
-    convert = pytest.importorskip("onnxmltools").convert_lightgbm
+def exported_from(package, x, y):
+    """A classifier of gradient boosting, and its model as onnxmltools converts it."""
+    boosting = pytest.importorskip(package, reason='pip install ".[test]" installs LightGBM and XGBoost')
+    converters = pytest.importorskip("onnxmltools")
     from onnxmltools.convert.common.data_types import FloatTensorType
 
+    kinds = [("x", FloatTensorType([None, 4]))]
+    if package == "lightgbm":
+        model = boosting.LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1).fit(x, y)
+        return model, converters.convert_lightgbm(model, initial_types=kinds, target_opset=15, zipmap=False)
+    model = boosting.XGBClassifier(n_estimators=20, max_depth=3, n_jobs=1).fit(x, y)
+    return model, converters.convert_xgboost(model, initial_types=kinds, target_opset=15)
+
+
+@pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
+def test_a_map_is_joined_behind_gradient_boosting(package):
     x, y, later, outcomes = clicks()
-    model = lightgbm.LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1).fit(x, y)
-    exported = convert(model, initial_types=[("x", FloatTensorType([None, 4]))], target_opset=15, zipmap=False)
+    model, exported = exported_from(package, x, y)
     raw = run(exported, None, "probabilities", x=later)[:, 1].astype(np.float64)
     np.testing.assert_allclose(raw, model.predict_proba(later)[:, 1], atol=1e-6)
     found = fitted(Auto(), raw, outcomes)

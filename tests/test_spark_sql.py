@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 import spark_session
+from test_exported_segments import assert_query_is_the_forecast, query, tables
+from test_exported_segments import learned as segments_learned
 from test_sql_dialects import assert_same, extremes, learned
 
 pytestmark = pytest.mark.full
@@ -30,3 +32,10 @@ def test_maps_are_the_same_in_spark(spark):
             [[math.nan if p is None else p for p in row[1:]] for row in sorted(found.collect(), key=lambda row: row[0])]
         ).T
         assert_same(columns, short, [score for _, score in rows])
+
+
+def test_the_join_of_segments_is_the_forecast_in_spark(spark):
+    cal = segments_learned()
+    for name, columns, rows in tables(cal, "STRING", "DOUBLE"):
+        spark.createDataFrame([tuple(row) for row in rows], columns).createOrReplaceTempView(name)
+    assert_query_is_the_forecast(cal, [tuple(row) for row in spark.sql(query(cal, "spark")).collect()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+import sys
 
 import numpy as np
 import pytest
@@ -162,6 +163,19 @@ def test_the_text_has_no_other_words(dialect):
         typed = {"float8"} if dialect == "postgresql" else set()
         assert words - typed <= {"CASE", "WHEN", "THEN", "ELSE", "END", "AND", "LN", "EXP", "s"}, words
         assert "--" not in text, "a comment"
+
+
+def test_a_parser_of_bigquery_reads_the_text():
+    """BigQuery itself is not run."""
+    sqlglot = pytest.importorskip("sqlglot", reason='pip install ".[test]" installs sqlglot')
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        for text in [one.to_sql("s", "bigquery") for maps, _ in [learned(), *extremes()] for one in maps]:
+            (found,) = sqlglot.parse(f"SELECT {text} FROM served", dialect="bigquery")
+            assert {one.sql_name() for one in found.find_all(sqlglot.exp.Func)} <= {"CASE", "IF", "LN", "EXP", "AND"}
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def test_text_for_one_database_does_not_leak_into_that_of_another():

@@ -10,7 +10,7 @@ from streamcal.kernels.logistic import sigmoid
 from streamcal.kernels.segment_chain import LIMIT
 from streamcal.live.segmented import Segmented
 from streamcal.maps.base import ScaledMap
-from streamcal.maps.sql import DIALECTS
+from streamcal.maps.sql import DIALECTS, literal, writing_for
 
 #: The type of text in each dialect.
 TEXT = {"sqlite": "TEXT", "postgresql": "TEXT", "duckdb": "VARCHAR", "bigquery": "STRING", "spark": "STRING"}
@@ -122,9 +122,16 @@ def levels_sql(
         )
     if dialect not in DIALECTS:
         raise InputError(f"dialect={dialect!r} is unknown; known are {', '.join(DIALECTS)}")
-    tiny = math.exp(-LIMIT)
-    z0 = f"CASE WHEN p < {tiny!r} THEN -{LIMIT}e0 WHEN p > {1.0 - tiny!r} THEN {LIMIT}e0 ELSE LN(p) - LN(1e0 - p) END"
     calibrated = f"SELECT o.*, {map.to_sql(column, dialect)} AS p FROM {source} AS o"
+    with writing_for(dialect):
+        return _query(cal, calibrated, levels, keep, dialect)
+
+
+def _query(cal: Segmented, calibrated: str, levels: str, keep: str, dialect: str) -> str:
+    """The query after that of the map, whose probability is p."""
+    tiny, lowest, highest = math.exp(-LIMIT), literal(-LIMIT), literal(LIMIT)
+    inside = "LN(p) - LN(1e0 - p)"
+    z0 = f"CASE WHEN p < {literal(tiny)} THEN {lowest} WHEN p > {literal(1.0 - tiny)} THEN {highest} ELSE {inside} END"
     once = "AS MATERIALIZED" if dialect in MATERIALIZED else "AS"
     steps = [f"calibrated_ {once} ({calibrated})", f"z_0 {once} (SELECT s.*, {z0} AS z0 FROM calibrated_ AS s)"]
     for place, field in enumerate(cal.by):
@@ -150,6 +157,6 @@ def _mixed(z: str, weights: list[float]) -> str:
     said = [z, *(f"({z} + l.{name})" for name in MEMBERS[:3])]
     clamped = f"CASE WHEN {z} < -16e0 THEN -16e0 WHEN {z} > 16e0 THEN 16e0 ELSE {z} END"
     said.append(f"({z} + l.intercept + l.slope * ({clamped}))")
-    positive = " + ".join(f"{weight!r} / (1e0 + EXP(-{one}))" for weight, one in zip(weights, said, strict=True))
-    negative = " + ".join(f"{weight!r} / (1e0 + EXP({one}))" for weight, one in zip(weights, said, strict=True))
+    positive = " + ".join(f"{literal(weight)} / (1e0 + EXP(-{one}))" for weight, one in zip(weights, said, strict=True))
+    negative = " + ".join(f"{literal(weight)} / (1e0 + EXP({one}))" for weight, one in zip(weights, said, strict=True))
     return f"LN(({positive}) / ({negative}))"
