@@ -85,8 +85,9 @@ ASYMMETRIC = {
     "hedged-ops",
     "auto",
 }
-#: What a smooth map on its default grid may lose against the exact fit.
-GRID_LOSS = 1e-4
+#: How far a smooth map on its default grid may be from the exact fit: a grid of 4,096 cells moves log-odds by half a
+#: cell, 1/256, and the logistic function rises by ¼ for each unit. Methods of the package come nearer.
+GRID_LOSS, GRID_LOSS_HERE = 0.25 / 256.0, 1e-4
 
 
 def test_a_class_without_a_constructor_has_one_variant():
@@ -594,6 +595,7 @@ PLAIN = ("calibrated", "half a percent", "extremes")
 def test_a_smooth_map_on_its_default_grid_is_the_exact_fit(case, kind):
     scores, y = REALISTIC[kind]
     grid, exact = case.make(), case.make(resolution=None)
+    within = GRID_LOSS_HERE if type(grid).__module__.startswith("streamcal.") else GRID_LOSS
     assert grid.resolution is not None
     start = 0
     for end in (1, 2, 3, 5, 10, 30, 100, 300, 1_000, 5_000, 20_000):
@@ -601,4 +603,4 @@ def test_a_smooth_map_on_its_default_grid_is_the_exact_fit(case, kind):
         exact.learn_many(scores[start:end], y[start:end])
         start = end
         probes = np.concatenate((PROBES, scores[:200]))
-        assert_close(grid.predict_many(probes), exact.predict_many(probes), GRID_LOSS)
+        assert_close(grid.predict_many(probes), exact.predict_many(probes), within)

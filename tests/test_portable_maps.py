@@ -146,18 +146,10 @@ def test_a_map_that_was_read_can_be_handed_to_another_process():
         assert [twin(score) for score in PROBES.tolist()] == [read(score) for score in PROBES.tolist()]
 
 
-def test_the_documentation_lists_every_kind_and_which_methods_write_it():
-    kinds, methods = PAGE.split("## Kinds")[1].split("\n## ")[0].split("| kind | methods |")
+def test_the_documentation_lists_every_kind():
+    """Which methods write it is in a table that `tools/generate.py` writes."""
+    kinds = PAGE.split("## Kinds")[1].split("<!-- methods: kinds -->")[0]
     assert set(re.findall(r"^\| `(.+?)` \|", kinds, re.MULTILINE)) - {"kind"} == set(portable.KINDS)
-    scores, y = realistic(seed=4, size=200, a=1.0, b=2.0)
-    listed = []
-    for kind, names in re.findall(r"^\| `(.+?)` \| (.+) \|$", methods, re.MULTILINE):
-        for name in re.findall(r"`(.+?)`", names):
-            listed.append(name)
-            cal = REGISTRY[name]()
-            cal.learn_many(scores, y)
-            assert json.loads(cal.map().to_json())["kind"] == kind, name
-    assert sorted(listed) == sorted(REGISTRY)
 
 
 # -- every scale -------------------------------------------------------------------------------------------------

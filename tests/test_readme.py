@@ -54,7 +54,7 @@ def test_the_sample_of_a_run_is_what_it_prints():
 def tables(monkeypatch):
     pytest.importorskip("clarabel", reason="the method rpr is an extra")
     monkeypatch.syspath_prepend(README.parent / "tools")
-    spec = importlib.util.spec_from_file_location("method_tables", README.parent / "tools" / "method_tables.py")
+    spec = importlib.util.spec_from_file_location("generate", README.parent / "tools" / "generate.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -129,18 +129,23 @@ def _method_pages() -> dict[str, str | bytes]:
 
 
 def _method_page(room: Room, name: str, cal: Any) -> str:
-    method, note = room.methods[name], room.notes[name]
+    method, note = room.methods[name], room.notes.get(name)
+    when = (
+        ""
+        if note is None
+        else f"""
+**Take it** {note.take[0].lower()}{note.take[1:]}
+
+**Take another one** {note.leave[0].lower()}{note.leave[1:]}
+"""
+    )
     up = "../" * (1 + room.folder.count("/"))
     command = f", on the command line `--method {name}`" if room.methods is REGISTRY else ""
     return f"""# {name}
 
 {method.summary[0].upper()}{method.summary[1:]}. In Python `{room.module}.{method.__name__}`{command};
 [how to]({up}{room.how_to}.md).
-
-**Take it** {note.take[0].lower()}{note.take[1:]}
-
-**Take another one** {note.leave[0].lower()}{note.leave[1:]}
-
+{when}
 {pictures.captioned(room.module, name)}
 
 {_facts(method, cal, note, up)}
@@ -153,11 +158,11 @@ def _method_page(room: Room, name: str, cal: Any) -> str:
 """
 
 
-def _facts(method: type[Any], cal: Any, note: notes.Note, up: str) -> str:
+def _facts(method: type[Any], cal: Any, note: notes.Note | None, up: str) -> str:
     """The table of a method: what it guarantees, can do, costs and holds."""
     size = f"{len(cal.to_bytes()):,} bytes"
     rows = {
-        "guaranteed": note.holds,
+        **({} if note is None else {"guaranteed": note.holds}),
         "merges, takes outcomes back": _can(cal),
         "rises with the score": {True: "always", False: "not always", None: "–"}[getattr(cal, "monotone", None)],
         "interval": "yes" if getattr(cal, "has_interval", False) else "no",

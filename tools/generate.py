@@ -1,30 +1,35 @@
-"""The tables of methods in docs/, written from the registries and, where to start, from the race.
+"""What follows from the lists of methods: the tables in docs/, and the golden cases that are missing.
 
-    python tools/method_tables.py            writes them
-    python tools/method_tables.py --check    fails where a page says something else
+    python tools/generate.py            writes them
+    python tools/generate.py --check    fails where a page says something else; `tests/test_golden.py` checks the cases
 
 A table stands between `<!-- methods: KIND -->` and `<!-- end of methods -->`. It says of a method what its class says
 (`name`, `summary`, `monotone`), what an instance with its defaults can do (`merges`, `unlearns`, `has_interval`,
-`bounded_memory`), and the `shape` of the map that it has after a few observations. Where to start, and the chart of
-decisions, are made in `race_advice.py`.
+`bounded_memory`), and the `shape` and `kind` of the map that it has after a few observations. Where to start, and the
+chart of decisions, are made in `race_advice.py`.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import race_advice
 
 from streamcal import REGISTRY, fusion, multiclass, regression
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner
+from streamcal.maps.portable import KINDS
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 TABLE = re.compile(r"<!-- methods: (?P<kind>.+?) -->\n.*?<!-- end of methods -->", re.DOTALL)
 HEADING = ["name", "class", "method", "merges, unlearns", "interval", "memory"]
 #: The map is that of the candidate in front, which may be any.
@@ -56,6 +61,28 @@ def distributions() -> list[list[str]]:
     return [row[:4] + row[5:] for row in (HEADING, *rows(regression.METHODS))]
 
 
+def kinds() -> list[list[str]]:
+    """The kinds of maps, and the methods that write them, with their defaults and without a grid."""
+    on_grid, exact = ({name: kind_of(cls, without) for name, cls in REGISTRY.items()} for without in (False, True))
+    body = []
+    for kind in KINDS:
+        written = [f"`{name}`" for name in REGISTRY if on_grid[name] == kind]
+        besides = [f"`{name}`" for name in REGISTRY if exact[name] == kind != on_grid[name]]
+        body.append([f"`{kind}`", ", ".join(written), ", ".join(besides)])
+    return [["kind", "methods", "with `resolution=None`"], *body]
+
+
+def kind_of(cls: type[Any], without_grid: bool) -> str | None:
+    """The kind of map of a method after a few observations; None where it has no grid to be without."""
+    if without_grid and "resolution" not in inspect.signature(cls).parameters:
+        return None
+    cal = cls(resolution=None) if without_grid else cls()
+    rng = np.random.default_rng(1)
+    scores = rng.random(200).round(3)  # no score repeats often enough to have a probability of its own
+    cal.learn_many(scores, rng.random(200) < scores**2)
+    return str(json.loads(cal.map().to_json())["kind"])
+
+
 def table(rows: list[list[str]]) -> str:
     """Rows as Markdown, the heading first."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
@@ -71,6 +98,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "many classes": lambda: table(many_classes()),
         "distributions": lambda: table(distributions()),
     },
+    "map_format.md": {"kinds": lambda: table(kinds())},
     "which.md": {"where to start": lambda: table(race_advice.rows()), "chart": race_advice.chart},
 }
 
@@ -129,11 +157,13 @@ def main(arguments: list[str]) -> int:
         if arguments == ["--check"]:
             wrong += wanted != text
             if wanted != text:
-                print(f"{name} does not say what registries and race say: run python tools/method_tables.py")
+                print(f"{name} does not say what registries and race say: run python tools/generate.py")
         else:
             page.write_text(wanted, encoding="utf-8")
     return int(wrong > 0)
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] != ["--check"]:
+        subprocess.run([sys.executable, ROOT / "tests" / "golden" / "make.py"], check=True)
     sys.exit(main(sys.argv[1:]))
