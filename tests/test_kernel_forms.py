@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import betaln, gammaln
+from scipy.special import betaln, gammaln, log_ndtr
 
 import streamcal.kernels
 from streamcal import Auto
@@ -69,6 +69,7 @@ HERE = {
     "logistic",
     "measures",
     "near_isotonic",
+    "normal_depth",
     "online_newton",
     "online_softmax",
     "panel_logistic",
@@ -984,13 +985,25 @@ def test_chebyshev(degree, rows):
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6), st.booleans(), st.floats(-9.0, 9.0))
 def test_ramp_chain(factors, geometric, z):
-    depth = math.log(2.0) + np.arange(len(factors)) * np.arange(len(factors))
-    halves = [(depth, share * np.cumprod(factors)) for share in (0.3, 0.7)]
-    fast, slow = (module.RampChain(*[(halves, 0.3, geometric)] * 2) for module in twins("ramp_chain"))
+    above = np.cumprod(factors)
+    ramp = np.arange(len(factors)) * 0.7 - 1.0, 1.0 - above, above, geometric
+    fast, slow = (module.RampChain(ramp, ramp) for module in twins("ramp_chain"))
     assert fast.mean() == pytest.approx(slow.mean(), rel=1e-12, abs=1e-12)
     assert fast.beyond_distance(z) == pytest.approx(slow.beyond_distance(z), rel=1e-12, abs=1e-12)
     for level in (0.0, 0.1, 0.5, 0.9, 1.0):
         assert fast.depth(level) == pytest.approx(slow.depth(level), rel=1e-12)
+
+
+@given(st.floats(0.0, 50.0) | st.floats(0.0, 1e6))
+def test_normal_depth(x):
+    """Both forms agree, with SciPy to the last places, and the table to 1e-12; a place is the inverse of a depth."""
+    modules = twins("normal_depth")
+    exact = -log_ndtr(-x)
+    assert {bits(module.depth_of(x)) for module in modules} == {bits(modules[0].depth_of(x))}
+    assert modules[0].depth_of(x) == pytest.approx(exact, rel=1e-14)
+    for module in modules:
+        assert module.quick_depth(x) == pytest.approx(exact, rel=1e-14, abs=1e-12)
+        assert module.place_of(exact) == pytest.approx(x, rel=1e-12, abs=1e-15)
 
 
 @given(st.lists(st.tuples(st.floats(1e-60, 1e60) | st.sampled_from([1.0, 2.0]), st.floats(0.0, 1.0)), min_size=1))

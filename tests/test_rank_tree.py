@@ -12,7 +12,7 @@ from test_kernel_forms import twins
 from streamcal import Decay, Window
 from streamcal.kernels.rank_tree import RankTree
 from streamcal.regression import ConformalPredictive, Normal, QuantileRecalibration
-from streamcal.regression.pit_calibrator import RankRamp
+from streamcal.regression.pit_calibrator import Levels, RankRamp
 from streamcal.statistics.pits import FURTHEST
 
 few = st.integers(-6, 6).map(float)
@@ -59,6 +59,21 @@ def test_a_tree_of_arrays_is_balanced_and_copied():
         assert np.array_equal(again.to_arrays()[0], np.arange(6000.0))
     with pytest.raises(ValueError, match="length"):
         RankTree([1.0], [])
+
+
+@given(st.lists(st.tuples(few, st.floats(0.01, 5.0)), max_size=30), st.lists(few, max_size=30), st.floats(0.0, 3.0))
+def test_weights_and_levels_at_knots_are_sums_of_the_scores_in_both_forms(rows, knots, pseudo):
+    x, w = (np.array(sorted(rows)).reshape(-1, 2)[:, column].copy() for column in (0, 1))
+    knots, found = np.sort(knots), []
+    levels = 1.0 / (2.0 + np.exp(knots)), 1.0 - 1.0 / (2.0 + np.exp(knots))
+    for module in twins("rank_tree"):
+        below, above, total = module.weights_around(knots, x, w)
+        np.testing.assert_allclose(below, [w[x <= knot].sum() for knot in knots], rtol=1e-14)
+        np.testing.assert_allclose(above, [w[x > knot].sum() for knot in knots], rtol=1e-14)
+        assert total == pytest.approx(w.sum(), rel=1e-14)
+        found.append(module.levels_around(knots, x, w, levels, pseudo, 1.0))
+        np.testing.assert_array_equal(found[-1], Levels(pseudo, 1.0).at(*levels, below, above, total))
+    np.testing.assert_array_equal(*found)
 
 
 METHODS = {

@@ -335,3 +335,26 @@ def test_a_base_that_is_no_normal_model_is_served():
     )
     forecast = taught(model).predict_distribution_one(ROWS[-1][0])
     assert 30.0 < forecast.mean < 55.0
+
+
+def test_a_prediction_asks_the_base_once_and_builds_no_table_of_the_maps():
+    """The mean and an interval are read from the knots of the maps in one compiled pass."""
+
+    class Counted(linear_model.LinearRegression):
+        asked = 0
+
+        def predict_one(self, x):
+            Counted.asked += 1
+            return super().predict_one(x)
+
+    model = CalibratedRegressor(Counted())
+    rng = np.random.default_rng(0)
+    for value in rng.normal(size=50).tolist():
+        model.learn_one({"x": value}, value + rng.normal())
+    before = Counted.asked
+    model.predict_one({"x": 0.5})
+    assert Counted.asked == before + 1
+    forecast = model.predict_distribution_one({"x": 0.5})
+    _ = forecast.mean, forecast.interval(0.9), forecast.crps(0.4)
+    for ramp in (forecast.ramp, forecast.base.ramp):
+        assert not {"_lower", "_upper", "_middle"} & set(vars(ramp))

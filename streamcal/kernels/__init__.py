@@ -27,6 +27,7 @@ USES = {
     "hull_tree": ("cubic", "fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search"),
     "folds": ("cubic", "fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search", "hull_tree"),
     "online_newton": ("fast_path", "weights"),
+    "ramp_chain": ("normal_depth",),
     "online_softmax": ("weights",),
     "recent_moments": ("logistic",),
     "hedging": ("fast_path", "online_newton", "weights"),

@@ -212,6 +212,49 @@ class RankTree:
         _check(self._root, -math.inf, math.inf)
 
 
+def weights_around(
+    knots: cython.const[cython.double][::1], x: cython.const[cython.double][::1], w: cython.const[cython.double][::1]
+):
+    """Return the weight of scores x, ascending, up to each knot and after it, and all weight; O(knots + scores)."""
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t = 0
+    below = np.empty(knots.shape[0])
+    above = np.empty(knots.shape[0])
+    upto: cython.double[::1] = below
+    after: cython.double[::1] = above
+    whole: cython.double = 0.0
+    rest: cython.double = 0.0
+    for i in range(knots.shape[0]):
+        while k < x.shape[0] and x[k] <= knots[i]:
+            whole += w[k]
+            k += 1
+        upto[i] = whole
+    while k < x.shape[0]:
+        whole += w[k]
+        k += 1
+    for i in range(knots.shape[0] - 1, -1, -1):
+        while k > 0 and x[k - 1] > knots[i]:
+            k -= 1
+            rest += w[k]
+        after[i] = rest
+    return below, above, whole
+
+
+def levels_around(knots, x, w, levels, pseudo: cython.double, unseen: cython.double):
+    """Return R and 1 − R at knots with these levels u and 1 − u, as `Levels` computes them from `weights_around`."""
+    i: cython.Py_ssize_t
+    below, above, total = weights_around(knots, x, w)
+    lower: cython.double[::1] = below
+    upper: cython.double[::1] = above
+    low: cython.const[cython.double][::1] = levels[0]
+    high: cython.const[cython.double][::1] = levels[1]
+    whole: cython.double = total + pseudo + unseen
+    for i in range(lower.shape[0]):
+        lower[i] = (lower[i] + pseudo * low[i]) / whole
+        upper[i] = (upper[i] + pseudo * high[i] + unseen) / whole
+    return below, above
+
+
 @cython.ccall
 def _check(node: Ranked | None, low: cython.double, high: cython.double):
     if node is None:

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
+from operator import lt
 from typing import Any, Literal
 
 import numpy as np
@@ -136,6 +137,8 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
         self._weight_scale = WeightScale()
         self._totals = Totals()
         self._map: RecalibrationMap | None = None
+        levels_of_ends = np.array([end.level for end in (*self._lower, *self._upper)])
+        self._end_levels = levels_of_ends, 1.0 - levels_of_ends
 
     bounded_memory = True
 
@@ -192,11 +195,11 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
 
     def _solved(self) -> RecalibrationMap:
         ends = [*self._lower, *self._upper]
-        scores = np.array([min(max(end.score(self._scores, self._size), -FURTHEST), FURTHEST) for end in ends])
-        if (scores[1:] < scores[:-1]).any():
+        found = [min(max(end.score(self._scores, self._size), -FURTHEST), FURTHEST) for end in ends]
+        scores = np.array(found)
+        if any(map(lt, found[1:], found)):
             scores = isotonic_regression(scores).x
-        levels = np.array([end.level for end in ends])
-        return RecalibrationMap(ScoreRamp(scores, levels, 1.0 - levels, True))
+        return RecalibrationMap(ScoreRamp(scores, *self._end_levels, True))
 
     def _state(self) -> dict[str, Any]:
         sides = {"lower": self._lower, "upper": self._upper}
@@ -269,6 +272,8 @@ class Tracked(ABC):
         self.level = level
         self.rate = rate
         self.slack = slack
+        #: The normal score of the level.
+        self.start = float(ndtri(level))
         #: Σ w·(level − 1[below]).
         self.excess = 0.0
         self.steps = 0
@@ -298,7 +303,7 @@ class TrackedScore(Tracked):
     """Quantile tracking: the quantile of a standard normal variable, plus rate·excess in units of errors."""
 
     def score(self, scores: Scores, size: float) -> float:
-        return float(ndtri(self.level)) + max(size / MEAN_SIZE, 1.0) * self.correction(self.beyond_slack())
+        return self.start + max(size / MEAN_SIZE, 1.0) * self.correction(self.beyond_slack())
 
     def correction(self, excess: float) -> float:
         """Of the quantile, in units of errors."""

@@ -33,6 +33,8 @@ SHARE = 0.01
 PRIOR = 1.0
 #: Added to the weight of a memory for the degrees of freedom with which it is judged, so that it has a variance.
 FREEDOM = 2.0
+#: No variance is smaller.
+LEAST_VARIANCE = SCALES[0] ** 2
 #: At more degrees of freedom Student's t is normal to 1e-6.
 MOST_FREEDOM = 1e6
 
@@ -170,7 +172,7 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
         location = log_scale = 0.0
         for weight, (own, variance) in zip(self._weights, self._estimates(), strict=True):
             location += weight * own
-            log_scale += 0.5 * weight * math.log(max(variance, SCALES[0] ** 2))
+            log_scale += 0.5 * weight * math.log(variance if variance > LEAST_VARIANCE else LEAST_VARIANCE)
         return ScaleMap(location, min(max(math.exp(log_scale), SCALES[0]), SCALES[1]), False)
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ class Memory:
     def log_density(self, z: float, location: float, variance: float) -> float:
         """Of Student's t with this location and squared scale; the degrees of freedom are weight + `FREEDOM`."""
         freedom = min(self.weight + FREEDOM, MOST_FREEDOM)
-        variance = max(variance, SCALES[0] ** 2)
+        variance = max(variance, LEAST_VARIANCE)
         constant = math.lgamma(0.5 * (freedom + 1.0)) - math.lgamma(0.5 * freedom) - 0.5 * math.log(freedom * variance)
         return constant - 0.5 * (freedom + 1.0) * math.log1p((z - location) ** 2 / (freedom * variance))
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from streamcal.errors import InputError
-from streamcal.kernels.rank_tree import RankTree
+from streamcal.kernels.rank_tree import RankTree, levels_around, weights_around
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
@@ -119,6 +119,8 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         #: The lowest and the highest coordinate, of outcomes to which no mass was predicted.
         self._ends = (-FURTHEST, FURTHEST) if self._normal else (0.0, 1.0)
         self._edges = None if self.resolution is None else edges_of(self.resolution, self._normal)
+        #: The levels u of the edges, and 1 − u.
+        self._edge_levels = None if self._edges is None else self._levels_of(self._edges)
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> PITs:
@@ -158,32 +160,40 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         rule = self._levels()
         if self._normal and self._edges is None and not statistic.has_intervals:
             return RecalibrationMap(RankRamp(statistic.order(), rule))
-        weights = self._weights(statistic)
-        below, above = rule(weights)
+        if self._edges is not None and not statistic.has_intervals:  # the most frequent one, by the same formula
+            knots = self._edges
+            below, above = levels_around(knots, *statistic.weights(), self._edge_levels, *rule)
+        else:
+            knots, *rest = self._weights(statistic)
+            below, above = rule.at(*rest)
         if self._normal:
-            return RecalibrationMap(ScoreRamp(weights.knots, below, above, self.resolution is not None))
+            return RecalibrationMap(ScoreRamp(knots, below, above, self.resolution is not None))
         # Weights far apart may leave a rounding error by which one falls.
         below = np.maximum.accumulate(below)
-        knots, levels = np.concatenate(([0.0], weights.knots, [1.0])), np.concatenate(([0.0], below, [1.0]))
+        knots, levels = np.concatenate(([0.0], knots, [1.0])), np.concatenate(([0.0], below, [1.0]))
         return RecalibrationMap(Piecewise(knots, levels))
 
     def _weights(self, statistic: PITs) -> Weights:
         """The weight held below and above each knot."""
         x, weight = statistic.weights()
-        inside = (x > self._ends[0]) & (x < self._ends[1])
         if self._edges is None:
+            inside = (x > self._ends[0]) & (x < self._ends[1])
             ends = statistic.ends()
             knots, ties = knots_of(x[inside], weight[inside], ends[(ends > self._ends[0]) & (ends < self._ends[1])])
+            below, above, total = weights_beside(knots, ties, x, weight)
         else:
-            knots, ties = self._edges, np.empty(0)
-        below, above = weights_around(knots, ties, x, weight)
+            knots = self._edges
+            below, above, total = weights_around(knots, x, weight)
         if statistic.has_intervals:
             spread = statistic.interval_weight_below(knots)
             below, above = below + spread, above + np.maximum(statistic.interval_weight() - spread, 0.0)
-        low, high = (ndtr(knots), ndtr(-knots)) if self._normal else (knots, 1.0 - knots)
-        # Not that of the tree, whose last place depends on the shape that the tree has come to.
-        total = (float(np.cumsum(weight)[-1]) if len(weight) else 0.0) + statistic.interval_weight()
-        return Weights(knots, low, high, below, above, total)
+        low, high = self._edge_levels or self._levels_of(knots)
+        # Not the total of the tree, whose last place depends on the shape that the tree has come to.
+        return Weights(knots, low, high, below, above, total + statistic.interval_weight())
+
+    def _levels_of(self, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The levels u of knots, and 1 − u."""
+        return (ndtr(knots), ndtr(-knots)) if self._normal else (knots, 1.0 - knots)
 
     @abstractmethod
     def _levels(self) -> Levels:
@@ -217,20 +227,17 @@ def knots_of(x: FloatArray, weight: FloatArray, ends: FloatArray) -> tuple[Float
     return np.sort(np.concatenate((np.unique(np.concatenate((x, ends))), ties))), ties
 
 
-def weights_around(
+def weights_beside(
     knots: FloatArray, ties: FloatArray, x: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """The weight of points below and above each knot."""
-    upto, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
-    place = np.searchsorted(x, knots, side="right")
-    below = np.concatenate(([0.0], upto))[place]
-    above = np.concatenate((after, [0.0]))[place]
+) -> tuple[FloatArray, FloatArray, float]:
+    """The weight of points below and above each knot, where those of `ties` are jumps, and that of all points."""
+    below, above, total = weights_around(knots, x, weight)
     if len(ties):
         first = np.searchsorted(knots, ties)
         excess = weight[np.searchsorted(x, ties)] - 1.0
         below[first] -= excess
         above[first] += excess
-    return below, above
+    return below, above, total
 
 
 class RankRamp(Ramp):
@@ -262,7 +269,7 @@ class RankRamp(Ramp):
         x, weight = self._order.to_arrays()
         inside = np.abs(x) < FURTHEST
         knots, ties = knots_of(x[inside], weight[inside], np.empty(0))
-        below, above = weights_around(knots, ties, x, weight)
+        below, above, _ = weights_beside(knots, ties, x, weight)
         found = self._levels(Weights(knots, ndtr(knots), ndtr(-knots), below, above, self._order.total))
         return ScoreRamp(knots, *found, False)
 

@@ -127,8 +127,12 @@ class ScoreRamp(Ramp):
         self.below = below
         self.above = above
         self.geometric = geometric
-        self._middle = _at_the_middle(knots, below, above)
         self._kept_chain: tuple[tuple[ScoreRamp, ...], RampChain] | None = None
+
+    @cached_property
+    def _middle(self) -> tuple[float, float]:
+        """R and 1 − R before and after the middle."""
+        return _at_the_middle(self.knots, self.below, self.above)
 
     @cached_property
     def _lower(self) -> Tail:
@@ -153,13 +157,9 @@ class ScoreRamp(Ramp):
         """Return this ramp applied after those of `inner`, innermost first; kept for the next forecast."""
         kept = self._kept_chain
         if kept is None or len(kept[0]) != len(inner) or any(map(is_not, kept[0], inner)):
-            kept = self._kept_chain = inner, RampChain(*(one._parts for one in (*inner, self)))
+            ramps = ((one.knots, one.below, one.above, one.geometric) for one in (*inner, self))
+            kept = self._kept_chain = inner, RampChain(*ramps)
         return kept[1]
-
-    @property
-    def _parts(self) -> tuple[tuple[tuple[FloatArray, FloatArray], ...], float, bool]:
-        halves = tuple((half.depth, half.mass) for half in (self._lower, self._upper))
-        return halves, self._centre, self.geometric
 
     def log_tails(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower = z < 0.0

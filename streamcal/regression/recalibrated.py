@@ -354,9 +354,9 @@ class Rescored(Recalibrated):
         inner: Any = self
         ramps: list[ScoreRamp] = []
         while type(inner) is Rescored and isinstance(inner.ramp, ScoreRamp):
-            ramps.insert(0, inner.ramp)
+            ramps.append(inner.ramp)
             inner = inner.base
-        return (inner.mean, inner.sd, ramps[-1].chain(tuple(ramps[:-1]))) if ramps and type(inner) is Normal else None
+        return (inner.mean, inner.sd, ramps[0].chain(tuple(ramps[:0:-1]))) if ramps and type(inner) is Normal else None
 
     @property
     def mean(self) -> float:

@@ -148,15 +148,15 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         So it is where that mean is further than 3 s from it, as after an outlier: s is as in the Notes, but for fewer
         than ten residuals that of the second largest. Nothing is learned.
         """
-        calibrated = self.predict_distribution_one(x, t, **kwargs)
-        if calibrated is None:
-            return self.regressor.predict_one(x, **kwargs)
-        mean = calibrated.mean
-        if not self._with_dist and (most := MOST_MOVED * self._recent_sd(left_out=1)) < math.inf:
-            own = self.regressor.predict_one(x, **kwargs)
-            if abs(mean - own) > most:
-                return own
-        return mean
+        if self._with_dist:
+            calibrated = self.predict_distribution_one(x, t, **kwargs)
+            return self.regressor.predict_one(x, **kwargs) if calibrated is None else calibrated.mean
+        own = self.regressor.predict_one(x, **kwargs)
+        forecast = _normal(_number(own), self.residual_sd)
+        if forecast is None:
+            return own
+        mean = self.calibrator.predict_one(forecast, t).mean
+        return own if abs(mean - own) > MOST_MOVED * self._recent_sd(left_out=1) else mean
 
     def predict_distribution_one(
         self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any
