@@ -104,9 +104,10 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> FloatArray | None:
-        """What the compiled loop says of each observation before it is learned: so many columns, shape (number, n).
+        """Return what the compiled loop predicts before it learns each observation, shape (number, n).
 
-        None, and nothing is learned, where there is no compiled loop. Where nothing is held, the score is predicted.
+        Return None and learn nothing without a compiled loop. Before the first observation, the prediction is the
+        score.
         """
         if not self.streams or self._timed or self.refresh_every > 1:
             return None
@@ -142,11 +143,11 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         return like(scores, (self._reader_at(t) if self.resolution is None else self._map_at(t)).at_many(x))
 
     def reader(self, statistic: Held, start: ScaledMap | None) -> CoordinateMap:
-        """What `solve` says, until the next change of the statistic: the map, or the statistic read without one."""
+        """Return the map that `solve` finds, or another reader of the statistic, valid until the statistic changes."""
         return self.solve(statistic, start)
 
     def _reader_at(self, t: Time | None) -> CoordinateMap:
-        """What predictions as of `t` are read from."""
+        """Return the reader that predicts as of `t`."""
         if self.reads_statistic:
             statistic = self._present(t)
             if statistic.n > 0.0:

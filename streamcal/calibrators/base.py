@@ -108,7 +108,7 @@ class Calibrator(Learner):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> FloatArray | None:
-        """What `predict_learn_many` returns, by a compiled loop; None, and nothing is learned, where there is none."""
+        """Return the result of `predict_learn_many` by a compiled loop; without one, return None and learn nothing."""
         return None
 
     def _rows(
@@ -118,7 +118,7 @@ class Calibrator(Learner):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> Iterable[tuple[Any, ...]]:
-        """The arguments of `learn_one` for each observation; all of them are checked now."""
+        """Check all observations, then return an iterator over the arguments of `learn_one` for each of them."""
         _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
         self._require_times(times[weights > 0.0])
         at = [None] * len(times) if t is None else times.tolist()
@@ -126,23 +126,23 @@ class Calibrator(Learner):
 
     @abstractmethod
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        """The probability of a positive label at `score`, as of time `t`. The state does not change."""
+        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
 
     @abstractmethod
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """The probabilities at an array of scores, all as of time `t`, shape (n,). The state does not change."""
+        """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
 
     @abstractmethod
     def map(self) -> CalibrationMap:
-        """The current calibration map, immutable."""
+        """Return the current calibration map, which is immutable."""
 
     # -- late labels ---------------------------------------------------------------------------------------------
 
     def _issue(self, x: float, t: float) -> Sequence[float] | None:
-        """What `_learn_issued` needs to know of the forecast at a coordinate and a time, when its label comes.
+        """Return the numbers that `_learn_issued` needs about this forecast when its label arrives.
 
-        None where a method is not judged by what it said; a mixture returns what each of its parts says now. Nothing
-        changes.
+        The forecast is made at coordinate `x` and time `t`. A method that is not judged by its forecasts returns None;
+        a mixture returns the current predictions of its parts. The state does not change.
         """
         return None
 

@@ -103,7 +103,7 @@ class BBQ(CellCalibrator):
         )
 
     def _ends(self, x: FloatArray) -> FloatArray:
-        """The ends of the stretches of k sorted scores, read as probabilities, shape (k + 1,)."""
+        """Return the interval ends around k sorted scores as probabilities, shape (k + 1,)."""
         cuts = cuts_before(x, np.arange(1, len(x)))
         return self.scale.probabilities(np.concatenate(([self.scale.lo], cuts, [self.scale.hi])))
 
@@ -117,7 +117,7 @@ class BBQ(CellCalibrator):
 
 
 def averaged_bins(weight: FloatArray, positive: FloatArray, borders: FloatArray, breadth: float) -> FloatArray:
-    """The averaged prediction at each of k sorted scores, read as probabilities between `borders`, shape (k + 1,)."""
+    """Average the predictions of all binnings at k sorted scores; `borders`, shape (k + 1,), are probabilities."""
     ranks, total = middle_ranks(weight), float(weight.sum())
     best, average, share = -math.inf, np.zeros(len(weight)), 0.0
     for bins in numbers_of_bins(total, len(weight), breadth):
@@ -134,7 +134,7 @@ def averaged_bins(weight: FloatArray, positive: FloatArray, borders: FloatArray,
 
 
 def numbers_of_bins(total: float, distinct: int, breadth: float) -> range:
-    """The numbers of bins that are tried, for this weight and so many distinct scores."""
+    """Return the range of bin counts to try for this total weight and number of distinct scores."""
     root, up, down = math.cbrt(total), 1.0 + ON_A_BOUNDARY, 1.0 - ON_A_BOUNDARY  # a total weight is rounded
     filled = math.ceil(total / OBSERVATIONS_PER_BIN * down)
     most = max(1.0, min(math.ceil(min(breadth * root * down, distinct)), filled))
@@ -145,7 +145,7 @@ def numbers_of_bins(total: float, distinct: int, breadth: float) -> range:
 def _binning(
     weight: FloatArray, positive: FloatArray, borders: FloatArray, first: npt.NDArray[np.intp], bins: int
 ) -> tuple[float, FloatArray]:
-    """The logarithm of a binning's score, and the posterior mean of each of its bins that is not empty."""
+    """Return a binning's log score and the posterior mean of each of its non-empty bins."""
     n, m = np.add.reduceat(weight, first), np.add.reduceat(positive, first)
     ends = borders[np.append(first, len(weight))]
     middle = np.clip(0.5 * ends[:-1] + 0.5 * ends[1:], SMALLEST_SHARE, 1.0 - SMALLEST_SHARE)

@@ -126,10 +126,10 @@ class Beta(LogisticCalibrator):
         return solved.a, b, 0.0 if self.form == "ab" else solved.c
 
     def _directions(self, z: FloatArray, weight: FloatArray) -> FloatArray:
-        """Rows (Δa, Δb, Δc): the directions in which (a, b, c) may differ from the identity.
+        """Return rows (Δa, Δb, Δc): the directions in which (a, b, c) may differ from the identity.
 
-        Where c is free, it changes together with the slopes so that the log-odds at the mean of the features are fixed:
-        otherwise slopes and c would be nearly collinear in the Newton step where the scores lie close together.
+        A free c changes together with the slopes so that the log-odds at the mean of the features are fixed. Otherwise
+        slopes and c would be nearly collinear in the Newton step if the scores are close together.
         """
         share = weight / weight.sum()
         u, v = (float(share @ feature) for feature in log_probabilities(z))

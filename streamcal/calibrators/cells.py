@@ -35,7 +35,7 @@ class CellCalibrator(TableCalibrator):
 
     @abstractmethod
     def _cell_tree(self, table: GridTable) -> CellTree | None:
-        """The kernel that predicts from the cells of the table; None where there is none."""
+        """Return the kernel that predicts from the cells of the table, or None if there is none."""
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""

@@ -37,7 +37,7 @@ def geometric_pair(lower: Sequence[Value], upper: Sequence[Value]) -> tuple[Valu
 
 
 def mean_pair(lower: Sequence[Value], upper: Sequence[Value]) -> tuple[Value, Value]:
-    """The arithmetic means of both ends."""
+    """Average the lower ends and the upper ends."""
     return mean(lower), mean(upper)
 
 
@@ -158,7 +158,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return FoldedTrees(self.folds, grid, self.scale, dealt=not isinstance(self.forgetting, Decay))
 
     def pseudo_observations(self) -> PseudoObservations | None:
-        """The prior's pseudo-observations, in every fold."""
+        """Return the prior's pseudo-observations, repeated in every fold."""
         prior = super().pseudo_observations()
         if prior is None:
             return None
@@ -201,7 +201,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self._learn_many(x[kept], codes, weights[kept], times[kept], clamped)
 
     def _code(self, x: float, label: float, t: float, fold: int | None) -> float:
-        """The label and the fold of an observation as one number."""
+        """Encode the label and the fold of an observation as one number."""
         if fold is not None:
             return outcome(label, check_fold(fold, self.folds))
         statistic = self._memory.statistic
@@ -249,13 +249,13 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float | Sequence[float], t: Time | None = None) -> float:
-        """The merged probability at K scores, one from the base of each fold, or at a single score used for all."""
+        """Return the merged probability at K scores, one from each fold's base, or at one score used for all folds."""
         if t is None and self._merged is not None and score.__class__ is float and self._lo <= score <= self._hi:
             return self._merged(score, self._rule)
         return float(self._merge(*self._held_pairs_one(score, 1.0, t)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """The merged probabilities at scores of shape (n, K), a column for each fold, or (n,), used for all folds."""
+        """Return the merged probabilities at scores of shape (n, K), a column a fold, or (n,), used for all folds."""
         probabilities: FloatArray = self._merge(*self._held_pairs_many(scores, 1.0, t))
         return like(scores, probabilities)
 
@@ -270,14 +270,14 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     def predict_interval_one(
         self, score: float | Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> tuple[float, float]:
-        """The merged pair, in order, for a test object of weight `w` > 0 in units of the present."""
+        """Return the merged pair, in order, for a test object of weight `w` > 0 in units of the present."""
         one, other = self._pair(*self._held_pairs_one(score, positive_weight(w), t))
         return min(one, other), max(one, other)
 
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """The merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
+        """Return the merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
         one, other = self._pair(*self._held_pairs_many(scores, positive_weight(w), t))
         return like_both(scores, (np.minimum(one, other), np.maximum(one, other)))
 
@@ -320,7 +320,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         t: npt.ArrayLike | Sequence[Time] | None,
         fold: int | npt.ArrayLike | None,
     ) -> Iterable[tuple[Any, ...]]:
-        """The arguments of `learn_one` for each observation, its fold the last."""
+        """Return the arguments of `learn_one` for each observation, with its fold last."""
         rows = list(self._rows(scores, y, w, t))
         folds = [None] * len(rows) if fold is None else check_folds(fold, self.folds, len(rows)).tolist()
         return [(*row, own) for row, own in zip(rows, folds, strict=True)]
@@ -331,7 +331,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     def fold_intervals_one(
         self, scores: float | Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> list[tuple[float, float]]:
-        """The multiprobability (p₀, p₁) of each fold, for which the theorem holds; (0, 1) for an empty fold."""
+        """Return the multiprobability (p₀, p₁) of each fold, valid by the theorem; (0, 1) for an empty fold."""
         return list(zip(*self._pairs_one(scores, positive_weight(w), t), strict=True))
 
     def _pairs_one(self, scores: float | Sequence[float], w: float, t: Time | None) -> tuple[list[float], list[float]]:
@@ -394,5 +394,5 @@ class HeldFolds(CoordinateMap):
 
 
 def of_holding(trees: FoldedTrees, values: list[Value]) -> list[Value]:
-    """The values of the folds that take part in a merge: those with observations."""
+    """Return the values of the folds that contain observations; only these are merged."""
     return [values[fold] for fold in trees.holding()]

@@ -30,7 +30,7 @@ class FollowingCalibrator(TableCalibrator):
 
     @abstractmethod
     def _fitted(self, statistic: GridTable) -> ScaledMap | None:
-        """The map that the kernel finds for the points it holds; None where it is not sure of it."""
+        """Return the kernel's map of its points, or None if the kernel is not sure of the map."""
 
     @abstractmethod
     def _anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
@@ -45,14 +45,14 @@ class FollowingCalibrator(TableCalibrator):
         return self._map_anew(statistic) if followed is None else followed
 
     def _map_anew(self, statistic: Table) -> ScaledMap:
-        """The map that `solve` finds, which is followed from now on."""
+        """Solve for the map, and let the kernel follow the statistic from this map on."""
         solved = super()._map_of(statistic)
         if self.refresh_every == 1 and isinstance(statistic, GridTable) and statistic.count >= FOLLOWED_FROM:
             self._followed = statistic.sums if self._anchor(statistic, solved) else None
         return solved
 
     def _follow(self, statistic: Table) -> ScaledMap | None:
-        """The map that the kernel finds; None where it follows nothing, or is not sure."""
+        """Return the map that the kernel finds; None if the kernel follows no statistic, or is not sure."""
         if self._followed is None or not isinstance(statistic, GridTable) or statistic.sums is not self._followed:
             return None
         cells = self._followed.take()

@@ -61,7 +61,7 @@ class GuardedJumper:
         return float(np.interp(x, *self._knots(x)))
 
     def _knots(self, x: float) -> tuple[FloatArray, list[float]]:
-        """The two knots around x, and the log-odds there."""
+        """Return the two knots around x, and the log-odds at both."""
         knot = min(int((x + LOGIT_LIMIT) * (KNOTS - 1) / (2.0 * LOGIT_LIMIT)), KNOTS - 2)
         points = POINTS[knot : knot + 2]
         return points, [self._at_knot(one) for one in points.tolist()]
@@ -146,7 +146,7 @@ class GuardedJumper:
 
 
 def guarded_state(delay: int) -> Reader:
-    """What reads the state of a `GuardedJumper` with this delay."""
+    """Return a reader of the state of a `GuardedJumper` with this delay."""
 
     def read(value: Any) -> list[Any]:
         guard, learned, scale = row(guard_state, whole(), weight_scale_state)(value)
@@ -157,7 +157,7 @@ def guarded_state(delay: int) -> Reader:
 
 
 def guard_state(value: Any) -> list[Any]:
-    """The account of a guard."""
+    """Check and return the account of a guard."""
     slot = row(number(0.0, HEAVIEST), whole(1, LONGEST_DELAY + 1), whole(0, LONGEST_DELAY + 1))
     nats = number(0.0, HEAVIEST)
     read = row(whole(0, LONGEST_DELAY), nats, nats, number(-ROUNDING, HEAVIEST), listed(slot))(value)

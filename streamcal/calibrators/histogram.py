@@ -87,19 +87,19 @@ def equal_frequency_bins(
 
 
 def middle_ranks(weight: FloatArray) -> FloatArray:
-    """The weight below each score, and half of its own."""
+    """Return the weight below each score plus half of the score's own weight."""
     return np.cumsum(weight) - 0.5 * weight
 
 
 def first_of_bins(ranks: FloatArray, total: float, bins: int) -> npt.NDArray[np.intp]:
-    """The places of the first score of each bin that is not empty."""
+    """Return the position of the first score of each non-empty bin."""
     place = bins * ranks / total * (1.0 + ON_A_BOUNDARY)
     bin_of = np.minimum(place.astype(np.intp), bins - 1)
     return np.flatnonzero(np.diff(bin_of, prepend=-1))
 
 
 def cuts_before(x: FloatArray, places: npt.NDArray[np.intp]) -> FloatArray:
-    """The middles between the scores at these places and the scores before them."""
+    """Return the midpoints between the scores at these positions and the scores before them."""
     left, right = x[places - 1], x[places]
     middles = 0.5 * left + 0.5 * right
     return np.where(middles > left, middles, right)  # neighbouring floats have no middle

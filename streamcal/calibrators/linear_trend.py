@@ -114,7 +114,7 @@ def trend_path(x: FloatArray, weight: FloatArray, positive: FloatArray) -> Itera
 
 
 def clipped(solution: Solution) -> FloatArray:
-    """The fit, clipped to [0, 1]."""
+    """Return the fit clipped to [0, 1]; raise `SolverError` if the solver failed."""
     if not solution.solved:
         raise SolverError(f"the active set of trend filtering ended with status {solution.status!r}")
     return np.clip(solution.x, 0.0, 1.0)

@@ -46,11 +46,11 @@ class LogisticCalibrator(FollowingCalibrator):
 
     @abstractmethod
     def _form(self) -> Form:
-        """What is fitted."""
+        """Return the form that is fitted."""
 
     @abstractmethod
     def _features(self, x: float) -> tuple[float, float]:
-        """u and v at a coordinate; v is 0 where there is one feature."""
+        """Return the features u and v at a coordinate; v is 0 in a form with one feature."""
 
     @abstractmethod
     def _feature_columns(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -58,14 +58,14 @@ class LogisticCalibrator(FollowingCalibrator):
 
     @abstractmethod
     def _map_with(self, a: float, b: float, c: float) -> ScaledMap:
-        """The map of these parameters."""
+        """Return the map with these parameters."""
 
     @abstractmethod
     def _parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
-        """A, B and C of a map of `solve`; None for other maps."""
+        """Return A, B and C of a map found by `solve`; None for other maps."""
 
     def _targets(self, negative: float, positive: float) -> tuple[float, float]:
-        """What positive and negative labels stand for, given their weights in units of the present."""
+        """Return the targets of positive and negative labels, given their weights in units of the present."""
         return 1.0, 0.0
 
     def _fitted(self, statistic: GridTable) -> ScaledMap | None:
@@ -125,5 +125,5 @@ class LogisticCalibrator(FollowingCalibrator):
 
 
 def nothing(x: FloatArray) -> FloatArray:
-    """A second feature that is absent."""
+    """Return zeros: the second feature of a form with only one."""
     return np.zeros_like(x)

@@ -31,7 +31,7 @@ class Neighbourhood(Setting):
 
     @abstractmethod
     def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
-        """The windows over sorted distinct coordinates `x` of these weights, none of them empty."""
+        """Return the windows over sorted distinct coordinates `x` with these weights; no window is empty."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class NearestScores(Neighbourhood):
         object.__setattr__(self, "fraction", fraction)
 
     def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
-        """A window a … b is that of x if it holds enough and would not without its farthest scores.
+        """Return the windows a … b that contain enough weight, and would not without the score farthest from x.
 
-        The farthest is a while x is above the midpoint of a and b, and below that of a and b + 1; it is b while x is
-        above the midpoint of a − 1 and b, and below that of a and b. At a midpoint both are. As x moves up, the pairs
-        (a, b) walk down a staircase, so that there are no more than 2k of each kind. O(k).
+        The farthest is a while x is above the midpoint of a and b, and below the midpoint of a and b + 1. The farthest
+        is b while x is above the midpoint of a − 1 and b, and below the midpoint of a and b. At a midpoint both are
+        farthest. As x moves up, the pairs (a, b) walk down a staircase, so each kind occurs at most 2k times. O(k).
         """
         k = len(x)
         upto = np.concatenate(([0.0], np.cumsum(weight)))
@@ -171,13 +171,13 @@ class ScoreIntervals(Neighbourhood):
 
 
 def _windows_between(x: FloatArray, enter: FloatArray, leave: FloatArray) -> Windows:
-    """The windows where score i is inside for enter[i] ≤ x ≤ leave[i]; the nearest scores where none is. O(k log k)."""
+    """Return the windows in which score i is inside for enter[i] ≤ x ≤ leave[i], else the nearest; O(k log k)."""
     middles = _midpoints(x[:-1], x[1:])
     cuts = np.unique(np.concatenate((enter, leave, middles)))
     cuts = cuts[np.isfinite(cuts)]
 
     def windows(at_least: FloatArray, at_most: FloatArray) -> tuple[Places, Places]:
-        """Of points, or of stretches from `at_least` to `at_most`."""
+        """Return the windows at points, or on intervals from `at_least` to `at_most`."""
         start, stop = np.searchsorted(leave, at_most), np.searchsorted(enter, at_least, side="right")
         empty = start >= stop
         nearest = np.searchsorted(middles, at_most)[empty], np.searchsorted(middles, at_least, side="right")[empty] + 1
@@ -196,7 +196,7 @@ def _pairs(first: Places, start: Places, stop: Places) -> tuple[Places, Places]:
 
 
 def _midpoints(a: FloatArray, b: FloatArray) -> FloatArray:
-    """(a + b) / 2, also where the sum overflows."""
+    """Return (a + b) / 2, also if the sum overflows."""
     with np.errstate(over="ignore"):
         both = a + b
     return np.where(np.isinf(both), 0.5 * a + 0.5 * b, 0.5 * both)

@@ -82,7 +82,7 @@ class NewtonCalibrator(SequentialCalibrator):
 
 
 def newton_state(size: int, initial: float) -> Reader:
-    """What reads the state of an `OnlineNewton` of so many parameters whose A began as initial·I."""
+    """Return a reader of the state of an `OnlineNewton` with `size` parameters whose first A was initial·I."""
     below = size * (size - 1) // 2
 
     def read(value: Any) -> list[float]:

@@ -197,13 +197,13 @@ class Protected(SequentialCalibrator):
 
 
 def new_jumper(jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> Jumper:
-    """The mixture of the nine calibrators, before it has learned anything."""
+    """Return a new mixture of the nine calibrators, which has learned nothing."""
     offsets, slopes = zip(*CALIBRATORS, strict=True)
     return Jumper(slopes, offsets, jump_rates, passive)
 
 
 def jumper_state(rates: int = len(JUMP_RATES)) -> Reader:
-    """What reads the state of a `Jumper` with so many jump rates."""
+    """Return a reader of the state of a `Jumper` with this number of jump rates."""
 
     def read(value: Any) -> list[Any]:
         shares, wealth, weight, scale = row(unread, unread, number(0.0, HEAVIEST), weight_scale_state)(value)
@@ -213,7 +213,7 @@ def jumper_state(rates: int = len(JUMP_RATES)) -> Reader:
 
 
 def shares_state(rows: int, size: int) -> Reader:
-    """What reads the weights and the log-wealth of a `Jumper` with so many rows and calibrators."""
+    """Return a reader of the weights and the log-wealth of a `Jumper` with these numbers of rows and calibrators."""
 
     def read(value: Any) -> list[FloatArray]:
         reader = row(numbers(rows, size, least=0.0, most=1.0 + ROUNDING), numbers(rows, least=-HEAVIEST, most=HEAVIEST))

@@ -71,7 +71,7 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
                 self._step(*row)
 
     def _predict(self, x: float) -> float:
-        """The probability at a coordinate."""
+        """Return the probability at a coordinate."""
         return self.map().at(x)
 
     @abstractmethod
@@ -80,6 +80,6 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
 
 
 def newtons_of(predictors: Sequence[Any]) -> list[Any] | None:
-    """The kernels of calibrators for `predict_each` and `learn_each`; None where one is something else."""
+    """Return the kernels of calibrators for `predict_each` and `learn_each`; None if any calibrator has no kernel."""
     found = [getattr(one, "newton", None) for one in predictors]
     return None if None in found else found

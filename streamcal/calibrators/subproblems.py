@@ -58,7 +58,7 @@ class Readers:
         self._made: dict[Key, Any] = {}
 
     def get(self, key: Key) -> CalibrationMap | None:
-        """The predictor of a subproblem, a map or an object like it; None where no observation of it is held."""
+        """Return a subproblem's predictor, a map or an object like one; None if it has no observation."""
         made = self._made.get(key)
         if made is None:
             part = self._statistic.part(key)
@@ -78,22 +78,22 @@ class Readers:
         self._starts, self._made = {}, {}
 
     def all(self) -> dict[Key, CalibrationMap]:
-        """The maps of all subproblems with observations: immutable, whatever changes later."""
+        """Return the maps of all subproblems with observations; the maps are immutable."""
         if self._method.reads_statistic:  # its predictors are no maps
             return {key: self._solved(key, part, self._method.solve) for key, part in self._statistic.parts.items()}
         return {key: self.get(key) for key in self._statistic.parts}  # type: ignore[misc]
 
     def reads(self, statistic: Subproblems) -> bool:
-        """Whether they are of this statistic."""
+        """Return whether these readers are over this statistic."""
         return self._statistic is statistic
 
     def over(self, statistic: Subproblems) -> Readers:
-        """The same of an equal statistic."""
+        """Attach these readers to an equal statistic, and return them."""
         self._statistic = statistic
         return self
 
     def _solved(self, key: Key, part: Statistic, solve: Callable[[Any, Any], CalibrationMap]) -> CalibrationMap:
-        """What the method predicts from a part; where its solver fails, the previous predictor, or the empty map."""
+        """Return the method's predictor of a part; if the solver fails, the previous predictor, or the empty map."""
         if part.n <= 0.0:
             return self._method.empty_map()
         try:
@@ -129,7 +129,7 @@ class SequentialSubproblems(Statistic):
         return False  # nothing is ever reverted
 
     def get(self, key: Key) -> CalibrationMap | Calibrator | None:
-        """The calibrator of a subproblem; None where it has no observation."""
+        """Return the calibrator of a subproblem; None if the subproblem has no observation."""
         return self.calibrators.get(key)
 
     def each(self, keys: Sequence[Key]) -> Sequence[CalibrationMap | Calibrator | None]:
@@ -139,7 +139,7 @@ class SequentialSubproblems(Statistic):
         return [self.calibrators.get(key) for key in keys]
 
     def all(self) -> dict[Key, CalibrationMap]:
-        """The maps of all subproblems with observations."""
+        """Return the maps of all subproblems with observations."""
         return {key: calibrator.map() for key, calibrator in self.calibrators.items()}
 
     def update(self, x: Coordinate, y: float, w: float) -> None:
@@ -200,7 +200,7 @@ class SequentialSubproblems(Statistic):
         self._routing.require_possible(x, y)
 
     def _calibrators_of(self, keys: Sequence[Key]) -> tuple[list[Calibrator], list[Any] | None]:
-        """The calibrators of these keys, and their kernels if those can learn in one call."""
+        """Return the calibrators of these keys, and their kernels if the kernels can learn in one call."""
         known, found, newtons = self._last
         if keys is not known:
             found = [self._calibrator_of(key) for key in keys]
@@ -255,7 +255,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         super()._unlearn(x, y, w, t)
 
     def _readers_at(self, t: Time | None) -> Readers | SequentialSubproblems:
-        """What predictions of the subproblems as of `t` are read from."""
+        """Return the readers that predict for subproblems as of `t`."""
         statistic = self._present(t)
         if self._additive is None:
             sequential: SequentialSubproblems = statistic
@@ -263,7 +263,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         return self._readers_over(statistic)
 
     def _readers_over(self, statistic: Subproblems) -> Readers:
-        """What predictions are read from, over the present statistic."""
+        """Return the readers of subproblems over the present statistic."""
         method, state = cast(AdditiveCalibrator[Any], self._additive), (self._source.version, statistic.unit)
         if self._readers is None or self._readers_for != state:
             self._readers = Readers(method, statistic, self._readers, self._count_unsolved)
@@ -284,7 +284,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
             self._additive._forget_solved()
 
     def _maps_of(self, statistic: Subproblems | SequentialSubproblems) -> Mapping[Key, CalibrationMap]:
-        """The map of each subproblem."""
+        """Return the map of each subproblem."""
         if isinstance(statistic, SequentialSubproblems):
             return statistic.all()
         if self._readers is not None and self._readers.reads(statistic):

@@ -115,11 +115,11 @@ class BlockCalibrator(TreeCalibrator):
 
     @abstractmethod
     def _value_at(self, tree: ScoreTree) -> Callable[[float], float]:
-        """The function that predicts at a coordinate; NaN where it takes the map."""
+        """Return the function that predicts at a coordinate, and returns NaN if the map has to predict."""
 
 
 def _signature(cls: type[TableCalibrator]) -> inspect.Signature:
-    """The constructor's own parameters, then those of all table methods with the defaults of the class."""
+    """Return the constructor's own parameters, then those of all table methods with the defaults of the class."""
     own = list(inspect.signature(cls.__init__).parameters.values())[1:]
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
         return inspect.Signature(own)

@@ -106,14 +106,14 @@ class VennAbers(TreeCalibrator):
         return self._reduced(score, self.predict_interval_one(score, t=t))
 
     def _reduced(self, score: float, interval: tuple[float, float]) -> float:
-        """The point of the interval at a score."""
+        """Return the point that represents the interval at a score."""
         if self._point is not None:
             return float(self._point(*interval))
         assert self._scored_point is not None
         return float(self._scored_point(*interval, self.scale.probability(self.scale.coordinate(check_score(score)))))
 
     def predict_interval_one(self, score: float, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
-        """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
+        """Return the multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         if t is None and w == 1.0 and self._fast_interval is not None:
             interval = self._fast_interval(score)  # None unless the score is its own coordinate
             if interval is not None:
@@ -129,7 +129,7 @@ class VennAbers(TreeCalibrator):
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """The multiprobabilities of an array of scores: two arrays of shape (n,)."""
+        """Return the multiprobabilities at an array of scores: two arrays of shape (n,)."""
         x = self.scale.coordinates(check_scores(scores))
         return like_both(scores, self._present(t).intervals(x, positive_weight(w)))
 
@@ -165,7 +165,7 @@ class VennAbers(TreeCalibrator):
         return None if found is None else self._points(scores, found)
 
     def _points(self, scores: npt.ArrayLike, intervals: FloatArray) -> FloatArray:
-        """The points of the intervals at these scores, shape (2, n)."""
+        """Return the points that represent the intervals at these scores, shape (2, n)."""
         return points_at(self.point, self.scale, self.scale.coordinates(check_scores(scores)), *intervals)
 
     def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
@@ -206,7 +206,7 @@ class HeldIntervals(CoordinateMap):
         return points_at(self._point, self.scale, x, *self._tree.intervals(x, 1.0))
 
     def interval_at(self, x: float) -> tuple[float, float]:
-        """The multiprobability (p₀, p₁)."""
+        """Return the multiprobability (p₀, p₁) at a coordinate."""
         return self._tree.interval(x, 1.0)
 
 
@@ -218,7 +218,7 @@ def predicted_with_intervals(scores: Any, found: list[Any]) -> tuple[FloatArray,
 
 
 def positive_weight(w: float) -> float:
-    """A weight above 0."""
+    """Check that a weight is above 0, and return it."""
     if check_weight(w) == 0.0:
         raise InputError("a test object of weight 0 has no interval; give a weight above 0")
     return float(w)

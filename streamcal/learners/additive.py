@@ -78,23 +78,23 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     @abstractmethod
     def new_statistic(self) -> Held:
-        """An empty statistic for these parameters."""
+        """Return an empty statistic for these parameters."""
 
     @abstractmethod
     def solve(self, statistic: Held, start: Map | None) -> Map:
-        """The map fitted to a non-empty statistic whose weights are in units of a new observation.
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation.
 
-        A pure function of the statistic and the parameters. `start`, the previous map or None, is a warm start for
-        iterative solvers: it changes the result by no more than the solver's tolerance. `SolverError` where the solver
-        does not succeed.
+        The result depends only on the statistic and the parameters. `start`, the previous map or None, is a warm start
+        for iterative solvers and changes the result by no more than the solver's tolerance. Raise `SolverError` if the
+        solver does not succeed.
         """
 
     @abstractmethod
     def empty_map(self) -> Map:
-        """The map of an empty statistic."""
+        """Return the map of an empty statistic."""
 
     def pseudo_observations(self) -> PseudoObservations | None:
-        """The pseudo-observations of the prior; None if there is no prior."""
+        """Return the pseudo-observations of the prior; None if there is no prior."""
         return None
 
     # -- capabilities --------------------------------------------------------------------------------------------
@@ -121,17 +121,17 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         return self._memory.n
 
     def holds_nothing(self, t: Time | None = None) -> bool:
-        """Whether no observation is held as of time `t`. O(1), plus the cost of moving a time window."""
+        """Return whether no observation is kept as of time `t`. O(1), plus the cost of moving a time window."""
         self._memory.as_of(None if t is None else check_time(t))
         return self._memory.holds_nothing
 
     def tally(self) -> dict[str, int]:
-        """Counts of observations handled without an error.
+        """Count the observations handled without an error.
 
-        These are the count that the class calls `noted` (such as scores clamped by the scale), `missed` (retractions of
-        observations that were already forgotten), `late` (observations that arrived too late to be kept) and `unsolved`
-        (maps for which the solver failed, so that predictions were made by the last one that it found). The last one is
-        counted since the object was made or read, and not saved: predictions decide on it.
+        The count that the class calls `noted` is, for example, of scores clamped by the scale. `missed` counts
+        retractions of observations that were already forgotten. `late` counts observations that arrived too late to be
+        kept. `unsolved` counts maps for which the solver failed, so that the last solved map predicted. `unsolved`
+        starts at 0 when the object is made or read, and is not saved, because predictions change it.
         """
         memory = self._memory
         return {**super().tally(), "missed": memory.missed, "late": memory.late, "unsolved": self._unsolved}
@@ -187,15 +187,15 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     # -- the map -------------------------------------------------------------------------------------------------
 
     def map(self) -> Map:
-        """The current map, immutable."""
+        """Return the current map, which is immutable."""
         return self._map_at(None)
 
     def _present(self, t: Time | None) -> Held:
-        """The statistic for predictions as of `t`: read-only, valid until the next change."""
+        """Return the statistic for predictions as of `t`: read-only, valid until the next change."""
         return self._source.present(t if t is None else check_time(t))
 
     def _map_at(self, t: Time | None) -> Map:
-        """The map as of `t`, solved anew only if the statistic has changed; if that fails, the last one solved."""
+        """Return the map as of `t`, solved only if the statistic has changed; if that fails, the last solved map."""
         statistic = self._present(t)
         state = self._solving_for(statistic)
         if self._solved is None or self._solved_for != state:
@@ -204,11 +204,11 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         return self._solved
 
     def _empty_statistic(self) -> Held:
-        """The statistic that the memory holds: that of `solve`, unless a package holds several of them."""
+        """Return the empty statistic of the memory: that of `solve`, unless a package keeps several of them."""
         return self.new_statistic()
 
     def _map_of(self, statistic: Held) -> Map:
-        """The map for a statistic, which may be empty; if it cannot be solved, the last one."""
+        """Return the map of a statistic, which may be empty; if the solver fails, return the last solved map."""
         return self.empty_map() if statistic.n <= 0.0 else self._solved_or_last(statistic)
 
     def _solved_or_last(self, statistic: Held) -> Map:
@@ -256,7 +256,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self._start = self._solved_for = None
 
     def _solving_for(self, statistic: Held) -> tuple[int, float]:
-        """What the map depends on, for which it is solved once."""
+        """Return the version and unit on which the map depends: one solution is enough for each pair."""
         return self._source.version, 1.0 if self.by_ratios else statistic.unit
 
     # -- checks --------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def chosen(
     parameter: str = "calibrator",
     **parameters: Any,
 ) -> Method:
-    """The method given, as it is, or a new one of the name given.
+    """Return the given method unchanged, or a new method of the given name.
 
     Parameters
     ----------

@@ -66,9 +66,9 @@ class Learner(Saved):
 
     @staticmethod
     def class_named(name: str) -> type[Learner]:
-        """The class with this name: a method of streamcal, imported if necessary, or a subclass defined elsewhere.
+        """Return the class with this name: a method of streamcal, imported if needed, or a subclass defined elsewhere.
 
-        Raises `StateError` where there is none.
+        Raise `StateError` if no class has the name.
         """
         found: type[Learner] | None = lazy.method_class(name) or Learner._known.get(name)
         if found is None or inspect.isabstract(found):
@@ -111,11 +111,11 @@ class Learner(Saved):
 
     @abstractmethod
     def _time(self, t: Time | None) -> float:
-        """The time as a float; `InputError` where one is needed and there is none."""
+        """Return the time as a float; raise `InputError` if a required time is missing."""
 
     @abstractmethod
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
-        """The times as an array of shape (size,), or an `InputError`."""
+        """Return the times as an array of shape (size,), or raise `InputError`."""
 
     def _require_times(self, t: FloatArray) -> None:
         """`ClockError` if one of these times, of observations in this order, is too far ahead to be learned."""
@@ -127,7 +127,7 @@ class Learner(Saved):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """An error within leaves the learner as it was. O(size of the state): where no check sees all errors before."""
+        """Restore the learner after an error within, for errors that no check sees first. O(size of the state)."""
         before = self._written()
         try:
             yield
@@ -140,7 +140,7 @@ class Learner(Saved):
         raise MergeError(f"{type(self).__name__} depends on the order of its observations and cannot merge")
 
     def tally(self) -> dict[str, int]:
-        """Counts of observations handled without an error, such as scores clamped by the scale."""
+        """Count the observations handled without an error, such as scores clamped by the scale."""
         return {} if self.noted is None else {self.noted: self._noted}
 
     def _note(self, number: int) -> None:
@@ -150,15 +150,15 @@ class Learner(Saved):
     # -- parameters ----------------------------------------------------------------------------------------------
 
     def params(self) -> dict[str, Any]:
-        """The constructor's arguments by name."""
+        """Return the constructor's arguments by name."""
         return {name: getattr(self, name) for name in _parameter_names(type(self))}
 
     def same_parameters(self, other: object) -> bool:
-        """Whether `other` is of this class and has equal parameters, as merging requires."""
+        """Return whether `other` is of this class and has equal parameters, as merging requires."""
         return type(other) is type(self) and other._compared() == self._compared()
 
     def _compared(self) -> dict[str, Any]:
-        """The parameters as plain data, alike where they mean the same."""
+        """Return the parameters as plain data, equal for parameters of equal meaning."""
         return _parameters_of(self)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -198,11 +198,11 @@ class Learner(Saved):
         return self
 
     def clone(self) -> Self:
-        """A calibrator with the same parameters that has learned nothing."""
+        """Return a calibrator with the same parameters that has learned nothing."""
         return type(self)(**self.params())
 
     def __sklearn_clone__(self) -> Self:
-        """What `sklearn.base.clone` calls."""
+        """Return a clone; `sklearn.base.clone` calls this."""
         return self.clone()
 
     def __repr__(self) -> str:
@@ -210,7 +210,7 @@ class Learner(Saved):
         return f"{type(self).__name__}({given})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the parameters, what is held, and what the learner can do."""
+        """Return the table that a notebook shows: the parameters, the learned weight, and what the learner can do."""
         can = ", ".join(name for name in ("merges", "unlearns", "bounded_memory") if getattr(self, name))
         counts = {name: f"{count:,}" for name, count in self.tally().items() if count}
         parameters = {name: shown_value(value) for name, value in self.params().items()}
@@ -220,7 +220,7 @@ class Learner(Saved):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
-        """Extended by subclasses."""
+        """Return the learned state as plain data; subclasses extend it."""
         return {} if self.noted is None else {self.noted: self._noted}
 
     def _restore(self, state: Any) -> None:
@@ -228,7 +228,7 @@ class Learner(Saved):
         self._load(**record(self._state_fields(), self._optional_fields())(state))
 
     def _state_fields(self) -> dict[str, Reader]:
-        """The fields of `_state`, each with what reads it; extended by subclasses."""
+        """Return the fields of `_state`, each with its reader; subclasses extend them."""
         return {} if self.noted is None else {self.noted: whole()}
 
     def _optional_fields(self) -> dict[str, Reader]:
@@ -251,7 +251,7 @@ class Learner(Saved):
 
     @classmethod
     def _of_class(cls, name: Any) -> type[Self]:
-        """A base class, such as `Calibrator`, reads the states of all its methods."""
+        """Return the class to read: a base class, such as `Calibrator`, reads the states of all its methods."""
         if not inspect.isabstract(cls):
             return super()._of_class(name)
         found = cls.class_named(name)
@@ -262,12 +262,12 @@ class Learner(Saved):
 
 @cache
 def _parameter_names(cls: type[Learner]) -> tuple[str, ...]:
-    """The names of the constructor's arguments; `inspect` takes longer than to write a small state."""
+    """Return the names of the constructor's arguments, cached: `inspect` takes longer than writing a small state."""
     return tuple(inspect.signature(cls).parameters)
 
 
 def in_turn(predict: Callable[..., Any], learn: Callable[..., None], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """What `predict(x, t)` says of each row before `learn(x, y, w, t)`; rows have been checked, (x, y, w, t) each."""
+    """Collect `predict(x, t)` before `learn(x, y, w, t)` for each row (x, y, w, t); the rows have been checked."""
     found = []
     for row in rows:
         found.append(predict(row[0], row[3]))
@@ -276,7 +276,7 @@ def in_turn(predict: Callable[..., Any], learn: Callable[..., None], rows: Itera
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The parameters of a parameter: of a learner, or of a setting such as `Window(5000)`; {} for anything else."""
+    """Return the parameters of a learner or of a setting such as `Window(5000)`; {} for any other value."""
     if isinstance(value, Learner):
         return value.get_params()
     if isinstance(value, Setting):
@@ -296,19 +296,19 @@ def _with_changes(params: dict[str, Any], changes: dict[str, Any], owner: str) -
 
 
 def _with_part(value: Any, part: str, new: Any) -> Any:
-    """A learner or setting in which one parameter has a new value."""
+    """Return a copy of a learner or setting in which one parameter has a new value."""
     if isinstance(value, Learner):
         return value.clone().set_params(**{part: new})
     return dataclasses.replace(value, **_with_changes(_fields(value), {part: new}, type(value).__name__))
 
 
 def _parameters_of(learner: Learner) -> dict[str, Any]:
-    """The parameters as plain data."""
+    """Return the parameters as plain data."""
     return {name: _plain(value) for name, value in learner.params().items()}
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as plain data; a learner is written as its class and parameters."""
+    """Return a parameter as plain data; a learner becomes its class and parameters."""
     if isinstance(value, Learner):
         return {"learner": type(value).__name__, "params": _parameters_of(value)}
     if isinstance(value, tuple):
@@ -317,13 +317,13 @@ def _plain(value: Any) -> Any:
 
 
 def _parameters_in(cls: type[Learner], plain: dict[str, Any]) -> dict[str, Any]:
-    """The inverse of `_parameters_of`; `StateError` where a parameter is missing, although it has a default."""
+    """Invert `_parameters_of`; raise `StateError` if a parameter is missing, even one with a default."""
     ensure(plain.keys() == set(_parameter_names(cls)), f"the parameters are not those of {cls.__name__}")
     return {name: _read(value) for name, value in plain.items()}
 
 
 def _read(value: Any) -> Any:
-    """The inverse of `_plain`."""
+    """Invert `_plain`."""
     if isinstance(value, dict) and "learner" in value:
         cls = Learner.class_named(value["learner"])
         return cls(**_parameters_in(cls, value["params"]))

@@ -27,7 +27,7 @@ class SequentialLearner(Learner):
 
     @abstractmethod
     def _step(self, x: Any, y: Any, w: float) -> None:
-        """One step on a checked observation of weight w > 0."""
+        """Learn a checked observation of weight w > 0 by one step."""
 
     def _learn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
         if w > 0.0:

@@ -73,7 +73,7 @@ class _DecayingMemory(Memory[Held]):
         return self._growth(self._clock if t is None else max(self._clock, t))
 
     def _growth(self, t: float) -> float:
-        """The stored weight of an observation of weight 1 at time `t`."""
+        """Return the stored weight of an observation of weight 1 at time `t`."""
         exponent = (t - self._landmark) / self._half_life - self._halvings
         return math.exp2(min(exponent, FURTHEST_AHEAD))
 

@@ -83,14 +83,14 @@ class Memory(Generic[Held]):
         return self._learned()
 
     def _learned(self) -> float:
-        """Stored weight without that of the prior."""
+        """Return the stored weight without the prior's share."""
         return 0.0 if self.holds_nothing else max(self._beside_the_prior(), 0.0)
 
     def _beside_the_prior(self) -> float:
         return self.statistic.n - self._prior_weight * self._prior_growth()
 
     def _prior_growth(self) -> float:
-        """The stored weight of a pseudo-observation of weight 1, relative to that at the start."""
+        """Return the stored weight of a pseudo-observation of weight 1, relative to the weight at the start."""
         return 1.0
 
     @property
@@ -111,7 +111,7 @@ class Memory(Generic[Held]):
         return self._prior_count == 0 or self._beside_the_prior() <= PRIOR_ROUNDING * self.statistic.n
 
     def present(self, t: float | None) -> Held:
-        """The statistic as of `t`, in units of an observation at `t`: read-only, valid until the next change."""
+        """Return the statistic as of `t`, in units of an observation at `t`; read-only until the next change."""
         return self.statistic.present(self.as_of(t))
 
     def as_of(self, t: float | None) -> float:
@@ -136,11 +136,12 @@ class Memory(Generic[Held]):
         return self.statistic.fast_update(lo, hi) if type(self).learn is Memory.learn else None
 
     def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
-        """The rows in pieces, each of which the caller learns in the statistic before it asks for the next one.
+        """Yield the rows in pieces; the caller learns each piece in the statistic before it requests the next one.
 
-        The state after the last one is that of a loop of `learn`, to the last bit, in which rows of weight 0 are left
-        out. None where there has to be a loop: under a policy by time, and where a window may have to sum anew what is
-        left beside an observation that outweighs it. After each piece `version` rises by 1, before anything else.
+        The state after the last piece equals that of a loop of `learn` without rows of weight 0, to the last bit. The
+        result is None where a loop is needed: under a policy by time, and in a window that may have to recompute its
+        sums after it loses an observation of much larger weight. After each piece `version` rises by 1, before
+        anything else.
         """
         return self._pieces(x, y, w) if type(self).learn is Memory.learn else None
 
@@ -180,7 +181,7 @@ class Memory(Generic[Held]):
         self.version += 1
 
     def _fields(self) -> Fields:
-        """The fields of `_own_state`."""
+        """Return the fields of `_own_state`, each with its reader."""
         return {"statistic": unread}
 
     def _optional_fields(self) -> Fields:
@@ -208,9 +209,9 @@ class Memory(Generic[Held]):
             self.statistic.update_many(*columns(entries, 3))
 
     def _outweighed(self, w: float, one: float) -> bool:
-        """Whether a removed observation of weight `w` was far heavier than everything still held.
+        """Return whether a removed observation of weight `w` was far heavier than everything still kept.
 
-        `one` is the weight of some observation still held, or 0. It is compared first, since the total may cost O(k).
+        `one` is the weight of some observation still kept, or 0. It is compared first, since the total may cost O(k).
         """
         return w > OUTWEIGHING * one and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
 
@@ -245,7 +246,7 @@ def require_jumps(clock: float, t: FloatArray, most: float) -> None:
 
 
 def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
-    """The columns of a sequence of tuples as float arrays; of a column of tuples, the rows."""
+    """Return the columns of a sequence of tuples as float arrays; a column of tuples becomes a matrix."""
     rows = list(rows)
     if not rows:
         return tuple(np.empty(0) for _ in range(width))
@@ -262,7 +263,7 @@ def saved_rows(entries: list[tuple[Any, ...]], width: int) -> Rows | list[list[A
 
 
 def entries(most: int | None = None) -> Reader:
-    """What reads `saved_rows`, of which there are at most so many, for `saved_columns`."""
+    """Return a reader of `saved_rows` with at most `most` rows, for `saved_columns`."""
 
     def read(value: Any) -> Rows | list[Any]:
         ensure(isinstance(value, (list, tuple, Rows)), "is no list of rows")
@@ -308,9 +309,10 @@ def _hashable(plain: Any) -> Any:
 
 
 def coordinates(x: FloatArray) -> list[Coordinate]:
-    """An array of coordinates as memories store them: the rows of a matrix become tuples, which can be hashed."""
+    """Return coordinates as memories store them: the rows of a matrix become tuples, which can be hashed."""
     return x.tolist() if x.ndim == 1 else [tuple(row) for row in x.tolist()]
 
 
 def never_learned(x: Coordinate, y: float, w: float) -> str:
+    """Return the message for an observation to unlearn that was never learned."""
     return f"nothing equal to (coordinate {x!r}, label {y:g}, weight {w!r}) is held; unlearn only what was learned"

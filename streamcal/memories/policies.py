@@ -13,7 +13,7 @@ from streamcal.parameters.prior import PseudoObservations
 
 
 def memory_under(policy: Forgetting, statistic: Held, prior: PseudoObservations | None = None) -> Memory[Held]:
-    """A memory over an empty statistic, initialised with a prior; `InputError` if the policy allows no prior."""
+    """Return a memory over an empty statistic with a prior; raise `InputError` if the policy allows no prior."""
     if isinstance(policy, Window):
         size = cast(float, policy.size)
         return (

@@ -30,7 +30,7 @@ class Refreshing(Generic[Held]):
         return self._memory.version if self._basis is None else -self._refreshes
 
     def present(self, t: float | None) -> Held:
-        """The statistic to solve from, in units of an observation at `t`, or at the time of the last refresh."""
+        """Return the statistic to solve from, in units of an observation at `t` or at the last refresh."""
         if self._basis is None:
             return self._memory.present(t)
         state, unit = self._basis

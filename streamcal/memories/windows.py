@@ -44,9 +44,9 @@ class _Window(Memory[Held]):
     _evicted: int
 
     def _sums(self) -> dict[str, Any]:
-        """The statistic with its rounding errors, and how many observations have left since it was last summed anew.
+        """Return the rounded statistic, and how many observations have left since its sums were last recomputed.
 
-        Nothing where sums have no rounding errors: what follows is then the same after they were summed anew.
+        Return nothing if sums have no rounding errors: recomputed sums then lead to the same results.
         """
         saved = self.statistic.state()  # first: it may find that its sums have no rounding errors any more
         return {"sums": [self._evicted, saved]} if self.statistic.drifts else {}
@@ -176,9 +176,9 @@ class CountWindow(_Window[Held]):
             self._close_gaps()
 
     def held(self) -> tuple[FloatArray, int]:
-        """The observations held, the oldest first, as rows of numbers x, y, w; and how many left since sums were made.
+        """Return the observations kept, oldest first, as rows x, y, w, and how many left since sums were recomputed.
 
-        For a kernel that goes on with them.
+        A kernel continues from them.
         """
         entries = [entry for entry in self._buffer if entry is not None]
         return np.array(entries, dtype=np.float64).reshape(-1, 3), self._evicted
@@ -220,7 +220,7 @@ class CountWindow(_Window[Held]):
         self._lightest = min((w for _, _, w in held), default=math.inf)
 
     def _outweighs_one(self, w: float) -> bool:
-        """Whether a removed observation of weight `w` was far heavier than one still held."""
+        """Return whether a removed observation of weight `w` was far heavier than one still kept."""
         return w > OUTWEIGHING_ONE * self._lightest and self.statistic.drifts
 
     def _close_gaps(self) -> None:
@@ -393,7 +393,7 @@ class TimeWindow(_Window[Held]):
         self._lightest = min((entry[3] for entry in self._entries), default=math.inf)
 
     def _outweighs_one(self, w: float) -> bool:
-        """Whether a removed observation of weight `w` was far heavier than one still held."""
+        """Return whether a removed observation of weight `w` was far heavier than one still kept."""
         return w > OUTWEIGHING_ONE * self._lightest and self.statistic.drifts
 
     def _newest_weight(self) -> float:
@@ -431,5 +431,5 @@ class TimeWindow(_Window[Held]):
 
 
 def _after(t: float) -> tuple[float]:
-    """A key that sorts before every entry later than `t`, and after all others."""
+    """Return a key that sorts before every entry later than `t`, and after all others."""
     return (math.nextafter(t, math.inf),)

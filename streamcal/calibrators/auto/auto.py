@@ -256,7 +256,7 @@ class Auto(SequentialCalibrator):
             self._record(said)
 
     def _record(self, said: Sequence[float]) -> FloatArray:
-        """What was issued as an array; `InputError` if no `_issue` can have returned it."""
+        """Return the issued numbers as an array; raise `InputError` if no `_issue` can have returned them."""
         try:
             found = np.array(said, dtype=np.float64)
             self._steps.require(found)
