@@ -387,8 +387,8 @@ def drift(rows: int) -> str:
 MEANT = """# Multicalibration, measured
 
 `python -m benchmarks.multicalibration`, streamcal {version}, `Multicalibrated` with its defaults; each section has its
-date. Streams and fields are those of [Segments](segments.md), its streams held out included; the simulator has three
-seeds. A shared machine: times are processor times.
+date. Streams and fields are those of [Segments, measured](segments_measured.md), its held-out streams included;
+the simulator has three seeds. A shared machine: times are processor times.
 """
 #: What stands above each table.
 ABOVE = {

@@ -1,6 +1,6 @@
 """`Segmented` on real and simulated streams: what correcting by field gains, where it loses, and what it costs.
 
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments    # some ten minutes; writes tables of docs/segments.md
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments    # ten minutes; docs/segments_measured.md
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --effects    # the table of random effects alone
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --pairs    # the table of `pairs=True` alone
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --late    # the table of late labels alone
@@ -40,7 +40,7 @@ from streamcal import Auto, OnlinePlatt
 from streamcal.live import Segmented
 from streamcal.metrics import FieldwiseECE
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "segments.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "segments_measured.md"
 MARKS = r"(?<=<!-- {} -->\n).*?(?=<!-- end of {} -->)"
 DELAY = 5_000
 SIMULATED, SEEDS = 100_000, 3

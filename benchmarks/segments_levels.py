@@ -1,4 +1,4 @@
-"""A million levels in little memory: `Segmented` with a store, a line of docs/segments.md.
+"""A million levels in little memory: `Segmented` with a store, a line of docs/segments_measured.md.
 
     python -m benchmarks.segments_levels            # some two minutes; writes the line
     python -m benchmarks.segments_levels --rows 20000    # shortened, prints only

@@ -1,4 +1,4 @@
-"""MCGrad, multicalibration by gradient boosting, as a rival of `Segmented`: a table of docs/segments.md.
+"""MCGrad, multicalibration by gradient boosting, as a rival of `Segmented`: a table of segments_measured.md.
 
     pip install mcgrad                                                           # 0.1.5, MIT; brings PyTorch
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments_mcgrad            # half an hour; writes the table

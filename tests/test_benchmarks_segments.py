@@ -1,4 +1,4 @@
-"""The benchmark of `Segmented` at its smallest, and the figures of docs/segments.md."""
+"""The benchmark of `Segmented` at its smallest, and the figures of docs/segments_measured.md."""
 
 import re
 

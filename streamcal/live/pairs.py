@@ -103,7 +103,7 @@ class PairedChain:
     keep what they learned.
 
     O(J + K) for J fields and K pairs. The prior variance .02, shares and weights were chosen on streams of
-    `docs/segments.md`.
+    `docs/segments_measured.md`.
     """
 
     def __init__(self, chain: SegmentChain, by: Sequence[Field], max_levels: int) -> None:

@@ -52,7 +52,7 @@ class Effect(NamedTuple):
 MEMBER_NAMES = ("nothing", "offset", "recent", "free", "line")
 #: The learning rate of the weights of members for a label after which d others were learned is (1 + d) to the power of
 #: minus this: outcomes in a row often have one cause. At rate 1, bank streams with labels 500 to 15,000 rows late lose
-#: up to .009 nats a row (`docs/segments.md`).
+#: up to .009 nats a row (`docs/segments_measured.md`).
 LATE_POWER = 0.3
 #: No label counts as later: whole numbers up to this one are doubles.
 MOST_LABELS = 2.0**53
@@ -121,7 +121,7 @@ class Segmented(Keyed):
     `by`, and the score (`PairedChain`). Forecasts are a mixture of both, with prior ½ for the chain: they lose at most
     ln 2 + share·n/2 more than without `pairs`. Which pairs matter is learned; `pairs_found` shows it. The score is
     corrected where no level is known, too. `effect` and `weights` are those of the chain. 16 single fields at most, and
-    no `store`. Late labels can cost more than without: see `docs/segments.md`.
+    no `store`. Late labels can cost more than without: see `docs/segments_measured.md`.
 
     Cost: that of the calibrator, and for four fields 1.5 µs an observation in `predict_learn_many`, 2.3 µs in
     `predict_one` and `learn_one`; 135 bytes for a level, and its name. With `pairs`, and the six pairs of four fields,
@@ -130,7 +130,7 @@ class Segmented(Keyed):
     References
     ----------
     Herbster and Warmuth, Tracking the best expert, 1998 (fixed share); Kulis and Bartlett, Implicit online learning,
-    ICML 2010. Measured in `docs/segments.md`.
+    ICML 2010. Measured in `docs/segments_measured.md`.
 
     Examples
     --------

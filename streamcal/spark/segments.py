@@ -123,8 +123,8 @@ class SegmentStream:
     A batch that Spark runs again after a failure gives the same forecasts, and is learned once: `folder` has the state
     after it, or only that before it. Forecasts follow labels by a batch; the time of an event is only read to put those
     of a batch in order. Members are judged by what they say when the label comes, so that labels should not be later
-    than batches are long; `docs/segments.md` has what later ones cost. What a `Multicalibrated` certifies is about its
-    predictions in the order of learning: forecasts by the state before their batch are not these.
+    than batches are long; `docs/segments_measured.md` has what later ones cost. What a `Multicalibrated` certifies is
+    about its predictions in the order of learning: forecasts by the state before their batch are not these.
 
     Examples
     --------
