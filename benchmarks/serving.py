@@ -1,6 +1,6 @@
 """How many requests `streamcal serve` answers, and how fast; whether its memory stays flat.
 
-    python -m benchmarks.serving                  # about two minutes; writes the table in docs/serving.md
+    python -m benchmarks.serving                  # about two minutes; writes the table in docs/serving_measured.md
     python -m benchmarks.serving --seconds 2      # shortened, prints only
     python -m benchmarks.serving --snapshots 15   # latencies while a snapshot is made; prints them
     python -m benchmarks.serving --soak 60        # so many minutes of impressions and outcomes; prints the memory
@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "serving.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "serving_measured.md"
 MARKS = r"(?<=<!-- load -->\n).*?(?=<!-- end of load -->)"
 SECONDS, PROCESSES = 5.0, 2
 #: Options of the server, by what the table calls it.
