@@ -383,7 +383,7 @@ def test_margins_need_a_method_with_a_scale(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("score", "advice"),
     [
-        ("0,5", "write decimals with a point, as in 0.1"),
+        ("0,5", "give --decimal , for decimal commas"),
         ("20%", "write numbers without a percent sign; for scores give --scale percent"),
         ("", "leave such rows out (streamcal run: --on-error skip)"),
         ("NaN", "leave such rows out (streamcal run: --on-error skip)"),

@@ -1,10 +1,12 @@
-"""Several files, globs and folders are one stream: as if it were one file, whatever ends the run."""
+"""Several files, globs and folders are one stream, as if they were one file; numbers with a decimal comma."""
 
 from __future__ import annotations
 
+import csv
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -210,3 +212,79 @@ def test_python_takes_names_of_several_files(tmp_path: Path) -> None:
         )
     with pytest.raises(InputError, match="no file matches"):
         streamcal.compare(str(tmp_path / "no-*.csv"), methods=["ops"])
+
+
+# -- decimal commas ------------------------------------------------------------------------------------------------
+
+
+def with_commas(path: Path, delimiter: str, rows: int = 300) -> Path:
+    """The rows of `made` with decimal commas in scores, weights and times."""
+    found = [
+        {name: str(value).replace(".", ",") if name in ("score", "w", "t") else value for name, value in row.items()}
+        for row in halved(rows)
+    ]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(found[0]), delimiter=delimiter, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)
+    return path
+
+
+def halved(rows: int = 300) -> list[dict[str, Any]]:
+    """Rows with weights that are no whole numbers."""
+    return [{**row, "w": row["w"] / 2} for row in made(rows)]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", ","])
+@pytest.mark.parametrize("bad", [False, True])
+def test_a_decimal_comma_is_read_and_written(tmp_path: Path, delimiter: str, bad: bool) -> None:
+    """Also one by one, where a row cannot be used; fields of the input are as they were."""
+    source, plain = with_commas(tmp_path / "commas.csv", delimiter), save(tmp_path / "plain.csv", halved())
+    if bad:
+        for path, between in ((source, delimiter), (plain, ",")):
+            path.write_text(path.read_text() + between.join(("x", "1", "maybe", "1", "1000")) + "\n")
+    options = ["--time", "t", "--weight", "w", "--half-life", "50", "--method", "platt", "--on-error", "skip"]
+    assert run(plain, *options, "--out", tmp_path / "plain_out.csv").exit_code == 0
+    result = run(source, *options, "--decimal", ",", "--out", tmp_path / "out.csv")
+    assert result.exit_code == 0, result.output
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file, delimiter=delimiter))
+    expected = read(tmp_path / "plain_out.csv")
+    assert [row["calibrated"].replace(",", ".") for row in found] == [row["calibrated"] for row in expected]
+    assert [row["score"].replace(",", ".") for row in found] == [row["score"] for row in expected]
+    assert not any("." in row["calibrated"] for row in found)
+    again = run(tmp_path / "out.csv", "--decimal", ",", "--output-column", "twice", "--out", tmp_path / "twice.jsonl")
+    assert again.exit_code == 0, "the output is read as it was written"
+
+
+def test_a_decimal_comma_between_fields_with_commas_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("score,click\n0,5,1\n")
+    line = the_line(run(tmp_path / "in.csv", "--decimal", ","))
+    assert "row 1: the row has 3 fields" in line
+    assert "numbers with a decimal comma are in quotes, or with another --delimiter" in line
+
+
+@pytest.mark.parametrize("number", ["0.5", "1.234,5", "1,2,3", "abc"])
+def test_numbers_that_have_no_decimal_comma_are_refused(tmp_path: Path, number: str) -> None:
+    (tmp_path / "in.csv").write_text(f"score;click\n0,5;1\n{number};0\n")
+    line = the_line(run(tmp_path / "in.csv", "--decimal", ","))
+    assert f"row 2, column 'score': {number!r} cannot be used" in line
+
+
+def test_times_with_points_are_times_beside_decimal_commas(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("score;click;t\n0,5;1;31.01.2026 12:00\n0,25;0;31.01.2026 12:30\n")
+    options = ["--decimal", ",", "--time", "t", "--time-format", "%d.%m.%Y %H:%M"]
+    assert "2 rows" in run(tmp_path / "in.csv", *options).output
+    (tmp_path / "in.csv").write_text("score;click;t\n0,5;1;2026-01-31T12:00:00.5\n0,25;0;2026-01-31T12:00:01,5\n")
+    assert "2 rows" in run(tmp_path / "in.csv", *options[:4]).output
+
+
+def test_compare_report_and_predict_read_decimal_commas(tmp_path: Path) -> None:
+    source, state = with_commas(tmp_path / "in.csv", ";"), tmp_path / "state.json"
+    columns = ["--score", "score", "--decimal", ","]
+    assert "300 rows" in program("compare", source, *columns, "--label", "click", "--methods", "ops").stdout
+    made_ = program("report", source, *columns, "--label", "click", "--methods", "ops", "--out", tmp_path / "r.html")
+    assert made_.exit_code == 0
+    assert "--decimal ," in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert run(source, "--decimal", ",", "--state", state).exit_code == 0
+    assert "300 rows predicted" in program("predict", state, source, *columns, "--out", tmp_path / "out.csv").output

@@ -52,6 +52,7 @@ from streamcal.app.options import (
     SKIP,
     STOP,
     ClipOption,
+    DecimalOption,
     DecreasingOption,
     DelimiterOption,
     FormatOption,
@@ -252,6 +253,7 @@ def run(
     ] = None,
     format_: FormatOption = None,
     delimiter: DelimiterOption = None,
+    decimal: DecimalOption = ".",
 ) -> None:
     """Calibrate a stream of scores online.
 
@@ -325,6 +327,7 @@ def run(
                 missing_label,
                 decreasing,
                 clip,
+                decimal,
                 time_options(time_unit, time_format, timezone),
             )
             rows = (format_, out, on_error == SKIP, rejects, delimiter, unit)

@@ -20,6 +20,7 @@ from streamcal.app.options import (
     SKIP,
     STOP,
     ClipOption,
+    DecimalOption,
     DecreasingOption,
     DelimiterOption,
     FormatOption,
@@ -121,6 +122,7 @@ class Asked:
     scale: UnitOption = None
     format: FormatOption = None
     delimiter: DelimiterOption = None
+    decimal: DecimalOption = "."
     on_error: OnErrorOption = STOP
     rejects: RejectsOption = None
     processes: ProcessesOption = None
@@ -156,6 +158,7 @@ class Asked:
             missing_label=self.missing_label,
             decreasing=self.decreasing,
             clip=self.clip,
+            decimal=self.decimal,
             times=time_options(self.time_unit, self.time_format, self.timezone),
         )
 

@@ -177,6 +177,14 @@ DelimiterOption = Annotated[
         help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
     ),
 ]
+DecimalOption = Annotated[
+    str,
+    typer.Option(
+        metavar="[.|,]",
+        parser=one_of(".", ","),
+        help="Decimal mark of numbers in text, also of those added to CSV; a comma goes with --delimiter ;.",
+    ),
+]
 OutputColumnOption = Annotated[
     str, typer.Option(metavar="NAME", help="The name of the column of the output with the probabilities.")
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,7 @@ from streamcal.app.options import (
     SKIP,
     STOP,
     ClipOption,
+    DecimalOption,
     DecreasingOption,
     DelimiterOption,
     FormatOption,
@@ -71,6 +72,7 @@ def predict(
     quiet: QuietOption = False,
     format_: FormatOption = None,
     delimiter: DelimiterOption = None,
+    decimal: DecimalOption = ".",
 ) -> None:
     """Apply a saved state to rows without labels.
 
@@ -102,7 +104,8 @@ def predict(
             fail(f"{state}: there is no such file")
         fields = getattr(calibrator, "fields", ())
         times = time_options(time_unit, time_format, timezone)
-        columns = Columns(score, None, time, segments=fields, decreasing=decreasing, clip=clip, times=times)
+        how: dict[str, Any] = {"decreasing": decreasing, "clip": clip, "decimal": decimal, "times": times}
+        columns = Columns(score, None, time, segments=fields, **how)
         rows = (format_, out, on_error == SKIP, rejects, delimiter, scale)
         job = Run(calibrator, sources, columns, *rows, frozen=True, column=output_column)
         console.print(f"{calibrator!r}, which has learned {calibrator.n:,.15g} observations")

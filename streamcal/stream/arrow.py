@@ -17,7 +17,9 @@ from pyarrow._compute import (
     AssumeTimezoneOptions,
     CastOptions,
     DictionaryEncodeOptions,
+    MatchSubstringOptions,
     NullOptions,
+    ReplaceSubstringOptions,
     call_function,
 )
 
@@ -146,6 +148,19 @@ def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.u
         return np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.uint8)
     _, offsets, content = column.buffers()
     return np.frombuffer(offsets, dtype=np.int32)[: len(column) + 1], np.frombuffer(content, dtype=np.uint8)
+
+
+def contains(column: Any, text: str) -> bool:
+    """Whether a value of a column of texts contains this text."""
+    found = call_function("match_substring", [column], MatchSubstringOptions(text))
+    return bool(call_function("any", [found]).as_py())
+
+
+def with_points(column: Any) -> Any:
+    """A column with a point for each comma of its texts; columns of other values are returned as they are."""
+    if not (pyarrow.types.is_binary(column.type) or pyarrow.types.is_string(column.type)):
+        return column
+    return call_function("replace_substring", [column], ReplaceSubstringOptions(",", "."))
 
 
 def numbers_in(column: Any) -> FloatArray:

@@ -107,10 +107,17 @@ class TextBatch(Batch):
         return str(self.text[self.spans[i, 0] : self.spans[i, 1]], "utf-8", "surrogateescape")
 
     def joined(
-        self, before: Sequence[bytes] = (), values: FloatArray | None = None, after: bytes = b"\n", dropped: int = 0
+        self,
+        before: Sequence[bytes] = (),
+        values: FloatArray | None = None,
+        after: bytes = b"\n",
+        dropped: int = 0,
+        decimal: str = ".",
     ) -> memoryview:
         """The records, each without its last `dropped` bytes, with its row of `values`, and with `after`."""
         offsets, texts = arrow.as_text(np.empty(0) if values is None else values.ravel())
+        if decimal != ".":
+            texts = np.where(texts == ord("."), np.uint8(ord(decimal)), texts)
         return joined_records(self.text, self.spans, dropped, list(before), offsets, texts, after).data
 
     def take(self, places: Places) -> Self:

@@ -18,7 +18,7 @@ from streamcal.kernels.logistic import sigmoids
 from streamcal.live.levels import column_of, level_of
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray
-from streamcal.stream.arrow import ERRORS, codes, numbers_in
+from streamcal.stream.arrow import ERRORS, codes, contains, numbers_in, with_points
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.records import (
     MISSING,
@@ -33,11 +33,14 @@ from streamcal.stream.records import (
     parse_probability,
     parse_score,
     parse_weight,
+    parsed_with_comma,
 )
 from streamcal.stream.times import TimeOptions, TimeReader
 
 T = TypeVar("T")
 
+#: The decimal mark that is not a point.
+COMMA = ","
 #: What a row without a label may be.
 MISSING_LABELS = NEGATIVE, UNKNOWN, SKIP = "negative", "unknown", "skip"
 #: Distinct labels of a batch above which they are no labels of two classes.
@@ -68,6 +71,8 @@ class Columns:
     decreasing: bool = False
     #: Whether probabilities outside [0, 1] by rounding are moved to its ends.
     clip: bool = False
+    #: The decimal mark of numbers in texts, "." or ",".
+    decimal: str = "."
     #: How the times are written.
     times: TimeOptions = field(default_factory=TimeOptions)
 
@@ -124,16 +129,19 @@ class FieldReader:
         self._columns = columns
         scores = "clipped" if columns.clip and scores == "probability" else scores
         self._score_of, self._scores_of = _falling(scores) if columns.decreasing else SCORES[scores]
+        self._weight_of: Callable[[Any], float] = parse_weight
+        if columns.decimal == COMMA:
+            self._score_of, self._weight_of = parsed_with_comma(self._score_of), parsed_with_comma(parse_weight)
         self._label_of = LabelReader(columns.positive)
-        self._time = TimeReader(columns.times)
+        self._time = TimeReader(columns.times, commas=columns.decimal == COMMA)
 
     def many(self, batch: Batch) -> Observations | None:
         """The fields of a batch; None where one of them cannot be used, or only `one` can tell."""
         columns, w, t = self._columns, None, None
         try:
-            scores = self._scores_of(numbers_in(batch.column(columns.score)))
+            scores = self._scores_of(self._numbers_of(batch, columns.score))
             if columns.weight is not None:
-                w = numbers_in(batch.column(columns.weight))
+                w = self._numbers_of(batch, columns.weight)
             if columns.time is not None:
                 t = self._time.many(batch.column(columns.time), columns.time)
             usable = scores is not None and (w is None or _are_weights(w)) and (t is None or np.isfinite(t).all())
@@ -149,11 +157,20 @@ class FieldReader:
         columns = self._columns
         score = field_of(row, columns.score, self._score_of)
         y = self._label_in(row)
-        w = 1.0 if columns.weight is None else field_of(row, columns.weight, parse_weight)
+        w = 1.0 if columns.weight is None else field_of(row, columns.weight, self._weight_of)
         if columns.missing_label == UNKNOWN and columns.label and is_missing(as_read(row.get(columns.label))):
             w = 0.0
         t = None if columns.time is None else self._time_in(row, columns.time)
         return Observation(score, y, w, t)
+
+    def _numbers_of(self, batch: Batch, name: str) -> FloatArray:
+        """The numbers in a column; one of `ERRORS` where one is none."""
+        column = batch.column(name)
+        if self._columns.decimal == COMMA:
+            points, column = column, with_points(column)
+            if points is not column and contains(points, "."):
+                raise ValueError("a number with a point")
+        return numbers_in(column)
 
     def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
         """The labels of a batch; None where one of them cannot be used."""

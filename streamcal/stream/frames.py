@@ -30,6 +30,7 @@ IN_PYTHON = {
     SKIP_OPTION: "",
     ZONE_ALLOWED: "times with a zone throughout, or without one throughout",
     LABEL_MISSING: "a label in each row",
+    "give --decimal , for decimal commas": "write decimals with a point, as in 0.1",
     "--positive VALUE": "positive=VALUE",
     "(--positive)": "(positive)",
     "--positive ": "positive=",

@@ -40,6 +40,8 @@ TABLE_BYTES = 1 << 25
 LONGEST_RECORD = 1 << 24
 #: Bytes that a field of CSV may have, as for Python's csv module.
 LONGEST_FIELD = csv.field_size_limit()
+#: What may be a number with a decimal comma in a record whose fields are between commas.
+DECIMAL_COMMA = re.compile(r"(^|,)[-+]?[0-9]+,[0-9]+(,|$)")
 #: Names of columns in a message.
 MOST_SHOWN = 50
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -409,6 +411,10 @@ class RecordReader:
             reason, allowed = f"the row is not valid CSV ({error})", "fields, quoted or not; quotes in pairs"
         else:
             reason, allowed = f"the row has {number} fields", f"{len(self.names)}, as in the header"
+            if number > len(self.names) and self.delimiter == "," and DECIMAL_COMMA.search(record):
+                allowed += (
+                    "; numbers with a decimal comma are in quotes, or with another --delimiter between the fields"
+                )
             if number == len(self.names):
                 reason, allowed = f"the row has a field of more than {LONGEST_FIELD:,} bytes", "shorter fields"
         return RecordError(reason, allowed, record=record)

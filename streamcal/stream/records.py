@@ -26,6 +26,7 @@ LABEL_MISSING = (
 #: How far outside [0, 1] rounding is taken to lead, in single precision too, and what to do about it.
 ROUNDING_OF_SCORES = 1e-6
 CLIP_OPTION = "; where rounding leads outside of them, give --clip"
+DECIMAL_COMMA = "a number with a decimal comma, as --decimal , says, and without points"
 WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
 
@@ -48,7 +49,7 @@ LEAVE_OUT = f"leave such rows out{SKIP_OPTION}"
 #: Texts that are likely to stand for numbers, or for none, and what to do about them.
 _NEARLY_NUMBERS = (
     (re.compile(r"\s*(nan|null|none|na|n/a|-|\?)\s*", re.IGNORECASE), LEAVE_OUT),
-    (re.compile(r"\s*[-+]?\d*,\d+\s*"), "write decimals with a point, as in 0.1"),
+    (re.compile(r"\s*[-+]?\d*,\d+\s*"), "give --decimal , for decimal commas"),
     (re.compile(r"\s*[-+]?[\d.,]+\s*%\s*"), "write numbers without a percent sign; for scores give --scale percent"),
 )
 
@@ -191,6 +192,28 @@ def parse_log_odds(value: Any) -> float:
 
 #: How scores are read that stand for probabilities and are none, by the name of their unit.
 PARSED_AS_PROBABILITY: dict[str, Callable[[Any], float]] = {"percent": parse_percentage, "logit": parse_log_odds}
+
+
+def parsed_with_comma(parse: Callable[[Any], float]) -> Callable[[Any], float]:
+    """A parser of numbers whose texts have a decimal comma, and no point: that would separate thousands.
+
+    >>> parsed_with_comma(parse_probability)("0,25")
+    0.25
+    """
+
+    def read(value: Any) -> float:
+        if not isinstance(value, str):
+            return parse(value)
+        if "." in value:
+            raise refused(value, DECIMAL_COMMA)
+        try:
+            return parse(value.replace(",", "."))
+        except RecordError as error:
+            if error.reason != MISSING:
+                error.reason = refused(value, "").reason
+            raise
+
+    return read
 
 
 def parse_label(value: Any) -> bool:

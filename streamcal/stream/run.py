@@ -548,7 +548,8 @@ class Run:
         format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
         named = self.out != STANDARD_STREAM and _names_delimiter(reader.path, self.out)
         between = None if named else reader.delimiter
-        writer = RecordWriter(self.out, names, format, types=reader.types, delimiter=between, append_at=append_at)
+        how: dict[str, Any] = {"types": reader.types, "delimiter": between, "decimal": self.columns.decimal}
+        writer = RecordWriter(self.out, names, format, append_at=append_at, **how)
         if reader.kind.format == "jsonl":
             self._known = frozenset() if writer.kind.format == "jsonl" else frozenset(reader.names)
         self._writers[OUT] = files.enter_context(writer)

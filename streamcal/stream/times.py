@@ -14,7 +14,7 @@ from streamcal.errors import InputError
 from streamcal.names import did_you_mean
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import FloatArray
-from streamcal.stream.arrow import ERRORS, as_array, cast, in_zone, numbers_in, pyarrow
+from streamcal.stream.arrow import ERRORS, as_array, cast, in_zone, numbers_in, pyarrow, with_points
 from streamcal.stream.records import TIME_ALLOWED, RecordError, as_read, number_in, refused, shown
 
 #: How many of a unit make a second.
@@ -60,7 +60,8 @@ class TimeReader:
     can tell how far the two are apart.
     """
 
-    def __init__(self, options: TimeOptions | None = None) -> None:
+    def __init__(self, options: TimeOptions | None = None, *, commas: bool = False) -> None:
+        self._commas = commas  # numbers in texts have decimal commas
         self._options = options = options or TimeOptions()
         self._factor = TIME_UNITS[options.unit]
         self._first: tuple[Hashable, bool] | None = None  # the first column read, and whether its times had no zone
@@ -88,6 +89,7 @@ class TimeReader:
         if self._options.format is not None and not pyarrow.types.is_timestamp(column.type):
             return np.array([self.one(as_read(value), name) for value in column.to_pylist()], dtype=np.float64)
         if not pyarrow.types.is_timestamp(column.type):
+            column = with_points(column) if self._commas else column
             try:
                 found = numbers_in(column)
                 self._note(name, False, None)
@@ -113,6 +115,7 @@ class TimeReader:
         if self._options.format is not None and isinstance(value, (str, int)):
             return datetime.strptime(str(value).strip(), self._options.format)  # also of a date written as a number
         if isinstance(value, str):
+            value = value.replace(",", ".") if self._commas else value
             try:
                 return number_in(value, TIME_ALLOWED)
             except RecordError:

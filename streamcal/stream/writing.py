@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self, cast
 
@@ -54,6 +55,8 @@ class RecordWriter:
         Types of Arrow by column, from `RecordReader.types`; others are taken from the first rows written.
     delimiter
         What stands between the fields of CSV; by default a tab in a .tsv and a comma in others.
+    decimal
+        The decimal mark of numbers that are added to CSV; where it is the delimiter, too, they are in quotes.
     append_at
         Go on with an existing file after so many of its bytes, as `sync` returned them, and cut off the rest; in CSV
         without a header. Not possible for Arrow.
@@ -88,7 +91,9 @@ class RecordWriter:
         types: Mapping[str, Any] | None = None,
         delimiter: str | None = None,
         append_at: int | None = None,
+        decimal: str = ".",
     ) -> None:
+        self._decimal = decimal
         self.path = os.fspath(path)
         self.kind = FileKind.of(path, format)
         self._append_at = append_at
@@ -122,7 +127,9 @@ class RecordWriter:
         """
         with self._file_errors():
             if isinstance(batch, CsvBatch) and self.kind.format == "csv" and batch.delimiter == self._delimiter:
-                self._opened().write(batch.joined([self._delimiter.encode()] * len(added), values))
+                quote = '"' if self._decimal == self._delimiter and added else ""
+                before = [f"{quote if j else ''}{self._delimiter}{quote}".encode() for j in range(len(added))]
+                self._opened().write(batch.joined(before, values, f"{quote}\n".encode(), decimal=self._decimal))
             elif isinstance(batch, JsonBatch) and self.kind.format == "jsonl":
                 before = [f", {json.dumps(name)}: ".encode() for name in added]
                 self._opened().write(batch.joined(before, values, b"}\n", dropped=1))
@@ -235,7 +242,21 @@ class RecordWriter:
 
     def _csv_fields(self, row: Mapping[str, Any]) -> list[Any]:
         self._refuse_unknown(row)
-        return [_csv_field(row.get(name)) for name in self.names]
+        return [self._csv_field(row.get(name)) for name in self.names]
+
+    def _csv_field(self, value: Any) -> Any:
+        """The CSV field for a value."""
+        if value.__class__ is str:
+            return value
+        if isinstance(value, (float, Decimal)):
+            return value if self._decimal == "." else str(value).replace(".", self._decimal)
+        if value is True or value is False:
+            return "true" if value else "false"
+        if isinstance(value, (list, dict)):
+            return to_json(value)
+        if isinstance(value, bytes):
+            return _text_of(value)
+        return value.isoformat() if hasattr(value, "isoformat") else value
 
     def _write_table(self, rows: list[Mapping[str, Any]]) -> None:
         for row in rows:
@@ -255,7 +276,7 @@ class RecordWriter:
         fields |= added
         columns = {name: fields[name] if name in fields else [None] * len(batch) for name in self.names}
         if self._tables is None:
-            self._write_csv(zip(*(map(_csv_field, values) for values in columns.values()), strict=True))
+            self._write_csv(zip(*(map(self._csv_field, values) for values in columns.values()), strict=True))
         else:
             self._tables.write_columns(columns)
 
@@ -325,19 +346,6 @@ def _encode_surrogate(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 codecs.register_error(SURROGATES, _encode_surrogate)
-
-
-def _csv_field(value: Any) -> Any:
-    """The CSV field for a value."""
-    if value.__class__ is str or value.__class__ is float:
-        return value
-    if value is True or value is False:
-        return "true" if value else "false"
-    if isinstance(value, (list, dict)):
-        return to_json(value)
-    if isinstance(value, bytes):
-        return _text_of(value)
-    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _json_value(value: Any) -> str:
