@@ -1,4 +1,4 @@
-"""Sizes of saved states after 20,000 different scores, and how long they take: the tables of docs/states.md.
+"""Sizes of saved states after 20,000 different scores, and how long they take: the tables of docs/states_measured.md.
 
 Times are of the processor, the least of some repetitions; those of large states are of 10⁶ different scores.
 

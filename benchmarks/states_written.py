@@ -1,4 +1,4 @@
-"""How far writing a state moves the later forecasts of what is written: the table of docs/states.md.
+"""How far writing a state moves the later forecasts of what is written: the table of docs/states_measured.md.
 
 Two calibrators learn the same; the state of one is written after every 50 observations, and forecasts of both are
 compared between. Methods that are not named in the table differ in no bit.

@@ -41,7 +41,7 @@ class Saved(metaclass=Suggesting):
 
         Notes
         -----
-        Later forecasts may differ in the last place from those without this call; docs/states.md says where.
+        Later forecasts may differ in the last place from those without this call; docs/states_measured.md says where.
 
         Examples
         --------
@@ -69,7 +69,7 @@ class Saved(metaclass=Suggesting):
         return cls._from_written(state)
 
     def to_bytes(self, compress: bool = False) -> bytes:
-        """The same as bytes: versioned, with a checksum, without pickle; the layout is described in docs/states.md.
+        """The same as bytes: versioned, with a checksum, without pickle; the layout is described in docs/state_format.md.
 
         Parameters
         ----------

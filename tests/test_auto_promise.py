@@ -145,7 +145,7 @@ def mixed(x, z, w):
 
 
 def test_forecasts_whose_label_never_comes_change_nothing():
-    """Those at scores that get a label later are what that label judges, which docs/states.md says."""
+    """Those at scores that get a label later are what that label judges, which docs/states_measured.md says."""
     rng = np.random.default_rng(5)
     asked, silent, judged = Auto(), Auto(), Auto()
     for _ in range(300):

@@ -328,7 +328,7 @@ def test_predicting_changes_nothing(case, draw):
         case.assert_same(learned(cal, stream[:2]), unasked)
 
 
-#: Methods whose solve starts from the last map: docs/states.md says by how much later forecasts differ.
+#: Methods whose solve starts from the last map: docs/states_measured.md says by how much later forecasts differ.
 SOLVED_FROM_THE_LAST = {
     *("platt", "temperature", "beta", "bernstein-logistic", "bernstein-fusion"),
     *("temperature-scaling", "vector-scaling", "dirichlet", "structured-matrix-scaling", "one-vs-rest"),

@@ -119,7 +119,7 @@ def test_a_state_has_the_same_bytes_before_and_after_a_prediction(name: str) -> 
 
 #: What has an exact tree of scores, which is built anew where it is written, unless all weights are whole numbers.
 TREES = ["isotonic", "venn-abers", "cross-venn-abers", "auto"]
-#: As docs/states.md has it: of trees, and of methods that solve from a start.
+#: As docs/states_measured.md has it: of trees, and of methods that solve from a start.
 LITTLE, SOLVED = 1e-14, 1e-12
 
 

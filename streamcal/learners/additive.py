@@ -56,7 +56,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     `tally()["unsolved"]` counts one.
 
     A prediction does not change the state. It may move later forecasts by rounding where `solve` is iterative: the
-    next solve starts from the last map (docs/states.md has the methods and the largest differences).
+    next solve starts from the last map (docs/states_measured.md has the methods and the largest differences).
     """
 
     #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
