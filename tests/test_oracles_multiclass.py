@@ -348,10 +348,13 @@ def test_the_prior_on_the_slope_of_a_class_that_comes_at_tiny_scores():
         assert cal.map().parameters[label] == pytest.approx((1.0 + d[label], d[3 + label]), abs=1e-5)
 
 
-@pytest.mark.sample(4)
+EVERY_VECTOR_METHOD = [TemperatureScaling, VectorScaling, Dirichlet, StructuredMatrixScaling, OnlineVectorScaling]
+
+
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, StructuredMatrixScaling])
+@pytest.mark.parametrize("classes", [2, 4, 10])
+@pytest.mark.parametrize("method", EVERY_VECTOR_METHOD)
 def test_a_class_seen_once_at_a_score_of_zero_is_no_rate_at_larger_scores(method, classes, named):
     """One outcome among 1,500, which predictions do not name or give 0: a score of 0.001 is not .04."""
     rng = np.random.default_rng(1)
@@ -362,6 +365,39 @@ def test_a_class_seen_once_at_a_score_of_zero_is_no_rate_at_larger_scores(method
         given = {**dict(enumerate(scores)), **({9: 0.0} if named else {})}
         cal.learn_one(given, 9 if row == 700 else place)
     assert cal.predict_one({**dict.fromkeys(range(classes), 0.999 / classes), 9: 0.001})[9] < 0.005
+
+
+def test_the_prior_on_a_matrix_of_a_class_that_comes_at_tiny_scores():
+    """Entries have the larger r of their two classes, and the sum over each column the largest r less 1."""
+    rng = np.random.default_rng(3)
+    logs = np.column_stack((np.log(rng.uniform(0.3, 0.7, 200)), np.full(200, -1.0), rng.uniform(-7.0, -5.0, 200)))
+    P = softmax(logs, axis=1)
+    came = rng.integers(0, 2, 200)
+    came[:5] = 2
+    logs = np.log(P)
+    r = np.maximum([(logs[came == k, k] ** 2).mean() / 8.0 for k in range(3)], 1.0) ** 3
+    assert r[2] > 20.0
+
+    def loss(d):
+        matrix = d[:9].reshape(3, 3)
+        z = logs @ (np.eye(3) + matrix).T + d[9:]
+        penalty = (np.maximum.outer(r, r) * matrix**2).sum() + (r.max() - 1.0) * (matrix.sum(axis=0) ** 2).sum()
+        return (logsumexp(z, axis=1).sum() - z[np.arange(200), came].sum() + 0.5 * (penalty + d[9:] @ d[9:])) / 200
+
+    d = minimize(loss, np.zeros(12), method="BFGS", options={"gtol": 1e-10}).x
+    cal = Dirichlet()
+    cal.learn_many(P, came, labels=range(3))
+    np.testing.assert_allclose(cal.map().weights, np.eye(3) + d[:9].reshape(3, 3), atol=1e-5)
+
+
+def test_a_score_of_zero_teaches_online_vector_scaling_an_offset_and_no_slope():
+    cal = OnlineVectorScaling()
+    cal.learn_one({"a": 0.6, "b": 0.4, "c": 0.0}, "c")
+    cal.learn_one({"a": 0.6, "b": 0.4}, "d")
+    for label in "cd":
+        slope, offset = cal.map().parameters[label]
+        assert abs(slope - 1.0) < 1e-6
+        assert offset > 0.05
 
 
 @pytest.mark.sample(3)
@@ -411,7 +447,7 @@ def test_online_vector_scaling_is_projected_in_the_norm_of_its_curvature():
     """Against the minimum of the distance over the ball that scipy finds."""
     from streamcal.kernels.online_softmax import OnlineSoftmax
 
-    small, free = (OnlineSoftmax(0.1, 100.0, radius, 1.0) for radius in (0.2, 1e9))
+    small, free = (OnlineSoftmax(0.1, 100.0, radius, 1.0, -16.0) for radius in (0.2, 1e9))
     for newton in (small, free):
         newton.add_class()
         newton.add_class()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,12 @@ class Dirichlet(SoftmaxScaling):
 
     def _priors(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray:
         return self.prior * np.column_stack((np.maximum.outer(r, r), np.ones_like(r))).ravel()
+
+    def _sums(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray:
+        beyond = self.prior * (float(r.max(initial=1.0)) - 1.0)
+        columns = np.tile(np.eye(len(labels) if beyond else 0, len(labels) + 1), len(labels))
+        found: FloatArray = math.sqrt(beyond) * columns
+        return found
 
     def _penalty(self, labels: list[ClassLabel]) -> FloatArray:
         k = len(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -120,10 +121,12 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     the identity. r is 1 for a temperature and for offsets; for the slope of a class it is max(1, m/8)³, where m is the
     mean of (ln s)² over the outcomes of the class, and for an entry of a matrix the larger r of its two classes. With
     prior 1 the slope of a class that comes at usual scores so has a standard normal prior, as in ridge regression with
-    C = 1. A class that came once, at a score of 0, gets an offset alone. With few observations the map stays near the
-    identity, and with many the prior is negligible. A label that an observation does not name has the score 0 in it,
-    also in observations learned before the label was known. In addition a ridge of 1e-9 per unit of weight makes the
-    solution finite and unique where classes are perfectly separated or parameters are redundant.
+    C = 1. A class that came once, at a score of 0, gets an offset alone. A row that is added to all rows
+    of a matrix changes no probability: so that the other rows do not move in place of that of such a class, the sum
+    over each column has a prior too, with the largest r less 1. With few observations the map stays near the identity,
+    and with many the prior is negligible. A label that an observation does not name has the score 0 in it, also in
+    observations learned before the label was known. In addition a ridge of 1e-9 per unit of weight makes the solution
+    finite and unique where classes are perfectly separated or parameters are redundant.
     """
 
     sums_to_one = True
@@ -161,10 +164,11 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
             features, read = self._features(list(part.labels), part.logs)
             places = np.array([[place[name] for name in own] for own in read], dtype=np.intp)
             parts.append(Part(features, places, part.logs, part.weights))
-        penalty = self._priors(labels, strengths(points, labels)) / statistic.n + self._penalty(labels)
+        r = strengths(points, labels)
+        penalty = self._priors(labels, r) / statistic.n + self._penalty(labels)
         earlier = {} if start is None else start.solution
         initial = np.array([earlier.get(name, 0.0) for name in names])
-        solution = fit_softmax(parts, penalty, initial)
+        solution = fit_softmax(parts, penalty, initial, self._sums(labels, r) / math.sqrt(statistic.n))
         if not solution.solved:
             raise SolverError(f"the Newton iteration of {type(self).__name__} ended with status {solution.status!r}")
         return self._map_of_solution(labels, solution.x)
@@ -190,6 +194,10 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     def _priors(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray | float:
         """Return the precision of the normal prior of each parameter, in observations; r of the Notes by class."""
         return self.prior
+
+    def _sums(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray:
+        """Return sums of parameters that have a normal prior too, a row each, of precision 1 in observations."""
+        return np.zeros((0, len(self._parameters(labels))))
 
     @abstractmethod
     def _penalty(self, labels: list[ClassLabel]) -> FloatArray:

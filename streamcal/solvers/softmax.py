@@ -6,8 +6,9 @@ Symbols, for an observation n whose outcome is one of K classes:
     z_nk = o_nk + Σ_i f_nki δ[place_ki]      the log-odds of class k, a function of the parameters δ that it uses
     q_nk = exp z_nk / Σ_j exp z_nj           the probability of class k
     c_i             the penalty of parameter i
+    B               the sums of parameters that are penalised besides, each in a row
 
-    min  F(δ) = −Σ w_nk log q_nk + ½ Σ_i c_i δ_i²,      c_i >= RIDGE
+    min  F(δ) = −Σ w_nk log q_nk + ½ Σ_i c_i δ_i² + ½ |Bδ|²,      c_i >= RIDGE
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +63,7 @@ class _Terms(NamedTuple):
     spread: Array
 
 
-def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array) -> Solution:
+def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array, sums: Array | None = None) -> Solution:
     """The minimum of F.
 
     Parameters
@@ -73,6 +74,8 @@ def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array) -> Solution
         c for weights that sum to 1, ≥ 0; RIDGE is added to it.
     start : ndarray of shape (m,)
         δ to start from, used if it is better than 0.
+    sums : ndarray of shape (r, m) or None
+        B; None for no rows.
 
     Returns
     -------
@@ -86,7 +89,8 @@ def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array) -> Solution
     total = float(sum(part.weight.sum() for part in parts))
     if not total > 0.0:
         return Solution(np.zeros_like(penalty), "no data", False, 0, 0.0)
-    problem = _Problem([part._replace(weight=part.weight / total) for part in parts], penalty + RIDGE)
+    scaled = [part._replace(weight=part.weight / total) for part in parts]
+    problem = _Problem(scaled, penalty + RIDGE, np.zeros((0, len(penalty))) if sums is None else sums)
     delta, terms, loss = problem.better_of(np.zeros_like(penalty), start)
     if not np.isfinite(loss):
         return Solution(delta, "not finite", False, 0, 0.0)
@@ -108,13 +112,14 @@ def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array) -> Solution
 class _Problem:
     """The data of one fit, with weights that sum to 1."""
 
-    def __init__(self, parts: list[Part], penalty: Array) -> None:
+    def __init__(self, parts: list[Part], penalty: Array, sums: Array) -> None:
         self.parts = parts
         self.penalty = penalty
+        self.sums = sums
 
     def assess(self, delta: Array) -> tuple[list[_Terms], float]:
         """The terms of every part at δ, and F(δ)."""
-        terms, loss = [], 0.5 * float(self.penalty @ (delta * delta))
+        terms, loss = [], 0.5 * float(self.penalty @ (delta * delta) + np.sum((self.sums @ delta) ** 2))
         for part in self.parts:
             found, lost = _terms(part.offset + _change(part, delta), part.weight)
             terms.append(found)
@@ -128,7 +133,7 @@ class _Problem:
 
     def gradient(self, delta: Array, terms: list[_Terms]) -> Array:
         """Derivatives of F at δ, shape (m,)."""
-        gradient: Array = self.penalty * delta
+        gradient: Array = self.penalty * delta + (self.sums @ delta) @ self.sums
         for part, found in zip(self.parts, terms, strict=True):
             np.add.at(gradient, part.places, np.einsum("nkd,nk->kd", part.features, found.excess))
         return gradient
@@ -140,7 +145,7 @@ class _Problem:
 
     def hessian(self, terms: list[_Terms]) -> Array:
         """Σ_n Σ_jk w_n q_j (δ_jk − q_k) f_j f_kᵀ, a block for each pair of classes, and the penalty."""
-        hessian = np.diag(self.penalty)
+        hessian = np.diag(self.penalty) + self.sums.T @ self.sums
         for part, found in zip(self.parts, terms, strict=True):
             _, size, depth = part.features.shape
             whole = part.weight.sum(axis=1)
