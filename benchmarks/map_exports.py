@@ -45,12 +45,13 @@ console.log(best, sum > 0);
 def maps() -> dict[str, ScaledMap]:
     """Return the maps of the table."""
     rng = np.random.default_rng(0)
-    cuts = np.unique(rng.random(10_000))
+    cuts, uneven = np.unique(rng.random(10_000)), np.unique(rng.beta(0.3, 20.0, 10_000))
     auto, scores = Auto(), rng.random(20_000)
     auto.learn_many(scores, rng.random(20_000) < scores)
     return {
         "257 knots": KnotMap(Probability(), np.linspace(0.0, 1.0, 257), np.sort(rng.random(257))),
         "10⁴ steps": StepMap(Probability(), cuts, np.sort(rng.random(len(cuts) + 1))),
+        "10⁴ uneven": StepMap(Probability(), uneven, np.sort(rng.random(len(uneven) + 1))),
         "`Auto`": auto.map(),
     }
 

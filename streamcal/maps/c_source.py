@@ -6,7 +6,8 @@ formulas are those of `streamcal.maps.portable` for one score.
 Steps and knots are found without branches. Cells of equal width, each with the number of cuts before it, leave a few
 cuts for a binary search over as many as the fullest cell contains. The cell of a number is a difference, a product and
 a truncation, each of which keeps the order of its arguments whatever its rounding; so no cut before the cell is above
-the number, and none after it below. Where the cuts lie too unevenly, the search is over all of them.
+the number, and none after it below. Where the cuts lie too unevenly, they are a binary tree in the order of its levels
+(Eytzinger's layout): a step is one comparison and one sum, and the path to a leaf is the number of cuts before it.
 """
 
 from __future__ import annotations
@@ -102,6 +103,16 @@ static inline size_t {name}_count(const double *cuts, size_t n, double x)
     return first + (size_t)(cuts[first] <= x);
 }}
 """
+RANK = """\
+/* The number of cuts that are at most x, for a complete binary tree of cuts, level after level, from tree[1] on. */
+static inline size_t {name}_rank(const double *tree, size_t levels, double x)
+{{
+    size_t place = 1;
+    for (size_t level = 0; level < levels; level++)
+        place = 2 * place + (size_t)(tree[place] <= x);
+    return place - ((size_t)1 << levels);
+}}
+"""
 SIGMOID = """\
 /* 1 / (1 + exp(-z)), without overflow. */
 static inline double {name}_sigmoid(double z)
@@ -146,10 +157,11 @@ class Source:
         """Add a table of cuts, and return C for the number of cuts ≤ x."""
         if len(cuts) == 0:
             return "0"
-        self.helper(COUNT)
         cells = cells_of(cuts)
         if cells is None:
-            return f"{self.name}_count({self.table(label, cuts)}, {len(cuts)}, {x})"
+            self.helper(RANK)
+            return f"{self.name}_rank({self.table(label, tree_of(cuts))}, {len(cuts).bit_length()}, {x})"
+        self.helper(COUNT)
         self.helper(CELL)
         table = self.table(label, np.append(cuts, np.full(cells.fullest, np.inf)))
         starts = self.table(f"{label}_before", cells.before, "unsigned")
@@ -190,9 +202,9 @@ class Cells:
 
 
 def cells_of(cuts: npt.NDArray[np.float64]) -> Cells | None:
-    """Return the fewest cells that shorten the search most; None where they do not halve it."""
+    """Return the fewest cells that shorten the search most; None where they leave a third of it."""
     first, last = cuts[[0, -1]].tolist()
-    best, fewest = None, (len(cuts).bit_length() + 1) // 2
+    best, fewest = None, (len(cuts).bit_length() + 2) // 3
     for cells in (1, 2, 4) if len(cuts) < MOST_CUTS else ():
         many = cells * 2 ** len(cuts).bit_length()
         per_unit = many / (last - first) if math.isfinite(last - first) and last > first else math.inf
@@ -204,6 +216,20 @@ def cells_of(cuts: npt.NDArray[np.float64]) -> Cells | None:
             before = np.concatenate(([0], np.cumsum(held)[:-1]))
             best, fewest = Cells(per_unit, before, int(held.max())), int(held.max()).bit_length()
     return best
+
+
+def tree_of(cuts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return cuts as a complete binary tree, level after level, with the root at place 1; infinite cuts fill it up.
+
+    >>> tree_of(np.array([0.1, 0.2, 0.3, 0.4])).tolist()
+    [0.0, 0.4, 0.2, inf, 0.1, 0.3, inf, inf]
+    """
+    levels = len(cuts).bit_length()
+    size = 2**levels
+    padded = np.append(cuts, np.full(size - 1 - len(cuts), np.inf))
+    return np.concatenate(
+        ([0.0], *(padded[size // 2 ** (level + 1) - 1 :: size // 2**level] for level in range(levels)))
+    )
 
 
 def number(value: float) -> str:
