@@ -1,0 +1,64 @@
+"""The style of the pages, as far as it can be counted (`tools/style.py`)."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "tools"))
+
+import style  # noqa: E402 - it is no package
+
+#: Pages of results and of the inside of the package are not written in short sentences yet.
+OTHERS = {"decisions", "implementation", "performance", "race", "rare_events", "testing"}
+PAGES = [
+    ROOT / "README.md",
+    *(
+        path
+        for path in sorted((ROOT / "docs").glob("*.md"))
+        if not path.stem.endswith("_measured") and path.stem not in OTHERS
+    ),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_for_users_are_in_plain_sentences(page):
+    assert not list(style.findings(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (f"{'Word ' * 36}ends.", "37 words"),
+        ("It begins anew.", "'anew'"),
+        ("- an item of .05", "number without a zero"),
+        ("A paragraph\nthat goes on\nfor lines.", "'goes on'"),
+    ],
+)
+def test_what_is_counted_is_found(text, what):
+    (found,) = style.findings(text)
+    assert what in found.what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`anew` is code, and [anew.md](anew.md)" + " is none.",
+        "    z = .05",
+        "```\nso many\n```",
+        "| .05 | told |",
+        "v0.5 and p.05",
+    ],
+)
+def test_code_tables_and_formulas_are_left_out(text):
+    assert not [one for one in style.findings(text) if "[anew" not in text]
+
+
+def test_the_script_fails_where_something_is_found(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("Told.", encoding="utf-8")
+    assert style.main([str(page)]) == 1
+    assert f"{page}:1: 'Told'" in capsys.readouterr().out
+    page.write_text("Plain.", encoding="utf-8")
+    assert style.main([str(page)]) == 0
