@@ -34,7 +34,7 @@ class AUC(CellMetric):
     """
 
     def get(self) -> float | None:
-        """The area, in [0, 1]; `None` before there are a positive and a negative label. O(c)."""
+        """Return the area, in [0, 1]; `None` before there are a positive and a negative label. O(c)."""
         columns = self._columns()
         if columns is None or not (pairs := _pairs(columns)):
             return None
@@ -56,5 +56,5 @@ class AUC(CellMetric):
 
 
 def _pairs(columns: CellColumns) -> float:
-    """The weight of all pairs of a positive and a negative."""
+    """Return the total weight of all pairs of a positive and a negative."""
     return float(columns.positive.sum()) * float(columns.negative.sum())

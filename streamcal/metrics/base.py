@@ -34,7 +34,7 @@ class Forecasts:
 
     @classmethod
     def of(cls, p: FloatArray, y: FloatArray, w: FloatArray) -> Self:
-        """Those of weight above 0."""
+        """Make the forecasts of the rows with a weight above 0."""
         counted = w > 0.0
         if counted.all():
             return cls(np.ascontiguousarray(p), np.ascontiguousarray(y), w)
@@ -69,7 +69,7 @@ class Summed(metaclass=Suggesting):
 
     @abstractmethod
     def get(self) -> float | None:
-        """The metric over all observations held; `None` where it is undefined, as before the first observation."""
+        """Return the metric over all observations held; `None` if it is undefined, as before the first observation."""
 
     @property
     def n(self) -> float:
@@ -100,7 +100,7 @@ class Summed(metaclass=Suggesting):
         return f"{type(self).__name__}({given})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the parameters, the weight held and the value."""
+        """Return HTML for notebooks: the parameters, the weight held and the value."""
         try:
             value = self.get()
         except StreamcalError as error:  # of a solver
@@ -111,7 +111,7 @@ class Summed(metaclass=Suggesting):
         return html_table(type(self).__name__, parameters | {"n": f"{self.n:,.6g}", "value": shown})
 
     def _params(self) -> dict[str, Any]:
-        """The constructor's arguments by name."""
+        """Return the constructor's arguments by name."""
         return {}
 
     def _require_held(self, weight: float) -> None:
@@ -180,7 +180,7 @@ class Metric(Summed):
             self.update_checked(check_probability(y_pred), label, check_weight(w))
 
     def update_checked(self, p: float, y: float, w: float) -> None:
-        """`update` for floats that are checked already: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
+        """Add an observation as `update` does, from checked floats: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
         if w:
             self._count += 1
             self._weight += w
@@ -206,7 +206,7 @@ class Metric(Summed):
         self.update_forecasts(Forecasts.of(*check_forecasts(y_true, y_pred, w)))
 
     def update_forecasts(self, forecasts: Forecasts) -> None:
-        """`update_many` for forecasts that are checked already, which several metrics may share."""
+        """Add forecasts as `update_many` does, from checked arrays that several metrics may share."""
         count = len(forecasts.p)
         if count >= MANY:
             self._add_many(forecasts)
@@ -245,7 +245,7 @@ class Metric(Summed):
 
 
 def check_true(y_true: Any) -> float:
-    """A label as 1.0 or 0.0; the `InputError` names the order of the arguments, for probabilities that come first."""
+    """Check a label and return 1.0 or 0.0; the `InputError` names the order of the arguments."""
     try:
         return check_label(y_true)
     except InputError as error:
@@ -255,7 +255,7 @@ def check_true(y_true: Any) -> float:
 def check_forecasts(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, w: npt.ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Probabilities, labels and weights as float arrays of one length; `InputError` naming the first bad place."""
+    """Check probabilities, labels and weights: float arrays of one length; `InputError` naming the first bad place."""
     probabilities, labels, weights = check_batch(y_pred, y_true, w, FORECASTS)
     outside = (probabilities < 0.0) | (probabilities > 1.0)
     if outside.any():
@@ -264,7 +264,7 @@ def check_forecasts(
 
 
 def check_probability(p: Any) -> float:
-    """A float in [0, 1]; `InputError` otherwise."""
+    """Check a probability and return it as a float in [0, 1]; `InputError` otherwise."""
     if p.__class__ is float and 0.0 <= p <= 1.0:  # fast path, without a call
         return p
     value = as_number(p, "probability", "give a float in [0, 1]")

@@ -33,7 +33,7 @@ class Brier(Metric):
     """
 
     def get(self) -> float | None:
-        """Mean squared error; `None` before the first observation."""
+        """Return the mean squared error; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:

@@ -34,13 +34,13 @@ class CalibrationRatio(Metric):
     """
 
     def get(self) -> float | None:
-        """The ratio; infinite while no label is positive, `None` while the predicted positives are 0 as well."""
+        """Return the ratio: infinite without a positive label, `None` if the predicted positives are 0 as well."""
         if self._positives:
             return self._predicted / self._positive if self._positive > 0.0 else None
         return math.inf if self._predicted > 0.0 else None
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """An interval for the ratio of the predicted positives to the *expected* ones, given the probabilities.
+        """Return an interval for the ratio of the predicted positives to the *expected* ones, given the probabilities.
 
         The predicted positives are known, and the share of positive labels has Wilson's interval, as in
         `ReliabilityBin`, with the effective number of observations (Σ w)²/Σ w²: the ends are Σ w p / Σ w over its ends.

@@ -53,7 +53,7 @@ class CalibrationSlope(CellMetric):
     """
 
     def get(self) -> float | None:
-        """The slope b; `None` where `fit` is."""
+        """Return the slope b; `None` if `fit` is None."""
         fit = self.fit
         return None if fit is None else fit.slope
 
@@ -104,7 +104,7 @@ class CalibrationSlope(CellMetric):
 
 
 def _log_odds(p: FloatArray) -> FloatArray:
-    """log(p/(1 − p)), within the limits of the cells."""
+    """Return log(p/(1 − p)), within the limits of the cells."""
     with np.errstate(divide="ignore"):
         return np.clip(np.log(p) - np.log1p(-p), -LOGIT_LIMIT, LOGIT_LIMIT)
 
@@ -115,7 +115,7 @@ def _one_label(columns: CellColumns) -> bool:
 
 
 def _separated(columns: CellColumns) -> int:
-    """1 where no positive has a lower probability than a negative, −1 where none has a higher one, else 0."""
+    """Return 1 if no positive has a lower probability than a negative, −1 if none has a higher one, else 0."""
     held = columns.weight * ROUNDING
     positive, negative = np.flatnonzero(columns.positive > held), np.flatnonzero(columns.negative > held)
     if positive[0] >= negative[-1]:
@@ -124,7 +124,7 @@ def _separated(columns: CellColumns) -> int:
 
 
 def _solved(features: FloatArray, offset: FloatArray, columns: CellColumns) -> list[float]:
-    """The parameters of a logistic regression with this offset; `SolverError` where there are none."""
+    """Return the parameters of a logistic regression with this offset; `SolverError` if the solver finds none."""
     free = np.full(features.shape[1], -math.inf)
     found = fit_logistic(features, offset, columns.negative, columns.positive, free, np.zeros(len(free)))
     if not found.solved:

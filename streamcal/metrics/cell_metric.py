@@ -23,7 +23,7 @@ class CellMetric(Metric):
     """
 
     def holds(self, p: float) -> bool:
-        """Whether `revert` of an observation of probability `p` finds one in its cell. O(1)."""
+        """Return whether `revert` of an observation of probability `p` finds one in its cell. O(1)."""
         return self._cells.holds(p)
 
     def _clear(self) -> None:
@@ -42,7 +42,7 @@ class CellMetric(Metric):
         self._cells.merge(other._cells)
 
     def _columns(self) -> CellColumns | None:
-        """The cells as arrays; None where no weight is held."""
+        """Return the cells as arrays; None if the metric holds no weight."""
         if self._weight <= 0.0:
             return None
         columns = self._cells.columns()
@@ -50,10 +50,10 @@ class CellMetric(Metric):
 
 
 def calibrated_draws(columns: CellColumns, number: int) -> FloatArray:
-    """Weights of the positives in each cell if the probabilities were right: so many draws, shape (number, c).
+    """Draw the weights of the positives in each cell as if the probabilities were right; shape (number, c).
 
-    Each is binomial with the mean probability of the cell and its effective number of observations, which gives the
-    variance Σ w² p (1 − p) of independent labels up to the rounding of that number.
+    Each weight is binomial with the mean probability of the cell and its effective number of observations, which gives
+    the variance Σ w² p (1 − p) of independent labels up to the rounding of that number.
     """
     trials = np.maximum(np.rint(columns.effective), 1.0).astype(np.int64)
     drawn = np.random.default_rng(SEED).binomial(trials, columns.p, (number, len(trials)))

@@ -63,7 +63,7 @@ class ProbabilityCells:
         self._table.add_many(forecasts.p, forecasts.y, forecasts.w, *forecasts.log_losses)
 
     def holds(self, p: float) -> bool:
-        """Whether the cell of p is occupied, so that `take` would succeed."""
+        """Return whether the cell of p is occupied, so that `take` would succeed."""
         return bool(self._table.rows[self._table.row_of(p), 2])
 
     def merge(self, other: ProbabilityCells) -> None:
@@ -71,7 +71,7 @@ class ProbabilityCells:
         self._table.merge(other._table.rows)
 
     def columns(self) -> CellColumns:
-        """The cells in ascending order of probability, except those left without weight by rounding (see `take`)."""
+        """Return the cells in ascending order of probability, without those of no weight by rounding (see `take`)."""
         rows = self._table.rows
         low, high, number, weight, squared, predicted, positive = rows[rows[:, 3] > 0.0].T.copy()
         # Reverted float weights may leave sums outside their range by a rounding error.
@@ -81,7 +81,7 @@ class ProbabilityCells:
         return CellColumns(p, low, high, number, weight, squared, predicted, weight - positive, positive, effective)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is held, for pickles and copies."""
+        """Return the occupied rows of the table, for pickles and copies."""
         used = np.flatnonzero(self._table.rows[:, 2])
         return {"used": used, "rows": self._table.rows[used]}
 

@@ -130,7 +130,7 @@ class CORP(CellMetric):
         super().__init__()
 
     def get(self) -> float | None:
-        """The miscalibration; `None` before the first observation."""
+        """Return the miscalibration; `None` before the first observation."""
         parts = self.decomposition
         return None if parts is None else parts.miscalibration
 
@@ -153,7 +153,7 @@ class CORP(CellMetric):
         return float(np.quantile(found, QUANTILE))
 
     def reliability(self, confidence: float = 0.9) -> CORPReliability:
-        """The data of a CORP reliability diagram.
+        """Return the data of a CORP reliability diagram.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class CORP(CellMetric):
         return max(self._mean(columns.p, columns.weight, positive) - fitted, 0.0)
 
     def _mean(self, p: FloatArray, weight: FloatArray, positive: FloatArray) -> float:
-        """The mean score of a probability for each cell."""
+        """Return the mean score of a probability for each cell."""
         of_positive, of_negative = LOSSES[self.loss](p)
         return float(positive @ of_positive + (weight - positive) @ of_negative) / float(weight.sum())
 
@@ -233,13 +233,13 @@ LOSSES: dict[Loss, Callable[[FloatArray], tuple[FloatArray, FloatArray]]] = {"br
 
 
 def _pooled(weight: FloatArray, positive: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """First cells and values of the blocks of the isotonic fit."""
+    """Return the first cells and the values of the blocks of the isotonic fit."""
     first, _, _, value = centred_blocks(np.arange(len(weight)), weight, positive, 0.0)
     return first.astype(np.int64), np.minimum(value, 1.0)
 
 
 def _fit(weight: FloatArray, positive: FloatArray) -> FloatArray:
-    """The isotonic fit of the labels at each cell."""
+    """Return the isotonic fit of the labels at each cell."""
     first, value = _pooled(weight, positive)
     return np.repeat(value, np.diff(first, append=len(weight)))
 
@@ -254,7 +254,7 @@ def _blocks(columns: CellColumns) -> tuple[CORPBlock, ...]:
 
 
 def _places(weight: FloatArray) -> npt.NDArray[np.int64]:
-    """At most `PLACES` cells, both ends among them: half evenly spaced by weight, half by number."""
+    """Choose at most `PLACES` cells, both ends included: half evenly spaced by weight, half by number."""
     by_weight = np.searchsorted(np.cumsum(weight), weight.sum() * (np.arange(PLACES // 2) + 0.5) / (PLACES // 2))
     by_number = np.linspace(0, len(weight) - 1, PLACES // 2).round()
     return np.unique(np.clip(np.append(by_weight, by_number), 0, len(weight) - 1).astype(np.int64))

@@ -54,7 +54,7 @@ class IntervalCoverage(DistributionMetric):
         super().__init__()
 
     def get(self) -> float | None:
-        """The share of outcomes inside, in [0, 1]; `None` before the first observation."""
+        """Return the share of outcomes inside their intervals, in [0, 1]; `None` before the first observation."""
         return self._covered / self._weight if self._weight > 0.0 else None
 
     @property

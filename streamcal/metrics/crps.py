@@ -16,10 +16,11 @@ class _MeanTerm(DistributionMetric):
     """The weighted mean of a finite term."""
 
     def get(self) -> float | None:
-        """The mean; `None` before the first observation."""
+        """Return the mean; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
+        """Return the mean; `None` before the first observation."""
         self._sum = 0.0
 
     def _add(self, term: float, w: float, sign: int) -> None:
@@ -189,7 +190,7 @@ class Sharpness(_MeanTerm):
     """
 
     def get(self) -> float | None:
-        """The root of the mean variance; `None` before the first observation."""
+        """Return the root of the mean variance; `None` before the first observation."""
         mean = super().get()
         return None if mean is None else math.sqrt(max(mean, 0.0))
 
@@ -243,7 +244,7 @@ class Pinball(_MeanTerm):
 
 
 def _finite(value: float, what: str, distribution: Distribution) -> float:
-    """`value` itself; `InputError` where it is not finite."""
+    """Return `value`; `InputError` if it is not finite."""
     if not math.isfinite(value):
         raise InputError(f"the {what} of {distribution!r} is {value!r}; it must be finite")
     return value

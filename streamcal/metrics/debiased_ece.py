@@ -61,7 +61,7 @@ class DebiasedECE(EqualMassECE):
     """
 
     def get(self) -> float | None:
-        """The error, in [0, 1]; `None` before the first observation. O(c)."""
+        """Return the error, in [0, 1]; `None` before the first observation. O(c)."""
         terms = self._terms()
         if terms is None:
             return None
@@ -83,7 +83,7 @@ class DebiasedECE(EqualMassECE):
         return math.sqrt(ONE_SIDED_95 * math.sqrt(variance) / self._weight)
 
     def _terms(self) -> _Terms | None:
-        """None while nothing is held."""
+        """Return the terms of the bins; None while the metric holds no weight."""
         columns = self._columns()
         if columns is None:
             return None

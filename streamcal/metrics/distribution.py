@@ -101,7 +101,7 @@ class DistributionMetric(Summed):
 
     @abstractmethod
     def _term(self, distribution: Distribution, y: float) -> Any:
-        """What the metric keeps of an observation: a number, or several."""
+        """Return the number, or the numbers, that the metric keeps of an observation."""
 
     @abstractmethod
     def _add(self, term: Any, w: float, sign: int) -> None:
@@ -109,7 +109,7 @@ class DistributionMetric(Summed):
 
 
 def _check_true(y_true: Any) -> float:
-    """An outcome; the `InputError` names the order of the arguments, for distributions that come first."""
+    """Check an outcome and return it; the `InputError` names the order of the arguments, in case they are swapped."""
     try:
         return check_outcome(y_true)
     except InputError as error:

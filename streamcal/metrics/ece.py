@@ -62,7 +62,7 @@ class EqualMassECE(CellMetric):
         super().__init__()
 
     def get(self) -> float | None:
-        """The error, in [0, 1]; `None` before the first observation. O(c) for c occupied cells."""
+        """Return the error, in [0, 1]; `None` before the first observation. O(c) for c occupied cells."""
         columns = self._columns()
         return None if columns is None else self._mean_gap(columns)
 
@@ -88,7 +88,7 @@ class EqualMassECE(CellMetric):
         return 2.0 * float(moved.sum()) / self._weight
 
     def reliability(self, confidence: float = 0.95, bins: int | None = None) -> ReliabilityData:
-        """The data of a reliability diagram over these bins, or over another number of them. O(c).
+        """Return the data of a reliability diagram over the metric's bins, or over another number of bins. O(c).
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class EqualMassECE(CellMetric):
         return reliability_data(columns, bins, confidence, self._mean_gap(columns))
 
     def _mean_gap(self, columns: CellColumns) -> float:
-        """The error of these cells. O(c)."""
+        """Return the error over these cells. O(c)."""
         first = first_cells(columns.weight, self.bins)
         return float(np.abs(np.add.reduceat(columns.predicted - columns.positive, first)).sum()) / self._weight
 

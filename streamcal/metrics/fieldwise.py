@@ -130,7 +130,7 @@ class FieldwiseECE(Summed):
     def update_coded(
         self, levels: Sequence[Hashable], codes: npt.NDArray[np.intp], p: FloatArray, y: FloatArray, w: FloatArray
     ) -> None:
-        """`update_many` for arrays that are checked already, whose levels are `levels[code]`; weights may be 0."""
+        """Add observations as `update_many` does, from checked arrays and levels `levels[code]`; weights may be 0."""
         held = np.where(w > 0.0, 1.0, 0.0)
         terms = (w, w * p, w * y, w * w * p * (1.0 - p), held)
         sums = np.array([np.bincount(codes, term, len(levels)) for term in terms])
@@ -163,7 +163,7 @@ class FieldwiseECE(Summed):
     # -- what it says ----------------------------------------------------------------------------------------------
 
     def get(self) -> float | None:
-        """The error, in [0, 1]; `None` before the first observation."""
+        """Return the error, in [0, 1]; `None` before the first observation."""
         if self._weight <= 0.0:
             return None
         return math.fsum(abs(one[2] - one[1]) for one in self._levels.values()) / self._weight
@@ -193,7 +193,7 @@ class FieldwiseECE(Summed):
         return sum(map(_is_large, self.levels().values()))
 
     def levels(self) -> dict[Hashable, LevelData]:
-        """What is known of each level, in the order of their first observations."""
+        """Return the data of each level, in the order of their first observations."""
         return {level: LevelData(*one[:4]) for level, one in self._levels.items()}
 
     # -- sums ------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def _is_large(level: LevelData) -> bool:
 
 
 def _key(level: Any) -> Hashable:
-    """A level as a key, None for a missing one; `InputError` for what cannot be a key.
+    """Return a level as a key, None for a missing one; `InputError` for a value that cannot be a key.
 
     >>> _key("a"), _key(np.float32("nan")), _key(np.datetime64("NaT"))
     ('a', None, None)

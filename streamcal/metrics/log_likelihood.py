@@ -45,7 +45,7 @@ class LogLikelihood(DistributionMetric):
     """
 
     def get(self) -> float | None:
-        """The mean; ±∞ with an infinite term, `None` with terms of both signs or before the first observation."""
+        """Return the mean: ±∞ with an infinite term, `None` with terms of both signs or without observations."""
         if self._impossible and self._certain:
             return None
         if self._impossible or self._certain:

@@ -58,7 +58,7 @@ class LogLoss(Metric):
         super().__init__()
 
     def get(self) -> float | None:
-        """Mean loss in nats; `None` before the first observation."""
+        """Return the mean loss in nats; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
     @property
@@ -89,7 +89,7 @@ class LogLoss(Metric):
 
 
 def capped_log_loss(p: float, y: float, cap: float) -> float:
-    """The loss of one checked probability in nats, at most `cap`."""
+    """Return the loss of one checked probability in nats, at most `cap`."""
     if p == 1.0 - y:
         return cap
     return min(-math.log(p) if y else -math.log1p(-p), cap)

@@ -106,7 +106,7 @@ class LogLossDifference:
         return self._count
 
     def get(self) -> float | None:
-        """Mean difference of the losses in nats, below 0 where the first is better; `None` before the first outcome."""
+        """Return the mean difference of the losses in nats, below 0 if the first is better; `None` at first."""
         return self._sum / self._count if self._count else None
 
     @property
@@ -141,7 +141,7 @@ class LogLossDifference:
         self.update_checked(check_probability(p), check_probability(q), label)
 
     def update_checked(self, p: float, q: float, y: float) -> None:
-        """`update` for floats that are checked already: p and q in [0, 1], y 0.0 or 1.0."""
+        """Add an outcome as `update` does, from checked floats: p and q in [0, 1], y 0.0 or 1.0."""
         cap = self._cap
         delta = capped_log_loss(p, y, cap) - capped_log_loss(q, y, cap)
         mean = self._sum / self._count if self._count else 0.0
@@ -174,7 +174,7 @@ class LogLossDifference:
         self.update_forecasts(Forecasts(first, labels, ones), Forecasts(second, labels, ones))
 
     def update_forecasts(self, first: Forecasts, second: Forecasts) -> None:
-        """`update_many` for forecasts of the same labels that are checked already, which other metrics may share."""
+        """Add forecasts of the same labels as `update_many` does, from checked arrays that other metrics may share."""
         if len(first.p) < MANY:
             for row in zip(first.p.tolist(), second.p.tolist(), first.y.tolist(), strict=True):
                 self.update_checked(*row)
@@ -187,7 +187,7 @@ class LogLossDifference:
             self._largest = float(sums[3])
 
     def _both_losses(self, forecasts: Forecasts) -> tuple[FloatArray, FloatArray]:
-        """The capped losses for the labels that came, and for the others."""
+        """Return the capped losses for the labels that occurred, and for the opposite labels."""
         positive, negative = (np.minimum(losses, self._cap) for losses in forecasts.log_losses)
         one = forecasts.y > 0.0
         return np.where(one, positive, negative), np.where(one, negative, positive)
@@ -211,7 +211,7 @@ class LogLossDifference:
         self._largest = max(self._largest, other._largest)
 
     def state(self) -> list[float]:
-        """What was observed, as plain data: the number of outcomes and three sums, for `load`."""
+        """Return the state as plain data for `load`: the number of outcomes, two sums and the largest range."""
         return [self._count, self._sum, self._squares, self._largest]
 
     def load(self, state: Any) -> None:
@@ -226,7 +226,7 @@ class LogLossDifference:
         return f"{type(self).__name__}(confidence={self.confidence!r}, clip={self.clip!r}{adaptive})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the number of outcomes, the difference and its confidence sequence."""
+        """Return HTML for notebooks: the number of outcomes, the difference and its confidence sequence."""
         low, high = self.interval
         shown = "–" if self.get() is None else f"{self.get():.6g}"
         rows = {"n": f"{self.n:,}", "value": shown, f"{self.confidence:.6g} interval": f"{low:.6g} to {high:.6g}"}
@@ -237,9 +237,10 @@ class LogLossDifference:
 
 
 def boundary(v: float, c: float, alpha: float) -> float:
-    """The level that a sub-exponential process of scale c and variance v ever exceeds with probability at most alpha.
+    """Return the level that a sub-exponential process of scale c and variance v exceeds with probability ≤ alpha.
 
-    It is the s > 0 at which `log_mixture`, which increases with s, is log(1/alpha).
+    The probability is that of ever exceeding the level. The level is the s > 0 at which `log_mixture`, which increases
+    with s, is log(1/alpha).
     """
     # Howard and others, §3.5: nearly the ρ whose boundary is lowest at this variance.
     twice = 2.0 * math.log(1.0 / alpha)
@@ -248,7 +249,7 @@ def boundary(v: float, c: float, alpha: float) -> float:
 
 
 def adaptive_boundary(v: float, c: float, alpha: float) -> float:
-    """The same for the mixture over `ADAPTIVE_RATES`, where c is the largest range so far: see `LogLossDifference`."""
+    """Return the level of `boundary` for the mixture over `ADAPTIVE_RATES`; c is the largest range so far."""
     rates = np.array([rate for rate in ADAPTIVE_RATES if rate * c < 1.0])
     # ψ(λ)/λ² = (−log(1 − x) − x)/x² with x = cλ; its series where the difference would cancel.
     x = c * rates
@@ -258,7 +259,7 @@ def adaptive_boundary(v: float, c: float, alpha: float) -> float:
 
 
 def _crossing(increasing: Callable[[float], float], level: float, start: float) -> float:
-    """The s > 0 at which a function reaches a level; `start` > 0 is of its order, or below.
+    """Find the s > 0 at which a function reaches a level; `start` > 0 is of its order of magnitude, or below.
 
     By regula falsi in the variant of Illinois: SciPy's solver is as fast, and importing it takes longer than most runs
     that end with it.
@@ -283,7 +284,7 @@ def _crossing(increasing: Callable[[float], float], level: float, start: float) 
 
 
 def log_mixture(s: float, v: float, c: float, rho: float) -> float:
-    """log ∫ exp{λ s − ψ(λ) v} dF(λ), where 1 − cλ in [0, 1] has density ∝ u^(b−1) exp(−b u), b = ρ/c².
+    """Return log ∫ exp{λ s − ψ(λ) v} dF(λ), where 1 − cλ in [0, 1] has density ∝ u^(b−1) exp(−b u), b = ρ/c².
 
     With a = (v + ρ)/c² and z = a + s/c the integral is
     b^b / (Γ(b) P(b, b)) ⋅ Γ(a) P(a, z) / z^a ⋅ exp(s/c + v/c²); P is the regularised lower incomplete gamma function,

@@ -113,7 +113,7 @@ class MulticlassMetric(Summed):
 
 
 def _check_true(y_true: Any) -> ClassLabel:
-    """A label that occurred; the `InputError` names the order of the arguments, for probabilities that come first."""
+    """Check the label that occurred; the `InputError` names the order of the arguments, in case they are swapped."""
     try:
         return check_class(y_true)
     except InputError as error:
@@ -124,7 +124,7 @@ class _Mean(MulticlassMetric):
     """A weighted mean of losses."""
 
     def get(self) -> float | None:
-        """The mean loss; `None` before the first observation."""
+        """Return the mean loss; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
@@ -138,7 +138,7 @@ class _Mean(MulticlassMetric):
 
     @abstractmethod
     def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
-        """The loss of one observation."""
+        """Return the loss of one observation."""
 
 
 class MulticlassLogLoss(_Mean):
@@ -249,12 +249,12 @@ class ClasswiseECE(MulticlassMetric):
         super().__init__()
 
     def get(self) -> float | None:
-        """The mean error, in [0, 1]; `None` before the first observation."""
+        """Return the mean error, in [0, 1]; `None` before the first observation."""
         values = self.by_label().values()
         return math.fsum(values) / len(values) if values else None
 
     def by_label(self) -> dict[ClassLabel, float]:
-        """The error of each label. O(c)."""
+        """Return the error of each label. O(c)."""
         found = {label: ece.get() for label, ece in self._by_label.items()}
         return {label: value for label, value in found.items() if value is not None}
 

@@ -45,7 +45,7 @@ class NormalizedEntropy(LogLoss):
     """
 
     def get(self) -> float | None:
-        """The normalised entropy, ≥ 0; `None` before there are a positive and a negative label."""
+        """Return the normalised entropy, ≥ 0; `None` before there are a positive and a negative label."""
         loss = super().get()
         if loss is None or not 0 < self._positives < self._count:
             return None
@@ -76,7 +76,7 @@ class NormalizedEntropy(LogLoss):
 
 
 def binary_entropy(share: float) -> float:
-    """−f log f − (1 − f) log(1 − f) of a share above 0 and below 1, in nats.
+    """Return −f log f − (1 − f) log(1 − f) of a share above 0 and below 1, in nats.
 
     >>> round(binary_entropy(0.5), 6)
     0.693147

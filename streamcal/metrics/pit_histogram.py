@@ -80,7 +80,7 @@ class PITHistogram(DistributionMetric):
         super().__init__()
 
     def get(self) -> float | None:
-        """The mean distance between levels and shares, in [0, ½]; `None` before the first observation."""
+        """Return the mean distance between levels and shares, in [0, ½]; `None` before the first observation."""
         if self._weight <= 0.0:
             return None
         edges = np.arange(1, self.bins) / self.bins
@@ -109,7 +109,7 @@ class PITHistogram(DistributionMetric):
         self._counts = np.zeros(self.bins)
 
     def _term(self, distribution: Distribution, y: float) -> FloatArray:
-        """The share of the observation in each bin."""
+        """Return the share of the observation in each bin."""
         low, high = pit_interval(distribution, y, normal=False)
         if low == high:
             shares = np.zeros(self.bins)

@@ -124,7 +124,7 @@ class BinColumns(NamedTuple):
 
 
 def first_cells(weight: FloatArray, bins: int) -> npt.NDArray[np.intp]:
-    """The first cell of each of at most `bins` groups of about equal weight; a cell is never split. O(c).
+    """Return the first cell of each of at most `bins` groups of about equal weight; a cell is never split. O(c).
 
     A cell whose weight occupies [a, b] of the total W, counted from below, belongs to group ⌊bins ⋅ (a + b) / 2W⌋, the
     one that contains its middle. The rule does not depend on the groups of other cells, so that ties stay together and
@@ -137,7 +137,7 @@ def first_cells(weight: FloatArray, bins: int) -> npt.NDArray[np.intp]:
 
 
 def equal_mass(cells: CellColumns, bins: int) -> BinColumns:
-    """The cells, of which there is at least one, in at most `bins` bins (`first_cells`). O(c)."""
+    """Group the cells, at least one, into at most `bins` bins (`first_cells`). O(c)."""
     first = first_cells(cells.weight, bins)
     last = np.append(first[1:], len(cells.weight)) - 1
     sums = (cells.number, cells.weight, cells.predicted, cells.positive, cells.squared)
@@ -155,7 +155,7 @@ def equal_mass(cells: CellColumns, bins: int) -> BinColumns:
 
 
 def reliability_data(cells: CellColumns, bins: int, confidence: float, ece: float) -> ReliabilityData:
-    """The bins of `cells`, with intervals of this confidence for their frequencies, and the ECE to be shown."""
+    """Return the bins of `cells`, with intervals of this confidence for their frequencies, and the ECE to show."""
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
     found = equal_mass(cells, bins)
     drawn, columns = [], (column.tolist() for column in found[1:])
@@ -172,7 +172,7 @@ def reliability_data(cells: CellColumns, bins: int, confidence: float, ece: floa
 
 
 def wilson_interval(frequency: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's interval for a probability whose observed frequency in `n` > 0 trials is `frequency`.
+    """Return Wilson's interval for a probability whose observed frequency in `n` > 0 trials is `frequency`.
 
     It contains the p with (frequency − p)² ≤ z² p (1 − p) / n:
 

@@ -74,7 +74,7 @@ class SmoothECE(CellMetric):
     """
 
     def get(self) -> float | None:
-        """The error, in [0, 1]; `None` before the first observation."""
+        """Return the error, in [0, 1]; `None` before the first observation."""
         columns = self._columns()
         if columns is None:
             return None
@@ -105,7 +105,7 @@ class SmoothECE(CellMetric):
 
 
 def usual(columns: CellColumns) -> float:
-    """About what a calibrated model has: the fixed point of the expected smECE_σ for normal residuals."""
+    """Estimate the smECE of a calibrated model: the fixed point of the expected smECE_σ for normal residuals."""
     variance, total = columns.squared * columns.p * (1.0 - columns.p), float(columns.weight.sum())
     smoothed = Smoothed(columns.p, variance[np.newaxis], COARSE)
     # By the inequality of Cauchy and Schwarz ∫ √f ≤ √(R ∫ f), for a range R that is much wider than the bandwidth. In a
@@ -117,7 +117,7 @@ def usual(columns: CellColumns) -> float:
 
 
 def joined(columns: CellColumns, width: float) -> CellColumns:
-    """Cells that are in one interval [k, k + 1) ⋅ width as one."""
+    """Join the cells that are in one interval [k, k + 1) ⋅ width."""
     first = np.flatnonzero(np.diff(np.floor(columns.p / max(width, LEAST)), prepend=-1.0))
     sums = CellColumns(*(np.add.reduceat(column, first) for column in columns))
     return sums._replace(
@@ -158,11 +158,11 @@ class Smoothed:
         self._transforms: dict[float, tuple[float, int, FloatArray]] = {}
 
     def errors(self, sigma: float) -> FloatArray:
-        """The integral for each row, shape (m,)."""
+        """Return the integral for each row, shape (m,)."""
         return np.concatenate([absolute_means(densities) for densities in self._densities(sigma)])
 
     def noise(self, sigma: float) -> float:
-        """The expected integral for independent normal residuals of mean 0, whose variances are the first row.
+        """Return the expected integral for independent normal residuals of mean 0, whose variances are the first row.
 
         It is ∫ √(2/π Σ rᵢ K_σ(t, pᵢ)²) dt; without reflection K_σ² is the Gaussian of σ/√2 over 2 √π σ.
         """
@@ -173,7 +173,7 @@ class Smoothed:
         return float(roots[1:].sum() + roots[:-1].sum()) / (2 * len(roots) - 2)
 
     def _densities(self, sigma: float) -> Iterator[FloatArray]:
-        """Σ rᵢ K_σ(t, pᵢ), times the length of the interval, at the points of the grid: for a part of the rows each."""
+        """Yield Σ rᵢ K_σ(t, pᵢ), times the length of the interval, on the grid: each time for a part of the rows."""
         from scipy.fft import dct  # not at the top: the other metrics do not need it
 
         length, last, coefficients = self._transform(sigma)
@@ -185,14 +185,14 @@ class Smoothed:
             yield dct(damped, type=1, overwrite_x=True)
 
     def _transform(self, sigma: float) -> tuple[float, int, FloatArray]:
-        """Length, number of steps and coefficients for this σ."""
+        """Return the length, the number of steps and the coefficients for this σ."""
         widest = 2.0 ** math.ceil(math.log2(sigma))
         if widest not in self._transforms:
             self._transforms[widest] = self._transformed(widest)
         return self._transforms[widest]
 
     def _transformed(self, widest: float) -> tuple[float, int, FloatArray]:
-        """The same, for any σ from widest/2 to widest."""
+        """Return what `_transform` does, computed for any σ from widest/2 to widest."""
         from scipy.fft import dct, next_fast_len
 
         reach = MARGIN * widest
@@ -215,7 +215,7 @@ class Smoothed:
 
 
 def cubic_shares(places: FloatArray, last: int) -> tuple[npt.NDArray[np.int64], tuple[FloatArray, ...]]:
-    """The four points of the grid −1, 0 … last + 1 around each place, and what they take of its mass.
+    """Find the four points of the grid −1, 0 … last + 1 around each place, and the share of its mass that each gets.
 
     The shares are Lagrange's weights: for a cubic, the sum over the points is its value at the place.
 
@@ -233,7 +233,7 @@ def cubic_shares(places: FloatArray, last: int) -> tuple[npt.NDArray[np.int64], 
 
 
 def absolute_means(values: FloatArray) -> FloatArray:
-    """∫₀¹ |f| for rows of values of functions f on a grid 0, 1/m … 1.
+    """Return ∫₀¹ |f| for rows of values of functions f on a grid 0, 1/m … 1.
 
     The trapezoidal sum has next to no error for a smooth f that is reflected at both ends (Euler and Maclaurin). Where
     f is 0 between two points, a before and b after, |f| has a kink, at the share s = |a|/(|a| + |b|) of the step. It
@@ -250,13 +250,13 @@ def absolute_means(values: FloatArray) -> FloatArray:
 
 
 def _parts(rows: FloatArray, last: int) -> list[FloatArray]:
-    """The rows in parts whose grids of last + 1 points fit into the cache."""
+    """Split the rows into parts whose grids of last + 1 points fit into the cache."""
     size = max(AT_ONCE // last, 1)
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def fixed_point(error: Callable[[float], float], start: float, p: FloatArray, tolerance: float) -> float:
-    """The σ of at most 1 at which a function that does not increase with σ is σ; 0 for a start at 0.
+    """Find the σ of at most 1 at which a function that does not increase with σ equals σ; 0 for a start at 0.
 
     Parameters
     ----------
