@@ -1,5 +1,4 @@
-"""The contract of several classes, scores by label → probabilities that sum to one, and the base of additive
-methods."""
+"""Define the contract of multiclass calibrators: scores by label in, probabilities that sum to one out."""
 
 from __future__ import annotations
 
@@ -45,12 +44,12 @@ class MulticlassMap(Shown, ABC):
     solution: Mapping[Any, float] = MappingProxyType({})
 
     def predict_one(self, scores: ClassScores) -> dict[ClassLabel, float]:
-        """The probabilities of the labels of `scores`, summing to one."""
+        """Return the probabilities of the labels of `scores`, summing to one."""
         read = read_scores(scores, self.sums_to_one)
         return by_label(scores, list(read), self.at(list(read), list(read.values())))
 
     def predict_many(self, P: npt.ArrayLike, *, labels: Sequence[ClassLabel]) -> FloatArray:
-        """The probabilities of the labels, for scores of shape (n, K) with a column a label; shape (n, K)."""
+        """Return the probabilities of the labels, for scores of shape (n, K) with a column per label; shape (n, K)."""
         table = read_table(P, labels, self.sums_to_one)
         names = [table.labels[column] for column in table.columns]
         return like(P, self.at_many(table.labels, table.scores)[:, table.columns], names)
@@ -91,20 +90,20 @@ class MulticlassMap(Shown, ABC):
         return softmax_model(*found, LOG_FLOOR, SUM_TOLERANCE, input)
 
     def _affine(self, labels: list[ClassLabel]) -> tuple[FloatArray, FloatArray] | None:
-        """The matrix W and the offsets b of softmax(W·ln s + b) for these labels; None for another map."""
+        """Return the matrix W and the offsets b of softmax(W·ln s + b) for these labels; None for another map."""
         return None
 
     @abstractmethod
     def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
-        """The probabilities at checked scores, labels in order."""
+        """Return the probabilities at checked scores, labels in order."""
 
     @abstractmethod
     def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
-        """The probabilities at checked scores of shape (n, K), labels in order; shape (n, K)."""
+        """Return the probabilities at checked scores of shape (n, K), labels in order; shape (n, K)."""
 
 
 def by_label(scores: ClassScores, labels: list[ClassLabel], p: list[float]) -> dict[ClassLabel, float]:
-    """Probabilities of labels in order, under the labels of `scores` as they were given."""
+    """Return the probabilities of labels in order as a dict whose keys are the labels as given in `scores`."""
     found: dict[ClassLabel, float] = class_scores.by_label(scores, labels, p)
     return found
 
@@ -221,7 +220,7 @@ class MulticlassCalibrator(Learner):
         t: npt.ArrayLike | Sequence[Time] | None,
         labels: Sequence[ClassLabel],
     ) -> Iterable[tuple[Any, ...]]:
-        """The arguments of `learn_one` and those of `_learn` for each observation; all of them are checked now."""
+        """Return the arguments of `learn_one` and of `_learn` for each observation, after checking all of them."""
         batch = read_batch(P, y, w, labels, self.sums_to_one)  # whose messages name the row
         times = self._times(t, len(batch.outcome))
         self._require_times(times[batch.weights > 0.0])
@@ -236,23 +235,27 @@ class MulticlassCalibrator(Learner):
         self._learn(*checked)
 
     def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
-        """Coordinate, place of the label in it, weight and time; or an `InputError`."""
+        """Return the coordinate, the place of the label in it, the weight and the time; or raise an `InputError`."""
         read, label = read_scores(scores, self.sums_to_one), check_class(y)
         return (*coordinate(read, label), check_weight(w), self._time(t))
 
     @abstractmethod
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
-        """The probabilities of the labels of `scores`, summing to one, as of time `t`. The state does not change."""
+        """Return the probabilities of the labels of `scores`, summing to one, as of time `t`.
+
+        The state does not change.
+        """
 
     @abstractmethod
     def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
-        """The probabilities for scores of shape (n, K), whose columns are those of `labels`, all as of time `t`; shape
-        (n, K). The state does not change.
+        """Return the probabilities of the columns' labels for scores of shape (n, K), as of time `t`; shape (n, K).
+
+        `labels` names the columns. All rows are predicted as of time `t`. The state does not change.
         """
 
     @abstractmethod
     def map(self) -> MulticlassMap:
-        """The current map, immutable."""
+        """Return the current map, immutable."""
 
 
 class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], MulticlassCalibrator):
@@ -275,11 +278,11 @@ class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], Multicla
         return self._map_for_predictions(t).predict_many(P, labels=labels)
 
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
-        """The map as of `t`, or an object with the same predictions that exists already."""
+        """Return the map as of `t`, or an existing object with the same predictions."""
         return self._map_at(t)
 
 
 def rows_like(P: Any, found: Sequence[Mapping[ClassLabel, float]], labels: Sequence[ClassLabel]) -> FloatArray:
-    """Predictions by label as rows of shape (n, K), as the caller had the scores."""
+    """Return predictions by label as rows of shape (n, K), in the container type of the scores."""
     table = np.array([[row[label] for label in labels] for row in found], dtype=np.float64)
     return like(P, table.reshape(-1, len(labels)), list(labels))

@@ -27,7 +27,7 @@ class Predictors(Protocol):
     """The predictors of the subproblems: a dict of maps, or an object that makes them when they are needed."""
 
     def get(self, key: Key, /) -> Any:
-        """The predictor of a subproblem, a map or a calibrator; None where it has no observation."""
+        """Return the predictor of a subproblem, a map or a calibrator; None if the subproblem has no observation."""
 
 
 class UpToHighest:
@@ -50,7 +50,7 @@ class UpToHighest:
         return found
 
     def interval_at(self, x: float) -> tuple[float, float]:
-        """The multiprobability (p₀, p₁)."""
+        """Return the multiprobability (p₀, p₁)."""
         interval: tuple[float, float] = self._own.interval_at(min(x, self._highest))
         return interval
 
@@ -63,13 +63,13 @@ class Limited:
         self._statistic = statistic
 
     def get(self, key: Key, /) -> Any:
-        """The predictor of a subproblem; None where it has no observation."""
+        """Return the predictor of a subproblem; None if the subproblem has no observation."""
         own = self._predictors.get(key)
         return own if own is None else limited(own, key, self._statistic)
 
 
 def limited(own: Any, key: Key, statistic: ClassSubproblems) -> Any:
-    """The predictor of a subproblem, limited where a label is late."""
+    """Return the predictor of a subproblem, limited if a label is late."""
     highest = getattr(statistic.part(key), "highest", math.nan)  # sums of a basis have none, and need none
     late = highest == highest and statistic.is_late(cast(tuple[Any, ...], key))
     return UpToHighest(own, highest) if late else own
@@ -100,7 +100,7 @@ class SubproblemsMap(MulticlassMap):
         return shares(votes if any(votes) else scores)
 
     def _predictors_of(self, keys: Sequence[Key]) -> tuple[list[Any], list[Any] | None]:
-        """The predictors of these subproblems, and their kernels if those can predict in one call."""
+        """Return the predictors of these subproblems, and their kernels if those can predict in one call."""
         known, found, newtons = self._last
         if keys is not known:
             found, newtons = list(map(self.predictors.get, keys)), None
@@ -138,8 +138,9 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
     noted = "clamped"
 
     def tally(self) -> dict[str, int]:
-        """Counts of scores clamped by the scale of any subproblem; and of observations, not subproblems, whose
-        retraction was missed or that came too late.
+        """Count the scores clamped by the scale of any subproblem, and the missed retractions.
+
+        The counts of missed retractions, and of those that came too late, are of observations, not of subproblems.
         """
         statistic = self._memory.statistic
         if not isinstance(statistic, SequentialSubproblems):
@@ -178,14 +179,14 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
         return SubproblemsMap(self._strategy, self._predictors_at(t))
 
     def _sequential_map(self, t: Time | None) -> MulticlassMap:
-        """A map that reads the calibrators themselves, and is made again only when a state was loaded."""
+        """Return a map that reads the calibrators themselves; it is replaced only when a state was loaded."""
         statistic: SequentialSubproblems = self._present(t)
         if self._reading is None or self._reading[0] is not statistic.calibrators:
             self._reading = statistic.calibrators, SubproblemsMap(self._strategy, statistic)
         return self._reading[1]
 
     def _predictors_at(self, t: Time | None) -> Predictors:
-        """What the predictions of the subproblems as of `t` are read from, until the next change."""
+        """Return the predictors of the subproblems as of `t`, valid until the next change."""
         readers = self._readers_at(t)
         statistic = self._present(t)
         return Limited(readers, statistic) if isinstance(statistic, ClassSubproblems) else readers

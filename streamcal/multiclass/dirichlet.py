@@ -96,5 +96,5 @@ class Dirichlet(SoftmaxScaling):
 
 
 def _names(labels: list[ClassLabel]) -> list[list[Any]]:
-    """The parameters of each label: W_LM for all M, and b_L."""
+    """Return the names of the parameters of each label: W_LM for all M, and b_L."""
     return [[*((one, other) for other in labels), (one,)] for one in labels]

@@ -29,7 +29,7 @@ SUM_TOLERANCE = 0.01
 
 
 def check_class(label: Any) -> ClassLabel:
-    """The label as a plain Python value; `InputError` for values that JSON cannot write and read back."""
+    """Return the label as a plain Python value; `InputError` for values that JSON cannot write and read back."""
     if label.__class__ is str:  # fast path
         plain: str = label
         return plain
@@ -41,7 +41,7 @@ def check_class(label: Any) -> ClassLabel:
 
 
 def in_order(labels: Iterable[ClassLabel]) -> list[ClassLabel]:
-    """Strings first, then numbers, each sorted: one order for any mixture, independent of the order of arrival."""
+    """Sort labels, strings before numbers: one order for any mixture, independent of the order of arrival."""
     found: list[Any] = list(labels)
     try:
         return sorted(found)
@@ -54,7 +54,7 @@ def _rank(label: ClassLabel) -> tuple[bool, Any]:
 
 
 def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
-    """The scores in [0, 1] by label, labels in order; `InputError` naming the invalid entry."""
+    """Return the scores in [0, 1] by label, labels in order; `InputError` naming the invalid entry."""
     plain: dict[ClassLabel, float] | None = class_scores.plain_scores(scores)
     if plain is not None:
         if sums_to_one:
@@ -71,7 +71,7 @@ def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
 
 
 def with_label(scores: dict[ClassLabel, float], y: ClassLabel) -> dict[ClassLabel, float]:
-    """The scores including the label y, with the score 0 where it had none."""
+    """Return the scores including the label y, with the score 0 if the label is missing."""
     if y in scores:
         return scores
     joined = {**scores, y: 0.0}
@@ -87,7 +87,7 @@ class Table(NamedTuple):
 
 
 def read_table(P: npt.ArrayLike, labels: Sequence[ClassLabel], sums_to_one: bool) -> Table:
-    """An array of scores whose columns are those of `labels`; `InputError` naming the first bad place."""
+    """Read an array of scores whose columns are those of `labels`; `InputError` naming the first bad place."""
     given = read_labels(labels)
     matrix = check_scores_matrix(P, len(given))
     outside = (matrix < -ROUNDING) | (matrix > 1.0 + ROUNDING)
@@ -104,7 +104,7 @@ def read_table(P: npt.ArrayLike, labels: Sequence[ClassLabel], sums_to_one: bool
 
 
 def read_labels(labels: Any) -> list[ClassLabel]:
-    """The labels of columns: at least one, and each of them once."""
+    """Read the labels of columns: at least one label, and each of them once."""
     found = _listed(labels, "labels", "the label of each column")
     if not found or len(set(found)) < len(found):
         raise InputError(f"labels {labels!r} cannot name columns; give at least one label, and none twice")
@@ -112,7 +112,7 @@ def read_labels(labels: Any) -> list[ClassLabel]:
 
 
 def _listed(labels: Any, what: str, allowed: str) -> list[ClassLabel]:
-    """The labels in a list, a tuple or whatever numpy reads as an array of shape (n,)."""
+    """Return the labels in a list, a tuple or anything that NumPy reads as an array of shape (n,)."""
     given = as_array(labels, what) if hasattr(labels, "__array__") else labels
     flat = given.ndim == 1 if isinstance(given, np.ndarray) else isinstance(given, Sequence)
     if not flat or isinstance(given, (str, bytes)):
@@ -130,7 +130,7 @@ class Batch(NamedTuple):
     weights: FloatArray  #: shape (n,)
 
     def where(self, rows: npt.NDArray[np.bool_]) -> Batch:
-        """Some of the rows, and the labels that take part in them."""
+        """Select some of the rows, and the labels that take part in them."""
         present = self.present[rows]
         used = np.flatnonzero(present.any(axis=0))
         return Batch(
@@ -142,7 +142,7 @@ class Batch(NamedTuple):
         )
 
     def one_by_one(self) -> Iterator[tuple[dict[ClassLabel, float], ClassLabel, float]]:
-        """Scores by label, the label that came and the weight, of each row."""
+        """Yield the scores by label, the label that occurred and the weight of each row."""
         columns = (self.scores.tolist(), self.present.tolist(), self.outcome.tolist(), self.weights.tolist())
         for scores, present, came, weight in zip(*columns, strict=True):
             named = zip(self.labels, scores, present, strict=True)
@@ -152,7 +152,7 @@ class Batch(NamedTuple):
 def read_batch(
     P: npt.ArrayLike, y: Any, w: npt.ArrayLike | None, labels: Sequence[ClassLabel], sums_to_one: bool
 ) -> Batch:
-    """Scores, outcomes and weights of one length; `InputError` naming the first bad place."""
+    """Read scores, outcomes and weights of one length; `InputError` naming the first bad place."""
     table = read_table(P, labels, sums_to_one)
     outcomes = _listed(y, "y", "the label that came for each row")
     n = len(table.scores)
@@ -170,13 +170,13 @@ def read_batch(
 
 
 def shares(values: Sequence[float]) -> list[float]:
-    """Nonnegative numbers divided by their sum; equal shares where all of them are 0."""
+    """Divide nonnegative numbers by their sum; return equal shares if all of them are 0."""
     found: list[float] = class_scores.shares(list(values))
     return found
 
 
 def shares_many(values: FloatArray) -> FloatArray:
-    """`shares` of each row."""
+    """Return the `shares` of each row."""
     total = values.sum(axis=1, keepdims=True)
     equal = np.full_like(values, 1.0 / values.shape[1])
     return np.divide(values, total, out=equal, where=total > 0.0)

@@ -13,7 +13,7 @@ from streamcal.parameters.types import FloatArray
 
 
 def coordinate(scores: dict[ClassLabel, float], y: ClassLabel) -> tuple[Any, float]:
-    """The coordinate of an observation, the label y joining with the score 0, and the place of y in it.
+    """Return the coordinate of an observation, in which the label y joins with the score 0, and the place of y in it.
 
     A coordinate is the labels that are strings, those that are numbers, and the scores of both in that order: tuples
     that can be compared, counted and sorted for any labels, and that do not change when a new label appears.
@@ -24,7 +24,7 @@ def coordinate(scores: dict[ClassLabel, float], y: ClassLabel) -> tuple[Any, flo
 
 
 def coordinates(batch: Batch) -> tuple[FloatArray, FloatArray]:
-    """The coordinates of a batch, an object array of shape (n,), and the places of the outcomes, shape (n,)."""
+    """Return the coordinates of a batch, an object array of shape (n,), and the places of the outcomes, shape (n,)."""
     if batch.present.all():
         texts, numbers = split(batch.labels)
         rows = ((texts, numbers, tuple(row)) for row in batch.scores.tolist())
@@ -45,7 +45,7 @@ def coordinates(batch: Batch) -> tuple[FloatArray, FloatArray]:
 def read_back(
     x: FloatArray, y: FloatArray
 ) -> tuple[list[ClassLabel], FloatArray, npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-    """The inverse of `coordinates`, as in `Batch`: labels, scores, present and outcome."""
+    """Invert `coordinates`: return labels, scores, present and outcome, as in `Batch`."""
     rows, outcome = x.tolist(), y.astype(np.intp)
     texts, numbers, _ = rows[0]
     if all(row[0] == texts and row[1] == numbers for row in rows):
@@ -63,7 +63,7 @@ def read_back(
 
 
 def split(labels: Sequence[ClassLabel]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Labels in order as strings and numbers."""
+    """Split labels in order into strings and numbers."""
     if labels and isinstance(labels[-1], str):  # strings come first
         return tuple(labels), ()  # type: ignore[arg-type]
     texts = tuple(label for label in labels if isinstance(label, str))

@@ -86,7 +86,7 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         return self._newton.weight
 
     def tally(self) -> dict[str, int]:
-        """Empty: no input is clamped or dropped."""
+        """Return an empty dict: no input is clamped or dropped."""
         return {}
 
     def learn_many(
@@ -120,13 +120,13 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         return self.map().predict_many(P, labels=labels)
 
     def map(self) -> MulticlassMap:
-        """The current map, immutable."""
+        """Return the current map, immutable."""
         if not self._places:
             return VectorSharesMap()
         return ScaledLogsMap(dict(zip(self._places, self._newton.parameters(), strict=True)))
 
     def _step(self, scores: dict[ClassLabel, float], y: ClassLabel, w: float) -> None:
-        """One step on checked scores, y among them."""
+        """Make one step on checked scores that include y."""
         places = list(map(self._places.get, scores))
         if None in places:
             for label in scores:

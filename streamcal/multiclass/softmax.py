@@ -29,7 +29,7 @@ LIMIT = 2_000
 
 
 def softmax_many(z: FloatArray) -> FloatArray:
-    """`softmax` of each row."""
+    """Return the `softmax` of each row."""
     e: FloatArray = np.exp(z - z.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
@@ -174,22 +174,22 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
         return self._map_of_solution(labels, solution.x)
 
     def _map_of_solution(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
-        """The map of a solution, from which the next solve may begin."""
+        """Return the map of a solution, from which the next solve may start."""
         found = self._map_of_parameters(labels, delta)
         found.solution = dict(zip(self._parameters(labels), delta.tolist(), strict=True))
         return found
 
     def _points(self, statistic: ClassTable) -> list[ClassPoints]:
-        """The observations held; a label that one does not name has the score 0 in it."""
+        """Return the observations held; a label that an observation does not name has the score 0 in it."""
         return [among_all(statistic.points())]
 
     @abstractmethod
     def _parameters(self, labels: list[ClassLabel]) -> list[Any]:
-        """A name for each parameter δ."""
+        """Return a name for each parameter δ."""
 
     @abstractmethod
     def _features(self, labels: list[ClassLabel], logs: FloatArray) -> tuple[FloatArray, list[list[Any]]]:
-        """The features of each label, shape (n, K, d), and the names of their parameters, K lists of d."""
+        """Return the features of each label, shape (n, K, d), and the names of their parameters, K lists of d."""
 
     def _priors(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray | float:
         """Return the precision of the normal prior of each parameter, in observations; r of the Notes by class."""
@@ -201,11 +201,11 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
 
     @abstractmethod
     def _penalty(self, labels: list[ClassLabel]) -> FloatArray:
-        """Penalties in addition to the prior, per unit of weight, a number for each parameter."""
+        """Return penalties in addition to the prior, per unit of weight, a number for each parameter."""
 
     @abstractmethod
     def _map_of_parameters(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
-        """The map of a solution."""
+        """Return the map of a solution."""
 
 
 def strengths(points: Sequence[ClassPoints], labels: list[ClassLabel]) -> FloatArray:
@@ -222,7 +222,7 @@ def strengths(points: Sequence[ClassPoints], labels: list[ClassLabel]) -> FloatA
 
 
 def among_all(points: Sequence[ClassPoints]) -> ClassPoints:
-    """All observations of a table with all of its labels: shares and weights are 0 where a label is not named.
+    """Join all observations of a table over all of its labels: unnamed labels have share and weight 0.
 
     So the observations learned before a label was known count against it.
     """
@@ -239,5 +239,5 @@ def among_all(points: Sequence[ClassPoints]) -> ClassPoints:
 
 
 def nonnegative(value: float, name: str) -> float:
-    """A finite number of at least 0."""
+    """Check that a number is finite and at least 0."""
     return real_number(value, name, "a number of at least 0", least=0.0)

@@ -69,7 +69,7 @@ class Strategy(ClassRouting):
     def _concerned(
         self, labels: Sequence[ClassLabel], named: Sequence[ClassLabel], outcome: npt.NDArray[np.intp]
     ) -> Iterator[tuple[Subproblem, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
-        """The subproblems of labels; the rows that are part of each, and those in which its last label came."""
+        """Yield each subproblem of labels, the rows that are part of it, and those where its last label occurred."""
         came = {label: outcome == place for place, label in enumerate(named)}
         never = np.zeros(len(outcome), dtype=np.bool_)
         for key in self.subproblems(labels):
@@ -83,39 +83,41 @@ class Strategy(ClassRouting):
 
     @abstractmethod
     def routed(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Routed:
-        """The subproblems of an observation with these labels, where the one at place `came` occurred."""
+        """Return the subproblems of an observation with these labels, of which the one at place `came` occurred."""
 
     @abstractmethod
     def rows(
         self, key: Subproblem, came: Mapping[ClassLabel, npt.NDArray[np.bool_]], size: int
     ) -> npt.NDArray[np.bool_]:
-        """The rows that are part of a subproblem, from the rows in which each label came; shape (size,)."""
+        """Return the rows that are part of a subproblem, from the rows in which each label occurred; shape (size,)."""
 
     @abstractmethod
     def score(self, key: Subproblem, scores: Mapping[ClassLabel, float]) -> float:
-        """The score of the last label of a subproblem."""
+        """Return the score of the last label of a subproblem."""
 
     def scores(self, labels: Sequence[ClassLabel], scores: Sequence[float]) -> Sequence[float]:
-        """The scores of the subproblems of these labels, in their order."""
+        """Return the scores of the subproblems of these labels, in their order."""
         given = dict(zip(labels, scores, strict=True))
         return [self.score(key, given) for key in self.subproblems(labels)]
 
     @abstractmethod
     def score_many(self, key: Subproblem, scores: Mapping[ClassLabel, FloatArray]) -> FloatArray:
-        """`score` for columns."""
+        """Return `score` for columns."""
 
     @abstractmethod
     def votes(self, labels: Sequence[ClassLabel], predicted: Sequence[float]) -> Sequence[float]:
-        """Numbers to which the probabilities of the labels are proportional, from those of their subproblems."""
+        """Return numbers proportional to the probabilities of the labels, computed from those of their subproblems."""
 
     @abstractmethod
     def votes_many(self, labels: Sequence[ClassLabel], predicted: Mapping[Subproblem, FloatArray]) -> FloatArray:
-        """`votes` for columns; shape (n, K)."""
+        """Return `votes` for columns; shape (n, K)."""
 
 
 class OneAgainstRest(Strategy):
-    """A subproblem (L,) for each label L, with the binary label y = L. Every observation is part of those of all its
-    labels."""
+    """A subproblem (L,) for each label L, with the binary label y = L.
+
+    Every observation is part of the subproblems of all its labels.
+    """
 
     size = 1
 
@@ -234,11 +236,11 @@ class OneAgainstOne(Strategy):
 
 
 def share(other: float, own: float) -> float:
-    """own / (other + own), ½ where both are 0."""
+    """Return own / (other + own); ½ if both are 0."""
     total = other + own
     return own / total if total > 0.0 else 0.5
 
 
 def coupled(wins: Sequence[float]) -> float:
-    """1 / (Σ 1/r − (K − 2)) for the K − 1 numbers r: 0 where one of them is 0; increasing in each of them."""
+    """Return 1 / (Σ 1/r − (K − 2)) for the K − 1 numbers r: 0 if one of them is 0; increasing in each of them."""
     return 1.0 / (math.fsum(1.0 / r for r in wins) - (len(wins) - 1)) if all(wins) else 0.0

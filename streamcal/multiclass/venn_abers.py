@@ -85,7 +85,7 @@ class MulticlassVennAbers(BinarySubproblems):
     def predict_intervals_one(
         self, scores: ClassScores, t: Time | None = None
     ) -> dict[Subproblem, tuple[float, float]]:
-        """The multiprobability (p₀, p₁) of each predictor: by (label,), or by (I, J), then in favour of J.
+        """Return the multiprobability (p₀, p₁) of each predictor: by (label,), or by (I, J), then in favour of J.
 
         Exact, before coupling and dividing. A predictor without observations gives (0, 1).
         """
@@ -97,7 +97,7 @@ class MulticlassVennAbers(BinarySubproblems):
         return found
 
     def predict_interval_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, tuple[float, float]]:
-        """(p₀, p₁) for each label of `scores` before dividing by the sum; `predict_one`, after it, can lie outside.
+        """Return (p₀, p₁) for each label of `scores` before dividing by the sum; `predict_one` can lie outside.
 
         `"ovr"`: the multiprobability of its predictor. `"ovo"`: the ends of its pairs, coupled like the probabilities;
         coupling is increasing in every pair, so that the label's own probability, before dividing, lies between.
@@ -123,13 +123,13 @@ class MulticlassVennAbers(BinarySubproblems):
         *,
         labels: Sequence[ClassLabel],
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`predict_learn_many` with the intervals: (probabilities, lower, upper), three arrays of shape (n, K)."""
+        """Do what `predict_learn_many` does and return (probabilities, lower, upper), three arrays of shape (n, K)."""
         found = in_turn(self._predict_with_interval_one, self._learn_checked, self._rows(P, y, w, t, labels))
         p, lower, upper = (rows_like(P, [row[k] for row in found], labels) for k in range(3))
         return p, lower, upper
 
     def _predict_with_interval_one(self, scores: ClassScores, t: Time | None) -> tuple[dict[ClassLabel, float], ...]:
-        """Probabilities, and lower and upper ends, by label."""
+        """Return the probabilities, and the lower and upper ends, by label."""
         ends = self.predict_interval_one(scores, t)
         lower, upper = ({label: pair[k] for label, pair in ends.items()} for k in (0, 1))
         return self.predict_one(scores, t), lower, upper
