@@ -20,7 +20,7 @@ PLAIN = (np.ndarray, list, tuple, float, int)
 
 
 def as_array(values: Any, what: str) -> npt.NDArray[Any]:
-    """The values as a NumPy array of any shape and type, a copy only where needed; beside that, O(n) to look for nulls.
+    """Return the values as a NumPy array of any shape and type, copied only if needed; searching for nulls is O(n).
 
     Raises
     ------
@@ -41,12 +41,12 @@ def as_array(values: Any, what: str) -> npt.NDArray[Any]:
 
 
 def as_objects(values: Any) -> npt.NDArray[Any]:
-    """The values as they came, of whatever types; for what `as_array` could read."""
+    """Return the values as given, of any types; for values that `as_array` could read."""
     return np.asarray(values, dtype=object)
 
 
 def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> FloatArray:
-    """The result of a method as the caller had the scores: with the index of a pandas object, else as it is.
+    """Return the result of a method as the caller gave the scores: with the index of a pandas object, else as it is.
 
     Parameters
     ----------
@@ -71,13 +71,13 @@ def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> 
 
 
 def like_both(given: Any, ends: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """`like` of the lower and of the upper ends of intervals."""
+    """Return `like` of the lower and of the upper ends of intervals."""
     lower, upper = ends
     return like(given, lower), like(given, upper)
 
 
 def library_of(values: Any) -> str | None:
-    """The library of the class of an object, or of one that it inherits from, if it is one of those known here."""
+    """Return the known library that defines the class of an object, or a class that it inherits from; else None."""
     for cls in type(values).__mro__:
         library = cls.__module__.partition(".")[0]
         if library in ("pandas", "polars", "pyarrow"):
@@ -86,7 +86,7 @@ def library_of(values: Any) -> str | None:
 
 
 def _nulls(values: Any) -> npt.NDArray[np.bool_] | None:
-    """Where a masked array is masked, or a column or table is null; None for anything else."""
+    """Return where a masked array is masked, or a column or table is null; None for anything else."""
     if isinstance(values, np.ma.MaskedArray):
         return np.ma.getmaskarray(values)
     library = library_of(values)
@@ -103,7 +103,7 @@ def _nulls(values: Any) -> npt.NDArray[np.bool_] | None:
 
 
 def _message(nulls: npt.NDArray[np.bool_], what: str) -> str:
-    """The number of nulls and the first place, as in `scores[3]`, or `scores[3, 1]` of a table."""
+    """Write the number of nulls and the first place, as in `scores[3]`, or `scores[3, 1]` of a table."""
     if nulls.ndim == 0:
         return f"{what} is masked; drop the observation"
     count = int(nulls.sum())

@@ -224,7 +224,7 @@ def _set_jump(policy: Forgetting, span: float) -> None:
 
 
 def largest_jump(policy: Forgetting, span: float) -> float:
-    """How far an observation may be ahead of the clock."""
+    """Return how far an observation may be ahead of the clock."""
     jump: float | None = policy.max_jump  # type: ignore[attr-defined]
     if jump is None:
         return JUMP_SPANS * span

@@ -16,14 +16,14 @@ from streamcal.errors import InputError
 
 
 def is_number(value: object) -> bool:
-    """Whether it is an integer or a float, of Python or NumPy; a bool or a `timedelta64` is none."""
+    """Return whether the value is an integer or a float, of Python or NumPy; a bool or a `timedelta64` is neither."""
     if value.__class__ is float or value.__class__ is int:  # most are
         return True
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def plain_number(value: Any) -> float:
-    """A number as an int or a float of Python; NaN, which is within no bounds, for anything else."""
+    """Return a number as an int or a float of Python; NaN, which is within no bounds, for anything else."""
     if value.__class__ is float or value.__class__ is int:
         return value
     if not is_number(value):
@@ -32,7 +32,7 @@ def plain_number(value: Any) -> float:
 
 
 def whole_number(value: Any, name: str, least: int, most: int | None = None, allowed: str | None = None) -> int:
-    """An int from `least` to `most`; `InputError` that names the parameter, its value and what is allowed.
+    """Check for an int from `least` to `most`; `InputError` naming the parameter, its value and what is allowed.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def real_number(
     most: float = sys.float_info.max,
     below: float = math.inf,
 ) -> float:
-    """A finite int or float within the bounds; `InputError` that names the parameter, its value and what is allowed.
+    """Check for a finite number within the bounds; `InputError` naming the parameter, its value and what is allowed.
 
     Examples
     --------

@@ -23,7 +23,7 @@ WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIG
 
 
 def check_score(score: Any) -> float:
-    """A finite float; `InputError` otherwise."""
+    """Check a score and return it as a finite float; `InputError` otherwise."""
     if score.__class__ is float and -math.inf < score < math.inf:  # fast path, without a call
         return score
     value = as_number(score, "score", "give a finite float")
@@ -33,7 +33,7 @@ def check_score(score: Any) -> float:
 
 
 def check_label(y: Any) -> float:
-    """1.0 or 0.0; `InputError` for anything but a bool or a number equal to 0 or 1."""
+    """Check a label and return 1.0 or 0.0; `InputError` for anything but a bool or a number equal to 0 or 1."""
     if y is True:
         return 1.0
     if y is False:
@@ -48,7 +48,7 @@ def check_label(y: Any) -> float:
 
 
 def check_weight(w: Any) -> float:
-    """0, or a float from SMALLEST_WEIGHT to LARGEST_WEIGHT; `InputError` otherwise."""
+    """Check a weight: 0, or a float from SMALLEST_WEIGHT to LARGEST_WEIGHT; `InputError` otherwise."""
     if w.__class__ is float and SMALLEST_WEIGHT <= w <= LARGEST_WEIGHT:  # fast path, without a call
         return w
     value = as_number(w, "weight", WEIGHT_ALLOWED)
@@ -58,7 +58,7 @@ def check_weight(w: Any) -> float:
 
 
 def check_time(t: Any) -> float:
-    """A finite number: numbers as they are, dates as seconds since 1970 UTC; `InputError` otherwise."""
+    """Check a time and return a finite number: dates as seconds since 1970 UTC; `InputError` otherwise."""
     if t.__class__ is float and -math.inf < t < math.inf:  # fast path, without a call
         return float(t)
     t = _held(t)
@@ -75,7 +75,7 @@ def check_time(t: Any) -> float:
 
 
 def check_scores(scores: npt.ArrayLike, what: str = "scores") -> FloatArray:
-    """A float array of shape (n,), all finite; `InputError` naming the first bad place otherwise."""
+    """Check scores: a float array of shape (n,), all finite; `InputError` naming the first bad place otherwise."""
     array = _as_floats(scores, what)
     finite = np.isfinite(array)
     if not finite.all():
@@ -84,7 +84,7 @@ def check_scores(scores: npt.ArrayLike, what: str = "scores") -> FloatArray:
 
 
 def check_fold_scores(scores: Any, folds: int) -> list[float]:
-    """`folds` finite floats from a list, tuple or array of them, or from one score used for every fold."""
+    """Return `folds` finite floats from a list, tuple or array of them, or from one score used for every fold."""
     if isinstance(scores, (list, tuple)) or (isinstance(scores, np.ndarray) and scores.ndim == 1):
         if len(scores) != folds:
             raise InputError(f"scores {scores!r} are {len(scores)}; give one score, or {folds} of them, one a fold")
@@ -93,7 +93,7 @@ def check_fold_scores(scores: Any, folds: int) -> list[float]:
 
 
 def check_fold_scores_many(scores: npt.ArrayLike, folds: int) -> list[FloatArray]:
-    """Arrays of scores, one for each fold, from shape (n, folds), or from shape (n,), used for every fold."""
+    """Return an array of scores for each fold, from shape (n, folds), or from shape (n,), used for every fold."""
     try:
         shape = np.shape(scores)
     except ValueError:  # of several lengths: the message is that of any other array
@@ -106,14 +106,14 @@ def check_fold_scores_many(scores: npt.ArrayLike, folds: int) -> list[FloatArray
 
 
 def check_fold(fold: Any, folds: int) -> int:
-    """A whole number from 0 to folds − 1; `InputError` otherwise."""
+    """Check a fold: a whole number from 0 to folds − 1; `InputError` otherwise."""
     if not isinstance(fold, (int, np.integer)) or isinstance(fold, bool) or not 0 <= fold < folds:
         raise InputError(f"fold {fold!r} is not possible; give a whole number from 0 to {folds - 1}, or None")
     return int(fold)
 
 
 def check_folds(fold: Any, folds: int, length: int) -> npt.NDArray[np.int64]:
-    """Folds as an array of shape (length,), from one for all or from an array."""
+    """Return folds as an array of shape (length,), from one for all or from an array."""
     if isinstance(fold, (int, np.integer)):
         return np.full(length, check_fold(fold, folds))
     given = _one_dimension(fold, "fold")
@@ -140,7 +140,7 @@ SCORES, FORECASTS = Called(), Called("y_pred", "y_true", "; the order is y_true,
 def check_batch(
     scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, called: Called = SCORES
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Scores, labels and weights as float arrays of one length; `InputError` naming the first bad place.
+    """Check scores, labels and weights: float arrays of one length; `InputError` naming the first bad place.
 
     A scalar weight applies to every row. Weights that were not given are a view of a single 1.0, which costs no memory.
     """
@@ -171,12 +171,12 @@ def check_batch(
 
 
 def none_is_zero(weights: FloatArray) -> bool:
-    """Whether all weights returned by `check_batch` are above 0; for weights that were not given, O(1)."""
+    """Return whether all weights from `check_batch` are above 0; O(1) for weights that were not given."""
     return bool((weights[:1] if weights.strides == (0,) else weights).all())
 
 
 def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
-    """A float array of shape (n, width), all finite; `InputError` naming the first bad place otherwise."""
+    """Check scores: a float array of shape (n, width), all finite; `InputError` naming the first bad place."""
     given = as_array(scores, "scores")
     if given.ndim < 3 and given.shape[:1] == (0,):
         return np.empty((0, width))
@@ -197,14 +197,14 @@ def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
 def check_vector_batch(
     scores: npt.ArrayLike, width: int, y: npt.ArrayLike, w: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Scores of shape (n, width), binary labels and weights of shape (n,); `InputError` for the first bad place."""
+    """Check scores of shape (n, width), binary labels and weights; `InputError` naming the first bad place."""
     s = check_scores_matrix(scores, width)
     _, labels, weights = check_batch(np.zeros(len(s)), y, w)
     return s, labels, weights
 
 
 def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
-    """Times as a float array of shape (length,); `InputError` naming the first bad place."""
+    """Check times: a float array of shape (length,); `InputError` naming the first bad place."""
     given = _one_dimension(t, "t")
     if given.dtype.kind in "iuf":
         times = given.astype(np.float64)
@@ -218,7 +218,7 @@ def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
 
 
 def _as_floats(values: npt.ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
-    """A contiguous one-dimensional float64 array; a copy only where needed."""
+    """Return a contiguous one-dimensional float64 array, copied only if needed."""
     array = _one_dimension(values, what)
     if array.dtype.kind in "biuf":
         return np.ascontiguousarray(array, dtype=np.float64)
@@ -227,7 +227,7 @@ def _as_floats(values: npt.ArrayLike, what: str, allowed: str = "give numbers") 
 
 
 def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
-    """An array of shape (n,) of whatever type."""
+    """Check that the values are an array of shape (n,) of any type."""
     array = as_array(values, what)
     if array.ndim == 0 and array.dtype.kind not in "biuf":  # a generator, a set, a dict, a text
         raise InputError(f"{what} {values!r} is of type {type(values).__name__}; give a list or an array")
@@ -238,12 +238,12 @@ def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
 
 
 def _held(value: Any) -> Any:
-    """What an array of shape () holds; anything else as it is."""
+    """Return the value in an array of shape (); anything else as it is."""
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def as_number(value: Any, what: str, allowed: str) -> float:
-    """`value` as a float; text is not a number."""
+    """Return `value` as a float; a text is not a number."""
     value = _held(value)
     try:
         if not isinstance(value, (str, bytes, complex, np.complexfloating)):
@@ -263,7 +263,7 @@ def _refuse(bad: npt.NDArray[np.bool_], values: FloatArray, what: str, why: str)
 
 
 def check_outcome(y: Any) -> float:
-    """A real outcome: a finite float; `InputError` otherwise."""
+    """Check a real outcome and return it as a finite float; `InputError` otherwise."""
     if y.__class__ is float and -math.inf < y < math.inf:  # fast path, without a call
         return float(y)
     value = as_number(y, "outcome", "give a finite float")
@@ -273,7 +273,7 @@ def check_outcome(y: Any) -> float:
 
 
 def check_outcomes(y: npt.ArrayLike, w: npt.ArrayLike | None, called: Called = SCORES) -> tuple[FloatArray, FloatArray]:
-    """Real outcomes and weights as float arrays of one length; `InputError` naming the first bad place."""
+    """Check real outcomes and weights: float arrays of one length; `InputError` naming the first bad place."""
     outcomes = _as_floats(y, called.labels, f"give numbers{called.hint}")
     _refuse(~np.isfinite(outcomes), outcomes, called.labels, "not finite; drop the observation")
     _, _, weights = check_batch(np.zeros(len(outcomes)), np.zeros(len(outcomes)), w)

@@ -59,7 +59,7 @@ def _of_integer(value: int) -> str | int:
 
 
 def _number_or_text(text: str) -> str | int:
-    """The whole number that a text is in its shortest form, else the text."""
+    """Return the whole number whose shortest form the text is, else the text."""
     if not text or len(text) > LONGEST_WHOLE or text[0] not in "-0123456789" or not text.isascii():
         return text
     digits = text.removeprefix("-")

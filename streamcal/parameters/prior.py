@@ -67,7 +67,7 @@ class Prior(Setting):
         object.__setattr__(self, "strength", strength)
 
     def pseudo_observations(self, scale: Scale) -> PseudoObservations:
-        """The pseudo-observations on this scale; `InputError` unless it reads scores as probabilities."""
+        """Return the pseudo-observations on this scale; `InputError` unless it reads scores as probabilities."""
         if not isinstance(scale, (Probability, Logit)):
             raise InputError(f"a prior along the identity map needs a scale of probabilities, not {scale!r}")
         step = 2.0 * LOGIT_LIMIT / PRIOR_POINTS

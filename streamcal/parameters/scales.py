@@ -74,7 +74,7 @@ class Scale(Setting):
         return {name: value for name, (value, one) in each.items() if is_written(value, one)}
 
     def _as_given(self) -> Any:
-        """The object whose fields are the arguments, where those of a decreasing scale are kept as of rising scores."""
+        """Return the object whose fields are the arguments; a decreasing scale may keep them as of rising scores."""
         return self
 
     @property
@@ -91,72 +91,72 @@ class Scale(Setting):
         return math.inf, -math.inf
 
     def rising(self, scores: Any) -> Any:
-        """A score, or an array, as one that rises with the label: itself, or its mirror image."""
+        """Return a score, or an array, as one that rises with the label: itself, or its mirror image."""
         return sum(self.domain) - scores if self.decreasing else scores
 
     def sql_rising(self, column: str) -> str:
-        """SQL for `rising`."""
+        """Return SQL for `rising`."""
         return f"({literal(sum(self.domain))} - {column})" if self.decreasing else column
 
     @abstractmethod
     def coordinate(self, score: float) -> float:
-        """The coordinate of a finite score; `InputError` if the score cannot be on this scale."""
+        """Return the coordinate of a finite score; `InputError` if the score cannot be on this scale."""
 
     @abstractmethod
     def coordinates(self, scores: FloatArray) -> FloatArray:
-        """The coordinates of finite scores, shape (n,)."""
+        """Return the coordinates of finite scores, shape (n,)."""
 
     @abstractmethod
     def clamps(self, score: float) -> bool:
-        """Whether `coordinate` clamps this score to a bound."""
+        """Return whether `coordinate` clamps this score to a bound."""
 
     @abstractmethod
     def probability(self, x: float) -> float:
-        """The score at coordinate `x` read as a probability: what is predicted before anything was learned."""
+        """Return the score at coordinate `x` read as a probability: the prediction before anything was learned."""
 
     @abstractmethod
     def probabilities(self, x: FloatArray) -> FloatArray:
-        """`probability` for an array of coordinates."""
+        """Return `probability` for an array of coordinates."""
 
     def logit(self, x: float) -> float:
-        """The log-odds of `probability(x)`, clamped to ±16."""
+        """Return the log-odds of `probability(x)`, clamped to ±16."""
         return min(max(logit(self.probability(x)), -LOGIT_LIMIT), LOGIT_LIMIT)
 
     def logits(self, x: FloatArray) -> FloatArray:
-        """`logit` for an array of coordinates."""
+        """Return `logit` for an array of coordinates."""
         clipped: FloatArray = np.clip(logits(self.probabilities(x)), -LOGIT_LIMIT, LOGIT_LIMIT)
         return clipped
 
     def edges(self, cells: int) -> FloatArray:
-        """The cells − 1 inner edges of a grid of `cells` cells over the coordinate."""
+        """Return the cells − 1 inner edges of a grid of `cells` cells over the coordinate."""
         self.require_bounds("a grid")
         return np.linspace(self.lo, self.hi, cells + 1)[1:-1]
 
     def require_bounds(self, what: str) -> None:
-        """`InputError` unless the coordinate is bounded."""
+        """Raise `InputError` unless the coordinate is bounded."""
         if not (math.isfinite(self.lo) and math.isfinite(self.hi)):
             raise InputError(f"{what} needs a bounded scale, and {self!r} is not; give finite lo and hi")
 
     def unit(self, x: float) -> float:
-        """The coordinate mapped linearly onto [0, 1]."""
+        """Map the coordinate linearly onto [0, 1]."""
         return (x - self.lo) / (self.hi - self.lo)
 
     def units(self, x: FloatArray) -> FloatArray:
-        """`unit` for an array."""
+        """Return `unit` for an array."""
         return (x - self.lo) / (self.hi - self.lo)
 
     def count_clamped(self, scores: FloatArray) -> int:
-        """How many of the scores are clamped to a bound."""
+        """Count the scores that are clamped to a bound."""
         return 0
 
     def require(self, scores: FloatArray) -> None:
-        """`InputError` unless all scores can be on this scale."""
+        """Raise `InputError` unless all scores can be on this scale."""
         self.coordinates(scores)
 
     # -- elsewhere -----------------------------------------------------------------------------------------------
 
     def portable(self) -> dict[str, Any]:
-        """Plain data for maps written as JSON; an infinite bound is None. See `docs/map_format.md`."""
+        """Return plain data for maps written as JSON; an infinite bound is None. See `docs/map_format.md`."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
         turned = {"decreasing": True} if fields.pop("decreasing") else {}
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
@@ -165,7 +165,10 @@ class Scale(Setting):
         }
 
     def sql(self, column: str) -> tuple[FloatArray, list[str]]:
-        """SQL for the coordinate of a rising score: expressions, and the scores from which all but the first apply."""
+        """Return SQL for the coordinate of a rising score.
+
+        The result is a list of expressions, and the scores from which all but the first expression apply.
+        """
         inside = self.first_scores(np.array([np.nextafter(self.lo, math.inf), self.hi]))
         texts = [literal(self.lo)] if inside[0] > -math.inf else []
         texts.append(self._sql(column))
@@ -173,15 +176,15 @@ class Scale(Setting):
         return inside[np.isfinite(inside)], texts
 
     def sql_unit(self, x: str) -> str:
-        """SQL for `unit`."""
+        """Return SQL for `unit`."""
         return x if (self.lo, self.hi) == (0.0, 1.0) else f"(({x} - {literal(self.lo)}) / {literal(self.hi - self.lo)})"
 
     def sql_probability(self, x: str) -> str:
-        """SQL for `probability`."""
+        """Return SQL for `probability`."""
         return self.sql_unit(x)
 
     def sql_log_probabilities(self, x: str) -> tuple[str, str]:
-        """SQL for ln s and ln(1 − s), where s is the score's probability with the log-odds of `logit`."""
+        """Return SQL for ln s and ln(1 − s), where s is the score's probability with the log-odds of `logit`."""
         p = self.sql_probability(x)
         low, high = literal(sigmoid(-LOGIT_LIMIT)), literal(sigmoid(LOGIT_LIMIT))
         rare, sure = literal(-math.log1p(math.exp(LOGIT_LIMIT))), literal(-math.log1p(math.exp(-LOGIT_LIMIT)))
@@ -189,11 +192,11 @@ class Scale(Setting):
         return within.format(rare, sure, p), within.format(sure, rare, f"1e0 - {p}")
 
     def _sql(self, column: str) -> str:
-        """SQL for the coordinate of a score that is not clamped."""
+        """Return SQL for the coordinate of a score that is not clamped."""
         return column
 
     def first_scores(self, x: FloatArray) -> FloatArray:
-        """The smallest score with a coordinate of at least x[i]; −∞ where all scores have it and ∞ where none has.
+        """Return the smallest score with a coordinate of at least x[i]; −∞ if all scores have it and ∞ if none has.
 
         Exact to the last bit, so that a map and its SQL agree at every score.
         """
@@ -205,7 +208,7 @@ class Scale(Setting):
 def first_floats(
     reached: Callable[[FloatArray], npt.NDArray[np.bool_]], ends: tuple[float, float], n: int
 ) -> FloatArray:
-    """The smallest s[i] with reached(s)[i], shape (n,), by bisection over the floats in order; 64 evaluations at most.
+    """Find the smallest s[i] with reached(s)[i], shape (n,), by bisection over the floats; at most 64 evaluations.
 
     `reached` must be monotone in s; it is assumed to be false at the first end and true at the last.
     """
@@ -218,13 +221,13 @@ def first_floats(
 
 
 def _keys(x: FloatArray) -> npt.NDArray[np.int64]:
-    """Integers in the order of the floats, neighbouring ones for neighbouring floats."""
+    """Return integers in the order of the floats, neighbouring ones for neighbouring floats."""
     bits = (x + 0.0).view(np.int64)
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
 
 def _floats(keys: npt.NDArray[np.int64]) -> FloatArray:
-    """The floats of `_keys`."""
+    """Return the floats of `_keys`."""
     return np.where(keys < 0, np.iinfo(np.int64).min - keys, keys).view(np.float64)
 
 
@@ -291,7 +294,7 @@ class Probability(Scale):
         return np.empty(0), [column]
 
     def edges(self, cells: int) -> FloatArray:
-        """Equally spaced in log-odds, since click rates are close to 0."""
+        """Return edges equally spaced in log-odds, since click rates are close to 0."""
         return sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, cells + 1)[1:-1])
 
 
@@ -383,7 +386,7 @@ class Logit(Scale):
         return sigmoids(x)
 
     def logit(self, x: float) -> float:
-        """The coordinate itself."""
+        """Return the coordinate itself."""
         return x
 
     def logits(self, x: FloatArray) -> FloatArray:
@@ -549,7 +552,7 @@ class EmpiricalCDF(Scale):
 
     @classmethod
     def from_scores(cls, sample: npt.ArrayLike, knots: int = 257, *, decreasing: bool = False) -> Self:
-        """The scale of a warm-up sample, kept at quantiles; a tied value gets the mean of its ranks.
+        """Make the scale of a warm-up sample, kept at quantiles; a tied value gets the mean of its ranks.
 
         Parameters
         ----------
@@ -616,14 +619,14 @@ class EmpiricalCDF(Scale):
 
 
 def _check_direction(scale: Scale) -> None:
-    """`decreasing` as a bool."""
+    """Check `decreasing` and set it as a bool."""
     if not isinstance(scale.decreasing, (bool, np.bool_)):
         raise InputError(f"decreasing={scale.decreasing!r} is not possible; give True or False")
     object.__setattr__(scale, "decreasing", bool(scale.decreasing))
 
 
 def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
-    """Bounds as floats, lo < hi; finite ones where required."""
+    """Check bounds, lo < hi and finite where required, and set them as floats."""
     given = f"{type(scale).__name__}({lo!r}, {hi!r})"
     lo, hi = plain_number(lo), plain_number(hi)
     if not lo < hi:
@@ -638,12 +641,12 @@ def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
 
 
 def _rises(values: tuple[float, ...]) -> bool:
-    """Whether the values are strictly increasing."""
+    """Return whether the values are strictly increasing."""
     return all(a < b for a, b in itertools.pairwise(values))
 
 
 def _check_probabilities(scores: FloatArray) -> None:
-    """`InputError` naming the first score outside [0, 1]."""
+    """Raise `InputError` naming the first score outside [0, 1]."""
     if len(scores) and (scores.min() < 0.0 or scores.max() > 1.0):  # quicker than two comparisons and their union
         place = int(np.argmax((scores < 0.0) | (scores > 1.0)))
         raise InputError(f"scores[{place}]: {_not_a_probability(float(scores[place]))}")

@@ -33,12 +33,12 @@ class Setting(metaclass=Suggesting):
         Setting._known[cls.__name__] = cls
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments that make this setting again, without those that are omitted at their defaults."""
+        """Return the arguments that reproduce this setting, without those that are omitted at their defaults."""
         return {name: getattr(self, name) for name in written_fields(self)}
 
 
 def encode(value: Any) -> Any:
-    """Plain data for a parameter: a `Setting` becomes a dict with its class name, a tuple a list."""
+    """Encode a parameter as plain data: a `Setting` becomes a dict with its class name, a tuple a list."""
     if isinstance(value, Setting):
         fields = {name: encode(item) for name, item in value.arguments().items()}
         return {"setting": type(value).__name__, **fields}
@@ -48,20 +48,20 @@ def encode(value: Any) -> Any:
 
 
 def written_fields(setting: Setting) -> list[str]:
-    """The names of the fields of a setting that are written."""
+    """Return the names of the fields of a setting that are written."""
     fields = dataclasses.fields(setting)  # type: ignore[arg-type]
     return [one.name for one in fields if is_written(getattr(setting, one.name), one)]
 
 
 def is_written(value: Any, field: dataclasses.Field[Any]) -> bool:
-    """Whether the value of a field is written. An infinite default is not, since JSON has no such number."""
+    """Return whether the value of a field is written. An infinite default is not, since JSON has no such number."""
     if isinstance(value, float) and math.isinf(value):
         return bool(value != field.default)
     return "omitted" not in field.metadata or value != field.default
 
 
 def decode(value: Any) -> Any:
-    """The parameter that `encode` wrote."""
+    """Decode the parameter that `encode` wrote."""
     value = as_list(value)
     if isinstance(value, dict):
         fields = {name: decode(item) for name, item in value.items() if name != "setting"}
@@ -74,7 +74,7 @@ def decode(value: Any) -> Any:
 
 
 def parse(text: str) -> Any:
-    """The value of `text`: a Python literal, a bare word (kept as text), or a setting such as `Window(5000)`.
+    """Parse `text`: a Python literal, a bare word (kept as text), or a setting such as `Window(5000)`.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def parse(text: str) -> Any:
 
 
 def _built(call: ast.Call, text: str) -> Setting:
-    """The setting written in `text`, such as `Window(5000)`."""
+    """Return the setting written in `text`, such as `Window(5000)`."""
     cls = _class_named(ast.unparse(call.func))
     try:
         positional = [_literal(argument) for argument in call.args]
@@ -112,13 +112,13 @@ def _built(call: ast.Call, text: str) -> Setting:
 
 
 def _without_types(signature: inspect.Signature) -> str:
-    """As in `(lo=-16.0, hi=16.0)`."""
+    """Format a signature without its types, as in `(lo=-16.0, hi=16.0)`."""
     names = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
     return str(inspect.Signature(names))
 
 
 def _literal(node: ast.expr) -> Any:
-    """A Python literal, in which `inf` is a number, as in the `repr` of floats."""
+    """Parse a Python literal, in which `inf` is a number, as in the `repr` of floats."""
     return ast.literal_eval(_Infinities().visit(node))
 
 
@@ -128,7 +128,7 @@ class _Infinities(ast.NodeTransformer):
 
 
 def _class_named(name: str) -> type[Setting]:
-    """The setting class called `name`; `ValueError` listing the known ones, abstract classes not among them."""
+    """Return the setting class named `name`; `ValueError` listing the known ones, without abstract classes."""
     if name not in Setting._known:  # then it may be one of a module that was not imported yet
         for module in SETTINGS:
             import_module(module)

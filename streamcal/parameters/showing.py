@@ -38,7 +38,7 @@ class Shown:
         return html_table(type(self).__name__, self._kept()[0])
 
     def _kept(self) -> tuple[dict[str, str], bool]:
-        """The arguments that were kept and are not their default, as texts, and whether all were kept."""
+        """Return the kept arguments that differ from their defaults, as texts, and whether all arguments were kept."""
         parts, all_kept = {}, True
         for name, one in inspect.signature(type(self)).parameters.items():
             kept = [key for key in (name, f"_{name}") if hasattr(self, key)]
@@ -50,9 +50,9 @@ class Shown:
 
 
 def html_table(title: str, rows: Mapping[str, str], picture: str = "") -> str:
-    """A small table for notebooks: a caption, and a row for each name; all texts are escaped.
+    """Return a small table for notebooks: a caption, and a row for each name; all texts are escaped.
 
-    `picture` is HTML that stands below, such as an SVG.
+    `picture` is HTML placed below the table, such as an SVG.
 
     >>> html_table("Platt", {"n": "3 < 4"})
     '<table><caption>Platt</caption><tbody><tr><th scope="row">n</th><td>3 &lt; 4</td></tr></tbody></table>'
@@ -62,7 +62,7 @@ def html_table(title: str, rows: Mapping[str, str], picture: str = "") -> str:
 
 
 def shown_value(value: Any) -> str:
-    """An argument in few words."""
+    """Return an argument as a short text."""
     if isinstance(value, (float, np.floating)):
         return repr(float(f"{value:.6g}"))
     if isinstance(value, (np.ndarray, list)):
@@ -86,12 +86,12 @@ def shown_value(value: Any) -> str:
 
 
 def _abbreviated(values: Any, show: Callable[[Any], str]) -> str:
-    """The entries, or the first of them and the last."""
+    """Return the entries as a text, or the first of them and the last."""
     if len(values) <= ENTRIES + 2:
         return ", ".join(map(show, values))
     return ", ".join([*map(show, values[:ENTRIES]), "...", show(values[-1])])
 
 
 def _entry(value: Any) -> str:
-    """An entry of a sequence: of objects that have many parts the name alone."""
+    """Return an entry of a sequence as a text: only the name of the class for objects with many parts."""
     return f"{type(value).__name__}(...)" if isinstance(value, Shown) else shown_value(value)
