@@ -24,7 +24,10 @@ ROUNDING = 1e-9
 
 
 def score_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
-    """P(True) of a base, None if it returns no probabilities, or zeros. (True, 1 and np.True_ are equal as keys.)"""
+    """Return P(True) of a base; None if it returns no probabilities, or zeros.
+
+    True, 1 and np.True_ are equal as keys.
+    """
     scores = probabilities_of(classifier, x, **kwargs)
     if not scores:
         return None
@@ -40,7 +43,7 @@ def score_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -> float 
 
 
 def probabilities_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
-    """Probabilities of a base by label; `InputError` for a base without probabilities (`VotingClassifier`)."""
+    """Return the probabilities of a base by label; `InputError` for a base without them (`VotingClassifier`)."""
     try:
         found: dict[Any, float] | None = classifier.predict_proba_one(x, **kwargs)
     except NotImplementedError:
@@ -55,13 +58,13 @@ def probabilities_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -
 
 
 def taken_by_base(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:
-    """The weight and the time as keyword arguments, if the base accepts them."""
+    """Return the weight and the time as keyword arguments, if the base accepts them."""
     given = {"w": w} if t is None else {"w": w, "t": t}
     return {name: value for name, value in given.items() if name in names}
 
 
 def fresh(calibrator: str | Calibrator) -> Calibrator:
-    """A clone, or a new one of this name; `InputError` for anything but a calibrator or its name."""
+    """Return a clone, or a new calibrator of this name; `InputError` for anything but a calibrator or its name."""
     return chosen(calibrator, Calibrator, REGISTRY).clone()
 
 
@@ -76,7 +79,7 @@ class ShowsCalibrator:
 
 
 def takes(estimator: base.Estimator | compose.Pipeline, name: str) -> bool:
-    """Whether `learn_one` has a parameter of this name, also inside pipelines, unions and wrappers.
+    """Return whether `learn_one` has a parameter of this name, also inside pipelines, unions and wrappers.
 
     Pipelines, unions and wrappers pass **kwargs on, so that the models inside are inspected.
     """
@@ -90,19 +93,19 @@ def takes(estimator: base.Estimator | compose.Pipeline, name: str) -> bool:
 
 
 def takes_to_predict(estimator: base.Estimator | compose.Pipeline, name: str) -> bool:
-    """Whether `predict_one` has a parameter of this name; a pipeline passes it to its last step."""
+    """Return whether `predict_one` has a parameter of this name; a pipeline passes it to its last step."""
     if isinstance(estimator, compose.Pipeline):
         return takes_to_predict(list(estimator.steps.values())[-1], name)
     return name in inspect.signature(estimator.predict_one).parameters
 
 
 def rounded(p: float) -> float:
-    """A probability clipped to [0, 1] if it is outside by rounding; other values are unchanged, and refused later."""
+    """Clip a probability to [0, 1] if rounding put it outside; other values stay as they are and are refused later."""
     if -ROUNDING <= p < 0.0:
         return 0.0
     return 1.0 if 1.0 < p <= 1.0 + ROUNDING else p
 
 
 def both(p: float) -> dict[bool, float]:
-    """The result of `predict_proba_one` of a binary classifier."""
+    """Return the result of `predict_proba_one` of a binary classifier."""
     return {False: 1.0 - p, True: p}

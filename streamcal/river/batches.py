@@ -21,7 +21,7 @@ COLUMNS = ("Series", "ChunkedArray")
 
 
 def require_batches(estimator: base.Estimator) -> None:
-    """`InputError` for a base, or a pipeline of which a step, works on single observations only."""
+    """Raise `InputError` for a base that works on single observations only, or a pipeline with a step that does."""
     steps = list(estimator.steps.values()) if isinstance(estimator, compose.Pipeline) else [estimator]
     needed = [(step, "transform_many") for step in steps[:-1]]
     needed += [(steps[-1], "predict_proba_many"), (steps[-1], "learn_many")]
@@ -31,12 +31,12 @@ def require_batches(estimator: base.Estimator) -> None:
 
 
 def takes_in_batches(estimator: base.Estimator, name: str) -> bool:
-    """Whether `learn_many` has a parameter of this name; a pipeline passes it to its last step."""
+    """Return whether `learn_many` has a parameter of this name; a pipeline passes it to its last step."""
     return name in _parameters(estimator)
 
 
 def require_keywords(estimator: base.Estimator, names: Iterable[str]) -> None:
-    """`InputError` for keywords that `learn_many` of a base lacks: earlier steps would learn before it fails."""
+    """Raise `InputError` for keywords that `learn_many` of a base lacks: earlier steps would learn before it fails."""
     parameters = _parameters(estimator)
     unknown = [name for name in names if name not in parameters]
     if unknown and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
@@ -44,23 +44,23 @@ def require_keywords(estimator: base.Estimator, names: Iterable[str]) -> None:
 
 
 def _parameters(estimator: base.Estimator) -> Mapping[str, inspect.Parameter]:
-    """Those of `learn_many`; of a pipeline, those of its last step."""
+    """Return the parameters of `learn_many`; for a pipeline, those of its last step."""
     last = list(estimator.steps.values())[-1] if isinstance(estimator, compose.Pipeline) else estimator
     return inspect.signature(last.learn_many).parameters
 
 
 def names_of(frame: Any) -> list[Any]:
-    """The names of the columns of a frame."""
+    """Return the names of the columns of a frame."""
     return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
 
 
 def column_of(frame: Any, name: Any) -> Any:
-    """A column as an array."""
+    """Return a column as an array."""
     return frame[name].to_numpy()
 
 
 def column_like(X: Any, given: Any, checked: npt.NDArray[Any]) -> Any:
-    """Labels or weights as bases read them: `given` if it is a column of the library of X, otherwise `checked` as one.
+    """Return labels or weights as bases read them: `given` if a column of the library of X, else `checked` as one.
 
     River refuses lists and arrays. In pandas the column has the index of X.
     """
@@ -74,13 +74,13 @@ def column_like(X: Any, given: Any, checked: npt.NDArray[Any]) -> Any:
 
 
 def without(frame: Any, names: Any) -> Any:
-    """The frame without some of its columns."""
+    """Return the frame without some of its columns."""
     kept = [name for name in names_of(frame) if name not in names]
     return frame.select(kept) if hasattr(frame, "select") else frame[kept]
 
 
 def scores_of(classifier: base.Classifier, X: Any, **kwargs: Any) -> FloatArray | None:
-    """P(True) of a base for each row, shape (n,); None if it returns no probabilities, or there are no rows."""
+    """Return P(True) of a base for each row, shape (n,); None if it returns no probabilities, or there are no rows."""
     if len(X) == 0:
         return None
     found = classifier.predict_proba_many(X, **kwargs)
@@ -96,7 +96,10 @@ def scores_of(classifier: base.Classifier, X: Any, **kwargs: Any) -> FloatArray 
 
 
 def frame_like(X: Any, p: FloatArray) -> Any:
-    """1 − p and p as columns of a frame of the kind of X: False and True in pandas, with its index, otherwise texts."""
+    """Return 1 − p and p as columns of a frame of the kind of X.
+
+    The columns are named False and True in pandas, with the index of X; in other libraries their names are texts.
+    """
     columns = {False: 1.0 - p, True: p}
     if hasattr(X, "index"):
         return type(X)(columns, index=X.index)
@@ -105,7 +108,7 @@ def frame_like(X: Any, p: FloatArray) -> Any:
 
 
 def labels_like(X: Any, probabilities: Any) -> Any:
-    """The labels of `frame_like`, as a column of the kind of X: True where p is above 1 − p, as in `predict_one`."""
+    """Return the labels of `frame_like` as a column of the kind of X: True if p > 1 − p, as in `predict_one`."""
     no, yes = names_of(probabilities)
     found = column_like(X, None, column_of(probabilities, yes) > column_of(probabilities, no))
     return found.rename(None) if hasattr(X, "index") else found

@@ -141,7 +141,10 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         self.classifier.learn_one(features, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
-        """{False: 1 − p, True: p} with the calibrated probability p, as of time `t`. The state does not change."""
+        """Return {False: 1 − p, True: p} with the calibrated probability p, as of time `t`.
+
+        The state does not change.
+        """
         score = score_of(self.classifier, self._seen(x), **kwargs)
         if score is None:
             return both(NO_SCORE)
@@ -185,7 +188,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
             self.calibrator.learn_many(scores, y, w, t)
 
     def _checked_many(self, X: Any, scores: FloatArray | None, y: Any, w: Any, t: Any) -> tuple[FloatArray, FloatArray]:
-        """Labels and weights of a batch; an `InputError` for whatever the calibrator will not learn."""
+        """Return labels and weights of a batch; `InputError` for anything that the calibrator will not learn."""
         if scores is None:
             return check_batch(np.full(len(X), NO_SCORE), y, w)[1:]
         calibrator = self.calibrator
@@ -197,9 +200,9 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         return labels, weights
 
     def predict_proba_many(self, X: Any, t: Time | None = None, **kwargs: Any) -> Any:
-        """A frame of the kind of X with 1 − p and p for each of n rows, as of time `t`. The state does not change.
+        """Return a frame of the kind of X with 1 − p and p for each of n rows, as of time `t`.
 
-        The columns are False and True, in frames of polars and Arrow "False" and "True".
+        The columns are False and True; in frames of polars and Arrow, "False" and "True". The state does not change.
         """
         require_batches(self.classifier)
         scores = scores_of(self.classifier, self._columns_seen(X), **kwargs)
@@ -210,20 +213,20 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         return frame_like(X, np.asarray(self.calibrator.predict_many(scores, t)))
 
     def predict_many(self, X: Any, t: Time | None = None, **kwargs: Any) -> Any:
-        """True or False for each of n rows, as `predict_one`: a column of the kind of X, as of time `t`."""
+        """Predict True or False for each of n rows, as `predict_one`: a column of the kind of X, as of time `t`."""
         return labels_like(X, self.predict_proba_many(X, t, **kwargs))
 
     def _columns_seen(self, X: Any) -> Any:
-        """The columns that the base sees."""
+        """Return the columns that the base reads."""
         return without(X, self.keys) if self.keys else X
 
     def _levels(self, X: Any) -> dict[Any, Any]:
-        """The columns that the fields of the calibrator are made of."""
+        """Return the columns that the fields of the calibrator read."""
         there = names_of(X)
         return {name: column_of(X, name) for name in self.calibrator.fields if name in there}
 
     def _seen(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """The features that the base sees."""
+        """Return the features that the base reads."""
         return {name: value for name, value in x.items() if name not in self.keys} if self.keys else x
 
 
@@ -316,14 +319,14 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         self._learned += 1
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
-        """{False: 1 − p, True: p} with the merged probability p, as of time `t`. The state does not change."""
+        """Return {False: 1 − p, True: p} with the merged probability p, as of time `t`. The state does not change."""
         x = self._features(x)
         found = [score_of(classifier, x, **kwargs) for classifier in self.classifiers]
         scores = [score for score in found if score is not None]
         return both(NO_SCORE if len(scores) < len(found) else self.calibrator.predict_one(scores, t))
 
     def _fold_of(self, x: dict[Any, Any]) -> int:
-        """The fold of an observation that is learned."""
+        """Return the fold of an observation that is learned."""
         if self.id is None:
             return self._learned % len(self.classifiers)
         if self.id not in x:
@@ -333,7 +336,7 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         return int.from_bytes(digest, "little") % len(self.classifiers)
 
     def _features(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """The features without `id`."""
+        """Return the features without `id`."""
         return x if self.id is None else {name: value for name, value in x.items() if name != self.id}
 
 
@@ -385,7 +388,10 @@ class ScoreCalibrator(base.Classifier):
         self.calibrator.learn_one(self._score(x), y, w, t)
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None) -> dict[bool, float]:
-        """{False: 1 − p, True: p} with the calibrated probability p, as of time `t`. The state does not change."""
+        """Return {False: 1 − p, True: p} with the calibrated probability p, as of time `t`.
+
+        The state does not change.
+        """
         return both(self.calibrator.predict_one(self._score(x), t))
 
     def __str__(self) -> str:

@@ -108,11 +108,11 @@ class FusedClassifier(base.Classifier):
             model.learn_one(x, y, **kwargs, **taken_by_base(names, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
-        """{False: 1 − p, True: p}, p being the fused probability of True, as of time `t`. The state does not change."""
+        """Return {False: 1 − p, True: p} with the fused probability p, as of time `t`. The state does not change."""
         scores = self._scores(x, **kwargs)
         return both(NO_SCORE if scores is None else self.fusion.predict_one(scores, t))
 
     def _scores(self, x: dict[Any, Any], **kwargs: Any) -> list[float | None] | None:
-        """P(True) of every base, None for one that returns no probabilities; None if none of them does."""
+        """Return P(True) of every base, None for one without probabilities; None if no base has any."""
         scores = [score_of(model, x, **kwargs) for model in self.models]
         return scores if any(score is not None for score in scores) else None

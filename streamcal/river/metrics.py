@@ -68,12 +68,12 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         self.measure.revert(self._label(y_true), self._probability(y_pred), w)
 
     def get(self) -> float:
-        """The value; 0 where it is undefined, as before the first observation, like other River metrics."""
+        """Return the value; 0 if it is undefined, as before the first observation, like other River metrics."""
         value = self.measure.get()
         return 0.0 if value is None else value
 
     def _label(self, y_true: Any) -> bool:
-        """Whether a label is `pos_val`; `InputError` for one that is of another kind than `pos_val`, or missing."""
+        """Return whether a label is `pos_val`; `InputError` for a missing label, or one of another kind."""
         if self.pos_val is True:
             try:
                 return check_label(y_true) > 0.0
@@ -91,7 +91,7 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         return rounded(y_pred.get(self.pos_val, 0.0))
 
     def _is_alike(self, label: Any) -> bool:
-        """Whether a label is of the type of `pos_val`; numbers are of one, and a missing value of none."""
+        """Return whether a label is of the type of `pos_val`; numbers share one type, a missing value has none."""
         numbers = (int, float, np.number, np.bool_)
         kind = numbers if isinstance(self.pos_val, numbers) else type(self.pos_val)
         return isinstance(label, kind) and label == label and label != ""
@@ -101,7 +101,7 @@ class BestAtOne(ProbabilityMetric):
     """A metric whose best value is 1: the better of two is the one that is nearer to it."""
 
     def is_better_than(self, other: BestAtOne) -> bool:
-        """Whether the distance of this value from 1 is smaller; undefined values are worse than all others."""
+        """Return whether the distance of this value from 1 is smaller; undefined values are worse than all others."""
         return self._distance() < other._distance()
 
     def _distance(self) -> float:

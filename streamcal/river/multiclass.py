@@ -90,7 +90,10 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
         self.classifier.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[ClassLabel, float]:
-        """The calibrated probability of each class predicted by the base, as of time `t`. The state does not change."""
+        """Return the calibrated probability of each class that the base predicts, as of time `t`.
+
+        The state does not change.
+        """
         scores = probabilities_of(self.classifier, x, **kwargs)
         if any(scores.values()):
             return self.calibrator.predict_one(scores, t)

@@ -143,10 +143,11 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         self.regressor.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> Any:
-        """The mean of the calibrated forecast, as of time `t`; without a forecast the prediction of the base.
+        """Return the mean of the calibrated forecast, as of time `t`; without a forecast, the prediction of the base.
 
-        So it is where that mean is further than 3 s from it, as after an outlier: s is as in the Notes, but for fewer
-        than ten residuals that of the second largest. Nothing is learned.
+        If that mean is further than 3 s from the base's prediction, as after an outlier, the base's prediction is
+        returned. s is as in the Notes, but with fewer than ten residuals it is that of the second largest. Nothing is
+        learned.
         """
         if self._with_dist:
             calibrated = self.predict_distribution_one(x, t, **kwargs)
@@ -161,12 +162,12 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     def predict_distribution_one(
         self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any
     ) -> CalibratedDistribution | None:
-        """The calibrated forecast, as of time `t`; None if there is no forecast. The state does not change."""
+        """Return the calibrated forecast, as of time `t`; None if there is no forecast. The state does not change."""
         forecast = _normal(*self._predicted(x, **kwargs))
         return None if forecast is None else self.calibrator.predict_one(forecast, t)
 
     def _predicted(self, x: dict[Any, Any], **kwargs: Any) -> tuple[float | None, float | None]:
-        """Mean and standard deviation that the base predicts; `InputError` for what is no number."""
+        """Return the mean and standard deviation that the base predicts; `InputError` for anything but numbers."""
         if self._with_dist:
             found = self.regressor.predict_one(x, with_dist=True, **kwargs)
             return _number(found.mu), _number(found.sigma)
@@ -201,19 +202,19 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         insort(self._sorted, error)
 
     def _recent_sd(self, left_out: int = 0) -> float:
-        """s of the Notes, without so many of the largest residuals at least; ∞ before the first one."""
+        """Return s of the Notes, leaving out at least the `left_out` largest residuals; ∞ before the first one."""
         held = len(self._sorted)
         place = min(math.ceil(SHARE * held), held - left_out)
         return self._sorted[max(place, 1) - 1] / OF_NORMAL if held else math.inf
 
     def _out_of_proportion(self, error: float) -> bool:
-        """Whether a residual is not for the calibrator; where none is held, or all are 0, there is no proportion."""
+        """Return whether a residual is too large to be learned; False if none is held, or all are 0."""
         largest = self._sorted[-1] if self._sorted else 0.0
         return largest > 0.0 and abs(error) > MOST * largest
 
 
 def _number(predicted: Any) -> float | None:
-    """A prediction of the base as a float, or None; `InputError` for what is no number."""
+    """Return a prediction of the base as a float, or None; `InputError` for a value that is no number."""
     if predicted is None:
         return None
     try:
@@ -225,7 +226,7 @@ def _number(predicted: Any) -> float | None:
 
 
 def _normal(mean: float | None, sd: float | None) -> Normal | None:
-    """The forecast of the base; None where it has none, or one that is not finite."""
+    """Return the forecast of the base; None if it has none, or one that is not finite."""
     if mean is None or sd is None or not (math.isfinite(mean) and 0.0 < sd < math.inf):
         return None
     return Normal(mean, sd)
