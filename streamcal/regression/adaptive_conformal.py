@@ -248,7 +248,7 @@ class Scores:
             self._sorted.remove(self._by_age.popleft())
 
     def quantile(self, level: float) -> float:
-        """The smallest score held with at least this share at or below it; ∓∞ for a level of 0 or 1 and beyond."""
+        """Return the smallest score held with at least this share at or below it; ∓∞ for levels ≤ 0 or ≥ 1."""
         if not 0.0 < level < 1.0:
             return -math.inf if level <= 0.0 else math.inf
         if not self._sorted:
@@ -256,7 +256,7 @@ class Scores:
         return float(self._sorted[max(math.ceil(level * len(self._sorted)), 1) - 1])
 
     def state(self) -> list[float]:
-        """The scores, the oldest first."""
+        """Return the scores, the oldest first."""
         return list(self._by_age)
 
     def load(self, scores: list[float]) -> None:
@@ -280,7 +280,7 @@ class Tracked(ABC):
 
     @abstractmethod
     def score(self, scores: Scores, size: float) -> float:
-        """The normal score of the end."""
+        """Return the normal score of the end."""
 
     def step(self, below: bool, w: float) -> None:
         """Learn whether an outcome was below the end."""
@@ -288,7 +288,7 @@ class Tracked(ABC):
         self.steps += 1
 
     def beyond_slack(self) -> float:
-        """The excess, without its first outcomes."""
+        """Return the excess, without its first outcomes."""
         return math.copysign(max(abs(self.excess) - self.slack, 0.0), self.excess)
 
 
@@ -306,7 +306,7 @@ class TrackedScore(Tracked):
         return self.start + max(size / MEAN_SIZE, 1.0) * self.correction(self.beyond_slack())
 
     def correction(self, excess: float) -> float:
-        """Of the quantile, in units of errors."""
+        """Return the correction of the quantile, in units of errors."""
         return self.rate * excess
 
 
@@ -324,7 +324,7 @@ TRACKED: dict[str, type[Tracked]] = {"pid": IntegratedScore, "aci": TrackedLevel
 
 
 def _levels(level: Any) -> tuple[float, ...]:
-    """The levels, ascending; `InputError` for what is none."""
+    """Return the levels, ascending; `InputError` for anything but levels."""
     allowed = "a number above 0 and below 1, such as 0.9"
     given = tuple(level) if isinstance(level, (tuple, list)) else (level,)
     levels = {real_number(one, "level", allowed, above=0.0, most=MOST_LEVEL) for one in given}

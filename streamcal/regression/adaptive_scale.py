@@ -114,7 +114,7 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, float], float, bool]:
-        """The mean and the standard deviation of the normal scores of an outcome: of an atom they are many."""
+        """Return the mean and the standard deviation of the normal scores of an outcome; an atom has many scores."""
         low, high = pit_interval(distribution, y)
         return _moments(low, high, distribution), 0.0, low == high and abs(high) == FURTHEST
 
@@ -142,7 +142,7 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
         self._map = None
 
     def _estimates(self) -> list[tuple[float, float]]:
-        """The location and the variance of each memory, with one observation's worth of the next longer one."""
+        """Return the location and the variance of each memory, with one observation's worth of the next longer one."""
         found, location, variance = [], 0.0, 1.0
         for memory in reversed(self._memories):
             location, variance = memory.shrunk(location, variance)
@@ -168,7 +168,7 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
         return self._map
 
     def _mixed(self) -> ScaleMap:
-        """The map of the averages over the memories."""
+        """Return the map of the averages over the memories."""
         location = log_scale = 0.0
         for weight, (own, variance) in zip(self._weights, self._estimates(), strict=True):
             location += weight * own
@@ -211,7 +211,7 @@ class Memory:
         self.variance = 0.0
 
     def add(self, centre: float, deviation: float, w: float) -> None:
-        """A number of weight w, known up to a standard deviation (West 1979)."""
+        """Add a number of weight w, known up to a standard deviation (West 1979)."""
         old = self._kept * self.weight
         self.weight = min(old + w, HEAVIEST)
         part, step = w / (old + w), centre - self.mean
@@ -219,30 +219,30 @@ class Memory:
         self.variance = (1.0 - part) * (self.variance + part * step * step) + part * deviation * deviation
 
     def shrunk(self, location: float, variance: float) -> tuple[float, float]:
-        """The mean and the variance after `PRIOR` observations of this location and variance were added."""
+        """Return the mean and the variance after adding `PRIOR` observations of this location and variance."""
         own, step = self.weight / (self.weight + PRIOR), self.mean - location
         between = own * step * step
         return location + own * step, own * self.variance + (1.0 - own) * (variance + between)
 
     def log_density(self, z: float, location: float, variance: float) -> float:
-        """Of Student's t with this location and squared scale; the degrees of freedom are weight + `FREEDOM`."""
+        """Return the log density of Student's t with this location, squared scale and weight + `FREEDOM` degrees."""
         freedom = min(self.weight + FREEDOM, MOST_FREEDOM)
         variance = max(variance, LEAST_VARIANCE)
         constant = math.lgamma(0.5 * (freedom + 1.0)) - math.lgamma(0.5 * freedom) - 0.5 * math.log(freedom * variance)
         return constant - 0.5 * (freedom + 1.0) * math.log1p((z - location) ** 2 / (freedom * variance))
 
     def state(self) -> list[float]:
-        """Plain data."""
+        """Return the state as plain data."""
         return [self.weight, self.mean, self.variance]
 
 
 def _moments(low: float, high: float, distribution: Distribution) -> tuple[float, float]:
-    """The mean and the standard deviation of a normal score between two values."""
+    """Return the mean and the standard deviation of a normal score between two values."""
     return moments_between(low, high) if low < high else (counted(high, distribution), 0.0)
 
 
 def _ascending(half_lives: Any) -> tuple[float, ...]:
-    """The half-lives as floats; `InputError` for others."""
+    """Return the half-lives as floats; `InputError` for anything but ascending numbers above 0."""
     given = tuple(map(plain_number, half_lives)) if isinstance(half_lives, (tuple, list)) else ()
     if not (given and given[0] > 0.0 and all(a < b for a, b in pairwise((*given, LARGEST)))):
         raise InputError(

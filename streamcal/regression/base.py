@@ -27,10 +27,10 @@ class DistributionMap(Shown, ABC):
 
     @abstractmethod
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
-        """The calibrated distribution."""
+        """Return the calibrated distribution."""
 
     def predict_many(self, distributions: Sequence[Distribution]) -> list[CalibratedDistribution]:
-        """The calibrated distributions, in order."""
+        """Return the calibrated distributions, in order."""
         return [self.predict_one(one) for one in check_distributions(distributions)]
 
     def __call__(self, distribution: Distribution) -> CalibratedDistribution:
@@ -126,7 +126,7 @@ class DistributionCalibrator(Learner):
     def _checked(
         self, distribution: Distribution, y: float, w: float, t: Time | None
     ) -> tuple[Any, float, float, float, int]:
-        """Coordinate, label, weight, time, and whether y is outside the range of the method; or an `InputError`."""
+        """Return coordinate, label, weight, time and whether y is outside the range; or raise an `InputError`."""
         outcome, weight, time = check_outcome(y), check_weight(w), self._time(t)
         x, label, outside = self._read(distribution, outcome)
         return x, label, weight, time, outside
@@ -138,7 +138,7 @@ class DistributionCalibrator(Learner):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        """Coordinates, labels, weights and times, and how many outcomes are outside; or an `InputError`."""
+        """Return coordinates, labels, weights, times and the number of outcomes outside; or raise an `InputError`."""
         outcomes, weights = check_outcomes(y, w)
         times = self._times(t, len(outcomes))
         x, labels, outside = self._read_many(distributions, outcomes)
@@ -146,27 +146,30 @@ class DistributionCalibrator(Learner):
 
     @abstractmethod
     def _read(self, distribution: Distribution, y: float) -> tuple[Coordinate, float, bool]:
-        """The coordinate and the label for the statistic, and whether y lies outside the range of the method."""
+        """Return coordinate and label for the statistic, and whether y lies outside the range of the method."""
 
     @abstractmethod
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
-        """`_read` for n distributions and outcomes: coordinates of shape (n,) or (n, m), and two arrays (n,)."""
+        """Do `_read` for n distributions and outcomes: coordinates of shape (n,) or (n, m), and two arrays (n,)."""
 
     @abstractmethod
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        """The calibrated distribution, as of time `t`; also before the first observation. The state does not change."""
+        """Return the calibrated distribution, as of time `t`; also before the first observation.
+
+        The state does not change.
+        """
 
     @abstractmethod
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
-        """The calibrated distributions, all as of time `t`. The state does not change."""
+        """Return the calibrated distributions, all as of time `t`. The state does not change."""
 
     @abstractmethod
     def map(self) -> DistributionMap:
-        """The current map, immutable."""
+        """Return the current map, immutable."""
 
 
 class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], DistributionCalibrator):

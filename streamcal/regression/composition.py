@@ -108,7 +108,7 @@ class Composition(LearnedWeights, DistributionCalibrator):
         return self._totals.n
 
     def tally(self) -> dict[str, int]:
-        """The counts of the stages, as in ``{"1 outside": 3}``."""
+        """Return the counts of the stages, as in ``{"1 outside": 3}``."""
         return {f"{i} {name}": n for i, stage in enumerate(self._stages, 1) for name, n in stage.tally().items()}
 
     # -- learning ------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Composition(LearnedWeights, DistributionCalibrator):
         return given, y, np.zeros(len(y), dtype=bool)
 
     def _time(self, t: Time | None) -> float:
-        """The time, which stages may need; NaN without one."""
+        """Check the time, which stages may need; NaN without a time."""
         for stage in self._stages:
             stage._time(t)
         return math.nan if t is None else check_time(t)
@@ -209,7 +209,7 @@ class ComposedMap(DistributionMap):
 
 
 def default_stages() -> tuple[DistributionCalibrator, ...]:
-    """Scale, then shape, then the coverage of intervals."""
+    """Return the default stages: scale, then shape, then the coverage of intervals."""
     return (
         AdaptiveScale(),
         QuantileRecalibration(1.0, resolution=CELLS, forgetting=Decay(HALF_LIFE)),
@@ -218,7 +218,7 @@ def default_stages() -> tuple[DistributionCalibrator, ...]:
 
 
 def stages_of(calibrators: Any) -> tuple[DistributionCalibrator, ...]:
-    """The stages as objects; `InputError` for others, and for fewer than two."""
+    """Return the stages as objects; `InputError` for other values, and for fewer than two."""
     if not isinstance(calibrators, (tuple, list)) or len(calibrators) < 2:
         raise InputError(f"calibrators={calibrators!r} are not possible; give a tuple of two calibrators or more")
     return tuple(

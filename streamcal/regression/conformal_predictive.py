@@ -79,11 +79,11 @@ class ConformalPredictive(PITCalibrator):
         super().__init__(forgetting=forgetting, resolution=resolution, scale=scale)
 
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:
-        """(Q(y, 0), Q(y, 1)), as of time `t`: every conformal P(Y ≤ y) lies between them."""
+        """Return (Q(y, 0), Q(y, 1)), as of time `t`: every conformal P(Y ≤ y) lies between them."""
         return self.bounds(self._present(t), distribution, check_outcome(y))
 
     def bounds(self, statistic: PITs, distribution: Distribution, y: float) -> tuple[float, float]:
-        """The bounds among the PITs of a statistic."""
+        """Return the bounds among the PITs of a statistic."""
         low, high = pit_interval(distribution, y, self._normal)
         first, last = (low, high) if low < high else [self._rounded(high)] * 2
         order = statistic.order()
@@ -118,8 +118,10 @@ class ConformalMap(DistributionMap):
 
 
 class ConformalDistribution(CalibratedDistribution):
-    """A distribution whose intervals end at levels k/(n + 1), k whole, and are infinite beyond the first and the
-    last."""
+    """A distribution whose intervals end at levels k/(n + 1), k whole.
+
+    Intervals beyond the first and the last of these levels are infinite.
+    """
 
     def __init__(self, inner: CalibratedDistribution, n: float) -> None:
         self.inner = inner

@@ -54,7 +54,7 @@ class CalibratedDistribution(ABC):
     @overload
     def cdf(self, t: npt.ArrayLike, /) -> FloatArray: ...
     def cdf(self, t: Any, /) -> Any:
-        """P(Y ≤ t)."""
+        """Return P(Y ≤ t)."""
         return _each(self._cdf, t, "t")
 
     @overload
@@ -62,7 +62,7 @@ class CalibratedDistribution(ABC):
     @overload
     def pdf(self, t: npt.ArrayLike, /) -> FloatArray: ...
     def pdf(self, t: Any, /) -> Any:
-        """The density at t: 0 outside the support, infinite where a single value has mass."""
+        """Return the density at t: 0 outside the support, infinite where a single value has mass."""
         return _each(self._pdf, t, "t")
 
     @overload
@@ -70,7 +70,7 @@ class CalibratedDistribution(ABC):
     @overload
     def log_prob(self, y: npt.ArrayLike, /) -> FloatArray: ...
     def log_prob(self, y: Any, /) -> Any:
-        """The logarithm of the density at the outcome y; −∞ where the density is 0."""
+        """Return the logarithm of the density at the outcome y; −∞ where the density is 0."""
         return _each(self._log_prob, y, "y")
 
     @overload
@@ -78,7 +78,10 @@ class CalibratedDistribution(ABC):
     @overload
     def ppf(self, level: npt.ArrayLike, /) -> FloatArray: ...
     def ppf(self, level: Any, /) -> Any:
-        """The quantile: the smallest t with cdf(t) ≥ level, for levels in [0, 1]; at 0 the lower end of the support."""
+        """Return the quantile: the smallest t with cdf(t) ≥ level, for levels in [0, 1].
+
+        At level 0 the quantile is the lower end of the support.
+        """
         levels = _as_floats(level, "level")
         if not ((levels >= 0.0) & (levels <= 1.0)).all():
             raise InputError(f"level {level!r} is not possible; give levels in [0, 1]")
@@ -89,11 +92,14 @@ class CalibratedDistribution(ABC):
     @overload
     def crps(self, y: npt.ArrayLike, /) -> FloatArray: ...
     def crps(self, y: Any, /) -> Any:
-        """The continuous ranked probability score ∫ (cdf(t) − 1[y ≤ t])² dt of the outcome y; lower is better."""
+        """Return the continuous ranked probability score ∫ (cdf(t) − 1[y ≤ t])² dt of the outcome y.
+
+        Lower is better.
+        """
         return _each(self._crps, y, "y")
 
     def interval(self, level: float) -> tuple[float, float]:
-        """The central interval: the quantiles at (1 − level)/2 and (1 + level)/2."""
+        """Return the central interval: the quantiles at (1 − level)/2 and (1 + level)/2."""
         if not (is_number(level) and 0.0 <= level <= 1.0):
             raise InputError(f"level {level!r} is not possible; give a number in [0, 1], such as 0.9")
         return self.ppf((1.0 - level) / 2.0), self.ppf((1.0 + level) / 2.0)
@@ -103,7 +109,7 @@ class CalibratedDistribution(ABC):
     @overload
     def sample(self, seed: int | np.random.Generator, size: int) -> FloatArray: ...
     def sample(self, seed: int | np.random.Generator, size: int | None = None) -> Any:
-        """One draw, or an array of `size` independent draws, by inversion; the same for the same seed.
+        """Draw one value, or an array of `size` independent values, by inversion; the same for the same seed.
 
         The seed comes first: `sample(3)` is one draw, with the seed 3, and `sample(0, 3)` are three.
         """
@@ -127,12 +133,12 @@ class CalibratedDistribution(ABC):
     def _crps(self, y: FloatArray) -> FloatArray: ...
 
     def _normal_scores(self, t: FloatArray) -> FloatArray:
-        """Φ⁻¹(P(Y ≤ t)); a subclass that knows its tails beyond the precision of the cdf computes them from these."""
+        """Return Φ⁻¹(P(Y ≤ t)); a subclass may know its tails beyond the precision of the cdf and override this."""
         scores: FloatArray = ndtri(self._cdf(t))
         return scores
 
     def _at_normal_scores(self, z: FloatArray) -> FloatArray:
-        """The quantiles at the levels Φ(z)."""
+        """Return the quantiles at the levels Φ(z)."""
         return self._ppf(ndtr(z))
 
 
@@ -259,7 +265,7 @@ class Piecewise(CalibratedDistribution):
 
     @classmethod
     def _trusted(cls, knots: FloatArray, levels: FloatArray) -> Self:
-        """That of knots and levels which need no check, as float arrays of their own or read-only ones."""
+        """Make the distribution of knots and levels that need no check: float arrays, its own or read-only."""
         made = object.__new__(cls)
         knots.flags.writeable = levels.flags.writeable = False
         made._x, made._c = knots, levels
@@ -413,12 +419,12 @@ class Sample(Piecewise):
 
 
 def _squared(width: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
-    """∫ of the square of a linear function from a to b over `width`."""
+    """Return ∫ of the square of a linear function from a to b over `width`."""
     return width * (a * a + a * b + b * b) / 3.0
 
 
 def _each(function: Any, given: Any, what: str) -> Any:
-    """The function of a float or an array without NaN: a float for a float."""
+    """Evaluate a function at a float or an array without NaN; return a float for a float."""
     if given.__class__ is float and given == given:  # needs no check
         return float(function(np.array(given)))
     values = _as_floats(given, what)
@@ -429,7 +435,7 @@ def _each(function: Any, given: Any, what: str) -> Any:
 
 
 def _column(values: npt.ArrayLike, what: str) -> FloatArray:
-    """A new float array of shape (m,), all finite."""
+    """Return a new float array of shape (m,), all finite."""
     column = _as_floats(values, what).copy()
     if column.ndim != 1 or not np.isfinite(column).all():
         raise InputError(f"{what} {values!r} are not possible; give finite numbers, shape (m,)")
@@ -437,7 +443,7 @@ def _column(values: npt.ArrayLike, what: str) -> FloatArray:
 
 
 def _as_floats(values: Any, what: str) -> FloatArray:
-    """A float array; text is not a number."""
+    """Return a float array; a text is not a number."""
     given = as_array(values, what)
     if given.size and given.dtype.kind not in "biuf":
         raise InputError(f"{what} {values!r} is not a number nor an array of numbers")

@@ -96,7 +96,7 @@ class EmpiricalDensity(ThresholdCalibrator):
 
     @classmethod
     def from_sample(cls, y: npt.ArrayLike, calibrator: str | Calibrator = "beta", thresholds: int = 16) -> Self:
-        """Segments of equal mass in a warm-up sample of outcomes, fixed from then on.
+        """Make segments of equal mass from a warm-up sample of outcomes; they stay fixed.
 
         The thresholds are the sample's quantiles, and the support is its range, extended by half of it on both
         sides. Equal quantiles, of tied outcomes, become one threshold. Streams that are to be merged need the same
@@ -154,7 +154,7 @@ class EmpiricalDensityMap(DistributionMap):
 
 
 def check_binary(calibrator: Any) -> Calibrator:
-    """A binary method by its name in the registry, or a clone of one; `InputError` for one that cannot learn masses."""
+    """Return a binary method by its registry name, or a clone of one; `InputError` if it cannot learn masses."""
     calibrator = chosen(calibrator, Calibrator, METHODS_OF_SEGMENTS, "a binary calibrator")
     if isinstance(calibrator, CrossVennAbers):
         raise InputError("CrossVennAbers needs the fold of each observation, and here there is none; give VennAbers()")
@@ -164,12 +164,12 @@ def check_binary(calibrator: Any) -> Calibrator:
 
 
 def masses_of(distribution: Distribution, inner: FloatArray) -> list[float]:
-    """The masses of K segments of one distribution, between the K − 1 inner thresholds: `masses` without arrays."""
+    """Return the masses of K segments of one distribution between K − 1 thresholds: `masses` without arrays."""
     cdf = cdf_at(distribution, inner).tolist()
     return [high - low for low, high in zip([0.0, *cdf], [*cdf, 1.0], strict=True)]
 
 
 def masses(cdf: FloatArray) -> FloatArray:
-    """The masses of K segments from the cdf at the K − 1 thresholds between them, along the last axis."""
+    """Return the masses of K segments from the cdf at the K − 1 thresholds between them, along the last axis."""
     ends = np.zeros((*cdf.shape[:-1], 1))
     return np.diff(np.concatenate((ends, cdf, ends + 1.0), axis=-1), axis=-1)

@@ -105,15 +105,15 @@ class Inputs(ABC):
 
     @abstractmethod
     def of(self, distribution: Distribution, t: FloatArray) -> FloatArray:
-        """The coordinates at ascending thresholds, shape (m,)."""
+        """Return the coordinates at ascending thresholds, shape (m,)."""
 
     def of_many(self, distributions: Sequence[Distribution], t: FloatArray) -> FloatArray:
-        """`of` each of n distributions, shape (n, m)."""
+        """Return the coordinates `of` each of n distributions, shape (n, m)."""
         return np.array([self.of(one, t) for one in check_distributions(distributions)]).reshape(-1, len(t))
 
     @abstractmethod
     def log_odds(self, x: FloatArray) -> FloatArray:
-        """The prior mean at coordinates: the predicted log-odds, limited or compressed."""
+        """Return the prior mean at coordinates: the predicted log-odds, limited or compressed."""
 
 
 class ProbabilityInputs(Inputs):
@@ -296,7 +296,7 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         return self._map_at_modes(problems, modes)
 
     def _problems(self, statistic: ThresholdTables) -> list[LaplaceProblem]:
-        """The problem under each kernel."""
+        """Return the problem under each kernel."""
         x, neg, pos, ends = points_of(statistic)
         units, offset = self._inputs.scale.units(x), self._prior_mean(x)
         thresholds = self._shares(self._thresholds)
@@ -313,7 +313,7 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         ]
 
     def _map_at_modes(self, problems: list[LaplaceProblem], modes: Sequence[FloatArray]) -> DistributionMap:
-        """The map of the kernel with the largest evidence at its mode."""
+        """Return the map of the kernel with the largest evidence at its mode."""
         evidence = [0.0]
         if len(modes) > 1:
             evidence = [problem.log_evidence(mode) for problem, mode in zip(problems, modes, strict=True)]
@@ -325,17 +325,21 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         return self._inputs.log_odds(x) if self.mean == "base" else np.zeros(len(x))
 
     def _axes_of(self, kernel: RBF) -> tuple[Axis, Axis]:
-        """Inducing inputs over the whole scale, and at the thresholds, where all labels are: that axis is exact."""
+        """Return the axes of the kernel.
+
+        The first axis has inducing inputs over the whole scale. The second has them at the thresholds, where all
+        labels are, and so is exact.
+        """
         cuts = self._shares(self._thresholds)
         length = max(kernel.t_length, GAPS * float(np.diff(cuts).max()))
         return axis_over(0.0, 1.0, kernel.q_length), axis_through(cuts, length)
 
     def _shares(self, t: FloatArray) -> FloatArray:
-        """Outcomes as shares of the support."""
+        """Return outcomes as shares of the support."""
         return (t - self.support[0]) / (self.support[1] - self.support[0])
 
     def _latent(self, i: int, problem: LaplaceProblem, found: FloatArray) -> Latent:
-        """The posterior of the latent process under a kernel, at the knots."""
+        """Return the posterior of the latent process under a kernel, at the knots."""
         (along_q, along_t), variance = self._axes[i], self._kernels[i].variance
         features = along_t.features(self._shares(self._knots))  # (points, β)
         mode = math.sqrt(variance) * found.reshape(along_q.size, -1) @ features.T
@@ -349,7 +353,7 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
 
 
 def inputs_of(scale: Scale | Literal["normal"]) -> Inputs:
-    """The inputs that a scale makes; `InputError` where it makes none."""
+    """Return the inputs that a scale makes; `InputError` if it makes none."""
     if isinstance(scale, str) and scale == "normal":
         return NormalInputs()
     require(scale, Scale, "scale", "'normal', Logit(lo, hi) or Probability()")
@@ -359,7 +363,7 @@ def inputs_of(scale: Scale | Literal["normal"]) -> Inputs:
 
 
 def points_of(tables: ThresholdTables) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.intp]]:
-    """Coordinates, negative and positive weights of all thresholds; where each threshold ends."""
+    """Return coordinates, negative and positive weights of all thresholds, and where each threshold ends."""
     parts = [table.points() for table in tables.parts.values()]
     x, neg, pos = (np.concatenate(column) for column in zip(*parts, strict=True))
     share = min(1.0, MOST_WEIGHT / tables.n)
@@ -404,13 +408,13 @@ class GaussianProcessMap(DistributionMap):
         self.modes = modes
 
     def predict_one(self, distribution: Distribution) -> Piecewise:
-        """The calibrated distribution: the sorted probabilities at the knots, 0 at the first and 1 at the last."""
+        """Return the calibrated distribution: the sorted probabilities at the knots, with 0 first and 1 last."""
         levels = np.sort(self.probabilities(distribution))
         levels[0], levels[-1] = 0.0, 1.0
         return Piecewise(self.knots, levels)
 
     def probabilities(self, distribution: Distribution) -> FloatArray:
-        """The classifier before rearrangement: P(Y ≤ t) at each knot t, shape (m,)."""
+        """Return the classifier before rearrangement: P(Y ≤ t) at each knot t, shape (m,)."""
         if self._latent is None:
             return cdf_at(distribution, self.knots)
         axis, from_base, mode, variance, spread = self._latent
@@ -427,7 +431,7 @@ class GaussianProcessMap(DistributionMap):
 
 
 def _normal_rule() -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights for the mean of a function of a standard normal variable."""
+    """Return nodes and weights for the mean of a function of a standard normal variable."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     return nodes, weights / weights.sum()
 

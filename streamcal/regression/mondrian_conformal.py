@@ -103,7 +103,7 @@ class MondrianConformal(AdditiveDistributionCalibrator[Categories]):
         return np.column_stack((categories, x)).reshape(-1, 2), width, outside
 
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:
-        """`ConformalPredictive.predict_bounds_one` among the observations of the category. O(k)."""
+        """Return `ConformalPredictive.predict_bounds_one` among the observations of the category. O(k)."""
         part = self._present(t).parts[category_of(distribution, self.edges, self.by)]
         return self._method.bounds(part, distribution, check_outcome(y))
 
@@ -134,5 +134,5 @@ class CategoryMap(DistributionMap):
 
 
 def category_of(distribution: Distribution, edges: tuple[float, ...], by: str) -> int:
-    """The number of the category, from 0 to the number of edges."""
+    """Return the number of the category, from 0 to the number of edges."""
     return int(np.searchsorted(edges, READERS[by](distribution)))

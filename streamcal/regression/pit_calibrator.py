@@ -55,11 +55,11 @@ class Levels(NamedTuple):
     unseen: float
 
     def __call__(self, weights: Weights) -> tuple[Any, Any]:
-        """R and 1 − R at the knots."""
+        """Return R and 1 − R at the knots."""
         return self.at(*weights[1:])
 
     def at(self, low: Any, high: Any, below: Any, above: Any, total: float) -> tuple[Any, Any]:
-        """The same, from the columns of `Weights`."""
+        """Return R and 1 − R at the knots, from the columns of `Weights`."""
         pseudo, unseen = self
         whole = total + pseudo + unseen
         return (below + pseudo * low) / whole, (above + pseudo * high + unseen) / whole
@@ -144,7 +144,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         return x, high - low, point & np.isin(high, self._ends)
 
     def _rounded(self, x: float) -> float:
-        """The coordinate itself, or the upper end of its cell."""
+        """Return the coordinate itself, or the upper end of its cell."""
         if self._edges is None:
             return x
         if not self._normal:
@@ -174,7 +174,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         return RecalibrationMap(Piecewise(knots, levels))
 
     def _weights(self, statistic: PITs) -> Weights:
-        """The weight held below and above each knot."""
+        """Return the weight held below and above each knot."""
         x, weight = statistic.weights()
         if self._edges is None:
             inside = (x > self._ends[0]) & (x < self._ends[1])
@@ -197,7 +197,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
 
     @abstractmethod
     def _levels(self) -> Levels:
-        """From weights to R."""
+        """Return the rule that turns weights into R."""
 
     def empty_map(self) -> DistributionMap:
         """Return the map of an empty statistic."""
@@ -219,9 +219,9 @@ class RecalibrationMap(DistributionMap):
 
 
 def knots_of(x: FloatArray, weight: FloatArray, ends: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The knots of R for distinct points and ends of intervals, ascending, and which of them are there twice.
+    """Return the ascending knots of R for distinct points and ends of intervals, and those that occur twice.
 
-    Of equal PITs all but the first, or of a heavy one the weight above 1, are a jump.
+    Equal PITs jump by all but the first; a heavy PIT jumps by its weight above 1.
     """
     ties = x[weight > 1.0]
     return np.sort(np.concatenate((np.unique(np.concatenate((x, ends))), ties))), ties
@@ -230,7 +230,7 @@ def knots_of(x: FloatArray, weight: FloatArray, ends: FloatArray) -> tuple[Float
 def weights_beside(
     knots: FloatArray, ties: FloatArray, x: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
-    """The weight of points below and above each knot, where those of `ties` are jumps, and that of all points."""
+    """Return the weight of points below and above each knot, with jumps at `ties`, and the total weight."""
     below, above, total = weights_around(knots, x, weight)
     if len(ties):
         first = np.searchsorted(knots, ties)
@@ -312,7 +312,7 @@ class RankRamp(Ramp):
     # -- one number ------------------------------------------------------------------------------------------------
 
     def _piece(self, z: float) -> Piece:
-        """The piece of R in which z is, closed on the left."""
+        """Return the piece of R that contains z, closed on the left."""
         within = z if -FURTHEST <= z <= HIGHEST else min(max(z, -FURTHEST), HIGHEST)
         low, _, below, high, at_high, above = self._order.around(within)
         total = below + above
@@ -325,7 +325,7 @@ class RankRamp(Ramp):
         return Piece(*first, *last)
 
     def _levels_at(self, knot: float, below: float, above: float, total: float) -> tuple[float, float]:
-        """R and 1 − R at a knot."""
+        """Return R and 1 − R at a knot."""
         pseudo, unseen = self._levels
         if pseudo:
             return self._levels.at(float(ndtr(knot)), float(ndtr(-knot)), below, above, total)
@@ -333,7 +333,7 @@ class RankRamp(Ramp):
         return below / whole, (above + unseen) / whole
 
     def _tails(self, z: float) -> tuple[float, float]:
-        """R and 1 − R at z, the one on its side of the middle without cancellation."""
+        """Return R and 1 − R at z, the one on its side of the middle without cancellation."""
         piece = self._piece(z)
         share = math.exp(piece.log_share(z))
         if z < 0.0:
@@ -343,7 +343,7 @@ class RankRamp(Ramp):
         return 1.0 - high, high
 
     def _slope(self, z: float) -> float:
-        """log dR/du; at a knot in the upper half that of the piece before it, in the lower half of that after it."""
+        """Return log dR/du; at a knot, that of the piece before it in the upper half, after it in the lower half."""
         low, at_low, *_ = self._order.around(z)
         if low == z and at_low > 1.0 and abs(z) < FURTHEST:
             return math.inf
@@ -352,7 +352,7 @@ class RankRamp(Ramp):
         return -math.inf if rise <= 0.0 else math.log(rise) - piece.log_mass(z < 0.0)
 
     def _score(self, level: float, mass: float) -> float:
-        """The smallest z with R ≥ level, which is 1 − R ≤ mass."""
+        """Return the smallest z with R ≥ level, which is 1 − R ≤ mass."""
         piece = self._first_reaching(level, mass)
         if piece.start == piece.end:
             return piece.start
@@ -361,7 +361,7 @@ class RankRamp(Ramp):
         return piece.score_at(min(max(share, 0.0), 1.0), min(max(rest, 0.0), 1.0))
 
     def _first_reaching(self, level: float, mass: float) -> Piece:
-        """The first piece of R that reaches a level; a jump is a piece without width."""
+        """Return the first piece of R that reaches a level; a jump is a piece without width."""
 
         def reached(low: float, high: float) -> bool:
             return low >= level if level <= 0.5 else high <= mass
@@ -381,7 +381,7 @@ class RankRamp(Ramp):
         return piece
 
     def _after(self, knot: float) -> tuple[float, float]:
-        """R and 1 − R at a knot, after its jump."""
+        """Return R and 1 − R at a knot, after its jump."""
         piece = self._piece(knot)
         return piece.below, piece.above
 
@@ -397,7 +397,7 @@ class Piece(NamedTuple):
     beyond: float
 
     def log_share(self, z: float) -> float:
-        """Of the predicted mass of the piece, the log share before z, for z < 0, and of that after z otherwise."""
+        """Return the log share of the piece's predicted mass that is before z, for z < 0, or after z otherwise."""
         if z < 0.0:
             near, far, here = _log_mass(self.end), _log_mass(self.start), _log_mass(z)
         else:
@@ -407,13 +407,13 @@ class Piece(NamedTuple):
         return here - near + math.log(math.expm1(far - here) / math.expm1(far - near))
 
     def log_mass(self, lower: bool) -> float:
-        """The logarithm of the predicted mass."""
+        """Return the logarithm of the predicted mass."""
         near, far = (self.end, self.start) if lower else (-self.start, -self.end)
         share = -math.expm1(_log_mass(far) - _log_mass(near))
         return _log_mass(near) + math.log(share) if share > 0.0 else -math.inf
 
     def score_at(self, share: float, rest: float) -> float:
-        """The score before which there is a share of the predicted mass, and after which the rest."""
+        """Return the score with this share of the predicted mass before it, and the rest after it."""
         if self.start < 0.0:
             near, ratio = _log_mass(self.end), _ratio(self.start, self.end)
             left = ratio + (1.0 - ratio) * share
@@ -431,12 +431,12 @@ def _log_mass(z: float) -> float:
 
 
 def _ratio(far: float, near: float) -> float:
-    """Φ(far)/Φ(near)."""
+    """Return Φ(far)/Φ(near)."""
     return math.exp(_log_mass(far) - _log_mass(near))
 
 
 def edges_of(cells: int, normal: bool) -> FloatArray:
-    """The inner edges of cells: of normal scores, or of equal width in [0, 1]."""
+    """Return the inner edges of cells: of normal scores, or of equal width in [0, 1]."""
     if not normal:
         return np.arange(1, cells) / cells
     within = WIDEST * min(1.0, cells / FULL) ** GROWTH

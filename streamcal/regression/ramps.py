@@ -38,40 +38,40 @@ class Ramp(Shown, ABC):
 
     @abstractmethod
     def log_tails(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """log R and log(1 − R) at z, the smaller of the two to full relative precision."""
+        """Return log R and log(1 − R) at z, the smaller of the two to full relative precision."""
 
     @abstractmethod
     def log_slope(self, z: FloatArray) -> FloatArray:
-        """log dR/du at z."""
+        """Return log dR/du at z."""
 
     @abstractmethod
     def scores(self, level: FloatArray) -> FloatArray:
-        """The smallest z with R ≥ level."""
+        """Return the smallest z with R ≥ level."""
 
     @abstractmethod
     def scores_above(self, mass: FloatArray) -> FloatArray:
-        """The smallest z with 1 − R ≤ mass."""
+        """Return the smallest z with 1 − R ≤ mass."""
 
     def cdf(self, u: npt.ArrayLike) -> FloatArray:
-        """R of levels u in [0, 1]."""
+        """Return R of levels u in [0, 1]."""
         return self.level_at(ndtri(np.asarray(u, dtype=np.float64)))
 
     def level_at(self, z: FloatArray) -> FloatArray:
-        """R at z."""
+        """Return R at z."""
         low, high = self.log_tails(z)
         return np.where(low < high, np.exp(low), -np.expm1(high))
 
     def level(self, z: float) -> float:
-        """R at one z."""
+        """Return R at one z."""
         return float(self.level_at(np.array(z)))
 
     def outgoing(self, z: FloatArray) -> FloatArray:
-        """The normal scores Φ⁻¹(R)."""
+        """Return the normal scores Φ⁻¹(R)."""
         low, high = self.log_tails(z)
         return np.where(low < high, ndtri_exp(np.minimum(low, 0.0)), -ndtri_exp(np.minimum(high, 0.0)))
 
     def at_normal_scores(self, z: FloatArray) -> FloatArray:
-        """The base scores at which R has the level Φ(z)."""
+        """Return the base scores at which R has the level Φ(z)."""
         return np.where(z <= 0.0, self.scores(ndtr(z)), self.scores_above(ndtr(-z)))
 
 
@@ -175,7 +175,7 @@ class ScoreRamp(Ramp):
             return np.where(lower, np.minimum(np.exp(low), self._centre), np.maximum(-np.expm1(high), self._centre))
 
     def _log_halves(self, z: FloatArray, lower: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-        """log R where z is in the lower half, and log(1 − R) where it is in the upper one; other values are any."""
+        """Return log R for z in the lower half, and log(1 − R) for z in the upper half; other values are arbitrary."""
         low = high = np.zeros(np.shape(z))
         if lower.any():  # a half costs as much as both
             low = self._lower.log_mass(-log_ndtr(np.minimum(z, 0.0)), "left")
@@ -208,7 +208,7 @@ class ScoreRamp(Ramp):
 
 
 def _at_the_middle(z: FloatArray, below: FloatArray, above: FloatArray) -> tuple[float, float]:
-    """R(½) and 1 − R(½), linear in u between the knots around; where there are knots at 0, the ends of the jump."""
+    """Return R(½) and 1 − R(½), linear in u between the knots around; with knots at 0, the ends of the jump."""
     here = np.flatnonzero(z == 0.0)
     if len(here):
         return float(below[here[-1]]), float(above[here[0]])
@@ -253,13 +253,13 @@ class Tail:
             return Pieces(width, rate, -np.expm1(-width), self.mass[:-1] - self.mass[1:])
 
     def _place(self, d: FloatArray, side: Side) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """The piece of each depth, and whether it is the last one, without an end."""
+        """Return the piece of each depth, and whether it is the last one, without an end."""
         place = np.maximum(np.searchsorted(self.depth, d, side=side) - 1, 0)
         last = place >= len(self.depth) - 1
         return np.minimum(place, max(len(self.depth) - 2, 0)), last
 
     def log_mass(self, d: FloatArray, side: Side) -> FloatArray:
-        """log S at a depth; at a jump the value before it (`side` "left") or after it."""
+        """Return log S at a depth; at a jump the value before it (`side` "left") or after it."""
         if np.size(d) <= FEW:
             found = [self._log_mass_one(one, side) for one in np.ravel(d).tolist()]
             return np.reshape(found, np.shape(d))
@@ -279,7 +279,7 @@ class Tail:
         return np.where(last, beyond, inside)
 
     def _log_mass_one(self, d: float, side: Side) -> float:
-        """`log_mass` at one depth, to the last bit, from the piece there alone."""
+        """Return `log_mass` at one depth, to the last bit, from the piece there alone."""
         place = max(int(self.depth.searchsorted(d, side=side)) - 1, 0)
         if place >= len(self.depth) - 1:
             return float(self._log[-1] - (d - self.depth[-1]))
@@ -295,7 +295,7 @@ class Tail:
         return min(max(found, after), before)
 
     def log_slope(self, d: FloatArray) -> FloatArray:
-        """log dS/dm at a depth."""
+        """Return log dS/dm at a depth."""
         place, last = self._place(np.maximum(d, AFTER_MIDDLE), "left")
         beyond = np.full(np.shape(d), self._log[-1] + self.depth[-1])
         if len(self.depth) == 1:
@@ -306,15 +306,15 @@ class Tail:
         return np.where(last, beyond, np.where(np.isnan(rate), linear, steep))
 
     def deepest(self, mass: FloatArray) -> FloatArray:
-        """The largest depth with S ≥ mass."""
+        """Return the largest depth with S ≥ mass."""
         return self._depth_at(mass, np.searchsorted(-self.mass, -mass, side="right") - 1)
 
     def shallowest(self, mass: FloatArray) -> FloatArray:
-        """The smallest depth with S ≤ mass."""
+        """Return the smallest depth with S ≤ mass."""
         return self._depth_at(mass, np.searchsorted(-self.mass, -mass, side="left") - 1)
 
     def _depth_at(self, mass: FloatArray, place: npt.NDArray[np.intp]) -> FloatArray:
-        """The depth at which S has this mass, in the piece that begins at this knot."""
+        """Return the depth at which S has this mass, in the piece that begins at this knot."""
         before, last = place < 0, place >= len(self.depth) - 1
         beyond = np.where(self.mass[-1] > 0.0, self.depth[-1] + self._log[-1] - np.log(mass), self.depth[-1])
         if len(self.depth) == 1:

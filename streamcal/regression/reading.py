@@ -37,14 +37,14 @@ DOUBLINGS = 1023
 
 
 def cdf_at(distribution: Distribution, thresholds: FloatArray) -> FloatArray:
-    """The cdf at ascending thresholds, shape (m,): in [0, 1] and nondecreasing; `InputError` where it is not."""
+    """Return the cdf at ascending thresholds, shape (m,); `InputError` unless nondecreasing and in [0, 1]."""
     if type(distribution) is Normal:  # which needs no check
         return distribution._cdf(thresholds)
     return _as_cdf(_called(distribution, thresholds), distribution)
 
 
 def cdfs_at(distributions: Sequence[Distribution], thresholds: FloatArray) -> FloatArray:
-    """`cdf_at` for each of n distributions, shape (n, m). Normal distributions are vectorised."""
+    """Return `cdf_at` for each of n distributions, shape (n, m). Normal distributions are vectorised."""
     given = check_distributions(distributions)
     if not given:
         return np.empty((0, len(thresholds)))
@@ -56,14 +56,14 @@ def cdfs_at(distributions: Sequence[Distribution], thresholds: FloatArray) -> Fl
 
 
 def pit(distribution: Distribution, y: float) -> float:
-    """The probability integral transform F(y), in [0, 1]; `InputError` where the cdf returns something else."""
+    """Return the probability integral transform F(y), in [0, 1]; `InputError` if the cdf returns something else."""
     if type(distribution) is Normal:  # which needs no check
         return float(ndtr((y - distribution.mean) / distribution.sd))
     return float(_in_range(_called(distribution, y), distribution))
 
 
 def normal_scores(distribution: Distribution, t: FloatArray) -> FloatArray:
-    """Φ⁻¹(F(t)), −∞ and ∞ included, by log tail masses where 1 − F(t) has no digits and the distribution has them."""
+    """Return Φ⁻¹(F(t)), −∞ and ∞ included, from log tail masses where F(t) or 1 − F(t) has too few digits."""
     if type(distribution) is Normal:
         return distribution._normal_scores(t)
     if isinstance(distribution, CalibratedDistribution):
@@ -81,9 +81,9 @@ def normal_scores(distribution: Distribution, t: FloatArray) -> FloatArray:
 
 
 def pit_interval(distribution: Distribution, y: float, normal: bool = True) -> tuple[float, float]:
-    """The normal scores of F(y−) and F(y), within ±`FURTHEST`, or F(y−) and F(y) themselves.
+    """Return the normal scores of F(y−) and F(y), within ±`FURTHEST`, or F(y−) and F(y) themselves.
 
-    They are equal unless y is an atom of the distribution. Such an outcome has no one PIT: its levels are the interval
+    They are equal unless y is an atom of the distribution. An atom has no single PIT: its levels are the interval
     (F(y−), F(y)] (Czado, Gneiting and Held, Predictive model assessment for count data, Biometrics 2009).
     """
     if type(distribution) is Normal:
@@ -105,7 +105,7 @@ def pit_interval(distribution: Distribution, y: float, normal: bool = True) -> t
 def pit_intervals(
     distributions: Sequence[Distribution], y: FloatArray, normal: bool = True
 ) -> tuple[FloatArray, FloatArray]:
-    """`pit_interval` of each distribution at its outcome, shapes (n,). Normal distributions are vectorised."""
+    """Return `pit_interval` of each distribution at its outcome, shapes (n,). Normal distributions are vectorised."""
     given = check_distributions(distributions)
     if len(given) != len(y):
         raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
@@ -120,9 +120,9 @@ def pit_intervals(
 
 
 def quantiles_at_scores(distribution: Distribution, z: FloatArray) -> FloatArray:
-    """The quantiles at the levels Φ(z), by `isf` of the distribution in the upper tail, if it has it.
+    """Return the quantiles at the levels Φ(z), by `isf` of the distribution in the upper tail, if it has one.
 
-    Where Φ(−|z|) is below the smallest doubles, they are found by bisection of `logsf` or `logcdf`.
+    If Φ(−|z|) is below the smallest doubles, bisection of `logsf` or `logcdf` finds them.
     """
     if isinstance(distribution, CalibratedDistribution):
         return distribution._at_normal_scores(z)
@@ -138,9 +138,9 @@ def quantiles_at_scores(distribution: Distribution, z: FloatArray) -> FloatArray
 
 
 def _far_quantile(distribution: Distribution, z: float, start: float) -> float:
-    """The quantile at Φ(z), |z| > `LAST_SCORE`, by the log mass of the tail beyond it; `start` is at ±`LAST_SCORE`.
+    """Return the quantile at Φ(z), |z| > `LAST_SCORE`, from the log mass of the tail; `start` is at ±`LAST_SCORE`.
 
-    Where the distribution has no log mass, or its support ends, `start`.
+    Return `start` if the distribution has no log mass, or its support ends.
     """
     sign = math.copysign(1.0, z)
     log_mass = getattr(distribution, "logsf" if sign > 0.0 else "logcdf", None)
@@ -163,7 +163,7 @@ def _far_quantile(distribution: Distribution, z: float, start: float) -> float:
 
 
 def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
-    """The quantiles at levels in [0, 1]: by the distribution's `ppf` or, without one, by bisection of its cdf.
+    """Return the quantiles at levels in [0, 1]: by the distribution's `ppf` or, without one, by bisection of its cdf.
 
     They are infinite beyond the range of the cdf; with bisection also at level 0.
     """
@@ -191,9 +191,9 @@ def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
 
 
 def spread(distribution: Distribution) -> float:
-    """The stated standard deviation; without one, half of the distance of the quantiles at Φ(−1) and Φ(1).
+    """Return the stated standard deviation; without one, half the distance of the quantiles at Φ(−1) and Φ(1).
 
-    `InputError` where it is not a finite number above 0.
+    `InputError` if it is not a finite number above 0.
     """
     if type(distribution) is Normal:
         return distribution.sd
@@ -208,7 +208,7 @@ def spread(distribution: Distribution) -> float:
 
 
 def check_distribution(distribution: Any) -> Distribution:
-    """Any object with a callable `cdf`; `InputError` otherwise."""
+    """Check for an object with a callable `cdf`; `InputError` otherwise."""
     if not callable(getattr(distribution, "cdf", None)):
         raise InputError(
             f"distribution {distribution!r} has no cdf; give Normal(mean, sd), Quantiles(levels, values), "
@@ -219,7 +219,7 @@ def check_distribution(distribution: Any) -> Distribution:
 
 
 def check_distributions(distributions: Any) -> list[Distribution]:
-    """A list of distributions; `InputError` for anything else."""
+    """Check for a list of distributions; `InputError` for anything else."""
     try:
         given = None if callable(getattr(distributions, "cdf", None)) else list(distributions)
     except TypeError:
@@ -230,12 +230,12 @@ def check_distributions(distributions: Any) -> list[Distribution]:
 
 
 def median(distribution: Distribution) -> float:
-    """The median; `InputError` where it is not finite."""
+    """Return the median; `InputError` if it is not finite."""
     return float(medians([distribution])[0])
 
 
 def medians(distributions: Sequence[Distribution]) -> FloatArray:
-    """`median` of each distribution, shape (n,)."""
+    """Return the `median` of each distribution, shape (n,)."""
     half = np.array(0.5)
     given = [one.mean if type(one) is Normal else quantiles_of(check_distribution(one), half) for one in distributions]
     found = np.array(given, dtype=np.float64)
@@ -246,7 +246,7 @@ def medians(distributions: Sequence[Distribution]) -> FloatArray:
 
 
 def check_support(support: tuple[float, float]) -> tuple[float, float]:
-    """The ends lo < hi of a support, as finite floats; `InputError` otherwise."""
+    """Return the ends lo < hi of a support, as finite floats; `InputError` otherwise."""
     ends = check_scores(support)
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise InputError(f"support={support!r} is not possible; give (lo, hi), finite numbers with lo < hi")
@@ -258,7 +258,7 @@ MOST_SEGMENTS = 4_096
 
 
 def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float]) -> FloatArray:
-    """The K + 1 edges of K segments of the support, ascending, its two ends among them.
+    """Return the K + 1 edges of K segments of the support, ascending, its two ends included.
 
     `thresholds` is K, for segments of equal width, or the K − 1 thresholds between the segments, strictly inside.
 
@@ -282,7 +282,7 @@ def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float])
 
 
 def evaluated(distribution: Any, name: str, t: Any) -> FloatArray:
-    """A method of a distribution at t, of the shape of t; one by one if it takes floats alone, as `NormalDist.cdf`."""
+    """Call a method of a distribution at t, of the shape of t; one by one if it accepts only floats (`NormalDist`)."""
     method = getattr(distribution, name)
     try:
         values = np.asarray(method(t))
@@ -323,7 +323,7 @@ def _parameters(normals: list[Any]) -> tuple[FloatArray, FloatArray]:
 
 
 def counted(score: float, distribution: Distribution) -> float:
-    """The normal score as which an outcome counts: itself, but ±8.25 for one to which no mass was predicted."""
+    """Return the normal score as which an outcome counts: itself, but ±8.25 if no mass was predicted for it."""
     if abs(score) < FURTHEST or type(distribution) is Normal:
         return score
     return math.copysign(OUTSIDE, score)

@@ -37,7 +37,7 @@ ALL_MASS = 1e-9
 
 
 def recalibrated(distribution: Distribution, ramp: Piecewise | Ramp) -> CalibratedDistribution:
-    """The distribution with the cdf R(F(t)), where R is the cdf of `ramp` on [0, 1], or a `Ramp`.
+    """Return the distribution with the cdf R(F(t)), where R is the cdf of `ramp` on [0, 1], or a `Ramp`.
 
     For a `Piecewise` distribution, and for a discrete one of scipy, the result is a `Piecewise` one with the atoms of
     the base; for others `pdf` and `ppf` are called when needed.
@@ -55,14 +55,14 @@ def recalibrated(distribution: Distribution, ramp: Piecewise | Ramp) -> Calibrat
 
 
 def complete(distribution: Distribution) -> CalibratedDistribution:
-    """The distribution itself if it has all methods of `CalibratedDistribution`; else one that derives them."""
+    """Return the distribution if it has all methods of `CalibratedDistribution`; else one that derives them."""
     if isinstance(distribution, CalibratedDistribution):
         return distribution
     return recalibrated(check_distribution(distribution), IDENTITY)
 
 
 def weighted_crps(distribution: Distribution, y: float, low: float, high: float) -> float:
-    """∫ (F(t) − 1[y ≤ t])² dt from `low` to `high`, which may be infinite."""
+    """Return ∫ (F(t) − 1[y ≤ t])² dt from `low` to `high`, which may be infinite."""
     base = complete(getattr(distribution, "inner", distribution))
     if isinstance(base, Piecewise):
         return _clipped(base, low, high).crps(min(max(y, low), high))
@@ -75,7 +75,7 @@ def weighted_crps(distribution: Distribution, y: float, low: float, high: float)
 
 
 def _clipped(base: Piecewise, low: float, high: float) -> Piecewise:
-    """The distribution of min(max(Y, low), high)."""
+    """Return the distribution of min(max(Y, low), high)."""
     low, high = max(low, float(base.knots[0])), min(high, float(base.knots[-1]))
     if low >= high:
         return Piecewise([low if low > base.knots[-1] else high] * 2, [0.0, 1.0])
@@ -86,7 +86,7 @@ def _clipped(base: Piecewise, low: float, high: float) -> Piecewise:
 
 
 def variance_of(distribution: Distribution) -> float:
-    """The variance: of a normal or piecewise linear cdf by a closed formula, of others by quadrature."""
+    """Return the variance: of a normal or piecewise linear cdf by a closed formula, of others by quadrature."""
     base = complete(distribution)
     if isinstance(base, Normal):
         return base.sd**2
@@ -108,9 +108,9 @@ def variance_of(distribution: Distribution) -> float:
 
 
 def atoms_of(distribution: Any) -> FloatArray | None:
-    """The values of a discrete distribution with `pmf` and `ppf`, such as a frozen one of scipy.stats, ascending.
+    """Return the ascending values of a discrete distribution with `pmf` and `ppf`, such as one of scipy.stats.
 
-    None for any other distribution, for values that are not one apart, and where there are too many.
+    None for any other distribution, for values that are not one apart, and for too many values.
     """
     if isinstance(distribution, CalibratedDistribution) or not callable(getattr(distribution, "pmf", None)):
         return None
@@ -130,7 +130,7 @@ def _mass_above(distribution: Any, t: float) -> float:
 
 
 def _counts(distribution: Distribution, atoms: FloatArray, ramp: Piecewise | Ramp) -> Piecewise:
-    """R(F(t)) of a distribution on these atoms."""
+    """Return R(F(t)) of a distribution on these atoms."""
     if isinstance(ramp, Piecewise):
         after = ramp.cdf(np.clip(np.asarray(distribution.cdf(atoms), dtype=np.float64), 0.0, 1.0))
     else:
@@ -141,7 +141,7 @@ def _counts(distribution: Distribution, atoms: FloatArray, ramp: Piecewise | Ram
 
 
 def _on_levels(ramp: Ramp) -> Piecewise:
-    """R over u, linear between its knots that are distinct in u."""
+    """Return R over u, linear between its knots that are distinct in u."""
     z = ramp.score_knots if len(ramp.score_knots) else SCORES
     u = ndtr(z)
     inside = (u > 0.0) & (u < 1.0)
@@ -154,7 +154,7 @@ def _on_levels(ramp: Ramp) -> Piecewise:
 
 
 def _piecewise(base: Piecewise, ramp: Piecewise) -> Piecewise:
-    """R ∘ F has the knots of F, and one wherever F passes a knot of R; two of them where R jumps."""
+    """Return R ∘ F: it has the knots of F, and one where F passes a knot of R; two of them where R jumps."""
     passed = np.setdiff1d(ramp.knots, base.levels)
     jumps = np.unique(ramp.knots[1:][np.diff(ramp.knots) == 0.0])
     levels = np.concatenate((base.levels, passed))
@@ -255,7 +255,7 @@ class Recalibrated(CalibratedDistribution):
         return np.reshape(scores, np.shape(y))
 
     def _squared(self, low: float, high: float, target: float) -> float:
-        """∫ (F − target)² from low to high, within a piece."""
+        """Return ∫ (F − target)² from low to high, within a piece."""
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         return float(half * (WEIGHTS @ (self._cdf(middle + half * NODES) - target) ** 2))
 
@@ -279,7 +279,7 @@ class Recalibrated(CalibratedDistribution):
         return Pieces(ends, half[:, np.newaxis] * WEIGHTS, self._cdf(t.ravel()).reshape(t.shape))
 
     def _require_a_mean(self) -> None:
-        """`CapabilityError` where a tail is so heavy that there is no mean."""
+        """Raise `CapabilityError` if a tail is so heavy that there is no mean."""
         far = ndtri(np.array(TAIL_LEVELS))
         centre = self._ppf(np.array(0.5))
         for sign in (1.0, -1.0):
@@ -291,16 +291,16 @@ class Recalibrated(CalibratedDistribution):
     # -- what depends on the kind of the map -------------------------------------------------------------------------
 
     def _log_slope(self, t: FloatArray) -> FloatArray:
-        """log R′ at F(t)."""
+        """Return log R′ at F(t)."""
         slope: FloatArray = np.log(self.ramp._pdf(self._base_cdf(t)))
         return slope
 
     def _smooth_ends(self) -> FloatArray:
-        """Quantiles of the base between which R ∘ F is smooth."""
+        """Return quantiles of the base between which R ∘ F is smooth."""
         return np.concatenate((quantiles_at_scores(self.base, SCORES), quantiles_of(self.base, self.ramp.knots)))
 
     def _outer(self) -> FloatArray:
-        """The quantiles at the least level and at 1 minus it, finite where the base is bounded."""
+        """Return the quantiles at the least level and at 1 minus it, finite if the base is bounded."""
         low, high = self.ramp._ppf(np.array([LEAST_TAIL, 1.0]))
         cut = np.array([max(low, 0.0), min(high, 1.0)])
         return quantiles_of(self.base, cut)
@@ -367,7 +367,7 @@ class Rescored(Recalibrated):
         return mean + sd * chain.mean()
 
     def ppf(self, level: Any, /) -> Any:
-        """The quantile: the smallest t with cdf(t) ≥ level, for levels in [0, 1]."""
+        """Return the quantile: the smallest t with cdf(t) ≥ level, for levels in [0, 1]."""
         found = self._over_normal if level.__class__ is float and 0.0 <= level <= 1.0 else None
         if found is None:
             return super().ppf(level)
@@ -386,7 +386,7 @@ class Rescored(Recalibrated):
         return np.reshape(scores, np.shape(y))
 
     def cdf(self, t: Any, /) -> Any:
-        """P(Y ≤ t)."""
+        """Return P(Y ≤ t)."""
         base = self.base
         if t.__class__ is float and t == t and type(base) is Normal:  # the most frequent one
             return self.ramp.level((t - base.mean) / base.sd)

@@ -158,7 +158,7 @@ class ScaleMap(DistributionMap):
 
 
 def moments_between(low: float, high: float) -> tuple[float, float]:
-    """The mean and the standard deviation of a standard normal variable between two values."""
+    """Return the mean and the standard deviation of a standard normal variable between two values."""
     if low > 0.0:
         mean, deviation = moments_between(-high, -low)
         return -mean, deviation

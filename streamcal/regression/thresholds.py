@@ -56,11 +56,11 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
 
     @abstractmethod
     def _scores(self, distribution: Distribution) -> Coordinate:
-        """The scores of a distribution for the binary subproblems: a tuple of them, or one for all."""
+        """Return the scores of a distribution for the binary subproblems: a tuple of them, or one for all."""
 
     @abstractmethod
     def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
-        """`_scores` for n distributions, shape (n, size) or (n,)."""
+        """Return `_scores` for n distributions, shape (n, size) or (n,)."""
 
     def _read(self, distribution: Distribution, y: float) -> tuple[Coordinate, float, bool]:
         segment = float(np.searchsorted(self._inner, y))
@@ -79,7 +79,7 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
 
     @abstractmethod
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
-        """The map over these predictors (maps or readers), one for each threshold."""
+        """Return the map over these predictors (maps or readers), one for each threshold."""
 
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: DistributionMap | None) -> DistributionMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
@@ -87,7 +87,7 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
         return self._map_of_streams([maps[i] for i in range(self._size)])
 
     def _live_streams(self, t: Time | None) -> list[Any] | None:
-        """The predictor of each threshold as of `t`, valid until the next change; None if nothing is held."""
+        """Return the predictor of each threshold as of `t`, valid until the next change; None if nothing is held."""
         streams = self._readers_at(t).each(self._routing.keys())
         return None if None in streams else list(streams)
 
@@ -167,6 +167,6 @@ class SegmentsMap(DistributionMap):
 
 
 def levels_of(inner: npt.ArrayLike) -> FloatArray:
-    """A cdf at K + 1 edges from its values at the K − 1 inner ones, which may decrease by rounding alone."""
+    """Return a cdf at K + 1 edges from its values at the K − 1 inner ones, which may decrease by rounding alone."""
     rising = np.maximum.accumulate(np.clip(inner, 0.0, 1.0))
     return np.concatenate(([0.0], rising, [1.0]))

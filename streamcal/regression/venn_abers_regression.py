@@ -139,6 +139,6 @@ class VacuousMap(DistributionMap):
 
 
 def between(edges: FloatArray, pairs: list[tuple[float, float]], point: str) -> VennAbersDistribution:
-    """The distribution of Venn-Abers pairs (p₀, p₁) for Y > t at the inner edges."""
+    """Return the distribution of Venn-Abers pairs (p₀, p₁) for Y > t at the inner edges."""
     p0, p1 = np.array(pairs).T
     return VennAbersDistribution(edges, 1.0 - POINTS[point](p0, p1), 1.0 - p1, 1.0 - p0)
