@@ -70,14 +70,14 @@ class Acknowledging:
             await asyncio.shield(self.soon())  # the write goes on for others where one request is given up
 
     def soon(self) -> asyncio.Task[None]:
-        """The write under way, or a new one; it need not be waited for."""
+        """Return the write under way, or start one; callers need not wait for it."""
         if self._write is None or self._write.done():
             self._write = asyncio.get_running_loop().create_task(self._turn())
             self._write.add_done_callback(_looked_at)
         return self._write
 
     async def _turn(self) -> None:
-        """One write of events; before it, where it is time, a snapshot of the state that they lead to is begun."""
+        """Write events once; if a snapshot is due, first begin one of the state that they lead to."""
         assert self._journal is not None
         under_way = self._snapshot is not None and not self._snapshot.done()
         if self._journal.n - self._last >= self._every and not under_way:
@@ -85,7 +85,7 @@ class Acknowledging:
         await self._run(self._join.acknowledge)
 
     def _begin_snapshot(self) -> None:
-        """A child process writes down the state of this moment, or where there is none, this one does."""
+        """Begin to write the state of this moment in a child process, or in this one if the system cannot fork."""
         assert self._journal is not None
         self._last = self._journal.n  # after a failure too: the next one is tried as many events later
         try:
@@ -200,6 +200,6 @@ async def _given(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 def _looked_at(task: asyncio.Task[None]) -> None:
-    """So that no error of a write that nobody waited for is reported as forgotten: `failure` has it."""
+    """Retrieve the error of a write that nobody waited for, so that asyncio does not report it; `failure` has it."""
     if not task.cancelled():
         task.exception()

@@ -42,7 +42,7 @@ Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def application(service: Service) -> Starlette:
-    """The application of a service, which it starts and stops."""
+    """Make the application of a service, which it starts and stops."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -82,6 +82,8 @@ def application(service: Service) -> Starlette:
 
 
 def one_issue(service: Service) -> Endpoint:
+    """Make the endpoint that issues one forecast."""
+
     async def endpoint(request: Request) -> Response:
         item = parsed(await body_of(request, service))
         service.require_disk(issue=True)
@@ -93,6 +95,8 @@ def one_issue(service: Service) -> Endpoint:
 
 
 def one_outcome(service: Service) -> Endpoint:
+    """Make the endpoint that accepts one outcome."""
+
     async def endpoint(request: Request) -> Response:
         item = parsed(await body_of(request, service))
         service.require_disk(issue=False)
@@ -104,7 +108,10 @@ def one_outcome(service: Service) -> Endpoint:
 
 
 def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
-    """The batch form: the answers in the order of the items, null for those refused, whose errors are named."""
+    """Make the endpoint for a batch.
+
+    Its answers are in the order of the items, null for those refused; `errors` names what is wrong with each.
+    """
 
     def take_issue(item: Any) -> dict[str, Any]:
         one = service.issue(item)
@@ -145,6 +152,8 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
 
 
 def backup(service: Service) -> Endpoint:
+    """Make the endpoint that writes a backup."""
+
     async def endpoint(_: Request) -> Response:
         return answer(await service.backup())
 
@@ -152,7 +161,7 @@ def backup(service: Service) -> Endpoint:
 
 
 def require_list(items: Any, most: int) -> None:
-    """`RefusedError` unless the body is a list of at most so many items."""
+    """Raise `RefusedError` unless the body is a list of at most `most` items."""
     if not isinstance(items, list):
         raise RefusedError(422, "the body is no list; give a list of objects", "body")
     if len(items) > most:
@@ -160,7 +169,7 @@ def require_list(items: Any, most: int) -> None:
 
 
 async def body_of(request: Request, service: Service) -> bytes:
-    """The body of a request; `RefusedError` for one that is too long, too slow, cut off or no JSON."""
+    """Read the body of a request; `RefusedError` if it is too long, too slow, cut off or no JSON."""
     most, kind = service.settings.max_body, request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != "application/json":
         raise RefusedError(415, "the body is no JSON; give the header Content-Type: application/json", "content-type")
@@ -187,7 +196,7 @@ async def body_of(request: Request, service: Service) -> bytes:
 
 
 def answer(content: Any, status: int = 200, headers: Any = None) -> Response:
-    """JSON."""
+    """Make a JSON response."""
     return Response(json.dumps(content).encode(), status, headers, "application/json")
 
 
@@ -213,23 +222,25 @@ async def noted_refusal(request: Request, error: RefusedError) -> Response:
 
 
 def refusal(error: RefusedError) -> Response:
+    """Answer a request that was refused."""
     return answer(error.content(), error.status, error.headers)
 
 
 def unavailable(error: StateError) -> Response:
+    """Answer a request that failed because the journal cannot be written."""
     content = {"error": str(error), "where": "journal", "allowed": f"try again in {RETRY_AFTER} s"}
     return answer(content, 503, {"Retry-After": str(RETRY_AFTER)})
 
 
 def unknown(error: HTTPException) -> Response:
-    """No such address, or method."""
+    """Answer a request for an unknown address or method."""
     return answer(
         {"error": error.detail, "where": "address", "allowed": "see /openapi.json"}, error.status_code, error.headers
     )
 
 
 def html(content: bytes, policy: str) -> Response:
-    """A page for a browser."""
+    """Make the response for a page in a browser."""
     headers = {
         "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",
@@ -240,6 +251,8 @@ def html(content: bytes, policy: str) -> Response:
 
 
 def page(make: Callable[[], Response]) -> Endpoint:
+    """Make the endpoint of a page."""
+
     async def endpoint(_: Request) -> Response:
         return make()
 
@@ -247,7 +260,7 @@ def page(make: Callable[[], Response]) -> Endpoint:
 
 
 def readiness(service: Service) -> Response:
-    """Whether requests can be answered: 503 while the disk cannot be written."""
+    """Answer whether the service can handle requests: 503 while the disk cannot be written."""
     failure = service.acknowledging.failure
     if service.ready and failure is None:
         return answer({"status": "ready"})
@@ -255,6 +268,8 @@ def readiness(service: Service) -> Response:
 
 
 def map_page(service: Service) -> Endpoint:
+    """Make the endpoint of the map."""
+
     async def endpoint(request: Request) -> Response:
         format = request.query_params.get("format")
         content = await service.map(format)
@@ -269,6 +284,8 @@ def map_page(service: Service) -> Endpoint:
 
 
 def report_page(service: Service) -> Endpoint:
+    """Make the endpoint of the report."""
+
     async def endpoint(_: Request) -> Response:
         content = await service.report()
         assert service.page is not None
@@ -278,6 +295,8 @@ def report_page(service: Service) -> Endpoint:
 
 
 def segments_page(service: Service) -> Endpoint:
+    """Make the endpoint of the segments of a field."""
+
     async def endpoint(request: Request) -> Response:
         field = request.path_params["field"]
         levels = service.segments(field)
@@ -318,7 +337,7 @@ class Guard:
             self._note(scope, status, time.perf_counter() - start)
 
     def _refused(self, scope: Scope) -> RefusedError | None:
-        """What is wrong with a request that is not looked at further."""
+        """Return the error of a request that is refused by its headers alone; None if there is none."""
         headers = scope["headers"]
         if sum(len(name) + len(value) for name, value in headers) + len(scope["raw_path"]) > self._settings.max_header:
             text = f"the headers are too long; give at most {self._settings.max_header} bytes"

@@ -34,7 +34,7 @@ _SIZE = struct.Struct("<Q")
 
 
 async def made(make: Callable[[], bytes]) -> bytes:
-    """What `make` returns, of the state of this moment; requests go on meanwhile where this system can fork.
+    """Return what `make` returns of the state of this moment; requests continue meanwhile if this system can fork.
 
     Raises
     ------
@@ -158,7 +158,7 @@ class Forked:
 
 
 def _write(make: Callable[[], Iterable[bytes]], pipe: int) -> None:
-    """The life of the child."""
+    """Run the child process: write the parts to the pipe and exit."""
     status = 1
     try:
         gc.disable()  # it would touch, and so copy, all memory

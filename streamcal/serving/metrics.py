@@ -57,7 +57,7 @@ class Meters:
         self._refused.labels(kind, status).inc()
 
     def page(self) -> bytes:
-        """All of it, as text."""
+        """Return all metrics as text."""
         self._service.quality.settle()
         return generate_latest(self._registry)
 

@@ -30,7 +30,7 @@ COUNT = {"type": ["integer", "null"]}
 
 
 def schema(service: Service) -> dict[str, Any]:
-    """The schema as plain data."""
+    """Return the schema as plain data."""
     issue, outcome = issue_schema(service), outcome_schema(service)
     id = {"type": ["string", "integer"]}
     issued = closed({"id": id, "p": {"type": "number", "minimum": 0, "maximum": 1}, "version": maybe(id)})
@@ -60,7 +60,7 @@ def schema(service: Service) -> dict[str, Any]:
 
 
 def issue_schema(service: Service) -> dict[str, Any]:
-    """An impression."""
+    """Describe an impression."""
     low, high = service.join.overall.scale.domain
     score = {"type": "number", "minimum": low, "maximum": high}
     weight = {"anyOf": [{"const": 0}, {"type": "number", "minimum": SMALLEST_WEIGHT, "maximum": LARGEST_WEIGHT}]}
@@ -83,13 +83,13 @@ def issue_schema(service: Service) -> dict[str, Any]:
 
 
 def outcome_schema(service: Service) -> dict[str, Any]:
-    """An outcome."""
+    """Describe an outcome."""
     fields = {"id": id_schema(), "y": {"enum": [True, False, 0, 1]}, "t": {"type": "number"}}
     return item(fields, ["id", "y"], service)
 
 
 def item(fields: dict[str, Any], needed: list[str], service: Service) -> dict[str, Any]:
-    """An object with these fields; `t` is needed too where times are those of clients."""
+    """Describe an object with these fields; `t` is required too if clients give the times."""
     needed = [*needed, "t"] if service.settings.event_time else needed
     if not service.settings.event_time:
         fields["t"] = maybe(fields["t"])
@@ -97,32 +97,32 @@ def item(fields: dict[str, Any], needed: list[str], service: Service) -> dict[st
 
 
 def id_schema() -> dict[str, Any]:
-    """An id or a version."""
+    """Describe an id or a version."""
     text = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": "^[ -~]+$"}
     return {"anyOf": [text, {"type": "integer", "minimum": LEAST_WHOLE, "maximum": LARGEST_WHOLE}]}
 
 
 def maybe(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same, or null."""
+    """Describe a value of the given schema, or null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
 def closed(fields: dict[str, Any]) -> dict[str, Any]:
-    """An object that has these fields and no others."""
+    """Describe an object that has these fields and no others."""
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 def taking(summary: str, body: dict[str, Any], answered: dict[str, Any]) -> dict[str, Any]:
-    """An operation with a body."""
+    """Describe an operation with a body."""
     asked = {"required": True, "content": {"application/json": {"schema": body}}}
     return {"summary": summary, "requestBody": asked, "responses": responses(answered, *ERRORS)}
 
 
 def batch(summary: str, one: dict[str, Any], answered: dict[str, Any], service: Service) -> dict[str, Any]:
-    """The same for a list of items, of which some may be refused: their places have null, and an error each.
+    """Describe an operation on a list of items; a refused item has null in its place, and an error of its own.
 
-    Any list is taken, and each of its items is checked: a generator of requests that keeps to the schema of the item
-    would never see that, so that the schema of the item is beside that of the body.
+    The body accepts any list, and the service checks each item. A generator of requests that keeps to the schema of
+    the item would never test that check, so the schema of the item is beside that of the body.
     """
     refused = closed({"index": {"type": "integer"}, "status": {"type": "integer"}, **error()["properties"]})
     both = {"results": {"type": "array", "items": maybe(answered)}, "errors": {"type": "array", "items": refused}}
@@ -132,14 +132,14 @@ def batch(summary: str, one: dict[str, Any], answered: dict[str, Any], service: 
 
 
 def backup() -> dict[str, Any]:
-    """The operation that writes a copy of the journal."""
+    """Describe the operation that writes a copy of the journal."""
     count = {"type": "integer"}
     written = closed({"path": {"type": "string"}, "events": count, "bytes": count, "seconds": {"type": "number"}})
     return showing("Write a copy of the journal to the file of --backup, while requests go on", written, "404", "503")
 
 
 def map_operation() -> dict[str, Any]:
-    """The operation that shows the map, in a format of its own on demand."""
+    """Describe the operation that shows the map, in a format on demand."""
     shown = showing("The calibration map", {"type": "object"}, "404", "422")
     content = shown["responses"]["200"]["content"]
     content |= {kind: {"schema": {"type": "string"}} for kind in FORMATS.values() if kind not in content}
@@ -148,7 +148,7 @@ def map_operation() -> dict[str, Any]:
 
 
 def segments() -> dict[str, Any]:
-    """The operation that shows the segments of a field."""
+    """Describe the operation that shows the segments of a field."""
     effect = closed({name: {"type": "number"} for name in ("mean", "sd", "n")})
     level = closed(
         {
@@ -169,12 +169,12 @@ def segments() -> dict[str, Any]:
 
 
 def showing(summary: str, shown: dict[str, Any], *others: str, content: str = "application/json") -> dict[str, Any]:
-    """An operation without a body."""
+    """Describe an operation without a body."""
     return {"summary": summary, "responses": responses(shown, "401", "431", *others, content=content)}
 
 
 def responses(answered: dict[str, Any], *others: str, content: str = "application/json") -> dict[str, Any]:
-    """The answers of an operation."""
+    """Describe the answers of an operation."""
     texts = {**ERRORS, "404": "there is none"}
     failed = {"application/json": {"schema": error()}}
     wrong = {status: {"description": texts[status], "content": failed} for status in others}
@@ -182,5 +182,5 @@ def responses(answered: dict[str, Any], *others: str, content: str = "applicatio
 
 
 def error() -> dict[str, Any]:
-    """The answer to what was refused: what is wrong, where, and what is allowed."""
+    """Describe the answer to a refused request: what is wrong, where, and what is allowed."""
     return closed({name: {"type": "string"} for name in ("error", "where", "allowed")})

@@ -41,14 +41,14 @@ class RefusedError(Exception):
         self.id: Any = None  #: that of the item, for the log
 
     def content(self, place: str = "") -> dict[str, str]:
-        """The error as it is answered; `place` is that of the item."""
+        """Return the error as the client gets it; `place` is that of the item."""
         error, _, allowed = str(self).partition("; ")
         where = self.where if not place else f"{place}.{self.where}" if self.where else place
         return {"error": error, "where": where, "allowed": allowed}
 
 
 def parsed(body: bytes) -> Any:
-    """The JSON of a body; `RefusedError` for anything else, NaN and Infinity among it."""
+    """Parse the JSON of a body; `RefusedError` for anything else, including NaN and Infinity."""
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -57,7 +57,7 @@ def parsed(body: bytes) -> Any:
 
 
 def checked(item: Any, checks: Mapping[str, Check], needed: tuple[str, ...]) -> dict[str, Any]:
-    """An item whose fields have been checked, without those that are null; `RefusedError` naming the first bad one."""
+    """Check the fields of an item and drop those that are null; `RefusedError` naming the first invalid one."""
     if item.__class__ is not dict:
         raise RefusedError(422, f"{_short(item)} is no object; give one with {', '.join(needed)}", "")
     field = ""
@@ -81,7 +81,7 @@ def checked(item: Any, checks: Mapping[str, Check], needed: tuple[str, ...]) -> 
 
 
 def refused(error: InputError) -> RefusedError:
-    """The answer to what the join refuses although each field is possible: 409 if the id or the clock is against it."""
+    """Return the answer if the join refuses possible fields: 409 if the id or the clock conflicts."""
     if isinstance(error, ConflictError):
         return RefusedError(409, str(error), "id")
     if isinstance(error, ClockError):
@@ -90,7 +90,7 @@ def refused(error: InputError) -> RefusedError:
 
 
 def check_id(value: Any) -> int | None:
-    """A printable ASCII text, or an integer of 64 bits; 5.0 is an integer of JSON, and taken as 5."""
+    """Check an id: printable ASCII text, or an integer of 64 bits; 5.0 is an integer in JSON and read as 5."""
     if value.__class__ is str:
         if 0 < len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
             return None
@@ -103,7 +103,7 @@ def check_id(value: Any) -> int | None:
 
 
 def check_keys(value: Any, most: int) -> None:
-    """An object with fields and their levels, texts or whole numbers, or null where one is not known."""
+    """Check an object of fields and their levels: texts, whole numbers, or null for an unknown level."""
     if value.__class__ is not dict:
         raise InputError(f"keys {_short(value)} are no object; give fields and levels, such as {{'campaign': 'c17'}}")
     if len(value) > most:
@@ -118,7 +118,7 @@ def check_keys(value: Any, most: int) -> None:
 
 
 def issue_checks(max_keys: int) -> dict[str, Check]:
-    """The check of each field of an impression."""
+    """Return the check of each field of an impression."""
     return {
         "id": check_id,
         "score": _number(check_score, "score", finite=True),
@@ -130,17 +130,17 @@ def issue_checks(max_keys: int) -> dict[str, Check]:
 
 
 def outcome_checks() -> dict[str, Check]:
-    """The check of each field of an outcome."""
+    """Return the check of each field of an outcome."""
     return {"id": check_id, "y": _label, "t": _number(check_time, "time", finite=True)}
 
 
 def _label(value: Any) -> None:
-    """The join takes the label as it is."""
+    """Check a label, which the join accepts as it is."""
     check_label(value)
 
 
 def _number(check: Check, name: str, finite: bool = False) -> Check:
-    """A check of JSON numbers alone; with `finite` every finite float passes."""
+    """Make a check of JSON numbers alone; with `finite` every finite float passes."""
     largest = math.inf if finite else -math.inf
 
     def checked_number(value: Any) -> None:
@@ -159,14 +159,14 @@ def _number(check: Check, name: str, finite: bool = False) -> Check:
 
 
 def _is_text(value: Any) -> bool:
-    """A text that can be written: JSON may have halves of characters."""
+    """Return whether a value is a text that can be written: JSON may contain halves of characters."""
     if value.__class__ is not str or len(value) > LONGEST_TEXT:
         return False
     return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _short(value: Any) -> str:
-    """A value as it is shown in a message."""
+    """Return a value as a short text for a message."""
     try:
         text = ascii(value)
     except (ValueError, RecursionError):  # an integer of more digits than Python writes

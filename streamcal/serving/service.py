@@ -107,7 +107,7 @@ class Service:
     # -- events ----------------------------------------------------------------------------------------------------
 
     def issue(self, item: Any) -> Issued:
-        """The forecast of an impression; `RefusedError` for one that cannot be used."""
+        """Issue the forecast of an impression; `RefusedError` for one that cannot be used."""
         given = checked(item, self._issue_checks, ("id", "score"))
         try:
             return self.join.issue(
@@ -137,7 +137,7 @@ class Service:
             raise refused(error) from None
 
     def _time(self, given: dict[str, Any]) -> float:
-        """The time of an event: the one that was given, else that of the server."""
+        """Return the time of an event: the time given, else that of the server."""
         t = given.get("t")
         if self.settings.event_time:
             if t is None:
@@ -154,7 +154,7 @@ class Service:
         return float(t)
 
     def require_disk(self, issue: bool) -> None:
-        """`StateError` while the disk cannot be written, unless it need not be for these requests."""
+        """Raise `StateError` while the disk cannot be written, unless these requests do not need it."""
         failure = self.acknowledging.failure
         if failure is not None and (self.settings.durable_issues or not issue):
             self.acknowledging.soon()
@@ -243,7 +243,7 @@ class Service:
             return drawn.content
 
     async def report(self) -> bytes:
-        """The report as HTML; made by a child process, for all that ask meanwhile.
+        """Return the report as HTML, made by a child process; concurrent requests share it.
 
         Raises
         ------
@@ -287,7 +287,7 @@ class Service:
             return told
 
     def _written_report(self) -> bytes:
-        """In the child process, which may change what it has."""
+        """Write the report in the child process, which may change its own copy of the state."""
         comparison, overall = self.quality.comparison, self.join.overall
         comparison.source, comparison.seconds = "the service", time.monotonic() - self._begun
         if not self.join.mixes and overall.scale.domain == (0.0, 1.0):
@@ -360,12 +360,12 @@ class Service:
 
 
 def _written(map: object, format: str) -> bytes:
-    """An immutable map in a format, empty if it is of a kind that has none."""
+    """Write an immutable map in a format; empty if its kind has no such format."""
     return written(map, format) if isinstance(map, ScaledMap) else b""
 
 
 def finite(value: float | None) -> float | str | None:
-    """A number as JSON has it: infinity as a text."""
+    """Return a number for JSON, with infinity as a text."""
     return value if value is None or abs(value) < float("inf") else "infinite"
 
 
