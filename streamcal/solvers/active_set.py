@@ -38,7 +38,7 @@ class MonotoneLeastSquares:
 
     @property
     def degree(self) -> int:
-        """n."""
+        """The degree n."""
         return int(self.kernel.degree)
 
     @property

@@ -116,13 +116,13 @@ class _Problem:
         self.ridge = ridge
 
     def at(self, c: Array, height: Array) -> _Point:
-        """The iterate at c, where `height` is Vc."""
+        """Return the iterate at c, where `height` is Vc."""
         terms = log_loss_terms(_log_odds(height), self.weight, self.positive)
         rise = np.diff(c)
         return _Point(c, height, terms, float(terms.loss.sum()) / LIMIT**2 + 0.5 * self.ridge * float(rise @ rise))
 
     def better_start(self, start: Array) -> _Point:
-        """The better of `start` and the best constant."""
+        """Return the better of `start` and the best constant."""
         share = float(self.positive.sum())
         odds = np.log(share / (1.0 - share)) if 0.0 < share < 1.0 else LIMIT * (2.0 * share - 1.0)
         constant = np.full_like(start, np.clip(0.5 * (odds / LIMIT + 1.0), 0.0, 1.0))
@@ -130,13 +130,13 @@ class _Problem:
         return min((self.at(c, self.basis @ c) for c in (constant, warm)), key=lambda point: point.loss)
 
     def model(self, point: _Point) -> tuple[Array, Array]:
-        """Moments (2n + 1,) and cross sums (n + 1,) of the least-squares problem that models F at this iterate."""
+        """Return moments (2n + 1,) and cross sums (n + 1,) of the least-squares model of F at this iterate."""
         curvature = 4.0 * point.terms.curvature
         pull = curvature * point.height - (2.0 / LIMIT) * point.terms.excess
         return curvature @ self.products, pull @ self.basis
 
     def search(self, point: _Point, goal: Array) -> tuple[_Point, float, bool]:
-        """Backtracking: the first of the full, halved, quartered … steps to `goal` that decreases F sufficiently.
+        """Backtrack: take the first of the full, halved, quartered … steps to `goal` that decreases F sufficiently.
 
         Returns
         -------
@@ -156,7 +156,7 @@ class _Problem:
         return found, 2.0 * LIMIT * float(np.abs(rise).max()), -slope <= ROUNDING * point.loss
 
     def gradient(self, point: _Point) -> Array:
-        """∂F in the increments d_0 = c_0, d_j = c_j − c_{j−1}."""
+        """Return ∂F in the increments d_0 = c_0, d_j = c_j − c_{j−1}."""
         by_coefficient = (2.0 / LIMIT) * (point.terms.excess @ self.basis)
         penalty = self.ridge * _increments(point.c)
         penalty[0] = 0.0
@@ -164,7 +164,7 @@ class _Problem:
         return gradient
 
     def gap(self, point: _Point) -> float:
-        """An upper bound on F(c) − min F, in units of the log loss (the Frank-Wolfe gap).
+        """Return an upper bound on F(c) − min F, in units of the log loss (the Frank-Wolfe gap).
 
         F is convex and lies above its tangent. Over the increments d >= 0, Σd <= 1, the tangent is least at a
         corner: at 0 or at one d_j = 1.
@@ -174,7 +174,7 @@ class _Problem:
 
 
 def basis_matrix(degree: int, u: Array) -> Array:
-    """The Bernstein basis at the points u, B_i(u_j), of shape (k, degree + 1). O(k · degree)."""
+    """Return the Bernstein basis at the points u, B_i(u_j), of shape (k, degree + 1). O(k · degree)."""
     basis = np.ones((degree + 1, len(u)))  # one row per i: the loops run along memory, without large temporaries
     for i in range(degree):
         np.multiply(basis[i], u, out=basis[i + 1])
@@ -186,10 +186,10 @@ def basis_matrix(degree: int, u: Array) -> Array:
 
 
 def _increments(c: Array) -> Array:
-    """d_0 = c_0, d_j = c_j − c_{j−1}."""
+    """Return d_0 = c_0, d_j = c_j − c_{j−1}."""
     return np.diff(c, prepend=0.0)
 
 
 def _log_odds(c: Array) -> Array:
-    """Coefficients of the log-odds from coefficients in [0, 1]."""
+    """Return the coefficients of the log-odds from coefficients in [0, 1]."""
     return LIMIT * (2.0 * c - 1.0)

@@ -67,9 +67,10 @@ _SQRT2 = float(np.sqrt(2.0))
 
 @dataclass(frozen=True, eq=False)
 class _Squares:
-    """One sum of squares times its factor, integrated: column (i, j) of `to_series` has the Chebyshev coefficients of
-    ∫₀ᵘ factor·φᵢφⱼ. Columns run over the upper triangle by columns, with off-diagonal entries times √2, the packed form
-    of Clarabel.
+    """One sum of squares times its factor, integrated.
+
+    Column (i, j) of `to_series` has the Chebyshev coefficients of ∫₀ᵘ factor·φᵢφⱼ. Columns run over the upper triangle
+    by columns, with off-diagonal entries times √2, the packed form of Clarabel.
     """
 
     size: int
@@ -78,20 +79,20 @@ class _Squares:
     to_series: Array
 
     def matrix(self, packed: Array) -> Array:
-        """The symmetric matrix of a packed triangle."""
+        """Return the symmetric matrix of a packed triangle."""
         full = np.zeros((self.size, self.size))
         full[self.row, self.column] = np.where(self.row == self.column, packed, packed / _SQRT2)
         return full + np.triu(full, 1).T
 
     def packed(self, full: Array) -> Array:
-        """The packed triangle of a symmetric matrix."""
+        """Return the packed triangle of a symmetric matrix."""
         values: Array = full[self.row, self.column]
         return np.where(self.row == self.column, values, values * _SQRT2)
 
 
 @lru_cache(maxsize=64)
 def _squares(degree: int) -> tuple[_Squares, ...]:
-    """The two sums of squares of Lemma 1 for p' of degree k − 1; for k = 1 the second is empty and is left out."""
+    """Return the two sums of squares of Lemma 1 for p' of degree k − 1; for k = 1 the empty second is left out."""
     if degree % 2 == 0:
         factors = [(lambda u: u, degree // 2), (lambda u: 1.0 - u, degree // 2)]
     else:
@@ -118,7 +119,7 @@ def _squares_of(degree: int, factor: Any, size: int) -> _Squares:
 
 @lru_cache(maxsize=64)
 def _monomials(degree: int) -> Array:
-    """Column j: the Chebyshev coefficients of uʲ, which are nonnegative and add up to 1."""
+    """Return in column j the Chebyshev coefficients of uʲ, which are nonnegative and add up to 1."""
     columns = np.zeros((degree + 1, degree + 1))
     power: Array = np.ones(1)
     for j in range(degree + 1):
@@ -129,7 +130,7 @@ def _monomials(degree: int) -> Array:
 
 @lru_cache(maxsize=64)
 def _to_monomials(degree: int) -> Array:
-    """The inverse of `_monomials`: column m has the coefficients of 1, u, u², … in T_m, integers up to 10³⁰."""
+    """Invert `_monomials`: column m has the coefficients of 1, u, u², … in T_m, integers up to 10³⁰."""
     columns = np.zeros((degree + 2, degree + 1))
     columns[0, 0], columns[:2, 1] = 1.0, (-1.0, 2.0)
     for m in range(2, degree + 1):
@@ -193,7 +194,7 @@ class MonotonePolynomialFit:
         self._starts = np.append(0, np.cumsum(np.arange(1, degree + 2)))
 
     def _program(self, bound: float = np.inf, basis: Array | None = None, unit: float = 1.0) -> _Program:
-        """The constraints Az + s = b, s in the cones, of z = (c, p(0), U, V) and, in some unit, (a⁺, a⁻)."""
+        """Return the constraints Az + s = b, s in the cones, of z = (c, p(0), U, V) and, in some unit, (a⁺, a⁻)."""
         n, clarabel = self.degree + 1, self._clarabel
         series = np.hstack([np.eye(n, 1), *(squares.to_series for squares in self._squares)])
         packed = series.shape[1] - 1
@@ -253,7 +254,7 @@ class MonotonePolynomialFit:
         return solution
 
     def _solved(self, program: _Program, quadratic: Array, linear: Array, tolerance: float = TOLERANCE) -> Solution:
-        """One run of Clarabel on the upper triangle of Q and on −r."""
+        """Run Clarabel once on the upper triangle of Q and on −r."""
         size = program.matrix.shape[1]
         rest = size - len(linear)
         starts = np.append(self._starts, np.full(rest, self._starts[-1]))
@@ -272,7 +273,7 @@ class MonotonePolynomialFit:
         )
 
     def _assembled(self, variables: Array) -> Array:
-        """The coefficients of p with this p(0), U and V; eigenvalues < 0 become 0, and p(1) > 1 is scaled to 1."""
+        """Return the coefficients of p with this p(0), U and V; eigenvalues < 0 become 0, p(1) > 1 is scaled to 1."""
         bottom = max(variables[0], 0.0)
         coefficients, top, start = np.zeros(self.degree + 1), bottom, 1
         coefficients[0] = bottom
@@ -286,7 +287,7 @@ class MonotonePolynomialFit:
         return coefficients / max(top, 1.0)
 
     def _settings(self, tolerance: float) -> Any:
-        """Clarabel's settings: silent, one thread, this tolerance."""
+        """Return Clarabel's settings: silent, one thread, this tolerance."""
         settings = self._clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_threads = 1  # the systems are small, and sums of several threads would not repeat
@@ -296,7 +297,7 @@ class MonotonePolynomialFit:
 
 
 def _import_clarabel() -> Any:
-    """The module `clarabel`; `ModuleNotFoundError` naming the extra where it is not installed."""
+    """Import the module `clarabel`; `ModuleNotFoundError` naming the extra if it is not installed."""
     try:
         import clarabel
     except ModuleNotFoundError:

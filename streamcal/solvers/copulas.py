@@ -45,7 +45,7 @@ WIDTH = 1e-6
 
 
 def log_elliptical(x: Array, correlation: Array, degrees: float) -> Array:
-    """Log density of the Gaussian (ν = ∞) or Student's t copula.
+    """Return the log density of the Gaussian (ν = ∞) or Student's t copula.
 
     Parameters
     ----------
@@ -72,7 +72,10 @@ def log_elliptical(x: Array, correlation: Array, degrees: float) -> Array:
 
 
 def log_clayton(u: Array, v: Array, theta: float) -> Array:
-    """log((1 + θ) (uv)^(−1−θ) (u^−θ + v^−θ − 1)^(−2−1/θ)) at shapes (k,), the sum relative to its largest term."""
+    """Return the log density of the Clayton copula at shapes (k,), the sum relative to its largest term.
+
+    It is log((1 + θ) (uv)^(−1−θ) (u^−θ + v^−θ − 1)^(−2−1/θ)).
+    """
     a, b = -theta * np.log(u), -theta * np.log(v)
     top = np.maximum(a, b)
     # e^a + e^b − 1 = e^top (1 + e^−top (e^low − 1)): nothing cancels, also where θ is small
@@ -81,7 +84,7 @@ def log_clayton(u: Array, v: Array, theta: float) -> Array:
 
 
 def log_gumbel(u: Array, v: Array, theta: float) -> Array:
-    """log(C (xy)^(θ−1) A^(1−2θ) (A + θ − 1) / uv) with A = (x^θ + y^θ)^(1/θ), at shapes (k,)."""
+    """Return log(C (xy)^(θ−1) A^(1−2θ) (A + θ − 1) / uv) with A = (x^θ + y^θ)^(1/θ), at shapes (k,)."""
     x, y = -np.log(u), -np.log(v)
     log_x, log_y = np.log(x), np.log(y)
     log_a = np.logaddexp(theta * log_x, theta * log_y) / theta
@@ -90,7 +93,10 @@ def log_gumbel(u: Array, v: Array, theta: float) -> Array:
 
 
 def log_frank(u: Array, v: Array, theta: float) -> Array:
-    """log(θ (1 − e^−θ) e^(−θ(u+v)) / D²), D = e^(−θu) (1 − e^(−θv)) + e^(−θv) (1 − e^(−θ(1−v))), at shapes (k,)."""
+    """Return the log density of the Frank copula at shapes (k,).
+
+    It is log(θ (1 − e^−θ) e^(−θ(u+v)) / D²), with D = e^(−θu) (1 − e^(−θv)) + e^(−θv) (1 − e^(−θ(1−v))).
+    """
     if theta < 0.0:
         return log_frank(u, 1.0 - v, -theta)
     theta = max(theta, 1e-9)  # the independence copula, to a share of as much
@@ -100,7 +106,10 @@ def log_frank(u: Array, v: Array, theta: float) -> Array:
 
 
 def log_plackett(u: Array, v: Array, theta: float) -> Array:
-    """log(θ (1 + η s) / (1 + 2 η s + η² (u − v)²)^(3/2)), η = θ − 1 and s = u + v − 2uv, at shapes (k,)."""
+    """Return the log density of the Plackett copula at shapes (k,).
+
+    It is log(θ (1 + η s) / (1 + 2 η s + η² (u − v)²)^(3/2)), with η = θ − 1 and s = u + v − 2uv.
+    """
     if theta < 1.0:
         return log_plackett(u, 1.0 - v, 1.0 / theta)
     eta, s = theta - 1.0, u * (1.0 - v) + v * (1.0 - u)
@@ -170,7 +179,7 @@ class Copula:
     log_likelihood: float = 0.0
 
     def log_density(self, u: Array) -> Array:
-        """Log density of the copula.
+        """Return the log density of the copula.
 
         Parameters
         ----------
@@ -195,7 +204,7 @@ class Copula:
 
 
 def fit_copula(u: Array, weight: Array, families: Sequence[str] = FAMILIES) -> Copula:
-    """The copula of the largest likelihood.
+    """Fit the copula with the largest likelihood.
 
     Parameters
     ----------
@@ -233,7 +242,7 @@ def fit_copula(u: Array, weight: Array, families: Sequence[str] = FAMILIES) -> C
 
 
 def _fit_pair(u: Array, share: Array, family: str) -> Copula:
-    """The member of a family of two scores with the largest likelihood."""
+    """Fit the member of a family of two scores with the largest likelihood."""
     pair = _PAIRS[family]
     u = np.clip(u, EDGE, 1.0 - EDGE)
     first, second = (1.0 - u if family.startswith("rotated-") else u).T
@@ -242,7 +251,7 @@ def _fit_pair(u: Array, share: Array, family: str) -> Copula:
 
 
 def _fit_elliptical(u: Array, share: Array, family: str, degrees: float) -> Copula:
-    """The Gaussian or Student copula of these degrees of freedom, its correlations fitted pair by pair."""
+    """Fit the Gaussian or Student copula of these degrees of freedom, its correlations pair by pair."""
     x = _quantiles(np.clip(u, EDGE, 1.0 - EDGE), degrees)
     width = x.shape[1]
     correlation = np.eye(width)
@@ -255,7 +264,7 @@ def _fit_elliptical(u: Array, share: Array, family: str, degrees: float) -> Copu
 
 
 def _correlation(x: Array, share: Array, degrees: float) -> float:
-    """The correlation of the largest likelihood at quantiles of two margins, shape (k, 2)."""
+    """Return the correlation with the largest likelihood at quantiles of two margins, shape (k, 2)."""
 
     def likelihood(t: float) -> float:
         rho = np.tanh(t)
@@ -265,18 +274,18 @@ def _correlation(x: Array, share: Array, degrees: float) -> float:
 
 
 def _largest(function: Callable[[float], float], bounds: tuple[float, float]) -> tuple[float, float]:
-    """Where a function of one variable is largest within bounds, and its value there."""
+    """Return where a function of one variable is largest within bounds, and its value there."""
     found = minimize_scalar(lambda t: -function(t), bounds=bounds, method="bounded", options={"xatol": WIDTH})
     return float(found.x), -float(found.fun)
 
 
 def _quantiles(u: Array, degrees: float) -> Array:
-    """Standard normal or Student quantiles of the probabilities `u`."""
+    """Return standard normal or Student quantiles of the probabilities `u`."""
     return np.asarray(ndtri(u) if degrees == np.inf else stdtrit(degrees, u), dtype=np.float64)
 
 
 def _repaired(correlation: Array) -> Array:
-    """The same matrix, or one with eigenvalues raised to SMALLEST_EIGENVALUE and rescaled to a unit diagonal."""
+    """Return the matrix itself, or with eigenvalues raised to SMALLEST_EIGENVALUE and a unit diagonal."""
     values, vectors = np.linalg.eigh(correlation)
     if values[0] >= SMALLEST_EIGENVALUE or len(values) == 2:
         return correlation

@@ -67,13 +67,13 @@ class Axis(NamedTuple):
         return int(self.whitening.shape[1])
 
     def features(self, x: Array) -> Array:
-        """a(x), shape (len(x), size). |a(x)|² is the share of the variance at x that g(Z) explains."""
+        """Return a(x), shape (len(x), size). |a(x)|² is the share of the variance at x that g(Z) explains."""
         features: Array = _correlation(x, self.inducing, self.length) @ self.whitening
         return features
 
 
 def axis_through(inducing: Array, length: float) -> Axis:
-    """The features of an input with these inducing inputs.
+    """Return the features of an input with these inducing inputs.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def axis_through(inducing: Array, length: float) -> Axis:
 
 
 def axis_over(low: float, high: float, length: float) -> Axis:
-    """The features of an input that may lie anywhere in [low, high].
+    """Return the features of an input that may lie anywhere in [low, high].
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def axis_over(low: float, high: float, length: float) -> Axis:
 
 
 def _correlation(x: Array, z: Array, length: float) -> Array:
-    """k((x − z)/ℓ) for every pair, shape (len(x), len(z))."""
+    """Return k((x − z)/ℓ) for every pair, shape (len(x), len(z))."""
     values: Array = np.exp(-0.5 * np.square((x[:, None] - z) / length))
     return values
 
@@ -155,7 +155,7 @@ class LaplaceProblem:
         self._squares = np.einsum("jk,jl->jkl", columns, columns).reshape(len(columns), -1)  # (K, β²)
 
     def mode(self, start: Array) -> Solution:
-        """The C of the largest posterior density.
+        """Return the C of the largest posterior density.
 
         Parameters
         ----------
@@ -187,43 +187,46 @@ class LaplaceProblem:
         return Solution(point, "iteration limit", False, MAX_ITERATIONS, moved)
 
     def precision(self, point: Array) -> Array:
-        """H at C, shape (αβ, αβ). O(n α² + K α² β²); a matrix of all features would cost O(n α² β²)."""
+        """Return H at C, shape (αβ, αβ). O(n α² + K α² β²); a matrix of all features would cost O(n α² β²)."""
         return self._curvature(self._assess(point)[0])
 
     def log_evidence(self, mode: Array) -> float:
-        """Laplace's approximation of the log marginal likelihood at the mode. O((αβ)³)."""
+        """Return Laplace's approximation of the log marginal likelihood at the mode. O((αβ)³)."""
         factor, _ = cho_factor(self.precision(mode), check_finite=False)
         return -self._assess(mode)[1] - float(np.log(np.diag(factor)).sum())
 
     def _newton_step(self, point: Array, terms: Terms) -> tuple[Array, float]:
-        """The step, and the derivative of the objective along it."""
+        """Return the step, and the derivative of the objective along it."""
         gradient = self._gradient(point, terms)
         step = -cho_solve(cho_factor(self._curvature(terms), check_finite=False), gradient, check_finite=False)
         return step, float(gradient @ step)
 
     def _moved(self, point: Array, step: Array) -> float:
-        """The largest change of a log-odds by the step, relative to 1 and to the largest log-odds."""
+        """Return the largest change of a log-odds by the step, relative to 1 and to the largest log-odds."""
         largest = 1.0 + float(np.abs(self._latent(point) + self.offset).max(initial=0.0))
         return float(np.abs(self._latent(step)).max(initial=0.0)) / largest
 
     def _latent(self, point: Array) -> Array:
-        """g at the points, shape (n,)."""
+        """Return g at the points, shape (n,)."""
         by_threshold = self.columns @ point.reshape(self.shape).T  # (K, α)
         return np.concatenate([self.rows[part] @ one for part, one in zip(self._parts, by_threshold, strict=True)])
 
     def _assess(self, point: Array) -> tuple[Terms, float]:
-        """The loss of every point with its derivatives; the objective, minus the log posterior up to a constant."""
+        """Return the loss of every point with its derivatives, and the objective.
+
+        The objective is minus the log posterior, up to a constant.
+        """
         terms = log_loss_terms(self.offset + self._latent(point), self.weight, self.positive)
         return terms, float(terms.loss.sum()) + 0.5 * float(point @ point)
 
     def _gradient(self, point: Array, terms: Terms) -> Array:
-        """Derivatives of the objective at C, shape (αβ,)."""
+        """Return the derivatives of the objective at C, shape (αβ,)."""
         by_threshold = np.stack([terms.excess[part] @ self.rows[part] for part in self._parts])  # (K, α)
         gradient: Array = (by_threshold.T @ self.columns).reshape(-1) + point
         return gradient
 
     def _curvature(self, terms: Terms) -> Array:
-        """Σ over the thresholds of (Σ over their points of h a aᵀ) ⊗ b bᵀ, and the identity."""
+        """Return Σ over the thresholds of (Σ over their points of h a aᵀ) ⊗ b bᵀ, plus the identity."""
         (alpha, beta), h, rows = self.shape, terms.curvature, self.rows
         by_threshold = np.stack([(rows[part].T * h[part]) @ rows[part] for part in self._parts])  # (K, α, α)
         blocks = by_threshold.reshape(len(self._parts), -1).T @ self._squares  # (α², β²)
@@ -233,7 +236,7 @@ class LaplaceProblem:
         return hessian
 
     def _search(self, point: Array, value: float, step: Array, slope: float) -> tuple[Array, Terms, float, bool]:
-        """Backtracking: the first of the full, halved, quartered … steps that decreases the objective sufficiently.
+        """Backtrack: take the first of the full, halved, quartered … steps that decreases the objective sufficiently.
 
         The last value returned is whether it was the full step.
         """
@@ -248,7 +251,7 @@ class LaplaceProblem:
 
 
 def covariance(precision: Array) -> Array:
-    """The inverse of a positive definite matrix."""
+    """Return the inverse of a positive definite matrix."""
     factor = cho_factor(precision, check_finite=False)
     inverse: Array = cho_solve(factor, np.eye(len(precision)), check_finite=False)
     return inverse

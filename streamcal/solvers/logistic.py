@@ -41,7 +41,7 @@ class Terms(NamedTuple):
 
 
 def log_loss_terms(log_odds: Array, weight: Array, positive: Array) -> Terms:
-    """The log loss w log(1 + exp η) − a η, and its derivatives w p − a and w p (1 − p).
+    """Return the log loss w log(1 + exp η) − a η, and its derivatives w p − a and w p (1 − p).
 
     Parameters
     ----------
@@ -67,7 +67,9 @@ def log_loss_terms(log_odds: Array, weight: Array, positive: Array) -> Terms:
 
 
 def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: Array, start: Array) -> Solution:
-    """min Σ w log(1 + exp η) − pos η + ½ RIDGE Σw ‖δ‖², η = offset + features δ, δ >= lower; w = neg + pos.
+    """Fit a logistic regression with an offset and lower bounds.
+
+    It minimises Σ w log(1 + exp η) − pos η + ½ RIDGE Σw ‖δ‖², with η = offset + features δ, δ ≥ lower, w = neg + pos.
 
     Parameters
     ----------
@@ -124,21 +126,21 @@ class _Problem:
         self.lower = lower
 
     def log_odds(self, delta: Array) -> Array:
-        """η at δ, shape (k,)."""
+        """Return η at δ, shape (k,)."""
         return self.offset + self.features @ delta
 
     def assess(self, delta: Array) -> tuple[Terms, float]:
-        """The terms of the log loss at δ, and the objective."""
+        """Return the terms of the log loss at δ, and the objective."""
         terms = log_loss_terms(self.log_odds(delta), self.weight, self.positive)
         return terms, float(terms.loss.sum()) + 0.5 * RIDGE * float(delta @ delta)
 
     def better_of(self, cold: Array, warm: Array) -> tuple[Array, Terms, float]:
-        """The better of a cold and a warm start, with its terms and its objective."""
+        """Return the better of a cold and a warm start, with its terms and its objective."""
         points = [(point, *self.assess(point)) for point in (cold, warm) if np.isfinite(point).all()]
         return min(points, key=lambda point: point[2])
 
     def newton_step(self, delta: Array, terms: Terms) -> tuple[Array, float]:
-        """The step to the minimum of the quadratic model over the bounds, and the slope of the loss along it, ≤ 0."""
+        """Return the step to the minimum of the quadratic model over the bounds, and the slope of the loss, ≤ 0."""
         gradient = self.gradient(delta, terms)
         hessian = self.features.T @ (terms.curvature[:, None] * self.features) + RIDGE * np.eye(len(delta))
         step, best = np.zeros_like(delta), 0.0
@@ -150,11 +152,11 @@ class _Problem:
         return step, float(gradient @ step)
 
     def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, Terms, float, bool]:
-        """Backtracking: the first of the full, halved, quartered … steps that decreases the loss sufficiently.
+        """Backtrack: take the first of the full, halved, quartered … steps that decreases the loss sufficiently.
 
-        Where the expected decrease is below the rounding of the loss, the loss cannot be used for the comparison and
+        If the expected decrease is below the rounding of the loss, the loss cannot be used for the comparison and
         the full step is taken: parameters in the hundreds that nearly cancel give log-odds, and so a loss, with
-        rounding errors larger than the values themselves. The last value returned is whether the step was the full one.
+        rounding errors larger than the values themselves. The last value returned is whether it was the full step.
         """
         share = 1.0
         blur = ROUNDING * (loss + self.cancelling(delta))
@@ -167,23 +169,23 @@ class _Problem:
         return point, terms, found, share == 1.0
 
     def cancelling(self, delta: Array) -> float:
-        """A first-order bound on the change of the loss if every term of the log-odds changed by its own size."""
+        """Return a first-order bound on the loss's change if every log-odds term changed by its own size."""
         terms, _ = self.assess(delta)
         return float(np.abs(terms.excess) @ (np.abs(self.features) @ np.abs(delta)))
 
     def gradient(self, delta: Array, terms: Terms) -> Array:
-        """Derivatives of the objective at δ, shape (m,)."""
+        """Return the derivatives of the objective at δ, shape (m,)."""
         gradient: Array = terms.excess @ self.features + RIDGE * delta
         return gradient
 
     def violation(self, delta: Array, terms: Terms) -> float:
-        """Largest violation of the optimality conditions, per unit of weight and of the features."""
+        """Return the largest violation of the optimality conditions, per unit of weight and of the features."""
         gradient = self.gradient(delta, terms)
         return float(np.abs(np.where(delta > self.lower, gradient, np.minimum(gradient, 0.0))).max())
 
 
 def _minimum_on_face(hessian: Array, gradient: Array, held: Array) -> Array:
-    """The minimum of ½ dᵀHd + gᵀd with the entries of d given where `held` is not NaN."""
+    """Return the minimum of ½ dᵀHd + gᵀd with the entries of d given where `held` is not NaN."""
     free = np.isnan(held)
     step = np.where(free, 0.0, held)
     if free.any():

@@ -75,7 +75,7 @@ class ManifoldIsotonic:
         self._counts = np.minimum(self._majorant / (LIGHT * self._majorant.sum()), 1.0)
 
     def solve(self, mean: Array) -> Solution:
-        """The fit to given mean labels.
+        """Fit to given mean labels.
 
         Parameters
         ----------
@@ -97,16 +97,16 @@ class ManifoldIsotonic:
         return Solution(p, "step limit", False, STEPS, change)
 
     def _step(self, p: Array, mean: Array) -> Array:
-        """One proximal gradient step: the isotonic fit of v."""
+        """Make one proximal gradient step: the isotonic fit of v."""
         return self._isotonic((self._degree * p + self._share * mean + self._stiffness @ p) / self._majorant)
 
     def _isotonic(self, p: Array) -> Array:
-        """The isotonic fit of values in [0, 1] under the weights D."""
+        """Return the isotonic fit of values in [0, 1] under the weights D."""
         positive = np.clip(p, 0.0, 1.0) * self._majorant
         return self.order.solve(positive, self._majorant - positive).x
 
     def _on_blocks(self, p: Array, mean: Array) -> Array:
-        """The minimum of f over all values that are equal where those of `p` are, isotonic or not."""
+        """Return the minimum of f over all values that are equal where those of `p` are, isotonic or not."""
         rank = np.argsort(p, kind="stable")
         start = np.flatnonzero(np.diff(p[rank], prepend=-1.0))
         block = np.empty(len(p), dtype=int)
@@ -122,7 +122,7 @@ class ManifoldIsotonic:
             return p
 
     def _towards(self, target: Array, p: Array, mean: Array) -> Array:
-        """The target if isotonic; else its isotonic fit, or the last isotonic point on the segment from `p` to it."""
+        """Return the target if isotonic; else its isotonic fit or the last isotonic point towards it, if better."""
         direction = target - p
         rise = p[self.order.upper] - p[self.order.lower]
         fall = direction[self.order.lower] - direction[self.order.upper]
@@ -133,6 +133,6 @@ class ManifoldIsotonic:
         return fitted if self._value(fitted, mean) < self._value(on_the_way, mean) else on_the_way
 
     def _value(self, p: Array, mean: Array) -> float:
-        """f(p)."""
+        """Return f(p)."""
         between = self._stiffness * (p[:, None] - p) ** 2
         return float(self._share @ (p - mean) ** 2 + 0.5 * between.sum())

@@ -23,7 +23,7 @@ def fit_sigmoid(
     t_minus: float,
     start: tuple[float, float] = (0.0, 0.0),
 ) -> Solution:
-    """Maximum likelihood of p = 1/(1 + exp(−(A x + B))) with A >= 0.
+    """Maximise the likelihood of p = 1/(1 + exp(−(A x + B))) with A >= 0.
 
     Parameters
     ----------

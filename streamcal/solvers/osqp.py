@@ -203,7 +203,7 @@ class WarmOSQP:
         self._workspace.reset()
 
     def _project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Onto nondecreasing sequences in [0, 1]; OSQP satisfies these constraints to about ten times its tolerance."""
+        """Project onto nondecreasing sequences in [0, 1]; OSQP satisfies these to about ten times its tolerance."""
         projected = np.maximum.accumulate(x)
         np.maximum(projected, 0.0, out=projected)
         np.minimum(projected, 1.0, out=projected)

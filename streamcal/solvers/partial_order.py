@@ -45,7 +45,7 @@ class PartialOrder:
         self.lower, self.upper = np.array(lower, dtype=int), np.array(upper, dtype=int)
 
     def solve(self, positive: Array, negative: Array) -> Solution:
-        """The fit at all points.
+        """Return the fit at all points.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class PartialOrder:
         return Solution(values, "solved", True, int(cutter.cuts), 0.0)
 
     def pair_at(self, positive: Array, negative: Array, point: Array, weight: float) -> tuple[float, float]:
-        """The fits at one point if it is added with label 0 and with label 1: the two Venn-Abers probabilities.
+        """Return the fits at one point added with label 0 and with label 1: the two Venn-Abers probabilities.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class PartialOrder:
 
 
 def _cutter(lower: NDArray[np.int_], upper: NDArray[np.int_], positive: Array, negative: Array) -> BlockCutter:
-    """A kernel over these weights, multiplied by a power of two that makes them integers where there is one."""
+    """Make a kernel over these weights, multiplied by a power of two that makes them integers if there is one."""
     scale = 2.0 ** np.floor(np.log2(LARGEST_TOTAL / (positive.sum() + negative.sum())))
     a, b = positive * scale, negative * scale
     whole = bool((np.rint(a) == a).all() and (np.rint(b) == b).all())

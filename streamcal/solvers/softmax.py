@@ -64,7 +64,7 @@ class _Terms(NamedTuple):
 
 
 def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array, sums: Array | None = None) -> Solution:
-    """The minimum of F.
+    """Find the minimum of F.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class _Problem:
         return terms, loss
 
     def better_of(self, cold: Array, warm: Array) -> tuple[Array, list[_Terms], float]:
-        """The better of a cold and a warm start, with its terms and F there."""
+        """Return the better of a cold and a warm start, with its terms and F there."""
         points = [(point, *self.assess(point)) for point in (cold, warm) if np.isfinite(point).all()]
         return min(points, key=lambda point: point[2])
 
@@ -139,7 +139,7 @@ class _Problem:
         return gradient
 
     def newton_step(self, gradient: Array, terms: list[_Terms]) -> Array:
-        """The step to the minimum of the quadratic model of F."""
+        """Return the step to the minimum of the quadratic model of F."""
         step: Array = np.linalg.solve(self.hessian(terms), -gradient).astype(np.float64, copy=False)
         return step
 
@@ -169,7 +169,7 @@ class _Problem:
         return hessian
 
     def moves(self, step: Array) -> float:
-        """The largest change of a difference between two log-odds, relative to 1 and to the largest log-odds."""
+        """Return the largest change of a difference of two log-odds, relative to 1 and to the largest log-odds."""
         largest = 0.0
         for part in self.parts:
             moved = np.ptp(_change(part, step), axis=1).max(initial=0.0)
@@ -177,7 +177,7 @@ class _Problem:
         return largest
 
     def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, list[_Terms], float, bool]:
-        """Backtracking: the first of the full, halved, quartered … steps that decreases F sufficiently.
+        """Backtrack: take the first of the full, halved, quartered … steps that decreases F sufficiently.
 
         The last value returned is whether it was the full step.
         """
@@ -190,25 +190,25 @@ class _Problem:
         return delta + share * step, terms, found, share == 1.0
 
     def violation(self, delta: Array, terms: list[_Terms]) -> float:
-        """Largest absolute derivative of F."""
+        """Return the largest absolute derivative of F."""
         return float(np.abs(self.gradient(delta, terms)).max())
 
 
 def _change(part: Part, delta: Array) -> Array:
-    """The change of the log-odds by δ, shape (n, K)."""
+    """Return the change of the log-odds by δ, shape (n, K)."""
     change: Array = np.einsum("nkd,kd->nk", part.features, delta[part.places])
     return change
 
 
 def _chunks(part: Part) -> Iterator[slice]:
-    """The observations in pieces whose features take at most CHUNK numbers."""
+    """Yield the observations in pieces whose features occupy at most CHUNK numbers."""
     size = max(CHUNK // max(int(np.prod(part.features.shape[1:])), 1), 1)
     for start in range(0, len(part.features), size):
         yield slice(start, start + size)
 
 
 def _terms(z: Array, weight: Array) -> tuple[_Terms, float]:
-    """Probabilities, residuals, variances and the loss, accurate relative to the smaller of q and 1 − q.
+    """Return probabilities, residuals, variances and the loss, accurate relative to the smaller of q and 1 − q.
 
     For the most likely class 1 − q is the sum of the other probabilities.
     """

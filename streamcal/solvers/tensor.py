@@ -83,7 +83,7 @@ class IsotonicTensor:
         self._place = np.ravel_multi_index(tuple(place[:, :, None] + place[:, None, :]), wide)
 
     def constraint_matrix(self) -> coo_matrix:
-        """A, sparse, of shape (p, N)."""
+        """Return A, sparse, of shape (p, N)."""
         from scipy.sparse import coo_matrix  # imported here: only tensor products need SciPy
 
         row = np.arange(len(self.above))
@@ -93,24 +93,24 @@ class IsotonicTensor:
         return coo_matrix((value, place), shape=(len(row), self.size))
 
     def quadratic(self, moments: Floats, weight: float) -> Floats:
-        """P, shape (N, N), from Π (2K_m + 1) flat moments over the total weight > 0. O(N²)."""
+        """Return P, shape (N, N), from Π (2K_m + 1) flat moments over the total weight > 0. O(N²)."""
         quadratic: Floats = self._ratio * (moments / weight)[self._place] + self._penalty
         return quadratic
 
     def followed(self) -> ForestQP:
-        """The kernel that solves this problem from a working set, whose edges are numbered as the constraints."""
+        """Make the kernel that solves this problem from a working set; its edges are numbered like the constraints."""
         zero, one = self.size, self.size + 1
         above, below = np.where(self.above < 0, one, self.above), np.where(self.below < 0, zero, self.below)
         return ForestQP(self.size, above, below, self._ratio, self._penalty, self._place)
 
     def slacks(self, c: Floats) -> Floats:
-        """Ac − b, shape (p,)."""
+        """Return Ac − b, shape (p,)."""
         ends = np.append(c, 0.0)  # the value at index −1
         slacks: Floats = ends[self.above] - ends[self.below] - self.bound
         return slacks
 
     def repaired(self, c: Floats) -> Floats:
-        """The least point above c that satisfies the constraints: the maximum over each lower set, clipped to [0, 1].
+        """Return the least point above c that satisfies the constraints: maxima over lower sets, clipped to [0, 1].
 
         It changes no coefficient by more than c violates a bound, or decreases along a chain of neighbours. O(N M).
         """
@@ -120,7 +120,7 @@ class IsotonicTensor:
         return np.clip(surface.ravel(), 0.0, 1.0)
 
     def gap(self, quadratic: Floats, linear: Floats, c: Floats, multipliers: Floats) -> float:
-        """An upper bound on f(c) − f(c*) for a feasible c and the optimum c*, from any multipliers λ ≥ 0.
+        """Return an upper bound on f(c) − f(c*) for a feasible c and the optimum c*, from any multipliers λ ≥ 0.
 
         With ρ = Pc − r − Aᵀλ, convexity gives f(c) − f(c*) + ½(c − c*)ᵀP(c − c*) ≤ ρᵀ(c − c*) + λᵀ(Ac − b). Both c and
         c* lie in [0, 1], so the right side is at most Σ|ρᵢ|·max(cᵢ, 1 − cᵢ) + λᵀ(Ac − b). O(N²).
@@ -193,7 +193,7 @@ class IsotonicTensorLeastSquares:
         return replace(found, x=followed.x.copy(), residual=followed.gap) if self._started else found
 
     def _follow(self, moments: Floats, cross: Floats, weight: float) -> bool:
-        """Whether the solution was found from the last working set."""
+        """Solve from the last working set; return whether that found the solution."""
         return bool(self._followed.solve(moments, cross, weight)) and self._followed.gap <= GAP_FOLLOWED
 
     def solve_quadratic(self, quadratic: Floats, linear: Floats) -> Solution:
@@ -214,7 +214,7 @@ class IsotonicTensorLeastSquares:
 
 
 def _ratios(degree: int) -> Floats:
-    """C(K, i) C(K, j) / C(2K, i+j)."""
+    """Return C(K, i) C(K, j) / C(2K, i+j)."""
     row = binomials(degree)
     index = np.add.outer(np.arange(degree + 1), np.arange(degree + 1))
     ratios: Floats = np.multiply.outer(row, row) / binomials(2 * degree)[index]

@@ -87,7 +87,7 @@ class TrendFilter:
         return int(self._active.number(SMALLEST_KINK))
 
     def solve(self, penalty: float) -> Solution:
-        """The fit at one penalty.
+        """Return the fit at one penalty.
 
         Parameters
         ----------
@@ -102,11 +102,11 @@ class TrendFilter:
         return self._solve(0.5 * penalty / self._spread if self._most > 0.0 else np.inf)
 
     def solve_share(self, share: float) -> Solution:
-        """The fit at this share, > 0, of the smallest λ at which the fit is a straight line."""
+        """Return the fit at this share, > 0, of the smallest λ at which the fit is a straight line."""
         return self._solve(share * self._most if self._most > 0.0 else np.inf)
 
     def _solve(self, limit: float) -> Solution:
-        """The fit at the penalty `limit` for scores of range 1."""
+        """Return the fit at the penalty `limit` for scores of range 1."""
         status = self._active.solve(limit, ROUNDS * len(self._z))
         fit = (self._center + self._active.fit)[self._group]
         return Solution(fit, STATUS[status], status == SOLVED, self._active.rounds, self._active.excess)
