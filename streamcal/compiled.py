@@ -10,12 +10,12 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def has_binary(kernel: str) -> bool:
-    """Whether a compiled form of the kernel lies beside its source. Imports nothing."""
+    """Return whether a compiled form of the kernel lies beside its source. Import nothing."""
     return any(os.path.exists(os.path.join(PACKAGE, "kernels", kernel + suffix)) for suffix in EXTENSION_SUFFIXES)
 
 
 def kernels() -> dict[str, bool]:
-    """Kernel name → whether its compiled form is in use. Looks at files and imports no kernel.
+    """Return for each kernel whether its compiled form is in use. Look at files and import no kernel.
 
     >>> set(kernels()) >= {"bernstein", "hull_tree"}, set(kernels().values()) <= {True, False}
     (True, True)
@@ -27,16 +27,16 @@ def kernels() -> dict[str, bool]:
 
 
 def in_source_tree() -> bool:
-    """Whether the package was imported from a checkout, and not from where `pip install` puts packages."""
+    """Return whether the package was imported from a checkout instead of an installation."""
     root = os.path.dirname(PACKAGE)
     return any(os.path.exists(os.path.join(root, file)) for file in ("pyproject.toml", "setup.py"))
 
 
 def warn_of_an_uncompiled_source_tree() -> None:
-    """A `RuntimeWarning` where a checkout without compiled kernels hides what may be installed.
+    """Warn with a `RuntimeWarning` if Python imports streamcal from a source tree without compiled kernels.
 
-    Python started in a checkout imports the package there, and not the installed one: the same results, but slower, and
-    nobody would notice. Whoever wants that form says so with STREAMCAL_COMPILE=0, as at the installation.
+    Python started in a checkout imports the package of that folder instead of the installed one. The results are the
+    same, but slower, and nobody would notice. Users who want this set STREAMCAL_COMPILE=0, as at the installation.
     """
     if not in_source_tree() or os.environ.get("STREAMCAL_COMPILE") == "0":
         return

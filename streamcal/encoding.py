@@ -58,7 +58,7 @@ _SIZE = struct.Struct("<Q")
 
 
 def pack(plain: Any, compress: bool = False) -> bytes:
-    """Plain data as bytes; compressed by zlib if `compress`.
+    """Encode plain data as bytes, compressed by zlib if `compress`.
 
     Arrays and `Rows` are written as their lists. `TypeError` for what is no plain data.
 
@@ -74,7 +74,7 @@ def pack(plain: Any, compress: bool = False) -> bytes:
 
 
 def unpack(content: bytes | bytearray | memoryview, arrays: bool = False) -> Any:
-    """The plain data of bytes that `pack` wrote.
+    """Return the plain data in bytes that `pack` wrote.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _write(out: bytearray, value: Any) -> None:
 
 
 def _write_size(out: bytearray, size: int) -> None:
-    """Seven bits a byte, the lowest first; all but the last have the highest bit."""
+    """Append a size with seven bits a byte, the lowest first; all bytes but the last have the highest bit."""
     while size > 0x7F:
         out.append(size & 0x7F | 0x80)
         size >>= 7
@@ -180,7 +180,7 @@ def _write_list(out: bytearray, values: Sequence[Any]) -> None:
 
 
 def _write_numbers(out: bytearray, values: npt.NDArray[Any] | Rows) -> None:
-    """An array or `Rows`, as the list that it stands for."""
+    """Append an array or `Rows` to the output as the list that it represents."""
     columns = _columns(values) if len(values) >= SHORTEST else None
     if columns is None:
         _write(out, values.tolist())
@@ -189,7 +189,7 @@ def _write_numbers(out: bytearray, values: npt.NDArray[Any] | Rows) -> None:
 
 
 def _columns(values: npt.NDArray[Any] | Rows) -> bytes | None:
-    """What `_column` makes of the list of these; None where that is an ordinary list."""
+    """Return what `_column` returns for the list of these values; None if `pack` writes the list entry by entry."""
     if type(values) is np.ndarray and values.ndim == 1:
         kind = KINDS.get(values.dtype.str)
         stored = None if kind is None else _stored(values, kind)
@@ -206,7 +206,7 @@ def _columns(values: npt.NDArray[Any] | Rows) -> bytes | None:
 
 
 def _column(values: Sequence[Any]) -> bytes | None:
-    """Numbers of one type as an array; lists of the same length as columns, if each is one; None for others."""
+    """Encode numbers of one type as an array, lists of equal length as columns if each is one; None for others."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
         return None
@@ -220,7 +220,7 @@ def _column(values: Sequence[Any]) -> bytes | None:
 
 
 def _are_wide(number: int, width: int) -> bool:
-    """Whether rows are written one by one, since their columns would be many and short."""
+    """Return whether rows are written one by one, since their columns would be many and short."""
     return width >= LONG and width > number
 
 
@@ -239,7 +239,7 @@ def _rows(rows: Sequence[Sequence[Any]]) -> bytes | None:
 
 
 def _stored(values: Sequence[Any] | npt.NDArray[Any], kind: type) -> bytes | None:
-    """An array of numbers of one type; None where there are other values, or integers of more than 64 bits."""
+    """Encode numbers of one type as an array; return None for other values and for integers of more than 64 bits."""
     out = bytearray()
     if kind is float:
         numbers = np.ascontiguousarray(values, dtype=np.float64)
@@ -274,12 +274,12 @@ def _stored_floats(numbers: npt.NDArray[np.float64]) -> tuple[int, bytes]:
 
 
 def _fits(numbers: npt.NDArray[np.float64], kind: type) -> bool:
-    """Whether another type of number holds these, to the last bit."""
+    """Return whether another type of number represents these exactly, to the last bit."""
     return bool((numbers.astype(kind).astype(np.float64).view(np.int64) == numbers.view(np.int64)).all())
 
 
 def _stored_integers(numbers: npt.NDArray[np.int64]) -> tuple[int, bytes]:
-    """As numbers or as differences, whichever are shorter."""
+    """Encode integers as numbers or as differences, whichever is shorter."""
     if (numbers == numbers[0]).all():
         return REPEAT, _LONG.pack(int(numbers[0]))
     form = _shortest(numbers)
@@ -311,7 +311,7 @@ class _Reader:
         self.at = 0
 
     def value(self, depth: int) -> Any:
-        """The next value, within so many lists and dicts."""
+        """Read the next value, which is nested in `depth` lists and dicts."""
         _ensure(depth <= DEEPEST)
         tag = self._byte()
         if tag == FLOAT:
@@ -372,7 +372,7 @@ class _Reader:
         return size
 
     def _number(self) -> int:
-        """The number of parts that follow, each of at least a byte."""
+        """Read the number of parts that follow, each of at least one byte."""
         number = self._size()
         _ensure(number <= len(self._content) - self.at)
         return number

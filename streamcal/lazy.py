@@ -78,11 +78,11 @@ class Methods(Mapping[str, Class]):
         return name in self.places or (name.__class__ is str and ALIASES.get(name) in self.places)
 
     def spellings(self) -> list[str]:
-        """The names of the methods and their aliases."""
+        """Return the names of the methods and their aliases."""
         return [*self.places, *(alias for alias in ALIASES if alias in self)]
 
     def called(self, name: str) -> str:
-        """The name of the method with this name or alias."""
+        """Return the name of the method with this name or alias."""
         return name if name in self.places else ALIASES.get(name, name)
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class Methods(Mapping[str, Class]):
 def attributes(
     module: dict[str, Any], places: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and the `__dir__` (PEP 562) of a module with further names, imported on first access.
+    """Make `__getattr__` and `__dir__` (PEP 562) for a module with further names, imported on first access.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def attributes(
 
 
 def imported(place: str) -> Any:
-    """What is at a place: an attribute of a module, or a module.
+    """Import the object at a place: an attribute of a module, or a module.
 
     >>> imported("streamcal.errors.StateError")
     <class 'streamcal.errors.StateError'>
@@ -131,7 +131,7 @@ def imported(place: str) -> Any:
 
 
 def method_class(name: str) -> Any | None:
-    """The class called `name` of a listed method of any kind; None if there is none.
+    """Return the class named `name` of a listed method of any kind; None if there is none.
 
     >>> method_class("BernsteinFusion"), method_class("dict")
     (<class 'streamcal.fusion.bernstein_fusion.BernsteinFusion'>, None)

@@ -65,7 +65,7 @@ def suggesting(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _suggested(error: TypeError, called: Any, given: Mapping[str, Any]) -> TypeError | None:
-    """The error with the nearest parameter, or with all of them; None if it is not that of an unknown parameter."""
+    """Return the error with the nearest parameter, or with all of them; None unless a parameter is unknown."""
     found = _UNKNOWN.search(str(error))
     if found is None or found[1] not in given:
         return None
@@ -77,7 +77,7 @@ def _suggested(error: TypeError, called: Any, given: Mapping[str, Any]) -> TypeE
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:
-    """The known name that `name` is most like, as a question to be added to a message; empty where none is like it.
+    """Return a question for a message that suggests the known name most like `name`; empty if none is like it.
 
     Names may be other than texts, as those of columns of pandas are.
 

@@ -22,11 +22,11 @@ class Saved(metaclass=Suggesting):
 
     @abstractmethod
     def _plain_params(self) -> dict[str, Any]:
-        """The parameters as plain data."""
+        """Return the parameters as plain data."""
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
-        """What was learned, as plain data, with arrays and `Rows` in the place of lists of numbers where it has them.
+        """Return what was learned as plain data, with arrays and `Rows` in place of long lists of numbers.
 
         They are copies: what is learned afterwards does not change them.
         """
@@ -34,10 +34,10 @@ class Saved(metaclass=Suggesting):
     @classmethod
     @abstractmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
-        """The object with these parameters that has learned this; one of `DAMAGE` where there is none."""
+        """Return the object with these parameters that has learned this; raise one of `DAMAGE` if there is none."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameters and everything learned, as plain, versioned data that `json` can write, with a checksum.
+        """Return the parameters and everything learned as plain, versioned data for `json`, with a checksum.
 
         Notes
         -----
@@ -55,7 +55,7 @@ class Saved(metaclass=Suggesting):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The object whose `state_dict` is given; it goes on as that one would have.
+        """Return the object whose `state_dict` is given; it resumes exactly where that object was.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class Saved(metaclass=Suggesting):
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """The object whose `to_bytes` is given; it goes on as that one would have, to the last bit.
+        """Return the object whose `to_bytes` is given; it resumes exactly where that object was, to the last bit.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class Saved(metaclass=Suggesting):
 
     @classmethod
     def _of_class(cls, name: Any) -> type[Self]:
-        """The class of a state with this class name; `StateError` unless it can be read by this class."""
+        """Return the class of a state with this class name; `StateError` unless this class can read it."""
         if name != cls.__name__:
             raise StateError(f"the state is one of {name!r}, not of {cls.__name__!r}: use that class")
         return cls

@@ -256,7 +256,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return _Routed(to_base, to_splitter, True)
 
     def _start(self, classes: npt.NDArray[Any]) -> None:
-        """Initialise: an unfitted base, unless it is frozen, and an empty calibrator."""
+        """Set an unfitted base, unless it is frozen, and an empty calibrator."""
         if len(classes) < 2 or (len(classes) > 2 and not self._many_classes):
             needed = "at least two" if self._many_classes else "two"
             raise ValueError(f"{needed} classes are needed; {classes.tolist()} came, {len(classes)} class(es)")
@@ -295,7 +295,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return self
 
     def _fitted(self, estimator: Any, sample: _Sample) -> Any:
-        """The estimator, fitted to the sample: by one pass where it goes on learning."""
+        """Fit the estimator to the sample and return it; an estimator that learns on gets one pass."""
         if self._base_learns:
             _taught(estimator, sample, self.classes_)
             return estimator
@@ -328,11 +328,11 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             self.calibrator_.learn_many(scores, *levels, sample.y == self.classes_[1], sample.w)
 
     def _scores_of_base(self, X: Any) -> FloatArray:
-        """The scores for the calibrator."""
+        """Return the base's scores for the calibrator."""
         return self._scores(self.estimator_, X)
 
     def _scores(self, estimator: Any, X: Any) -> FloatArray:
-        """The base's scores of `classes_[1]`, shape (n,); for a method of many classes those of all, shape (n, K)."""
+        """Return the base's scores of `classes_[1]`, shape (n,); for a multiclass method of all classes, (n, K)."""
         many = isinstance(self.calibrator_, MulticlassCalibrator)
         self._check_classes(estimator, many)
         if many:
@@ -346,7 +346,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return _inside(np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, place])
 
     def _check_classes(self, estimator: Any, many: bool) -> None:
-        """`ValueError` for a base of other classes. Of many, a part of the rows may lack some: their scores are 0."""
+        """Raise `ValueError` for a base of other classes; one of many classes may lack some: their scores are 0."""
         own, known = set(estimator.classes_.tolist()), set(self.classes_.tolist())
         frozen = isinstance(estimator, FrozenEstimator)
         if own == known or (many and not frozen and own < known):
@@ -360,7 +360,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         )
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, routed: _Routed) -> _Sample:
-        """X unchanged, to be checked by the base; y and the weights as arrays of the same length."""
+        """Return X, which the base checks, and y and the weights, checked, as arrays of the same length."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         X, y = indexable(X, y)
@@ -458,7 +458,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
         return names
 
     def _start(self, classes: npt.NDArray[Any]) -> None:
-        """Initialise: K unfitted bases and an empty calibrator."""
+        """Set K unfitted bases and an empty calibrator."""
         calibrator = _for_base(self.calibrator, self.estimator)
         if not isinstance(calibrator, CrossVennAbers) or calibrator.folds < 2:
             raise InputError(f"calibrator={self.calibrator!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
@@ -540,18 +540,18 @@ class _Sample:
     routed: _Routed
 
     def weighty(self, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
-        """The indices among `rows` (None: all) of rows with a weight above 0."""
+        """Return the indices among `rows` (None: all) of rows with a weight above 0."""
         rows = np.arange(len(self.y)) if rows is None else rows
         return rows if self.w is None else rows[self.w[rows] > 0.0]
 
     def take(self, rows: npt.NDArray[np.intp]) -> _Sample:
-        """These rows, in this order."""
+        """Return these rows, in this order."""
         base = _check_method_params(self.X, self.routed.base, indices=rows)
         routed = replace(self.routed, base=base)
         return _Sample(_safe_indexing(self.X, rows), self.y[rows], None if self.w is None else self.w[rows], routed)
 
     def for_base(self, method: Callable[..., Any]) -> dict[str, Any]:
-        """The keyword arguments of a `fit` or `partial_fit` of the base."""
+        """Return the keyword arguments of a `fit` or `partial_fit` of the base."""
         return self.routed.base if self.routed.by_request else {**_weights(method, self.w), **self.routed.base}
 
 
@@ -561,7 +561,7 @@ def _taught(estimator: Any, chunk: _Sample, classes: npt.NDArray[Any]) -> None:
 
 
 def _levels(calibrator: Any, X: Any) -> list[dict[str, Any]]:
-    """What a calibrator reads of X beside the score: nothing, or the columns of its fields."""
+    """Return the columns of X that a calibrator reads beside the score: none, or those of its fields."""
     if not isinstance(calibrator, Keyed):
         return []
     missing = [name for name in calibrator.fields if name not in getattr(X, "columns", ())]
@@ -574,13 +574,13 @@ def _levels(calibrator: Any, X: Any) -> list[dict[str, Any]]:
 
 
 def _has_interval(calibrator: Any) -> bool:
-    """Whether a calibrator, or the method of this name, has one."""
+    """Return whether a calibrator, or the method of this name, has an interval."""
     method = REGISTRY.get(calibrator) if isinstance(calibrator, str) else calibrator
     return bool(getattr(method, "has_interval", False))
 
 
 def _probabilities(estimator: Any, X: Any) -> FloatArray:
-    """The base's probabilities of its classes, shape (n, K); of margins their softmax, of one margin its sigmoid."""
+    """Return the base's probabilities, shape (n, K): of margins their softmax, of one margin its sigmoid."""
     if hasattr(estimator, "predict_proba"):
         return _inside(np.asarray(estimator.predict_proba(X), dtype=np.float64))
     margins = np.asarray(estimator.decision_function(X), dtype=np.float64)
@@ -596,13 +596,13 @@ def _probabilities(estimator: Any, X: Any) -> FloatArray:
 
 
 def _inside(p: FloatArray) -> FloatArray:
-    """Probabilities clipped to [0, 1] where they are outside by rounding; others are refused by the calibrator."""
+    """Clip probabilities to [0, 1] where rounding put them outside; the calibrator refuses all others."""
     inside = np.clip(p, 0.0, 1.0)
     return np.where(np.abs(p - inside) <= ROUNDING, inside, p)
 
 
 def _for_classes(given: Any, estimator: Any, classes: int) -> Any:
-    """The calibrator given, or the one of this name, for so many classes: see `StreamingCalibratedClassifier`."""
+    """Return the calibrator given, or the one of this name, for `classes` classes."""
     if isinstance(given, MulticlassCalibrator):
         return given
     named = isinstance(given, str) and given in METHODS
@@ -616,7 +616,7 @@ def _for_classes(given: Any, estimator: Any, classes: int) -> Any:
 
 
 def _for_base(given: Any, estimator: Any) -> Any:
-    """The calibrator given, or the one of this name: for margins with a scale that accepts them."""
+    """Return the calibrator given, or the one of this name; for margins with a scale that accepts them."""
     if isinstance(given, Keyed):
         return given
     if not isinstance(given, str) or hasattr(estimator, "predict_proba") or given not in REGISTRY:
@@ -629,7 +629,7 @@ def _for_base(given: Any, estimator: Any) -> Any:
 
 
 def _check_pair(estimator: Any, calibrator: Any) -> None:
-    """`InputError` for a calibrator that cannot take the scores of this base."""
+    """Raise `InputError` for a calibrator that cannot learn from the scores of this base."""
     if isinstance(estimator, FrozenEstimator) and not hasattr(estimator, "classes_"):
         raise NotFittedError(f"{estimator!r} is not fitted; fit {estimator.estimator!r} first, or give it as it is")
     overall = calibrator.overall if isinstance(calibrator, Keyed) else calibrator
@@ -647,7 +647,7 @@ def _check_pair(estimator: Any, calibrator: Any) -> None:
 
 
 def _weights(method: Callable[..., Any], w: FloatArray | None) -> dict[str, FloatArray]:
-    """The sample weights as a keyword argument, if there are any and the method accepts them."""
+    """Return the sample weights as a keyword argument, if there are any and the method accepts them."""
     if w is None:
         return {}
     if "sample_weight" in inspect.signature(method).parameters:

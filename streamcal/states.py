@@ -51,7 +51,7 @@ Fields: TypeAlias = Mapping[str, Reader]
 
 
 def ensure(condition: object, message: str) -> None:
-    """`StateError` with this message unless the condition holds."""
+    """Raise `StateError` with this message unless the condition is true."""
     if not condition:
         raise StateError(message)
 
@@ -69,21 +69,21 @@ class Rows:
         return len(self.columns[0])
 
     def tolist(self) -> list[list[Any]]:
-        """The rows as lists of numbers."""
+        """Return the rows as lists of numbers."""
         return list(map(list, zip(*(column.tolist() for column in self.columns), strict=True)))
 
     def array(self) -> npt.NDArray[Any]:
-        """The rows as one array."""
+        """Return the rows as one array."""
         return np.stack([column.array() if isinstance(column, Rows) else column for column in self.columns], axis=1)
 
 
 def as_list(value: Any) -> Any:
-    """The list that an array or `Rows` stands for; any other value as it is."""
+    """Return the list that an array or `Rows` represents; any other value as it is."""
     return value.tolist() if isinstance(value, (np.ndarray, Rows)) else value
 
 
 def plain(value: Any) -> Any:
-    """Data as `json` writes them: with a list in the place of each array and `Rows`."""
+    """Return data as `json` writes them: with a list in place of each array and `Rows`."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -94,7 +94,7 @@ def plain(value: Any) -> Any:
 
 
 def _require(condition: object, value: Any, message: str) -> None:
-    """`StateError` that begins with the value, which is written out only then: it may be a whole state."""
+    """Raise `StateError` beginning with the value, which is formatted only on failure: it may be a whole state."""
     if not condition:
         raise StateError(f"{_shown(value)} {message}")
 
@@ -103,7 +103,7 @@ def _require(condition: object, value: Any, message: str) -> None:
 
 
 def whole(least: int = 0, most: int = MOST) -> Reader:
-    """A whole number in [least, most]; also as the float that some JSON parsers make of it."""
+    """Make a reader of a whole number in [least, most]; it accepts the float that some JSON parsers make of one."""
 
     def read(value: Any) -> int:
         kind = type(value)
@@ -116,7 +116,7 @@ def whole(least: int = 0, most: int = MOST) -> Reader:
 
 
 def number(least: float = -math.inf, most: float = math.inf) -> Reader:
-    """A finite number in [least, most], as a float."""
+    """Make a reader of a finite number in [least, most], returned as a float."""
 
     def read(value: Any) -> float:
         _require(type(value) in (float, int), value, "is no number")
@@ -129,10 +129,10 @@ def number(least: float = -math.inf, most: float = math.inf) -> Reader:
 
 
 def numbers(*shape: int | None, least: float = -math.inf, most: float = math.inf, copy: bool = True) -> Reader:
-    """An array of finite numbers in [least, most] of this shape, of which None is any length.
+    """Make a reader of an array of finite numbers in [least, most] of this shape, in which None is any length.
 
-    Without `copy` it may be the array in the state, which others hold or which is read-only: for owners that only
-    read it.
+    Without `copy` the reader may return the array in the state, which others use or which is read-only: only for
+    owners that never write to it.
     """
 
     def read(value: Any) -> FloatArray:
@@ -150,7 +150,7 @@ def numbers(*shape: int | None, least: float = -math.inf, most: float = math.inf
 
 
 def _array(value: Any, shape: tuple[int | None, ...], copy: bool) -> FloatArray:
-    """A list (of lists) of numbers as floats, with the dimensions of a shape."""
+    """Return a list (of lists) of numbers as floats, with as many dimensions as `shape`."""
     _require(isinstance(value, (list, tuple, np.ndarray, Rows)), value, "is no list")
     if not len(value):
         return np.empty((0, *[wanted or 0 for wanted in shape[1:]]))
@@ -166,7 +166,7 @@ def _array(value: Any, shape: tuple[int | None, ...], copy: bool) -> FloatArray:
 
 
 def _has_text(value: Any, dimensions: int) -> bool:
-    """Whether a list (of lists) is too deep, or has text: in NumPy all entries would be as long as the longest."""
+    """Return whether a list (of lists) is too deep or contains text, which NumPy would pad to the longest entry."""
     if not isinstance(value, (list, tuple)):
         return False
     if dimensions == 0:
@@ -178,8 +178,7 @@ def _has_text(value: Any, dimensions: int) -> bool:
 
 
 def counts(length: int | None = None, least: int = 0) -> Reader:
-    """An array of whole numbers from `least` on, of this length."""
-
+    """Make a reader of an array of whole numbers of at least `least`, of this length."""
     in_range = numbers(length, least=least, most=MOST, copy=False)
 
     def read(value: Any) -> npt.NDArray[np.int64]:
@@ -191,7 +190,7 @@ def counts(length: int | None = None, least: int = 0) -> Reader:
 
 
 def text(longest: int, pattern: str = ".*") -> Reader:
-    """A text of at most so many characters, all of which match."""
+    """Make a reader of a text of at most `longest` characters that matches the pattern."""
     expression = re.compile(pattern, re.DOTALL)
 
     def read(value: Any) -> str:
@@ -203,29 +202,29 @@ def text(longest: int, pattern: str = ".*") -> Reader:
 
 
 def hexadecimal(digits: int) -> Reader:
-    """An integer, written as the text of `hex` with at most so many digits."""
+    """Make a reader of an integer written as the text of `hex` with at most `digits` digits."""
     read = text(digits + 3, "-?0x[0-9a-f]+")
     return lambda value: int(read(value), 16)
 
 
 def maybe(reader: Reader) -> Reader:
-    """None, or what the reader reads."""
+    """Make a reader of None or of what `reader` reads."""
     return lambda value: None if value is None else reader(value)
 
 
 def flag(value: Any) -> bool:
-    """True or False."""
+    """Read True or False."""
     _require(isinstance(value, bool), value, "is neither true nor false")
     return bool(value)
 
 
 def unread(value: Any) -> Any:
-    """Anything: a part that its owner reads."""
+    """Return any value unread: a part that its owner reads."""
     return value
 
 
 def listed(reader: Reader, length: int | None = None, most: int | None = None) -> Reader:
-    """A list, with this length or at most so long, of what the reader reads."""
+    """Make a reader of a list whose entries `reader` reads, of this length or at most `most` entries."""
 
     def read(value: Any) -> list[Any]:
         value = as_list(value)
@@ -240,7 +239,7 @@ def listed(reader: Reader, length: int | None = None, most: int | None = None) -
 
 
 def row(*readers: Reader) -> Reader:
-    """A list whose entries are read by these readers, one each."""
+    """Make a reader of a list whose entries are read by these readers, one each."""
 
     def read(value: Any) -> tuple[Any, ...]:
         value = as_list(value)
@@ -253,7 +252,7 @@ def row(*readers: Reader) -> Reader:
 
 
 def record(fields: Fields, optional: Fields | None = None) -> Reader:
-    """A dict with these fields and no others; what is optional and absent is read as None."""
+    """Make a reader of a dict with these fields and no others; an absent optional field is read as None."""
     known = {**fields, **(optional or {})}
 
     def read(value: Any) -> dict[str, Any]:
@@ -268,7 +267,7 @@ def record(fields: Fields, optional: Fields | None = None) -> Reader:
 
 
 def _named(name: str, reader: Reader, value: Any) -> Any:
-    """What a field holds; errors begin with its name."""
+    """Read the value of a field; errors begin with its name."""
     try:
         return reader(value)
     except StateError as error:
@@ -276,7 +275,7 @@ def _named(name: str, reader: Reader, value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value in a message, shortened."""
+    """Return a value as a text for a message, shortened."""
     part = value[:60] if isinstance(value, (str, bytes, list, tuple)) else value
     shown = repr(part) if not isinstance(value, int) or value.bit_length() < 256 else "a number of many digits"
     return shown if len(shown) <= 60 else shown[:57] + "..."
@@ -286,12 +285,12 @@ def _shown(value: Any) -> str:
 
 
 def require_rising(x: npt.NDArray[Any], what: str) -> None:
-    """`StateError` unless the numbers rise strictly."""
+    """Raise `StateError` unless the numbers rise strictly."""
     ensure((x[1:] > x[:-1]).all(), f"{what} do not rise")
 
 
 def require_weights(weight: FloatArray, positive: FloatArray, peak: float, rounding: float = ROUNDING) -> None:
-    """`StateError` unless these can be the weights and positive weights of rows, whose largest ever was `peak`."""
+    """Raise `StateError` unless these are possible weights and positive weights of rows with largest weight `peak`."""
     ensure(((weight == 0.0) | ((weight >= LIGHTEST) & (weight <= HEAVIEST))).all(), "a weight is not possible")
     ensure((positive >= 0.0).all(), "a positive weight is below 0")
     ensure((positive <= weight * (1.0 + rounding)).all(), "a positive weight is above the weight")
@@ -302,7 +301,7 @@ def require_weights(weight: FloatArray, positive: FloatArray, peak: float, round
 
 
 def checksum(state: Mapping[str, Any]) -> str:
-    """The checksum of a state, its own entry left out.
+    """Return the checksum of a state, computed without its own entry.
 
     Notes
     -----
