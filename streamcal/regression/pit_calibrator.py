@@ -192,7 +192,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         return Weights(knots, low, high, below, above, total + statistic.interval_weight())
 
     def _levels_of(self, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The levels u of knots, and 1 − u."""
+        """Return the levels u of knots, and 1 − u."""
         return (ndtr(knots), ndtr(-knots)) if self._normal else (knots, 1.0 - knots)
 
     @abstractmethod

@@ -118,7 +118,7 @@ class _Problem:
         self.sums = sums
 
     def assess(self, delta: Array) -> tuple[list[_Terms], float]:
-        """The terms of every part at δ, and F(δ)."""
+        """Return the terms of every part at δ, and F(δ)."""
         terms, loss = [], 0.5 * float(self.penalty @ (delta * delta) + np.sum((self.sums @ delta) ** 2))
         for part in self.parts:
             found, lost = _terms(part.offset + _change(part, delta), part.weight)
@@ -132,7 +132,7 @@ class _Problem:
         return min(points, key=lambda point: point[2])
 
     def gradient(self, delta: Array, terms: list[_Terms]) -> Array:
-        """Derivatives of F at δ, shape (m,)."""
+        """Return the derivatives of F at δ, shape (m,)."""
         gradient: Array = self.penalty * delta + (self.sums @ delta) @ self.sums
         for part, found in zip(self.parts, terms, strict=True):
             np.add.at(gradient, part.places, np.einsum("nkd,nk->kd", part.features, found.excess))
@@ -144,7 +144,7 @@ class _Problem:
         return step
 
     def hessian(self, terms: list[_Terms]) -> Array:
-        """Σ_n Σ_jk w_n q_j (δ_jk − q_k) f_j f_kᵀ, a block for each pair of classes, and the penalty."""
+        """Return Σ_n Σ_jk w_n q_j (δ_jk − q_k) f_j f_kᵀ, a block for each pair of classes, plus the penalty."""
         hessian = np.diag(self.penalty) + self.sums.T @ self.sums
         for part, found in zip(self.parts, terms, strict=True):
             _, size, depth = part.features.shape
