@@ -71,7 +71,7 @@ class AdClicks(NamedTuple):
 def ad_clicks(
     n: int, seed: int = 0, *, rate: float = 0.005, days: float = 7.0, versions: int = 5, candidates: int = 4
 ) -> AdClicks:
-    """A stream of n impressions. The same arguments give the same stream.
+    """Generate a stream of n impressions; the same arguments give the same stream.
 
     Requests come with the time of the day, at placements of very different traffic. For each of them `candidates`
     campaigns bid their value of a click times the score, the highest bid is shown and pays the second: what is seen are
@@ -120,7 +120,7 @@ def ad_clicks(
 def ad_click_chunks(
     n: int, seed: int = 0, *, rate: float = 0.005, days: float = 7.0, versions: int = 5, candidates: int = 4
 ) -> Iterator[AdClicks]:
-    """The same stream in up to 200 parts, one after the other.
+    """Generate the same stream as `ad_clicks` in up to 200 consecutive parts.
 
     Raises
     ------
@@ -215,7 +215,7 @@ class _World:
     def _scores(
         self, rng: np.random.Generator, campaign: Integers, placement: Integers, version: Integers, user: FloatArray
     ) -> FloatArray:
-        """What the model says of all candidates, shape (m, candidates): overconfident, and blind to the season."""
+        """Return the model's scores of all candidates, shape (m, candidates): overconfident, blind to the season."""
         seen = 0.85 * (user + rng.normal(0.0, 0.3, user.shape))
         seen += self.known_campaign[version[:, None], campaign]
         seen += self.known_placement[version, placement][:, None]

@@ -57,7 +57,7 @@ ADULT_COLUMNS = (
 
 
 def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
-    """The file of a public data set, downloaded from the UCI repository if it is not there yet.
+    r"""Return the file of a public data set, downloaded from the UCI repository if the file is not there yet.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     Returns
     -------
     pathlib.Path
-        Of `name.csv.gz`, a text with one header row, commas and `\\n`.
+        Of `name.csv.gz`, a text with one header row, commas and `\n`.
 
     Raises
     ------
@@ -115,14 +115,14 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _default_places() -> list[Path]:
-    """The folders where data are looked for, the first being where downloads go."""
+    """Return the folders in which data are looked for; downloads go to the first of them."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "streamcal")
     data = os.environ.get("STREAMCAL_DATA")
     return [Path(data), cache] if data else [cache]
 
 
 def _download(name: str) -> bytes:
-    """The bytes at the source's address, with a progress bar if standard error is a terminal."""
+    """Return the bytes at the source's address, with a progress bar if standard error is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
     with (
@@ -140,7 +140,7 @@ def _download(name: str) -> bytes:
 
 
 def _checked(name: str, content: bytes) -> bytes:
-    """The text of the file made from a download; `StreamcalError` if it is not the known one."""
+    """Return the text of the file made from a download; raise `StreamcalError` if it is not the known text."""
     source = SOURCES[name]
     try:
         for member in source.members:
@@ -173,7 +173,7 @@ def _as_csv(rows: Iterable[list[str]]) -> bytes:
 
 
 def _adult_rows(text: str) -> Iterator[list[str]]:
-    """No header, blanks after the commas; the test file has a first line of its own and labels with a final dot."""
+    """Add the header, and drop blanks after commas, the test file's own first line and its labels' final dots."""
     yield list(ADULT_COLUMNS)
     for row in csv.reader(io.StringIO(text, newline=""), skipinitialspace=True):
         if len(row) == len(ADULT_COLUMNS):

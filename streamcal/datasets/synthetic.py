@@ -85,7 +85,7 @@ class Setting(NamedTuple):
 
 
 def generate(name: str, seed: int = 0, *, oracle_size: int = ORACLE_SIZE) -> SyntheticStream:
-    """The stream of a setting. The same name and seed give the same stream.
+    """Generate the stream of a setting; the same name and seed give the same stream.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _oracle(
 
 
 def _mean_near(scores: FloatArray, p: FloatArray, at: FloatArray, near: int) -> FloatArray:
-    """The mean of p over the `near` draws nearest in rank to each score of `at`, and over all that tie with it."""
+    """Average p over the `near` draws nearest in rank to each score of `at`, and over all that tie with it."""
     order = np.argsort(scores, kind="stable")
     ranked, sums = scores[order], np.concatenate(([0.0], np.cumsum(p[order])))
     first, last = np.searchsorted(ranked, at, side="left"), np.searchsorted(ranked, at, side="right")
@@ -185,7 +185,7 @@ def _stripes(x: FloatArray) -> FloatArray:
 
 
 def _cov_1d(_: Generator) -> World:
-    """x ~ N(i/250, 4) wanders over stripes that stand still."""
+    """Draw x ~ N(i/250, 4), which drifts over fixed stripes."""
 
     def draw(rng: Generator, t: FloatArray) -> Draw:
         x = t / 250.0 + 2.0 * rng.standard_normal(len(t))
@@ -195,7 +195,7 @@ def _cov_1d(_: Generator) -> World:
 
 
 def _lab_1d(_: Generator) -> World:
-    """The share of positives falls from .95 to .05; x ~ N(2y, 1)."""
+    """Let the share of positives fall from 0.95 to 0.05, with x ~ N(2y, 1)."""
 
     def draw(rng: Generator, t: FloatArray) -> Draw:
         b = 0.95 - 0.9 * t / STEPS
@@ -207,7 +207,7 @@ def _lab_1d(_: Generator) -> World:
 
 
 def _reg_1d(_: Generator) -> World:
-    """x ~ N(0, 10); the stripes fade to ½ after the training."""
+    """Draw x ~ N(0, 10) over stripes that fade to ½ after the training."""
 
     def draw(rng: Generator, t: FloatArray) -> Draw:
         x = math.sqrt(10.0) * rng.standard_normal(len(t))
@@ -218,7 +218,7 @@ def _reg_1d(_: Generator) -> World:
 
 
 def _warp(_: Generator) -> World:
-    """x ~ N(0, 4); after the training σ(x) turns into a wave of x, which no sigmoid of the score can follow."""
+    """Draw x ~ N(0, 4); after the training σ(x) becomes a wave of x, which no sigmoid of the score can follow."""
 
     def draw(rng: Generator, t: FloatArray) -> Draw:
         x = 2.0 * rng.standard_normal(len(t))
@@ -232,25 +232,25 @@ def _warp(_: Generator) -> World:
 
 
 def _quadratics(x: FloatArray) -> FloatArray:
-    """The coordinates and their products, 65 of 10: every monomial of degree 1 and 2."""
+    """Return the coordinates and their products, 65 for 10 coordinates: every monomial of degree 1 and 2."""
     first, second = np.triu_indices(x.shape[1])
     return np.concatenate((x, x[:, first] * x[:, second]), axis=1)
 
 
 def _orthogonal(rng: Generator, v: FloatArray) -> FloatArray:
-    """A vector at a right angle to v, of its length, in a direction drawn evenly."""
+    """Draw a vector orthogonal to v and of the same length, in a uniformly distributed direction."""
     w = rng.standard_normal(len(v))
     w -= (w @ v) / (v @ v) * v
     return w * math.sqrt((v @ v) / (w @ w))
 
 
 def _turning(degrees: float) -> Callable[[FloatArray], FloatArray]:
-    """The angle at time t, which grows evenly to `degrees` at the end."""
+    """Return a function of time: an angle that grows linearly to `degrees` at the end."""
     return lambda t: math.radians(degrees) * t / STEPS
 
 
 def _once(t: FloatArray) -> FloatArray:
-    """A quarter turn at step `ABRUPT`."""
+    """Return the angle at time t: a quarter turn at step `ABRUPT`."""
     return np.where(t < ABRUPT, 0.0, math.radians(90.0))
 
 
@@ -260,7 +260,7 @@ def _to_and_fro(t: FloatArray) -> FloatArray:
 
 
 def _reg_10d(angle: Callable[[FloatArray], FloatArray]) -> Callable[[Generator], World]:
-    """x ~ N(0, I), y ~ σ(φ(x)·u), u turning by `angle` in a plane that holds a v ∈ {±1}⁶⁵."""
+    """Draw x ~ N(0, I), y ~ σ(φ(x)·u); u turns by `angle` in a plane that contains a v ∈ {±1}⁶⁵."""
 
     def make(world_rng: Generator) -> World:
         v1 = world_rng.choice([-1.0, 1.0], DIMENSIONS * (DIMENSIONS + 3) // 2)
@@ -277,7 +277,7 @@ def _reg_10d(angle: Callable[[FloatArray], FloatArray]) -> Callable[[Generator],
 
 
 def _cov_10d(degrees: float) -> Callable[[Generator], World]:
-    """x = z + 10 u (u·z), z ~ N(0, I), the unit vector u turning by `degrees` in all; y ~ σ(φ(x)·β), β ∈ {±1}⁶⁵."""
+    """Draw x = z + 10 u (u·z), z ~ N(0, I), y ~ σ(φ(x)·β), β ∈ {±1}⁶⁵; the unit vector u turns by `degrees` in all."""
 
     def make(world_rng: Generator) -> World:
         beta = world_rng.choice([-1.0, 1.0], DIMENSIONS * (DIMENSIONS + 3) // 2)
@@ -297,8 +297,11 @@ def _cov_10d(degrees: float) -> Callable[[Generator], World]:
 
 
 def _lab_10d(end: float) -> Callable[[Generator], World]:
-    """P(y = 1) goes from .5 to `end`. Normal features: of negatives x₁ has deviation 2; of positives x₁ has mean 1 and
-    x₂ deviation 2; all else is N(0, 1)."""
+    """Let P(y = 1) change from 0.5 to `end`, with normal features.
+
+    For negatives, x₁ has deviation 2. For positives, x₁ has mean 1 and x₂ has deviation 2. Every other mean is 0 and
+    every other deviation 1.
+    """
 
     def make(_: Generator) -> World:
         def draw(rng: Generator, t: FloatArray) -> Draw:
@@ -318,9 +321,11 @@ def _lab_10d(end: float) -> Callable[[Generator], World]:
 
 
 def _clicks(rate: float) -> Callable[[Generator], World]:
-    """Log-odds a + v·x of N(0, 1) features, |v| = 1; after the training a swings by ½ with each tenth of the stream, v
-    turns by 60 degrees, and at two thirds the rate doubles at once. `rate` is that of the training, nearly: the mean of
-    σ(a + v·x) for small rates."""
+    """Draw clicks with log-odds a + v·x of N(0, 1) features, |v| = 1, where a and v change after the training.
+
+    After the training, a swings by ½ with each tenth of the stream, v turns by 60 degrees, and at two thirds the rate
+    doubles at once. `rate` is approximately the rate in the training: the mean of σ(a + v·x) for small rates.
+    """
 
     def make(world_rng: Generator) -> World:
         v1 = world_rng.standard_normal(DIMENSIONS)
@@ -342,7 +347,7 @@ def _clicks(rate: float) -> Callable[[Generator], World]:
 
 
 def _labelled(rng: Generator, x: FloatArray, p: FloatArray) -> Draw:
-    """x with labels drawn from p."""
+    """Draw labels from p, and return them with x."""
     return Draw(x, (rng.random(len(p)) < p).astype(np.float64), p)
 
 

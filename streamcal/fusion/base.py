@@ -55,14 +55,14 @@ class FusionMap(Shown, ABC):
         self.scales = scales
 
     def predict_one(self, scores: Sequence[float] | npt.NDArray[Any]) -> float:
-        """The probability at M scores."""
+        """Return the probability at M scores."""
         given = check_present(scores) if self.takes_missing else [check_score(score) for score in scores]
         if len(given) != len(self.scales):
             raise InputError(f"scores {scores!r} are {len(given)}; give {len(self.scales)}")
         return self.at(coordinate(self.scales, given))
 
     def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
-        """The probabilities at scores of shape (n, M), shape (n,)."""
+        """Return the probabilities at scores of shape (n, M), shape (n,)."""
         x = coordinates_of(self.scales, scores, self.takes_missing)
         return like(scores, self.at_many(x))
 
@@ -71,11 +71,11 @@ class FusionMap(Shown, ABC):
 
     @abstractmethod
     def at(self, x: tuple[float, ...]) -> float:
-        """The probability at the M coordinates `x`."""
+        """Return the probability at the M coordinates `x`."""
 
     @abstractmethod
     def at_many(self, x: FloatArray) -> FloatArray:
-        """The probabilities at coordinates of shape (n, M), shape (n,)."""
+        """Return the probabilities at coordinates of shape (n, M), shape (n,)."""
 
 
 class MeanMap(FusionMap):
@@ -109,7 +109,7 @@ class MarginalMap(FusionMap):
         return _marginal_map, (self.scales, self._fusion, self._held.state(), self._held.unit)
 
     def map_at(self, places: Places) -> Any:
-        """The map of the scores at these places."""
+        """Return the map of the scores at these places, solved at the first request."""
         found = self._maps.get(places)
         if found is None:
             found = self._fusion.at_places(places)._map_of(self._held.marginal(places))
@@ -128,7 +128,7 @@ class MarginalMap(FusionMap):
         return p
 
     def interval_at(self, x: tuple[float, ...], w: float = 1.0) -> tuple[float, float]:
-        """The pair (p₀, p₁), of a method that has intervals."""
+        """Return the pair (p₀, p₁) of a method that has intervals."""
         places = places_of(x)
         pair: tuple[float, float] = self.map_at(places).interval_at(tuple([x[place] for place in places]), w)
         return pair
@@ -226,7 +226,7 @@ class Fusion(Learner):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> Iterable[tuple[Any, ...]]:
-        """The arguments of `learn_one` for each observation; all of them are checked now."""
+        """Check all observations, then return an iterator over the arguments of `learn_one` for each of them."""
         _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
         self._require_times(times[weights > 0.0])
         at = [None] * len(times) if t is None else times.tolist()
@@ -248,15 +248,15 @@ class Fusion(Learner):
 
     @abstractmethod
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        """The probability of a positive label at `scores`, as of time `t`. The state does not change."""
+        """Return the probability of a positive label at `scores`, as of time `t`; the state does not change."""
 
     @abstractmethod
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """The probabilities at scores of shape (n, M), all as of time `t`, shape (n,). The state does not change."""
+        """Return the probabilities at scores of shape (n, M), all as of `t`, shape (n,); the state does not change."""
 
     @abstractmethod
     def map(self) -> FusionMap:
-        """The current map, immutable."""
+        """Return the current map, which is immutable."""
 
 
 class NamedScores(Fusion):
@@ -327,7 +327,7 @@ class NamedScores(Fusion):
         return check_present(scores) if self._takes_missing else [check_score(score) for score in scores]
 
     def _by_name(self, scores: Mapping[str, Any]) -> list[Any]:
-        """The scores in the order of their names, None for a name that is absent and may be."""
+        """Return the scores in the order of their names, None for a name that is absent and may be."""
         if not all(isinstance(name, str) for name in scores):
             raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
         names, known = names_of(scores), self._names
@@ -352,7 +352,7 @@ class NamedScores(Fusion):
 
 
 def names_of(scores: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of scores given as a dict, in the order in which the scores are read."""
+    """Return the names of scores given as a dict, in the order in which the scores are read."""
     return tuple(sorted(scores))
 
 
@@ -403,7 +403,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
     # -- the fits to the scores that are there -------------------------------------------------------------------
 
     def at_places(self, places: Places) -> AdditiveFusion[Held]:
-        """A fusion of the scores at these places alone, with the same parameters, that has learned nothing."""
+        """Return a fusion of only the scores at these places, with the same parameters, that has learned nothing."""
         found = self._fusions.get(places)
         if found is None:
             own = {"n_scores": len(places), "scale": tuple([self._scales[place] for place in places])}
@@ -412,7 +412,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
         return found
 
     def _params_at(self, places: Places) -> dict[str, Any]:
-        """The parameters that differ for the scores at these places, beside their number and scales."""
+        """Return the parameters that differ for the scores at these places, besides their number and scales."""
         return {}
 
     def _empty_statistic(self) -> Any:
@@ -455,18 +455,18 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
 
 
 def coordinate(scales: tuple[Scale, ...], s: Sequence[float | None]) -> tuple[float, ...]:
-    """The coordinates of checked scores, ABSENT for a missing one."""
+    """Return the coordinates of checked scores, ABSENT for a missing score."""
     return tuple([ABSENT if one is None else scale.coordinate(one) for scale, one in zip(scales, s, strict=True)])
 
 
 def coordinates_of(scales: tuple[Scale, ...], scores: npt.ArrayLike, takes_missing: bool) -> FloatArray:
-    """The coordinates of scores as they came, shape (n, M)."""
+    """Return the coordinates of unchecked scores, shape (n, M)."""
     if takes_missing:
         return coordinates_present(scales, check_present_matrix(scores, len(scales)))
     return coordinates(scales, check_scores_matrix(scores, len(scales)))
 
 
 def coordinates(scales: tuple[Scale, ...], scores: FloatArray) -> FloatArray:
-    """The coordinates of scores, both of shape (n, M)."""
+    """Return the coordinates of scores; both have shape (n, M)."""
     columns = [scale.coordinates(np.ascontiguousarray(one)) for scale, one in zip(scales, scores.T, strict=True)]
     return np.column_stack(columns)

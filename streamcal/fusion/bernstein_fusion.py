@@ -29,11 +29,12 @@ CHOSEN, CHOSEN_FOR_MORE = (5, 5, 3, 2), 1
 
 
 class BernsteinFusion(AdditiveFusion[TensorMoments]):
-    """BernPolyFusion: p(u) = Σ βₖ Πₘ Bₖₘ(uₘ) minimising Σ wⱼ (p(uⱼ) − yⱼ)², β nondecreasing along every axis, in [0,
-    1].
+    """BernPolyFusion: p(u) = Σ βₖ Πₘ Bₖₘ(uₘ), fitted by weighted least squares, nondecreasing along every axis.
+
+    The fit minimises Σ wⱼ (p(uⱼ) − yⱼ)² over β in [0, 1], nondecreasing along every axis.
 
     u are the unit coordinates of the M scores on their scales, Bₖₘ the Bernstein basis of degree Kₘ. The constraints on
-    β, eqs. (10) to (12), make p nondecreasing in every score over the whole cube, also between the observations; they
+    β, eqs. (10) to (12), make p nondecreasing in every score over the whole cube, also between the observations. They
     are sufficient for that, not necessary. A ridge of 1e-10 on the differences of neighbouring coefficients, relative
     to the total weight, makes the solution unique where the data do not determine it: the flattest surface.
 

@@ -127,7 +127,7 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
         return DensityMap(self._scales, densities)
 
     def _density(self, u: FloatArray, weight: FloatArray) -> ClassDensity | None:
-        """The weighted density of one class; None where no observation of it is held."""
+        """Return the weighted density of one class; None if no observation of the class is kept."""
         if len(u) == 0:
             return None
         cell = 1.0 / STEPS if self.resolution is None else 1.0 / self.resolution
@@ -176,7 +176,7 @@ class ClassDensity:
         self.weight, self.margins, self.copula = weight, margins, copula
 
     def log_at(self, u: FloatArray) -> FloatArray:
-        """Its logarithm at points of shape (n, M), shape (n,)."""
+        """Return the density's logarithm at points of shape (n, M), shape (n,)."""
         ranks = np.column_stack([margin.cdf(column) for margin, column in zip(self.margins, u.T, strict=True)])
         result = math.log(self.weight) + self.copula.log_density(ranks)
         for margin, column in zip(self.margins, u.T, strict=True):

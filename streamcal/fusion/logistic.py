@@ -151,7 +151,7 @@ class LogisticFusion(LearnedWeights, NamedScores):
         return like(scores, self.map().at_many(coordinates_of(self._scales, scores, self._takes_missing)))
 
     def map(self) -> FusionMap:
-        """The current map, immutable."""
+        """Return the current map, which is immutable."""
         if self._map is None:
             weights = np.array(self._regression.state()[0])
             normal = self._moments.normal()
@@ -184,11 +184,11 @@ class LogisticFusion(LearnedWeights, NamedScores):
 
 
 class FeatureMoments:
-    """Weight, sums and sums of products of 2M features, with forgetting towards a prior: online
-    expectation-maximisation.
+    """Weight, sums and sums of products of 2M features, with forgetting towards a prior.
 
-    Missing features enter with their conditional mean and covariance given those that are there, under the normal
-    distribution of the present moments, so that the covariance stays positive semidefinite.
+    Online expectation-maximisation: missing features enter with their conditional mean and covariance
+    given the features that are present, under the normal distribution of the present moments, so that the covariance
+    stays positive semidefinite.
     """
 
     def __init__(self, n_scores: int, discount: float) -> None:
@@ -216,8 +216,10 @@ class FeatureMoments:
         return mean, covariance
 
     def completed(self, phi: FloatArray, places: Places) -> tuple[FloatArray, FloatArray]:
-        """The features with conditional means for the scores not at `places`, and their conditional covariance, 0
-        elsewhere."""
+        """Fill in the features of the scores not at `places` by their conditional means.
+
+        Return the features and the conditional covariance, which is 0 for the features that are known.
+        """
         here, rest = indices(places, len(phi) // 2)
         mean, covariance = self.normal()
         slope, left = regression_on(covariance, here, rest)
@@ -266,7 +268,7 @@ class LogisticMap(FusionMap):
         self._linear: dict[Places, tuple[FloatArray, float]] = {}
 
     def linear_at(self, places: Places) -> tuple[FloatArray, float]:
-        """The weights of the scores at these places, and the offset, where the others are missing."""
+        """Return the weights of the scores at these places, and the offset, if the other scores are missing."""
         found = self._linear.get(places)
         if found is None:
             here, rest = indices(places, len(self.scales))
@@ -297,14 +299,14 @@ class LogisticMap(FusionMap):
 
 
 def features(scales: tuple[Scale, ...], x: Sequence[float], bound: float) -> list[float]:
-    """z within ±bound of every score, then tanh z of every score; 0 for a missing one."""
+    """Return z within ±bound of every score, then tanh z of every score; 0 for a missing score."""
     each = zip(scales, x, strict=True)
     z = [0.0 if one == ABSENT else max(-bound, min(bound, scale.logit(one))) for scale, one in each]
     return [*z, *map(math.tanh, z)]
 
 
 def indices(places: Places, n_scores: int) -> tuple[list[int], list[int]]:
-    """The indices of the features of the scores at `places`, and those of the others."""
+    """Return the indices of the features of the scores at `places`, and those of the other features."""
     here = [*places, *(n_scores + place for place in places)]
     return here, [index for index in range(2 * n_scores) if index not in here]
 

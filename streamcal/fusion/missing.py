@@ -22,12 +22,12 @@ Missing: TypeAlias = Literal["raise", "marginal"]
 
 
 def is_missing(score: Any) -> bool:
-    """Whether this stands for a score that is missing: None, or NaN of any float type."""
+    """Return whether this represents a missing score: None, or NaN of any float type."""
     return score is None or (isinstance(score, (float, np.floating)) and math.isnan(score))
 
 
 def check_present(scores: Sequence[Any] | npt.NDArray[Any]) -> list[float | None]:
-    """The scores as finite floats, None for those that are missing; `InputError` if all of them are."""
+    """Return the scores as finite floats, None for missing ones; raise `InputError` if all are missing."""
     read = [None if is_missing(score) else check_score(score) for score in scores]
     if read and all(score is None for score in read):
         raise InputError(f"all scores of {list(scores)!r} are missing; give at least one")
@@ -35,7 +35,7 @@ def check_present(scores: Sequence[Any] | npt.NDArray[Any]) -> list[float | None
 
 
 def check_present_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
-    """A float array of shape (n, width), NaN where a score is missing; `InputError` for all else that is not finite."""
+    """Return a float array of shape (n, width), NaN for a missing score; reject other non-finite values."""
     try:
         given = as_objects(scores)
     except (ValueError, TypeError):  # rows of several lengths: the message is that of any other array
@@ -63,7 +63,7 @@ def check_present_batch(
 
 
 def coordinates_present(scales: tuple[Scale, ...], scores: FloatArray) -> FloatArray:
-    """The coordinates of scores of shape (n, M), ABSENT where a score is NaN."""
+    """Return the coordinates of scores of shape (n, M), ABSENT where a score is NaN."""
     x = np.full(scores.shape, ABSENT)
     for column, scale in enumerate(scales):
         here = ~np.isnan(scores[:, column])

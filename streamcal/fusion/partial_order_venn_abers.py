@@ -113,14 +113,14 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         return vector_table(self._scales, self.resolution, self.limit)
 
     def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
-        """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
+        """Return the multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         map = cast(PartialOrderMap, self._map_at(t))
         return map.interval_at(coordinate(self._scales, self._read(scores)), positive_weight(w))
 
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """The multiprobabilities of scores of shape (n, M): two arrays of shape (n,)."""
+        """Return the multiprobabilities at scores of shape (n, M): two arrays of shape (n,)."""
         map = cast(PartialOrderMap, self._map_at(t))
         x = coordinates_of(self._scales, scores, self._takes_missing)
         return like_both(scores, map.intervals_at(x, positive_weight(w)))
@@ -165,12 +165,12 @@ class PartialOrderMap(FusionMap):
         self._point = POINTS[point]
 
     def interval_at(self, x: tuple[float, ...], w: float = 1.0) -> tuple[float, float]:
-        """The pair (p₀, p₁) at a tuple of coordinates, for a test object of weight `w`."""
+        """Return the pair (p₀, p₁) at a tuple of coordinates, for a test object of weight `w`."""
         kept = np.array(self._rounded.kept(x))
         return self._order.pair_at(self._positive, self._negative, kept, w)
 
     def intervals_at(self, x: FloatArray, w: float = 1.0) -> tuple[FloatArray, FloatArray]:
-        """The pairs at coordinates of shape (n, M); equal tuples are solved once."""
+        """Return the pairs at coordinates of shape (n, M); equal tuples are solved once."""
         distinct, place = distinct_rows(self._rounded.kept_many(x))
         pairs = [self.interval_at(tuple(one), w) for one in distinct.tolist()]
         lower, upper = np.array(pairs).reshape(-1, 2).T

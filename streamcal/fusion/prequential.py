@@ -1,5 +1,4 @@
-"""`PrequentialFusion`: several fusions side by side; the prediction is that of the one with the smallest loss so
-far."""
+"""`PrequentialFusion`: several fusions learn side by side, and the one with the smallest loss so far predicts."""
 
 from __future__ import annotations
 
@@ -27,11 +26,11 @@ REFRESH = 32
 
 
 class PrequentialFusion(Fusion):
-    """The candidate with the smallest loss so far, L_k ← discount·L_k + w·(p_k − y)², with p_k predicted before y is
-    learned.
+    """Predictions by the candidate with the smallest loss so far.
 
-    A degree, a family or a penalty is thus selected on data that no candidate had learned, and reselected when the
-    stream changes. All candidates learn every observation.
+    The loss is L_k ← discount·L_k + w·(p_k − y)², with p_k predicted before y is learned. A degree, a family or a
+    penalty is thus selected on data that no candidate had learned, and reselected when the stream changes. All
+    candidates learn every observation.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ class PrequentialFusion(Fusion):
         return self.leader.n
 
     def tally(self) -> dict[str, int]:
-        """Counts of the leader, such as clamped scores."""
+        """Return the counts of the leader, such as clamped scores."""
         return self.leader.tally()
 
     def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:

@@ -83,20 +83,20 @@ class Alarm(NamedTuple):
 
 
 def new_bets(restarting: bool) -> ChangeBets:
-    """An e-process, or the detector that starts anew at every outcome."""
+    """Return a new e-process, or a new detector that restarts at every outcome."""
     return ChangeBets(LEVELS, SLOPES, PRIOR, IMMEDIATE, 0.0 if restarting else HORIZON)
 
 
 def taken(bets: ChangeBets, p: float, y: float | None, now: int) -> float:
-    """The value of bets after the label y of the probability p, or after the normal score p where y is None."""
+    """Update bets by the label y of the probability p, or by the normal score p if y is None; return their value."""
     return float(bets.step_score(p, now) if y is None else bets.step(p, y, now))
 
 
 def alarm_of(bets: ChangeBets, segment: Segment | None, p: float, of_scores: bool, n: int) -> Alarm:
-    """The alarm of bets that have won, after outcome number n, whose forecast was p, or its normal score.
+    """Return the alarm of bets that have won after outcome number n, whose forecast or normal score was p.
 
-    The kind of change is the one whose bets hold the most wealth together, its start that of the bet of this kind whose
-    product of likelihood ratios is the largest.
+    The kind of change is the one whose bets have the most wealth together. The change starts where the bet of this
+    kind with the largest product of likelihood ratios starts.
     """
     if bets.contradicted:
         return Alarm(segment, "certainty", "higher" if p <= 0.0 else "lower", n, n, bets.value())

@@ -19,7 +19,7 @@ def undo_downsampling(p: float, rate: float) -> float: ...
 @overload
 def undo_downsampling(p: npt.ArrayLike, rate: float) -> FloatArray: ...
 def undo_downsampling(p: Any, rate: float) -> Any:
-    """The probability where negatives are not sampled, q = p/(p + (1 − p)/w).
+    """Return the probability q = p/(p + (1 − p)/w) for traffic in which negatives are not sampled.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def undo_downsampling(p: Any, rate: float) -> Any:
 
 
 def importance_weight(y: Label, rate: float) -> float:
-    """The weight of an observation by which a sample of negatives counts as all of them: 1, or 1/`rate` of a negative.
+    """Return the weight that makes a sample of negatives count as all of them: 1, or 1/`rate` of a negative.
 
     For learning from a sample what holds of all traffic: `learn_one(score, y, w=importance_weight(y, rate))`.
 
@@ -80,7 +80,7 @@ def shift_prior(p: float, trained: float, served: float) -> float: ...
 @overload
 def shift_prior(p: npt.ArrayLike, trained: float, served: float) -> FloatArray: ...
 def shift_prior(p: Any, trained: float, served: float) -> Any:
-    """The probability where positives are as frequent as `served`, and not as `trained`, and otherwise look alike.
+    """Return the probability if positives are as frequent as `served` instead of `trained`, and otherwise look alike.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _share(value: Any, name: str) -> float:
 
 
 def _probabilities(p: npt.ArrayLike) -> FloatArray:
-    """One or more probabilities as an array of shape (n,)."""
+    """Check one or more probabilities, and return them as an array of shape (n,)."""
     given: Any = p if np.ndim(p) else [p]
     array = check_scores(given)
     outside = (array < 0.0) | (array > 1.0)
@@ -132,5 +132,5 @@ def _probabilities(p: npt.ArrayLike) -> FloatArray:
 
 
 def _as_given(p: npt.ArrayLike, found: FloatArray) -> Any:
-    """A float for one, or an array like the given one."""
+    """Return a float for one probability, or an array like the given one."""
     return like(p, found) if np.ndim(p) else float(found[0])

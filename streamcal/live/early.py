@@ -78,7 +78,7 @@ class DelayCurve:
         self._inverse = None
 
     def _factors(self) -> list[tuple[float, float]]:
-        """Of each cell: the clicks known, and those before the cell; both with the prior."""
+        """Return for each cell the clicks known, and those before the cell; both with the prior."""
         cells = zip(self._known[1:], self._inside[1:], strict=True)
         return [(known + PRIOR_CLICKS, known - inside + self._before) for known, inside in cells]
 

@@ -22,7 +22,7 @@ _INTEGER = struct.Struct("<q")
 
 
 def issued(one: Issued) -> bytes:
-    """An impression and the probability that was issued for it."""
+    """Encode an impression and the probability that was issued for it."""
     id, integer = _id(one.id)
     if one.version is None and one.keys is None and one.w == 1.0:
         return _ISSUED.pack(ISSUE, integer, len(id), one.t, one.score, one.p) + id
@@ -31,10 +31,10 @@ def issued(one: Issued) -> bytes:
 
 
 def _more(one: Issued) -> str:
-    """[version, keys, weight] as JSON; `json.dumps` sets up an encoder for each call, which takes longer than this.
+    r"""Write [version, keys, weight] as JSON, faster than `json.dumps`, which sets up an encoder for each call.
 
-    >>> _more(Issued(7, 0.25, 0.5, 5.0, "v2", {"campaign": "c\\n", "place": 3}))
-    '["v2",{"campaign":"c\\\\n","place":3},1.0]'
+    >>> _more(Issued(7, 0.25, 0.5, 5.0, "v2", {"campaign": "c\n", "place": 3}))
+    '["v2",{"campaign":"c\\n","place":3},1.0]'
     """
     if one.keys is None:
         keys = "null"
@@ -48,28 +48,28 @@ def _plain(value: str | int) -> str:
 
 
 def resolved(id: Id, positive: bool, t: float) -> bytes:
-    """An outcome."""
+    """Encode an outcome."""
     written, integer = _id(id)
     return _RESOLVED.pack(RESOLVE, integer | (POSITIVE if positive else 0), len(written), t) + written
 
 
 def advanced(t: float) -> bytes:
-    """The time."""
+    """Encode the time."""
     return _ADVANCED.pack(ADVANCE, t)
 
 
 def noted(note: str) -> bytes:
-    """What its user keeps with a join, as ASCII."""
+    """Encode the note that a user keeps with a join, as ASCII."""
     return bytes((NOTE,)) + note.encode("ascii")
 
 
 def changed(version: Id | None, what: str, name: str, calibrator: dict[str, Any] | None) -> bytes:
-    """A change of the `Shadow` of a version of the model: "use", "add" or "remove", with the state of what is added."""
+    """Encode a change ("use", "add" or "remove") of a version's `Shadow`, with the state of an added calibrator."""
     return bytes((CHANGE,)) + pack([version, what, name, calibrator])
 
 
 def read(event: bytes) -> tuple[Any, ...]:
-    """The kind of an event, and the arguments of `LabelJoin._issue`, `_resolve`, `_advance`, `_keep_note` or `_change`.
+    """Decode an event's kind, and the arguments of `_issue`, `_resolve`, `_advance`, `_keep_note` or `_change`.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def read(event: bytes) -> tuple[Any, ...]:
 
 
 def _id(id: Id) -> tuple[bytes, int]:
-    """An id as bytes, and the bit of its type."""
+    """Encode an id as bytes, and return them with the bit of its type."""
     return (id.encode(), 0) if isinstance(id, str) else (_INTEGER.pack(id), INTEGER)
 
 

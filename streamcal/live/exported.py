@@ -128,7 +128,7 @@ def levels_sql(
 
 
 def _query(cal: Segmented, calibrated: str, levels: str, keep: str, dialect: str) -> str:
-    """The query after that of the map, whose probability is p."""
+    """Write the query after that of the map, whose probability is p."""
     tiny, lowest, highest = math.exp(-LIMIT), literal(-LIMIT), literal(LIMIT)
     inside = "LN(p) - LN(1e0 - p)"
     z0 = f"CASE WHEN p < {literal(tiny)} THEN {lowest} WHEN p > {literal(1.0 - tiny)} THEN {highest} ELSE {inside} END"
@@ -153,7 +153,7 @@ def _columns(field: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _mixed(z: str, weights: list[float]) -> str:
-    """SQL for the log-odds of the mixture of the members: ln of Σ W σ(z + m) over Σ W σ(−z − m)."""
+    """Write SQL for the log-odds of the mixture of the members: ln of Σ W σ(z + m) over Σ W σ(−z − m)."""
     said = [z, *(f"({z} + l.{name})" for name in MEMBERS[:3])]
     clamped = f"CASE WHEN {z} < -16e0 THEN -16e0 WHEN {z} > 16e0 THEN 16e0 ELSE {z} END"
     said.append(f"({z} + l.intercept + l.slope * ({clamped}))")

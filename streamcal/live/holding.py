@@ -54,7 +54,7 @@ class Holding:
         return len(self._aside)
 
     def _room(self, number: int) -> bool:
-        """Whether a new forecast is held; makes room for it."""
+        """Return whether to keep a new forecast, after making space for it."""
         if len(self._waiting) >= self.max_held:
             self._thin()
         elif self._stride > 1 and 4 * len(self._waiting) < self.max_held and self._clock >= self._next_stride:
@@ -67,7 +67,7 @@ class Holding:
         return True
 
     def _chosen(self, number: int) -> bool:
-        """Whether a forecast is one of those held: one of `stride`, evenly spread whatever the traffic's period."""
+        """Return whether to keep a forecast: one of `stride`, spread evenly whatever the traffic's period."""
         return number * GOLDEN % RANGE * self._stride < RANGE
 
     def _set_stride(self, stride: int) -> None:

@@ -110,7 +110,7 @@ def check_id(value: Any, what: str = "id") -> Id:
 
 
 def check_keys(keys: Any) -> dict[str, str | int] | None:
-    """A copy of keys without levels that are missing, None if there are none; `InputError` for what is no level."""
+    """Return a copy of keys without missing levels, None if none are left; raise `InputError` for what is no level."""
     if keys is None or (isinstance(keys, Mapping) and not keys):
         return None
     plain: dict[str, str | int] | None = plain_keys(keys, LONGEST_LEVEL)

@@ -96,7 +96,7 @@ def record_with_held(value: Any) -> dict[str, Any]:
 
 
 def _is_held(join: LabelJoin, age: tuple[float, int, int, Id]) -> bool:
-    """Whether the impression of a click is still remembered."""
+    """Return whether the impression of a click is still kept."""
     one = join._index.get(age[3])
     return one is not None and one.number == age[1]
 
@@ -273,7 +273,7 @@ def _all_said(value: Any) -> list[array[float] | None]:
 
 
 def _note(value: Any) -> str:
-    """The note of a user: JSON."""
+    """Check and return the note of a user, which is JSON."""
     ensure(isinstance(value, str) and value.isascii(), "a note is no text")
     json.loads(value)
     return str(value)

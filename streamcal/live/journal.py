@@ -138,7 +138,7 @@ class Journal:
             raise StateError(f"{self.path} is a journal of version {version}, only {FORMAT} can be read")
 
     def _number(self) -> int:
-        """The number of events on the disk, those before the snapshot included."""
+        """Return the number of events on the disk, including those before the snapshot."""
         last = self._database.execute("SELECT first + count FROM log ORDER BY first DESC LIMIT 1").fetchone()
         upto = self._database.execute("SELECT upto FROM snapshot").fetchone()
         return max(int(last[0]) if last else 0, int(upto[0]) if upto else 0)
@@ -189,7 +189,7 @@ class Journal:
         return self.durable
 
     def _taken(self, upto: int) -> list[bytes]:
-        """The events up to this number that are not on the disk; removed from memory."""
+        """Remove and return the events in memory up to this number that are not on the disk."""
         with self._guard:
             number = upto - self.durable
             taken, self._events = self._events[:number], self._events[number:]
@@ -345,7 +345,7 @@ class Journal:
         return next(iter(self._read("SELECT 1 FROM snapshot")), None) is not None
 
     def state(self) -> bytes | None:
-        """The state of the last snapshot; None if there is none.
+        """Return the state of the last snapshot; None if there is none.
 
         Raises
         ------
@@ -371,7 +371,7 @@ class Journal:
         self._require(found == parts, "parts of its snapshot are missing")
 
     def events(self) -> Iterator[bytes]:
-        """The events on the disk after the last snapshot, in the order in which they were appended.
+        """Iterate over the events on the disk after the last snapshot, in the order in which they were appended.
 
         Raises
         ------

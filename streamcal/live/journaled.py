@@ -66,7 +66,7 @@ class Journaled(Saved):
         """Yield the state as bytes, in parts; nothing must change meanwhile."""
 
     def _levels_stored(self) -> Callable[[], None]:
-        """What to call when the state that was taken just now is safe: earlier ones need no levels in a store."""
+        """Return what to call when the state written last is safe: states before it need no levels in a store."""
         found = [(rows, rows.number) for rows in map(_rows_of, self._versions.values()) if rows is not None]
 
         def stored() -> None:
@@ -124,7 +124,7 @@ class Journaled(Saved):
         self._note = note
 
     def _write_changes(self, version: Id | None) -> None:
-        """From now on write changes of the shadow of a version, if it is one, to the journal."""
+        """Write all later changes of the version's shadow, if the version has one, to the journal."""
         if (journal := self._journal) is not None:
             if (rows := _rows_of(self._versions[version])) is not None:
                 rows.joined = True
@@ -175,6 +175,6 @@ def paused_collector() -> Iterator[None]:
 
 
 def _rows_of(learner: VersionLearner) -> LevelRows | None:
-    """The rows of the levels of a version in a store; None without one."""
+    """Return the rows of a version's levels in a store; None without a store."""
     rows: LevelRows | None = getattr(learner.calibrator, "_level_rows", None)
     return rows

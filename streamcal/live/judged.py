@@ -40,7 +40,7 @@ class JudgedJoin(LabelJoin):
         return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in kept]
 
     def known(self, id: Id) -> Issued | None:
-        """The forecast of an id, if it is remembered."""
+        """Return the forecast of an id, if it is kept."""
         return self._index.get(id)
 
     def _settle(self) -> None:

@@ -66,7 +66,7 @@ class Keyed(Learner):
             require_names(self._names, keys)
 
     def _levels(self, keys: Any) -> list[Any]:
-        """The level of each field, None where it is missing; `InputError` for what is no level."""
+        """Return the level of each field, None for a missing one; raise `InputError` for what is no level."""
         found: list[Any] | None = fast_levels(keys, self.by, LONGEST_LEVEL)
         return levels_in(self.by, self._names, keys) if found is None or None in found else found
 
@@ -133,9 +133,9 @@ class Keyed(Learner):
 
     @abstractmethod
     def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
-        """The prediction of an observation whose label comes later, and what `_learn_keyed` needs to learn it.
+        """Predict an observation whose label comes later; return the probability and what `_learn_keyed` needs.
 
-        The state may change: what is issued is to be learned.
+        The state may change, because every issued prediction is learned later.
         """
 
     @abstractmethod

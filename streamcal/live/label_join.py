@@ -190,7 +190,7 @@ class LabelJoin(Holding, Journaled):
             self._resume(journal)
 
     def _set_out(self, calibrator: Any) -> None:
-        """The state of a join that has issued nothing."""
+        """Set up the state of a join that has issued nothing."""
         horizon, early, expected, late = self.spans
         self._hold = horizon if early is None else early
         self._keep = horizon + late
@@ -241,7 +241,7 @@ class LabelJoin(Holding, Journaled):
         return self._curve.share()
 
     def tally(self) -> dict[str, int]:
-        """Counts of events, none of which is an error.
+        """Count events, none of which is an error.
 
         - `issued`, `learned`: forecasts, and labels learned; of these `positives`, and `timed_out` without an outcome;
         - `repeated`: outcomes after the first one of an id; `contradicted`: ids with a positive and a negative one, of
@@ -357,7 +357,7 @@ class LabelJoin(Holding, Journaled):
     def predict_one(
         self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
     ) -> float:
-        """The probability that `issue` would give now, of which no label will be learned. Nothing changes.
+        """Return the probability that `issue` would give now, without learning a label; the state does not change.
 
         Parameters
         ----------
@@ -382,7 +382,7 @@ class LabelJoin(Holding, Journaled):
         return p if self._curve is None else self._of_horizon(p)
 
     def _of_horizon(self, p: float) -> float:
-        """The probability of a click within the horizon, of one of an early click."""
+        """Convert the probability of an early click to that of a click within the horizon."""
         assert self._curve is not None
         return max(p, min(p * self._curve.inverse, HIGHEST))
 
@@ -496,7 +496,7 @@ class LabelJoin(Holding, Journaled):
             learner.give_up(one)
 
     def _label(self, one: Issued, outcome: Outcome | None) -> bool:
-        """The label that an outcome means."""
+        """Return the label that an outcome means."""
         if outcome is None or not outcome.positive:
             return False
         return outcome.t - one.t <= self._within
@@ -565,7 +565,7 @@ class LabelJoin(Holding, Journaled):
             self._await_age(one, outcome)
 
     def _begin(self, version: Id | None) -> VersionLearner:
-        """The calibration of a version seen for the first time."""
+        """Start the calibration of a version seen for the first time, and return it."""
         first = not self._number  # the calibrator that was given is that of the first version
         newest = self._versions.pop(self._newest) if first else self._versions[self._newest]
         self._versions[version] = begun = newest if first else newest.successor()
@@ -578,13 +578,13 @@ class LabelJoin(Holding, Journaled):
     # -- checks ----------------------------------------------------------------------------------------------------
 
     def _check_score(self, score: Any) -> float:
-        """A score that the calibrator takes; `InputError` otherwise."""
+        """Check that the calibrator accepts the score, and return it; raise `InputError` otherwise."""
         checked = check_score(score)
         self._versions[self._newest].calibrator.scale.coordinate(checked)
         return checked
 
     def _check_keys(self, keys: Any) -> dict[str, str | int] | None:
-        """The levels that are there; `InputError` also where a field that the calibrator reads has another name."""
+        """Return the levels present; raise `InputError` also if a field that the calibrator reads has another name."""
         if keys is not None and not isinstance(self.calibrator, Calibrator):
             self.calibrator.require_names(keys)
         return check_keys(keys)
@@ -596,7 +596,7 @@ class LabelJoin(Holding, Journaled):
         )
 
     def _issued_again(self, known: Issued, score: float) -> Issued:
-        """What was issued for the id before."""
+        """Return the forecast issued before for the same id; raise `InputError` for another score."""
         if known.score != score:
             raise InputError(
                 f"id {known.id!r} was issued with the score {known.score!r} and is given again with {score!r}; give "
@@ -628,7 +628,7 @@ class LabelJoin(Holding, Journaled):
         learner.change(what, name, calibrator)
 
     def _plain_params(self) -> dict[str, Any]:
-        """The journal is no part of a state."""
+        """Return the parameters without the journal, which is no part of a state."""
         limits = {"max_held": self.max_held, "max_unknown": self.max_unknown, "max_jump": self.max_jump}
         return {**self.spans._asdict(), **limits}
 

@@ -57,13 +57,13 @@ _INHERITED: list[sqlite3.Connection] = []
 
 
 def is_path(store: Any) -> bool:
-    """Whether this is the path of a file, and not a name that SQLite has for something else."""
+    """Return whether this is the path of a file, and not a name with another meaning for SQLite."""
     path = os.fspath(store) if isinstance(store, (str, os.PathLike)) else None
     return isinstance(path, str) and path not in ("", ":memory:") and "\0" not in path
 
 
 def opened(path: str) -> LevelStore:
-    """The store at a path; all that use it in this process share one."""
+    """Open the store at a path; all users in this process share one store."""
     place = os.path.realpath(path)
     with _OPENING:
         store = _OPEN.get(place)
@@ -127,7 +127,7 @@ class LevelStore:
         run("COMMIT")
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What a statement reads.
+        """Run a statement, and return the rows that it reads.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class LevelRows:
     # -- what the kernel calls -------------------------------------------------------------------------------------
 
     def read(self, field: int, level: Level) -> FloatArray | None:
-        """The values of a level; None if it is not there."""
+        """Return the values of a level; None if the level is not there."""
         self.require()
         name = _name(level)
         waiting = self._pending.get((field, name))
@@ -262,7 +262,7 @@ class LevelRows:
         return self._values(found, name) if found else None
 
     def _values(self, found: Any, name: str) -> FloatArray:
-        """The values of a level from its row; `StoreError` if they are damaged."""
+        """Return the values of a level from its row; raise `StoreError` if they are damaged."""
         size = 8 * WIDTH
         if type(found) is bytes and len(found) == size + 4 and found[size:] == _checksum(found[:size], name):
             values = np.frombuffer(found, count=WIDTH)
@@ -282,7 +282,7 @@ class LevelRows:
                 self.flush()
 
     def absent(self, field: int, held: Container[Level]) -> Iterator[tuple[Level, FloatArray]]:
-        """The levels of a field that are not held, that longest without an outcome first, with their values."""
+        """Yield a field's stored levels and values that are not in memory, longest without an outcome first."""
         self.flush()
         last, upto = 0, self._base[0]
         while page := self._opened().rows(_PAGE, self._owner, last, upto, field, upto) if upto else []:
@@ -351,7 +351,7 @@ class LevelRows:
         self._size = store.rows("SELECT count(*) FROM levels WHERE owner = ?", self._owner)[0][0]
 
     def is_of(self, other: LevelRows) -> bool:
-        """Whether both have the same rows, as copies of one `Segmented` have."""
+        """Return whether both have the same rows, as copies of one `Segmented` have."""
         same = os.path.realpath(self.path) == os.path.realpath(other.path)
         return same and self._owner is not None and self._owner == other._owner
 
@@ -366,7 +366,7 @@ def _checksum(values: bytes, name: str) -> bytes:
 
 
 def _name(level: Level) -> str:
-    """A level as JSON.
+    """Write a level as JSON.
 
     >>> _name("a"), _name(3), _name(("a", 3))
     ('"a"', '3', '["a",3]')

@@ -35,7 +35,7 @@ LARGEST_MEAN = 1e9
 
 
 def check_fields(by: Any) -> tuple[Field, ...]:
-    """The fields given, lists as tuples.
+    """Return the fields given, with lists as tuples.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def check_fields(by: Any) -> tuple[Field, ...]:
 
 
 def check_field(field: Any) -> str:
-    """A name of a field."""
+    """Check a field's name, and return it."""
     if not isinstance(field, str) or len(field) > LONGEST_LEVEL:
         raise InputError(f"field {str(field)[:60]!r} is not possible; give a text, such as 'campaign'")
     return field
@@ -78,12 +78,12 @@ def check_level(field: str, level: Any) -> str | int:
 
 
 def parts_of(field: Field) -> tuple[str, ...]:
-    """The names that a field is made of."""
+    """Return the names of which a field consists."""
     return field if isinstance(field, tuple) else (field,)
 
 
 def names_of(fields: Iterable[Field]) -> tuple[str, ...]:
-    """The names that some fields are made of, each once.
+    """Return the names of which some fields consist, each once.
 
     >>> names_of(["a", ("a", "b")])
     ('a', 'b')
@@ -92,7 +92,7 @@ def names_of(fields: Iterable[Field]) -> tuple[str, ...]:
 
 
 def level_of(name: str, value: Any) -> str | int | None:
-    """A level in the form in which it is kept, `canonical`; None for what is missing.
+    """Return a level in the form in which it is kept, `canonical`; None for a missing level.
 
     Raises
     ------
@@ -110,14 +110,14 @@ def level_of(name: str, value: Any) -> str | int | None:
 
 
 def level_in(field: Field, keys: Any) -> Level | None:
-    """The level that keys name, None where it, or a part of it, is missing."""
+    """Return the field's level in the keys, None if it, or a part of it, is missing."""
     if isinstance(field, str):
         return level_of(field, keys.get(field))
     return whole_level([level_of(part, keys.get(part)) for part in field])
 
 
 def levels_in(fields: Sequence[Field], names: Sequence[str], keys: Any) -> list[Any]:
-    """The level of each field that keys name, None where it is missing; `names` are those that the fields are made of.
+    """Return each field's level in the keys, None if missing; `names` are the names of which the fields consist.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def levels_in(fields: Sequence[Field], names: Sequence[str], keys: Any) -> list[
 
 
 def given_level(field: Field, level: Any) -> Level:
-    """The level of a field that a caller names, in the form in which it is kept.
+    """Check the level that a caller gives for a field, and return it in the form in which it is kept.
 
     Raises
     ------
@@ -182,12 +182,12 @@ def _require_names(missing: tuple[str, ...], others: tuple[str, ...], none: bool
 
 
 def whole_level(parts: Sequence[str | int | None]) -> Level | None:
-    """The tuple of the parts of a level; None if one of them is missing."""
+    """Return the tuple of the parts of a level; None if one of them is missing."""
     return None if None in parts else tuple(parts)  # type: ignore[arg-type]
 
 
 def column_of(name: str, values: Any, length: int) -> list[str | int | None]:
-    """The levels in a column of this length.
+    """Return the levels in a column of this length.
 
     Raises
     ------
@@ -235,9 +235,9 @@ def _can_be_key(value: Any) -> bool:
 
 
 def columns_of(fields: Sequence[Field], keys: Any, length: int) -> list[list[Any]]:
-    """The levels of each field, from columns of its names (a mapping or a DataFrame).
+    """Return the levels of each field, from columns of its names (a mapping or a DataFrame).
 
-    A field whose names are not all there has none.
+    A field has no levels if a column of one of its names is missing.
     """
     if not (isinstance(keys, Mapping) or hasattr(keys, "columns")):
         raise InputError(f"keys {str(keys)[:60]!r} are no mapping; give fields and columns of levels")
@@ -254,20 +254,20 @@ def columns_of(fields: Sequence[Field], keys: Any, length: int) -> list[list[Any
 
 
 def level_reader(field: Field) -> Reader:
-    """What reads a level of a field in a state."""
+    """Return a reader of a field's level in a state."""
     return row(*[_part] * len(field)) if isinstance(field, tuple) else _part
 
 
 def _part(value: Any) -> str | int:
-    """A text or a whole number in a state."""
+    """Read a text or a whole number in a state."""
     level: str | int = text(LONGEST_LEVEL)(value) if isinstance(value, str) else whole(-(2**53), 2**53)(value)
     return level
 
 
 def field_state(field: Field, most: int, absent: int = 0) -> Reader:
-    """What reads the state of a field: weights of members, sums over levels, levels, and their numbers.
+    """Return a reader of a field's state: weights of members, sums over levels, levels, and their numbers.
 
-    `absent` levels more, which the sums count, are in a store.
+    A further `absent` levels, which the sums count, are in a store.
     """
     parts = row(
         numbers(MEMBERS, least=0.0, most=1.0 + ROUNDING),

@@ -141,8 +141,10 @@ class CalibrationMonitor(Saved):
 
     @property
     def e_value(self) -> float:
-        """The e-value of all outcomes, 1 at the start and that of the alarm after one; with `run_length` the value of
-        the e-detector, 0 at the start and after an alarm."""
+        """The e-value of all outcomes: 1 at the start, and the alarm's value after an alarm.
+
+        With `run_length` it is the value of the e-detector: 0 at the start and after an alarm.
+        """
         return self._bets.value()
 
     @property
@@ -156,7 +158,7 @@ class CalibrationMonitor(Saved):
         return [*([None] if self._stopped else []), *self._family.rejected]
 
     def discoveries(self) -> list[Segment]:
-        """The segments that the e-BH procedure rejects now: of all procedures here the one that finds most.
+        """Return the segments that the e-BH procedure rejects, which finds the most of all procedures here.
 
         Every segment with an alarm is among them, and segments which have none but would have one together. Their
         false discovery rate is at most α, whenever this is called. O(s log s) for s segments.
@@ -171,7 +173,7 @@ class CalibrationMonitor(Saved):
         return self._family.discoveries()
 
     def tally(self) -> dict[str, int]:
-        """Counts of segments: "evicted" ones, and outcomes of those that were "unwatched" for lack of space."""
+        """Count segments that were "evicted", and outcomes of segments that were "unwatched" for lack of space."""
         return {"evicted": self._family.evicted, "unwatched": self._family.unwatched}
 
     # -- outcomes --------------------------------------------------------------------------------------------------
@@ -307,7 +309,7 @@ class CalibrationMonitor(Saved):
     def _take_all(
         self, p: FloatArray, y: FloatArray | None, keys: Mapping[str, Iterable[str | int]] | None
     ) -> list[Alarm]:
-        """The alarms raised by checked outcomes: probabilities and labels, or normal scores and None."""
+        """Return the alarms raised by checked outcomes: probabilities and labels, or normal scores and None."""
         rows = rows_of_segments(keys, len(p)) if _there(keys) else None
         if len(p):
             self._watch(of_pits=y is None)
@@ -320,7 +322,7 @@ class CalibrationMonitor(Saved):
         return alarms
 
     def _take(self, p: float, y: float | None, segments: Iterable[Segment]) -> list[Alarm]:
-        """The alarms raised by one checked outcome: a probability and a label, or a normal score and None."""
+        """Return the alarms raised by one checked outcome: a probability and a label, or a normal score and None."""
         self._count = now = self._count + 1
         alarms = []
         if not self._stopped and taken(self._bets, p, y, now) >= self._threshold:
@@ -332,7 +334,7 @@ class CalibrationMonitor(Saved):
         return alarms
 
     def _take_many(self, p: FloatArray, y: FloatArray | None) -> Iterator[Alarm]:
-        """The same for checked outcomes without segments."""
+        """Yield the alarms raised by checked outcomes without segments."""
         place = 0
         while place < len(p) and not self._stopped:
             if y is None:
@@ -346,7 +348,7 @@ class CalibrationMonitor(Saved):
         self._count += len(p) - place
 
     def _alarm(self, p: float) -> Alarm:
-        """The alarm of all outcomes, after which they stop or start anew."""
+        """Return the alarm of all outcomes, after which they stop or restart."""
         alarm = alarm_of(self._bets, None, p, self._of_pits is True, self._count)
         if self._restarting:
             self._bets = new_bets(restarting=True)
@@ -433,7 +435,7 @@ class CalibrationMonitor(Saved):
 
 
 def _with_listener(kind: type[CalibrationMonitor], content: bytes, on_alarm: Callable[[Alarm], object] | None) -> Any:
-    """A copy, which tells the same listener."""
+    """Return a copy of a monitor with the same listener."""
     monitor = kind.from_bytes(content)
     monitor.on_alarm = on_alarm
     return monitor
@@ -447,7 +449,7 @@ def normal_scores(u: Any) -> Any:
 
 
 def check_probabilities(values: FloatArray) -> FloatArray:
-    """The array, if all entries are in [0, 1]; `InputError` otherwise."""
+    """Return the array if all entries are in [0, 1]; raise `InputError` otherwise."""
     outside = (values < 0.0) | (values > 1.0)
     if outside.any():
         check_probability(float(values[np.argmax(outside)]))
@@ -455,12 +457,12 @@ def check_probabilities(values: FloatArray) -> FloatArray:
 
 
 def _there(keys: Any) -> bool:
-    """Whether there are keys: not None, and no empty mapping."""
+    """Return whether there are keys: not None, and no empty mapping."""
     return keys is not None and not (isinstance(keys, Mapping) and len(keys) == 0)
 
 
 def segments_of(keys: Any) -> list[Segment]:
-    """The segments that keys name, without those whose level is missing; `InputError` for what is no level."""
+    """Return the segments of the keys, without missing levels; raise `InputError` for what is no level."""
     plain: dict[str, str | int] | None = plain_keys(keys, LONGEST_LEVEL)
     if plain is not None:
         return list(plain.items())
@@ -471,9 +473,9 @@ def segments_of(keys: Any) -> list[Segment]:
 
 
 def rows_of_segments(keys: Any, length: int) -> Iterator[list[Segment]]:
-    """The segments of each of so many outcomes, from columns; all are checked before the first is given.
+    """Check columns of keys, then return an iterator over the segments of each of `length` outcomes.
 
-    Levels that are missing are left out.
+    Missing levels are left out.
     """
     if not isinstance(keys, Mapping):
         raise InputError(f"keys {keys!r} are no mapping; give fields and columns of levels")

@@ -278,7 +278,7 @@ class Multicalibrated(Keyed):
         return getattr(self.inner, "_level_rows", None)
 
     def tally(self) -> dict[str, int]:
-        """The counts of the calibrator, and how often a level or group was "evicted" for lack of space."""
+        """Return the calibrator's counts, and how often a level or group was "evicted" for lack of space."""
         counts = self.inner.tally()
         return {**counts, "evicted": counts.get("evicted", 0) + int(self._accounts.evicted)}
 
@@ -490,7 +490,7 @@ class Multicalibrated(Keyed):
         return said[1], [*said, *parts]
 
     def _base_parts(self, score: float, keys: Keys, t: Time | None) -> tuple[float, Sequence[float]]:
-        """The probability of the calibrator, and what it has to remember of it."""
+        """Return the calibrator's probability, and what the calibrator has to remember of it."""
         if self._keyed:
             return self.inner._issued_parts(score, keys, t)
         parts: Sequence[float] = ()
@@ -546,7 +546,7 @@ class Multicalibrated(Keyed):
             self._require_overall(score, y, parts or (), w, t)
 
     def _read_said(self, levels: list[Any], said: Sequence[float]) -> tuple[FloatArray, list[float]]:
-        """The bets of an issued prediction, and what the calibrator remembers; `InputError` if these are none."""
+        """Return the bets of an issued prediction, and what the calibrator remembers; reject anything else."""
         needed = 3 + SIZE * self._accounts.groups(levels)
         try:
             parts = [float(one) for one in said]
@@ -681,7 +681,7 @@ class Multicalibrated(Keyed):
         return float(self._accounts.floor) * 2.0 / (1.0 + math.exp(TILTS[0]))
 
     def _bound(self, values: FloatArray, fine: FloatArray | None, variance: float) -> float:
-        """The bound of a group with these accounts, those of ±1/256 if it has them."""
+        """Return the bound of a group with these accounts, including those of ±1/256 if it has them."""
         if self._issued:
             return math.inf
         above = below = math.inf
@@ -696,7 +696,7 @@ class Multicalibrated(Keyed):
         return max(above, below)
 
     def _group(self, j: int, name: Any, values: FloatArray) -> Group:
-        """The group of a family with these numbers."""
+        """Return the group of a family with these numbers."""
         single, pairs = len(self.by), len(self._pairs)
         gap, variance, fine = float(values[SIZE]), float(values[SIZE + 1]), self._accounts.fine_values(j, name)
         most = max(float(values[:SIZE].max()), 0.0 if fine is None else float(fine[:2].max()))
@@ -716,7 +716,7 @@ class Multicalibrated(Keyed):
         return [(str(self.by[a]), str(self.by[b])) for a, b in self._pairs]
 
     def _place(self, field: Field | None, level: Level | None, bin: int | None) -> tuple[int, Any]:
-        """The family of a group, and its name there."""
+        """Return the family of a group, and its name there."""
         first_bin = 1 + len(self.by) + len(self._pairs)
         if bin is not None:
             bin = whole_number(bin, "bin", -1440, 1440)
@@ -843,7 +843,7 @@ class Multicalibrated(Keyed):
         return float(rows[:, :2].sum())
 
     def _readers(self) -> list[Reader]:
-        """What reads the name of a group in a state, by family."""
+        """Return the reader of a group's name in a state, for each family."""
         of_fields = [level_reader(field) for field in self.by]
         found = [whole(0, 0), *of_fields, *(row(of_fields[a], of_fields[b]) for a, b in self._pairs)]
         bins = whole(-1440, 1440)
@@ -851,7 +851,7 @@ class Multicalibrated(Keyed):
 
 
 def _family(reader: Reader, most: int) -> Reader:
-    """What reads the groups of a family, and their numbers."""
+    """Return a reader of the groups of a family, and of their numbers."""
     parts = row(listed(reader, most=most), numbers(None, WIDTH, least=-RICHEST, most=RICHEST))
 
     def read(value: Any) -> tuple[list[Any], FloatArray]:

@@ -53,7 +53,7 @@ def check_pairs(pairs: Any, store: Any) -> None:
 
 
 def pairs_of(by: Sequence[Field]) -> list[tuple[int, int]]:
-    """The places of all pairs of single fields, but for those that are fields themselves.
+    """Return the places of all pairs of single fields, except pairs that are fields themselves.
 
     Raises
     ------
@@ -122,7 +122,7 @@ class PairedChain:
         return found
 
     def parts(self, p: float, levels: list[Any]) -> tuple[float, list[Any]]:
-        """The probability, and what the members of each field say, and the log-odds of the two that are mixed."""
+        """Return the probability, the members of each field, and the log-odds of the two models that are mixed."""
         chain, said = self.chain.parts(p, levels)
         found, both = self.effects.parts(p, chain, levels)
         return found, [*said, both]
@@ -154,7 +154,7 @@ class PairedChain:
         self.effects.unlearn(p, levels, y, w)
 
     def found(self) -> list[PairFound]:
-        """The pairs, that with the largest share times variance first."""
+        """Return the pairs, sorted by share times variance, largest first."""
         of_pairs = []
         for place, (a, b) in enumerate(self._pairs, len(self._by)):
             names = (str(self._by[a]), str(self._by[b]))
@@ -168,7 +168,7 @@ class PairedChain:
         self.effects.merge(other.effects)
 
     def state(self) -> dict[str, Any]:
-        """The state of the joint effects; that of the chain is kept apart."""
+        """Return the state of the joint effects; the chain's state is kept apart."""
         weights, places = self.effects.state()
         lists = [
             [*place[:2], [list(level) if isinstance(level, tuple) else level for level in place[2]], place[3]]

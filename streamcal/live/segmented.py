@@ -207,13 +207,13 @@ class Segmented(Keyed):
         return self.overall.unlearns
 
     def tally(self) -> dict[str, int]:
-        """The counts of the calibrator, and how often a level was "evicted" for lack of space, each time it was."""
+        """Return the calibrator's counts, and how often a level was "evicted" for lack of space."""
         return {**self.overall.tally(), "evicted": int(self._corrections.evicted)}
 
     # -- predicting and learning -----------------------------------------------------------------------------------
 
     def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
-        """The probability of a positive label at `score` for these levels, as of time `t`. The state does not change.
+        """Return the probability of a positive label at `score` for these levels, as of `t`; the state is unchanged.
 
         Parameters
         ----------
@@ -352,7 +352,7 @@ class Segmented(Keyed):
     # -- late labels -----------------------------------------------------------------------------------------------
 
     def issue_parts(self, score: float, keys: Keys, t: Time | None = None) -> list[float]:
-        """What has to be remembered of a forecast until its label comes, for `learn_issued`. Nothing changes.
+        """Return what `learn_issued` needs of a forecast when its label comes; the state does not change.
 
         Returns
         -------
@@ -370,7 +370,7 @@ class Segmented(Keyed):
         return self._issued_parts(score, keys, t)[1]
 
     def _issued_parts(self, score: float, keys: Keys, t: Time | None) -> tuple[float, list[float]]:
-        """What `predict_one` says, and `issue_parts`."""
+        """Return the prediction of `predict_one` and the parts of `issue_parts`."""
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)
         if levels is None or None in levels:
             levels = self._levels(keys)
@@ -458,7 +458,7 @@ class Segmented(Keyed):
     # -- what it knows ---------------------------------------------------------------------------------------------
 
     def effect(self, field: Field, level: Level) -> tuple[float, float, float]:
-        """What a field adds to the log-odds for a level, how well that is known, and the weight learned of the level.
+        """Return what a field adds to a level's log-odds, the effect's deviation, and the level's learned weight.
 
         Parameters
         ----------
@@ -500,7 +500,7 @@ class Segmented(Keyed):
         return mean, math.sqrt(variance), n
 
     def effects(self, field: Field, levels: Iterable[Level] | None = None) -> list[Effect]:
-        """What a field adds to the log-odds for levels, as `effect` has it: what a forest plot is drawn from.
+        """Return the effects of a field on the log-odds of levels, as `effect` computes them, for a forest plot.
 
         Parameters
         ----------
@@ -525,15 +525,15 @@ class Segmented(Keyed):
         return found if levels is not None else sorted(found, key=lambda one: -one.n)
 
     def levels(self, field: Field) -> list[Level]:
-        """The levels held of a field, that longest without an outcome first."""
+        """Return the levels of a field in memory, those longest without an outcome first."""
         return list(self._chain.levels(self._place(field)))
 
     def levels_stored(self, field: Field) -> int:
-        """The number of levels of a field that are in the store and not held; 0 where there is none."""
+        """Return the number of a field's levels that are only in the store; 0 without a store."""
         return int(self._chain.absent(self._place(field)))
 
     def weights(self, field: Field) -> dict[str, float]:
-        """The weights of the members of a field in forecasts: "nothing", "offset", "recent", "free" and "line"."""
+        """Return the weights of a field's members in forecasts: "nothing", "offset", "recent", "free" and "line"."""
         return dict(zip(MEMBER_NAMES, self._chain.weights(self._place(field)), strict=True))
 
     def variance(self, field: Field) -> float:
@@ -541,7 +541,7 @@ class Segmented(Keyed):
         return float(self._chain.variances(self._place(field))[0])
 
     def pairs_found(self) -> list[PairFound]:
-        """The pairs that `pairs` tries, with share in forecasts and variance of levels, what adds most first.
+        """Return the pairs that `pairs` tries, with share in forecasts and variance of levels, largest product first.
 
         Examples
         --------
@@ -553,7 +553,7 @@ class Segmented(Keyed):
         return self._corrections.found() if self.pairs else []
 
     def _place(self, field: Field) -> int:
-        """Where a field is among `by`."""
+        """Return the position of a field in `by`."""
         wanted = tuple(field) if isinstance(field, list) else field
         if not isinstance(wanted, (str, tuple)) or wanted not in self.by:
             nearest = did_you_mean(field, [one for one in self.by if isinstance(one, str)])

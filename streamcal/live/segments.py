@@ -9,16 +9,16 @@ from streamcal.kernels.change_bets import ChangeBets
 from streamcal.live.alarms import LEVELS, Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.states import Reader, ensure, flag, listed, maybe, number, numbers, record, row, text, whole
 
-#: The weights of segments fall with the order of their appearance; the first so many share half of the total weight.
+#: The weights of segments fall with the order of their appearance; the first 16 share half of the total weight.
 EARLY = 16
 #: No sum of wealth is larger: alarms end the growth of bets far below.
 RICHEST = 1e300
 
 
 def family_weight(place: int) -> float:
-    """The weight of the segment that was the `place`-th to appear, from 1: m/((place + m)(place + m − 1)).
+    """Return the weight of the segment that was the `place`-th to appear, from 1: m/((place + m)(place + m − 1)).
 
-    They sum to 1 over all places there can be, so that segments may go on to appear.
+    The weights sum to 1 over all places, so new segments may always appear.
 
     >>> round(sum(map(family_weight, range(1, 17))), 12), round(sum(map(family_weight, range(1, 10**5))), 3)
     (0.5, 1.0)
@@ -80,12 +80,12 @@ class SegmentFamily:
         return list(self._rejected)
 
     def e_values(self) -> dict[Segment, float]:
-        """The e-values of the segments held; those with an alarm as they were then."""
+        """Return the e-values of the segments watched; segments with an alarm have the e-value at their alarm."""
         now = {segment: watched.bets.value() for segment, watched in self._watched.items()}
         return {**now, **{segment: one.e_value for segment, one in self._rejected.items()}}
 
     def discoveries(self) -> list[Segment]:
-        """The e-BH procedure on all segments: the largest R such that R of them have w·e ≥ 1/(α·R)."""
+        """Apply the e-BH procedure to all segments: the largest R for which R segments have w·e ≥ 1/(α·R)."""
         places = self._places()
         weighted = {segment: family_weight(places[segment]) * e for segment, e in self.e_values().items()}
         order = sorted(weighted, key=lambda segment: -weighted[segment])
@@ -93,12 +93,12 @@ class SegmentFamily:
         return order[: max(found, default=0)]
 
     def _places(self) -> dict[Segment, int]:
-        """The places of the segments held."""
+        """Return the places of the segments watched or rejected."""
         watched = {segment: one.place for segment, one in self._watched.items()}
         return {**watched, **{segment: one.place for segment, one in self._rejected.items()}}
 
     def step(self, segment: Segment, p: float, y: float | None, now: int) -> Alarm | None:
-        """The alarm, if there is one, after outcome number `now`: as of `taken`."""
+        """Update the segment by outcome number `now`, as in `taken`, and return its alarm, if any."""
         if segment in self._rejected:
             return None
         watched = self._watched.get(segment) or self._admit(segment, new_bets(self.restarting))
@@ -117,11 +117,11 @@ class SegmentFamily:
         return alarm
 
     def _threshold(self, place: int) -> float:
-        """The value at which the segment of this place raises its alarm."""
+        """Return the value at which the segment of this place raises its alarm."""
         return self.threshold / ((len(self._rejected) + 1) * family_weight(place))  # with a run length none is rejected
 
     def _admit(self, segment: Segment, bets: ChangeBets) -> Watched | None:
-        """A new segment, in the place of another if necessary; None if there is no place for it."""
+        """Add a segment, in the place of another if necessary; return None if there is no place for it."""
         if not self._make_room():
             self.unwatched += 1
             return None
@@ -148,7 +148,7 @@ class SegmentFamily:
         self.unwatched += other.unwatched
 
     def _make_room(self) -> bool:
-        """Whether one more segment can be held, if necessary in the place of the one longest without an outcome."""
+        """Return whether one more segment fits, after evicting the segment longest without an outcome if necessary."""
         if len(self) >= self.most and self._watched:
             self._watched.popitem(last=False)
             self.evicted += 1
@@ -165,7 +165,7 @@ class SegmentFamily:
         }
 
     def fields(self, n: int) -> Reader:
-        """What reads a `state` of a stream of n outcomes."""
+        """Return a reader of a `state` of a stream of n outcomes."""
         place = whole(1)
         return record(
             {
@@ -196,17 +196,17 @@ class SegmentFamily:
 
 
 def level(value: Any) -> str | int:
-    """The level of a segment in a state."""
+    """Read the level of a segment in a state."""
     return whole(-(2**63), 2**63)(value) if not isinstance(value, str) else value
 
 
 def finite(value: float) -> float | None:
-    """A number for JSON, which has no infinity: None."""
+    """Return a number for JSON, and None for infinity, which JSON cannot write."""
     return None if value == float("inf") else value
 
 
 def bets_fields(n: int) -> Reader:
-    """What reads `ChangeBets.state` of a stream of n outcomes."""
+    """Return a reader of `ChangeBets.state` of a stream of n outcomes."""
     size = len(LEVELS)
     return row(
         whole(most=n),

@@ -74,7 +74,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """ "better" or "worse" where 0 lies outside the confidence sequence, otherwise "undecided"."""
+        """The verdict: "better" or "worse" if 0 is outside the confidence sequence, otherwise "undecided"."""
         return "better" if self.high < 0.0 else "worse" if self.low > 0.0 else "undecided"
 
     def __str__(self) -> str:
@@ -250,7 +250,7 @@ class Shadow(Saved):
         return ShadowForecast(score, by_name[self.version.name], by_name, parts, keys)
 
     def comparisons(self) -> list[Comparison]:
-        """Each challenger against the champion, that of the least difference first."""
+        """Compare each challenger with the champion, least difference first."""
         found = [Comparison(name, one.n, one.get(), *one.interval) for name, one in self._differences.items()]
         return sorted(found, key=lambda one: math.inf if one.difference is None else one.difference)
 
@@ -537,7 +537,7 @@ class Shadow(Saved):
         return min(scales, key=lambda scale: scale.domain[1] - scale.domain[0])
 
     def clone(self) -> Self:
-        """The same calibrators under the same names, nothing learned, the one now in use being the first version."""
+        """Return a shadow with the same calibrators and names, nothing learned; the champion is its first version."""
         new, name = type(self)(self.champion.clone(), confidence=self.confidence), self.version.name
         new._calibrators, new._numbers = {name: new.champion}, {name: 0}
         new._versions = [Version(1, name, 0)]
@@ -546,14 +546,14 @@ class Shadow(Saved):
         return new
 
     def same_parameters(self, other: Any) -> bool:
-        """Whether it is a shadow with the same confidence, and calibrators of the same name are the same."""
+        """Return whether `other` is a shadow with equal confidence and equal calibrators under common names."""
         if not isinstance(other, Shadow) or self.confidence != other.confidence:
             return False
         common = self._calibrators.keys() & other._calibrators.keys()
         return all(self._calibrators[name].same_parameters(other._calibrators[name]) for name in common)
 
     def plain(self, forecast: ShadowForecast) -> array[float]:
-        """A forecast as numbers: of each calibrator its own number, the probability, the number of parts, and these."""
+        """Write a forecast as numbers: for each calibrator its number, probability, number of parts, and the parts."""
         written = array("d")
         for name, p in forecast.by_name.items():
             parts = forecast.parts.get(name, ())
@@ -561,7 +561,7 @@ class Shadow(Saved):
         return written
 
     def forecast_of(self, score: float, written: Sequence[float], keys: Keys | None = None) -> ShadowForecast:
-        """The forecast that `plain` wrote, of those calibrators that are still here."""
+        """Read the forecast that `plain` wrote, for the calibrators that are still in the shadow."""
         names = {number: name for name, number in self._numbers.items()}
         said: dict[str, float] = {}
         parts: dict[str, Sequence[float]] = {}
@@ -705,5 +705,5 @@ def _learned(one: Entrant, issued: ShadowForecast, y: float | None, said: Any, w
 
 
 def _method(given: Any) -> Any:
-    """A new calibrator, where a name is given; otherwise what is given."""
+    """Return a new calibrator of the given name, or the given calibrator."""
     return chosen(given, Calibrator, REGISTRY) if isinstance(given, str) else given

@@ -36,7 +36,7 @@ CERTAIN = 1e-7
 
 
 def timed(calibrator: Calibrator) -> bool:
-    """Whether forecasts depend on the time: of the day, or since observations that are forgotten by time."""
+    """Return whether forecasts depend on the time: of the day, or since observations that are forgotten by time."""
     return calibrator.learns_time or bool(getattr(calibrator, "_timed", False))
 
 
@@ -51,11 +51,11 @@ class ByScore:
         self.traceless = isinstance(calibrator, SequentialCalibrator) and not self._judged
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
-        """The probability at a score as of time t."""
+        """Return the probability at a score as of time t."""
         return self.calibrator.predict_one(score, t) if self._timed else self.calibrator.predict_one(score)
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
-        """The probability at a score as of time t, and what has to be remembered of it."""
+        """Return the probability at a score as of time t, and what has to be remembered of it."""
         calibrator = self.calibrator
         p = calibrator.predict_one(score, t) if self._timed else calibrator.predict_one(score)
         if not self._judged:
@@ -99,11 +99,11 @@ class ByKeys:
         return {**self._missing, **(keys or {})}
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
-        """The probability at a score as of time t."""
+        """Return the probability at a score as of time t."""
         return self.calibrator.predict_one(score, self._keys(keys), t if self._timed else None)
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
-        """The probability at a score as of time t, and what has to be remembered of it."""
+        """Return the probability at a score as of time t, and what has to be remembered of it."""
         p, said = self.calibrator._issue_keyed(score, self._keys(keys), t if self._timed else None, w)
         return p, array("d", said)
 
@@ -138,11 +138,11 @@ class ByShadow:
         return {**dict.fromkeys(self.shadow.fields), **(keys or {})}
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
-        """The probability at a score as of time t."""
+        """Return the probability at a score as of time t."""
         return self.shadow.predict_one(score, t, keys=self._keys(keys))
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
-        """The probability at a score as of time t, and what has to be remembered of it."""
+        """Return the probability at a score as of time t, and what has to be remembered of it."""
         forecast = self.shadow.issue_one(score, t, keys=self._keys(keys), w=w)
         return forecast.p, self.shadow.plain(forecast)
 
@@ -168,14 +168,14 @@ class ByShadow:
 
 
 def joined(calibrator: Any) -> ByScore | ByKeys | ByShadow:
-    """How a calibrator of a join is asked and taught."""
+    """Return the adapter by which a join predicts with a calibrator and lets it learn."""
     if isinstance(calibrator, Shadow):
         return ByShadow(calibrator)
     return ByKeys(calibrator) if isinstance(calibrator, Keyed) else ByScore(calibrator)
 
 
 def can_join(calibrator: Any) -> bool:
-    """Whether a join can use it: a calibrator of one score, one that reads keys, or a `Shadow`."""
+    """Return whether a join can use it: a calibrator of one score, one that reads keys, or a `Shadow`."""
     return isinstance(calibrator, (Calibrator, Keyed, Shadow))
 
 
@@ -226,14 +226,14 @@ class VersionLearner:
         self.calibrator._change(what, name, None if calibrator is None else calibrator_of(calibrator))
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
-        """The probability at a score as of time t."""
+        """Return the probability at a score as of time t."""
         p = self._own.predict(score * self.factor, keys, t)
         if self.before is None:
             return p
         return self.weight * table_at(self.before, score * self.factor) + (1.0 - self.weight) * p
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
-        """The probability at a score as of time t, and what has to be remembered of it; its label is to be learned."""
+        """Return the probability at a score as of time t, and what to remember of it; its label will be learned."""
         score *= self.factor
         if self.before is None:
             return self._own.issue(score, keys, t, w)
@@ -256,7 +256,7 @@ class VersionLearner:
             self._reweigh(said[0], said[1], y, one.w)
 
     def _reweigh(self, first: float, second: float, y: bool, w: float) -> None:
-        """One step of fixed share; `first` is what the map of the version before said."""
+        """Update the weight by one step of fixed share; `first` is the forecast of the previous version's map."""
         gains = [math.log(max(p if y else 1.0 - p, CERTAIN)) for p in (first, second)]
         odds = math.exp(min(max(w * (gains[1] - gains[0]), -700.0), 700.0)) * (1.0 - self.weight) / self.weight
         self.weight = (1.0 - SHARE) / (1.0 + odds) + SHARE * PRIOR
@@ -276,7 +276,7 @@ class VersionLearner:
         return True
 
     def table(self) -> list[float] | None:
-        """Its forecasts now, for the version after it; None where scores are no probabilities."""
+        """Return the current forecasts, for the version after this one; None if scores are no probabilities."""
         if self.calibrator.scale.domain != (0.0, 1.0):
             return None
         scores = sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, KNOTS))
@@ -286,7 +286,7 @@ class VersionLearner:
         return list(np.clip(logits(p), -LOGIT_LIMIT, LOGIT_LIMIT).tolist())
 
     def successor(self) -> VersionLearner:
-        """The calibration of a new version."""
+        """Return the calibration of a new version."""
         return VersionLearner(self.calibrator.clone(), self.table(), self.factor)
 
     def state(self) -> dict[str, Any]:
@@ -295,7 +295,7 @@ class VersionLearner:
 
     @classmethod
     def loaded(cls, state: Any, factor: float = 1.0) -> VersionLearner:
-        """What `state` wrote; `StateError` for anything else."""
+        """Read what `state` wrote; raise `StateError` for anything else."""
         logs: Reader = numbers(KNOTS, least=-LOGIT_LIMIT, most=LOGIT_LIMIT)
         fields = {"calibrator": unread, "before": maybe(logs), "weight": number(LEAST_WEIGHT, 1.0)}
         read = record(fields)(state)
@@ -314,7 +314,7 @@ def _told(
 
 
 def calibrator_of(state: Any) -> Any:
-    """The calibrator of a state inside another one; `StateError` unless a join can use it."""
+    """Read a calibrator's state inside another state; raise `StateError` unless a join can use the calibrator."""
     written = record(dict.fromkeys(("class", "params", "learned"), unread))(state)
     kind: type[Saved] = Shadow if written["class"] == Shadow.__name__ else Learner
     found = kind._from_written(written)
@@ -323,7 +323,7 @@ def calibrator_of(state: Any) -> Any:
 
 
 def table_at(before: list[float], score: float) -> float:
-    """The probability at a score, from log-odds at the knots."""
+    """Return the probability at a score, from log-odds at the knots."""
     x = (min(max(logit(score), -LOGIT_LIMIT), LOGIT_LIMIT) + LOGIT_LIMIT) * KNOTS_A_UNIT
     left = min(int(x), KNOTS - 2)
     z = before[left] + (x - left) * (before[left + 1] - before[left])

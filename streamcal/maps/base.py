@@ -43,11 +43,11 @@ class CalibrationMap(Shown, ABC):
 
     @abstractmethod
     def predict_one(self, score: float) -> float:
-        """The probability at `score`; `InputError` outside the scale's range."""
+        """Return the probability at `score`; raise `InputError` outside the scale's range."""
 
     @abstractmethod
     def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
-        """The probabilities at an array of scores, shape (n,)."""
+        """Return the probabilities at scores of shape (n,)."""
 
     def __call__(self, score: float) -> float:
         return self.predict_one(score)
@@ -66,18 +66,18 @@ class CoordinateMap(CalibrationMap):
         return like(scores, self.at_many(self.scale.coordinates(check_scores(scores))))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the arguments, and the graph where scores are probabilities."""
+        """Return what a notebook shows: the arguments, and the graph if scores are probabilities."""
         lo, hi = self.scale.domain
         graph = _graph(self, lo, hi) if (lo, hi) == (0.0, 1.0) else ""
         return html_table(type(self).__name__, self._kept()[0], graph)
 
     @abstractmethod
     def at(self, x: float) -> float:
-        """The probability at a coordinate."""
+        """Return the probability at a coordinate."""
 
     @abstractmethod
     def at_many(self, x: FloatArray) -> FloatArray:
-        """The probabilities at an array of coordinates."""
+        """Return the probabilities at an array of coordinates."""
 
 
 class ScaledMap(CoordinateMap):
@@ -95,7 +95,7 @@ class ScaledMap(CoordinateMap):
     # -- export --------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The map as JSON, in the format described in `docs/map_format.md`; `streamcal.load_map` reads it.
+        """Write the map as JSON, in the format described in `docs/map_format.md`; `streamcal.load_map` reads it.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class ScaledMap(CoordinateMap):
         return json.dumps(self._plain(), allow_nan=False)
 
     def _plain(self) -> dict[str, Any]:
-        """The map in the format of `docs/map_format.md`, as plain data."""
+        """Return the map in the format of `docs/map_format.md`, as plain data."""
         exact = self._written()
         scale = exact._scale_written().portable()
         return {"streamcal_map": FORMAT, "kind": exact.kind, "scale": scale, **exact._content()}
@@ -243,20 +243,20 @@ class ScaledMap(CoordinateMap):
         return f"CASE WHEN {column} >= {lo} AND {column} <= {hi} THEN {whole} END"
 
     def _written(self) -> ScaledMap:
-        """The same function as a map that can be written."""
+        """Return the same function as a map that can be written."""
         return self
 
     def _scale_written(self) -> Scale:
-        """The scale of the coordinates in `_content`."""
+        """Return the scale of the coordinates in `_content`."""
         return self.scale
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
-        """The parameters of the map for `streamcal.maps.portable.KINDS`, as plain data."""
+        """Return the parameters of the map for `streamcal.maps.portable.KINDS`, as plain data."""
 
     @abstractmethod
     def _pieces(self) -> Pieces:
-        """The map as pieces, for SQL."""
+        """Return the map as pieces, for SQL."""
 
 
 class IdentityMap(ScaledMap):
@@ -279,7 +279,7 @@ class IdentityMap(ScaledMap):
 
 
 def _graph(map: CalibrationMap, lo: float, hi: float) -> str:
-    """The graph of a map of probabilities as a small SVG, with the diagonal."""
+    """Draw the graph of a map of probabilities as a small SVG, with the diagonal."""
     scores = np.linspace(lo, hi, GRAPH_POINTS)
     pairs = zip(100.0 * scores, 100.0 - 100.0 * map.predict_many(scores), strict=True)
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in pairs)
@@ -292,13 +292,13 @@ def _graph(map: CalibrationMap, lo: float, hi: float) -> str:
 
 
 def constant(value: float) -> Callable[[str], str]:
-    """SQL for a constant piece."""
+    """Return a function that writes the SQL of a constant piece."""
     text = sql.literal(value)
     return lambda x: text
 
 
 def frozen(values: npt.ArrayLike) -> FloatArray:
-    """A read-only copy."""
+    """Return a read-only copy."""
     copy = np.array(values, dtype=np.float64)
     copy.setflags(write=False)
     return copy

@@ -233,7 +233,7 @@ def tree_of(cuts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def number(value: float) -> str:
-    """A number as a hexadecimal literal, which has no rounding; plain for small whole ones.
+    """Write a number as a hexadecimal literal, which has no rounding; small whole numbers in decimals.
 
     >>> number(0.1), number(-2.0), number(math.inf)
     ('0x1.999999999999ap-4', '-2.0', 'HUGE_VAL')
@@ -283,7 +283,7 @@ def _add_coordinate(source: Source, scale: dict[str, Any]) -> None:
 
 
 def _add_probability(source: Source, map: Reduced) -> None:
-    """The return statement."""
+    """Add the return statement."""
     content = map.content
     if map.kind == "steps":
         place = source.count("cuts", content["cuts"], "x")

@@ -24,9 +24,10 @@ from streamcal.statistics.grid import Grid
 
 
 class IntervalMap(RoundedMap):
-    """Venn-Abers intervals: at and right of knots[i] the lower end is lower[i], at and left of it the upper end is
-    upper[i] (paper 003, §2, the vectors F⁰ and F¹). `point` names the rule that merges the two into one probability. A
-    rule that needs the score takes it as it is, also where a grid rounds the score for the interval.
+    """Venn-Abers intervals: the lower end is lower[i] from knots[i] on, the upper end upper[i] up to knots[i].
+
+    These are the vectors F⁰ and F¹ of paper 003, §2. `point` names the rule that merges the two ends into one
+    probability. A rule that needs the score uses the exact score, also if a grid rounds the score for the interval.
     """
 
     kind = "interval"
@@ -48,7 +49,7 @@ class IntervalMap(RoundedMap):
         self.point = point
 
     def interval_at(self, x: float) -> tuple[float, float]:
-        """The pair (p₀, p₁) at a coordinate."""
+        """Return the pair (p₀, p₁) at a coordinate."""
         x = x if self.grid is None else self.grid.round(x)
         return float(self.lower[bisect_right(self.knots, x)]), float(self.upper[bisect_left(self.knots, x)])
 
@@ -63,7 +64,7 @@ class IntervalMap(RoundedMap):
         return self.point in SCORED_POINTS
 
     def intervals_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The pairs (p₀, p₁) at an array of coordinates."""
+        """Return the pairs (p₀, p₁) at an array of coordinates."""
         return self._pairs_at(x if self.grid is None else self.grid.rounds(x))
 
     def _values_at(self, x: FloatArray) -> FloatArray:
@@ -81,7 +82,7 @@ class IntervalMap(RoundedMap):
         return {"point": self.point, **ends, **self._ends()}
 
     def _score_at(self, x: float) -> float:
-        """The score, as a probability, at the coordinate nearest to x."""
+        """Return the score, as a probability, at the coordinate nearest to x."""
         nearest = min(max(x, self.scale.lo), self.scale.hi)
         return min(max(self.scale.probability(nearest), LEAST_SCORE), 1.0 - LEAST_SCORE)
 
@@ -89,7 +90,7 @@ class IntervalMap(RoundedMap):
         return scale_of_scores(self.scale)
 
     def _pieces(self) -> Pieces:
-        """The pieces of the merged probability."""
+        """Return the pieces of the merged probability."""
         if not self._scored:
             return steps_of_points(
                 self.scale, [self], lambda lower, upper: POINTS[self.point](*lower, *upper)
@@ -101,7 +102,7 @@ class IntervalMap(RoundedMap):
         return cuts, [partial(self._piece, *pair) for pair in zip(lower, upper, strict=True)]
 
     def _piece(self, lower: float, upper: float, x: str) -> str:
-        """SQL for `score_prior` where the interval is (lower, upper)."""
+        """Write the SQL of `score_prior` where the interval is (lower, upper)."""
         s, width, rest = self.scale.sql_probability(x), PRIOR_EVENTS * (upper - lower), 1.0 - upper + lower
         low, high = max(lower, LEAST_SCORE), min(upper, 1.0 - LEAST_SCORE)
         p0, p1, d, other = map(sql.literal, (lower, lower + width, width, rest))
@@ -125,16 +126,15 @@ class IntervalMap(RoundedMap):
         return {"lower": lower._content(), "upper": upper._content()}
 
     def between(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The pairs on the open intervals (left[i], right[i]), which contain no knots."""
+        """Return the pairs on the open intervals (left[i], right[i]), which contain no knots."""
         lower = self.lower[np.searchsorted(self.knots, left, side="right")]
         return lower, self.upper[np.searchsorted(self.knots, right, side="left")]
 
 
 class CrossIntervalMap(ScaledMap):
-    """One interval map per fold, and the name of the rule that merges their pairs (paper 003, Algorithm 7); an empty
-    fold, one without knots, takes no part in the merge.
+    """One interval map per fold, merged by a named rule (paper 003, Algorithm 7); an empty fold is left out.
 
-    A prediction takes K scores, one per fold, or one score that is used in every fold.
+    A fold without knots is empty. A prediction takes K scores, one per fold, or one score that is used in every fold.
     """
 
     kind = "cross-interval"
@@ -177,25 +177,25 @@ class CrossIntervalMap(ScaledMap):
         return {"point": self.point, "folds": [fold._ends() for fold in self.folds]}
 
     def _pieces(self) -> Pieces:
-        """The pieces for one score used in every fold; as many steps as all folds have together."""
+        """Return the pieces for one score used in every fold; their number is the sum over the folds."""
         return steps_of_points(self.scale, [self.folds[k] for k in self._holding], self._merge)._pieces()
 
 
 def point_at(point: str, scale: Scale, x: float, lower: float, upper: float) -> float:
-    """The point of the pair at a coordinate."""
+    """Return the point that represents the pair at a coordinate."""
     scored = SCORED_POINTS.get(point)
     return float(POINTS[point](lower, upper) if scored is None else scored(lower, upper, scale.probability(x)))
 
 
 def points_at(point: str, scale: Scale, x: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """The points of the pairs at an array of coordinates."""
+    """Return the points that represent the pairs at an array of coordinates."""
     scored = SCORED_POINTS.get(point)
     values: FloatArray = POINTS[point](lower, upper) if scored is None else scored(lower, upper, scale.probabilities(x))
     return values
 
 
 def steps_of_points(scale: Scale, folds: Sequence[IntervalMap], merge: Callable) -> StepMap:
-    """The step map of the probability merged from the folds' pairs at one coordinate; all folds have the same grid."""
+    """Return the step map of the probability merged from the folds' pairs; all folds share a grid."""
 
     def merged(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
         values: FloatArray = merge(*zip(*pairs, strict=True))

@@ -84,10 +84,10 @@ class LogOddsMap(ScaledMap):
         return {"knots": knots.tolist(), "log_odds": log_odds.tolist(), **spots}
 
     def _split(self) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
-        """Which knots give one coordinate its own value; and the other knots with their log-odds.
+        """Return which knots give one coordinate its own value, and the other knots with their log-odds.
 
-        The neighbours of such a knot are the next floats. Another library's logarithm would miss the knot by its last
-        bit, so that exports state its value for the scores, not for the coordinate.
+        The neighbours of these knots are the next floats. Another library's logarithm would miss the knot by its last
+        bit. Exports therefore state its value for the scores, not for the coordinate.
         """
         below = np.append(True, self.knots[:-1] == np.nextafter(self.knots[1:], -math.inf))
         above = np.append(below[1:], True)
@@ -162,7 +162,7 @@ def between(x: float, left: float, right: float, low: float, high: float) -> flo
 def between_knots(
     knots: FloatArray, values: list[float], polynomials: list[list[float]]
 ) -> Sequence[Callable[[str], str]]:
-    """SQL for the pieces of a map: between knots polynomials in (x − left)/(right − left), outside the end values."""
+    """Return writers of each piece's SQL: polynomials in (x − left)/(right − left), and the end values outside."""
 
     def piece(left: float, right: float, coefficients: list[float]) -> Callable[[str], str]:
         half = "" if right - left < math.inf else "5e-1 * "
@@ -175,10 +175,10 @@ def between_knots(
 
 
 def steep_places(map: KnotMap | CubicMap) -> tuple[FloatArray, FloatArray]:
-    """The coordinates that scores have near the knots of steep pieces, and the probabilities there.
+    """Return the coordinates that scores have near the knots of steep pieces, and the probabilities there.
 
-    Where two knots almost touch, the last bit of a coordinate decides on the probability. Another library's logarithm
-    may differ in this bit. Exports therefore state the values at these coordinates.
+    If two knots almost touch, the last bit of a coordinate decides on the probability. Another library's logarithm may
+    differ in this bit. Exports therefore state the values at these coordinates.
     """
     knots = map.knots
     with np.errstate(over="ignore"):
@@ -197,13 +197,13 @@ def steep_places(map: KnotMap | CubicMap) -> tuple[FloatArray, FloatArray]:
 
 
 def steep_spots(map: KnotMap | CubicMap) -> dict[str, Any]:
-    """The field `spots` of a map with steep pieces."""
+    """Return the field `spots` of a map with steep pieces; {} for other maps."""
     own, values = steep_places(map)
     return {"spots": spots_of(map.scale, own, values)} if len(own) else {}
 
 
 def coordinates_within(scale: Scale, starts: FloatArray, ends: FloatArray) -> FloatArray:
-    """The coordinates of scores in any of the ranges from starts[i] to ends[i], in order."""
+    """Return the coordinates of scores in any of the ranges from starts[i] to ends[i], in order."""
     found, x = [np.empty(0)], np.maximum(starts, scale.lo)
     while len(x) > 0:
         scores = np.maximum(scale.first_scores(x), scale.domain[0])
@@ -229,7 +229,7 @@ def spots_of(scale: Scale, x: FloatArray, values: FloatArray) -> dict[str, list[
 def pieces_with_own(
     knots: FloatArray, pieces: Sequence[Callable[[str], str]], own: FloatArray, values: FloatArray
 ) -> Pieces:
-    """The pieces between knots, for SQL, and between them the coordinates that have values of their own."""
+    """Return the pieces between knots, for SQL, split at the coordinates that have values of their own."""
     cuts = np.unique(np.concatenate((knots, own, np.nextafter(own, math.inf))))
     starts, constants = [-math.inf, *cuts.tolist()], dict(zip(own.tolist(), values.tolist(), strict=True))
     which = np.searchsorted(knots, starts, side="right").tolist()

@@ -379,14 +379,14 @@ def _check_join(model: onnx.ModelProto, output_name: str, name: str) -> None:
 
 
 def _free_prefix(graph: onnx.GraphProto) -> str:
-    """A prefix that no name of the graph has, so that a second map can be joined too."""
+    """Find a prefix that no name of the graph has, so that a second map can be joined too."""
     names = {one for node in graph.node for one in (node.name, *node.output)} | {one.name for one in graph.initializer}
     tries = (f"calibration{number}_" for number in range(len(names) + 1))
     return next(prefix for prefix in tries if not any(one.startswith(prefix) for one in names))
 
 
 def _scores_of(graph: onnx.GraphProto, output_name: str, positive: Any) -> tuple[str, int | None]:
-    """The tensor of scores and the column of the positive class; no column where there is one score a row."""
+    """Return the tensor of scores and the column of the positive class, or None with one score a row."""
     maker = next((node for node in graph.node if output_name in node.output), None)
     if maker is not None and maker.op_type == "ZipMap":
         known = [value for one in maker.attribute for value in (*one.ints, *(text.decode() for text in one.strings))]
@@ -402,7 +402,7 @@ def _scores_of(graph: onnx.GraphProto, output_name: str, positive: Any) -> tuple
 
 
 def _column(positive: Any, known: list[Any] | None, columns: int) -> int:
-    """The place of the positive class; `known` is None where the model does not state how many columns it has."""
+    """Return the column of the positive class; `known` is None if the model does not state its number of columns."""
     if positive is None:
         if columns > 2:
             raise InputError(f"the output has {columns} classes; give positive, one of {known}")

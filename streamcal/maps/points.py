@@ -97,12 +97,12 @@ SCORED_POINTS: dict[str, Callable] = {"score-prior": score_prior}
 
 
 def mean(values: Sequence[Value]) -> Value:
-    """The arithmetic mean over the folds."""
+    """Return the arithmetic mean over the folds."""
     return sum(values[1:], start=values[0]) / len(values)
 
 
 def geometric_mean(values: Sequence[Value]) -> Value:
-    """The geometric mean over the folds; roots first, since a product of small numbers underflows."""
+    """Return the geometric mean over the folds; roots first, since a product of small numbers underflows."""
     share = 1.0 / len(values)
     product = values[0] ** share
     for value in values[1:]:
@@ -117,12 +117,12 @@ def log_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
 
 
 def brier_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
-    """The mean over the folds of p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4)."""
+    """Average p₁ + p₀²/2 − p₁²/2 over the folds: minimal worst-case regret in Brier score (paper 003, §4)."""
     return mean([brier_minimax(low, high) for low, high in zip(lower, upper, strict=True)])
 
 
 def self_consistent_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
-    """The solution of p = (1 − p)·mean(p₀) + p·mean(p₁)."""
+    """Solve p = (1 − p)·mean(p₀) + p·mean(p₁)."""
     return self_consistent(mean(lower), mean(upper))
 
 

@@ -107,7 +107,7 @@ class ChebyshevMap(ScaledMap):
         )
 
     def _piece(self, left: float, right: float) -> Callable[[str], str]:
-        """SQL for left ≤ u < right."""
+        """Return a function that writes the SQL for left ≤ u < right."""
         middle, half = 0.5 * (left + right), 0.5 * (right - left)
         terms = len(self.coefficients)
         t = np.polynomial.chebyshev.chebpts1(terms)

@@ -92,7 +92,7 @@ class PortableMap:
         return self.predict_one(score)
 
     def predict_one(self, score: float | Sequence[float]) -> float:
-        """The probability at `score`; `ValueError` if it is not finite, or outside the domain of the scale.
+        """Return the probability at `score`; raise `ValueError` if it is not finite, or outside the scale's domain.
 
         A map of K folds also takes K scores, one per fold.
         """
@@ -110,7 +110,7 @@ class PortableMap:
         return values[i] if i >= 0 and s <= last[i] else self._at(self._coordinate(s))
 
     def predict_many(self, scores: npt.ArrayLike) -> Array:
-        """The probabilities at an array of scores, shape (n,); for a map of K folds also (n, K)."""
+        """Return the probabilities at scores of shape (n,); for a map of K folds also (n, K)."""
         s = self._rising(scores)
         p = KINDS[self._content["kind"]](self._coordinates(s), self._content, self._scale)
         return p if self._spots is None else spots(s, p, **self._content["spots"])
@@ -125,7 +125,7 @@ class PortableMap:
         return SCALES[self._scale["kind"]](s, self._scale)
 
     def _rising(self, scores: npt.ArrayLike) -> Array:
-        """The scores, checked, as scores that rise with the label."""
+        """Check the scores, and return them as scores that rise with the label."""
         if np.ma.is_masked(scores):
             raise ValueError("scores are masked; give those that are not")
         s = np.asarray(scores, dtype=np.float64)
@@ -170,7 +170,7 @@ SCALES: dict[str, Callable[[Array, dict[str, Any]], Array]] = {
 
 
 def unit(x: Array, scale: dict[str, Any]) -> Array:
-    """The coordinate mapped linearly onto [0, 1]."""
+    """Map the coordinate linearly onto [0, 1]."""
     lo, hi = _ends(scale)
     return (x - lo) / (hi - lo)
 
@@ -179,17 +179,17 @@ def unit(x: Array, scale: dict[str, Any]) -> Array:
 
 
 def identity(x: Array, scale: dict[str, Any]) -> Array:
-    """The coordinate interpreted as a probability."""
+    """Interpret the coordinate as a probability."""
     return sigmoid(x) if _logistic(scale) else unit(x, scale)
 
 
 def _logistic(scale: dict[str, Any]) -> bool:
-    """Whether coordinates are log-odds."""
+    """Return whether coordinates are log-odds."""
     return _unbounded(scale) or scale["kind"] == "logit"
 
 
 def _unbounded(scale: dict[str, Any]) -> bool:
-    """Whether scores are margins without both bounds, which are interpreted as log-odds."""
+    """Return whether scores are margins without both bounds, which are interpreted as log-odds."""
     return scale["kind"] == "interval" and not math.isfinite(scale["hi"] - scale["lo"])
 
 
@@ -220,14 +220,14 @@ def chebyshev(u: Array, coefficients: Array) -> Array:
 
 
 def beta(x: Array, a: float, b: float, c: float, scale: dict[str, Any]) -> Array:
-    """The sigmoid of a·ln s − b·ln(1 − s) + c; s is the score as a probability, its log-odds clamped to ±16."""
+    """Return σ(a·ln s − b·ln(1 − s) + c); s is the score as a probability, its log-odds clamped to ±16."""
     z = x if scale["kind"] == "logit" else _log_odds(x, scale)
     tail = np.log1p(np.exp(-np.abs(z)))
     return sigmoid(a * (np.minimum(z, 0.0) - tail) + b * (np.maximum(z, 0.0) + tail) + c)
 
 
 def _log_odds(x: Array, scale: dict[str, Any]) -> Array:
-    """The log-odds of the coordinate interpreted as a probability."""
+    """Return the log-odds of the coordinate interpreted as a probability."""
     if _unbounded(scale):
         return np.clip(x, -LOGIT_LIMIT, LOGIT_LIMIT)
     p = unit(x, scale)
@@ -236,7 +236,7 @@ def _log_odds(x: Array, scale: dict[str, Any]) -> Array:
 
 
 def sigmoids(x: Array, weights: Array, slopes: Array, offsets: Array) -> Array:
-    """The weighted mean of the sigmoids of slope·x + offset."""
+    """Return the weighted mean of the sigmoids of slope·x + offset."""
     p = np.zeros_like(x)
     for weight, slope, offset in zip(weights, slopes, offsets, strict=True):
         p = p + weight * sigmoid(slope * x + offset)
@@ -270,7 +270,7 @@ def cubics(x: Array, knots: Array, values: Array, rises: Array, falls: Array) ->
 
 
 def cubic(t: Value, low: Value, high: Value, rise: Value, fall: Value) -> Value:
-    """The cubic in t from `low` at t = 0 to `high` at t = 1, with the slopes `rise` and `fall` at these ends."""
+    """Return the cubic in t from `low` at t = 0 to `high` at t = 1, with the slopes `rise` and `fall` there."""
     return low + (high - low) * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
 
 
@@ -294,7 +294,7 @@ def interval(x: Array, content: dict[str, Any]) -> tuple[Array, Array]:
 
 
 def interval_point(x: Array, content: dict[str, Any]) -> Array:
-    """The probability merged from one pair."""
+    """Return the probability merged from one pair."""
     lower, upper = interval(x, content)
     if content["point"] != SCORE_PRIOR:
         return _point(content["point"], [lower], [upper])
@@ -303,7 +303,7 @@ def interval_point(x: Array, content: dict[str, Any]) -> Array:
 
 
 def cross_interval(x: Array, content: dict[str, Any]) -> Array:
-    """The probability merged from the folds' pairs; x of shape (n,), or (n, K) with one column per fold."""
+    """Return the probability merged from the folds' pairs; x has shape (n,), or (n, K) with one column per fold."""
     folds = content["folds"]
     if x.ndim == 2 and x.shape[1] != len(folds):
         raise ValueError(f"expected one score, or {len(folds)}, one of each fold; got {x.shape[1]}")
@@ -314,7 +314,7 @@ def cross_interval(x: Array, content: dict[str, Any]) -> Array:
 
 
 def _holds(fold: dict[str, Any]) -> bool:
-    """Whether the pair of a fold is not (0, 1) everywhere; that of an empty fold is, and takes no part in a merge."""
+    """Return whether a fold has observations; the pair of an empty fold is (0, 1) and is not merged."""
     return len(fold["lower"]["cuts"]) > 0 or len(fold["upper"]["cuts"]) > 0
 
 
@@ -340,10 +340,10 @@ KINDS: dict[str, Callable[[Array, dict[str, Any], dict[str, Any]], Array]] = {
 
 
 def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
-    """The probability merged from K pairs (p₀, p₁), K ≥ 1, each a float or an array.
+    """Merge K pairs (p₀, p₁), K ≥ 1, each a float or an array, into one probability.
 
-    These are the formulas of `points.py`, which has the references. They are repeated because this file imports nothing
-    of the package; `tests/test_portable_maps.py` tests that both agree to the last bit.
+    The formulas and references are those of `points.py`. They are repeated because this file imports nothing of the
+    package; `tests/test_portable_maps.py` tests that both agree to the last bit.
     """
     if rule == "log-minimax":
         share = 1.0 / len(lower)
@@ -368,7 +368,7 @@ SCORE_PRIOR, PRIOR_EVENTS, TINY = "score-prior", 0.25, 1e-300
 
 
 def _score_prior(lower: Value, upper: Value, middle: Value, rarer: Value) -> Value:
-    """The rule for one pair, at the score clipped to it, `rarer` being min(middle, 1 − middle)."""
+    """Merge one pair by `score-prior`, at the score clipped to the pair; `rarer` is min(middle, 1 − middle)."""
     width = PRIOR_EVENTS * (upper - lower)
     return (lower * rarer + width * middle) / ((1.0 - upper + lower) * rarer + width)
 
@@ -517,7 +517,7 @@ def _share_one(left: float, right: float, x: float) -> float:
 
 
 def _interval_steps(content: dict[str, Any], scale: dict[str, Any]) -> Callable[[float], float]:
-    """The probability merged from intervals, for one score in all folds, as one step function."""
+    """Return one step function of the probability merged from intervals, for one score used in all folds."""
     if content["point"] == SCORE_PRIOR:
         lower, upper = (partial(_step_one, *_lists(content[end], "cuts", "values")) for end in ("lower", "upper"))
         return partial(_score_prior_one, lower, upper, content["least"], content["greatest"])
@@ -541,7 +541,7 @@ def _lists(content: dict[str, Any], *names: str) -> tuple[Any, ...]:
 
 
 def _top(scale: dict[str, Any]) -> float | None:
-    """The t for which a score s of a decreasing scale is read as t − s; None for another scale."""
+    """Return t if a decreasing scale reads a score s as t − s; None for another scale."""
     if not scale.get("decreasing", False):
         return None
     return 1.0 if scale["kind"] in ("probability", "logit") else 0.0
@@ -616,7 +616,7 @@ ROUNDING = 1e-9
 
 
 def _shown(value: Any) -> str:
-    """A value in a message, shortened."""
+    """Return a value for a message, shortened."""
     shown = repr(value[:60] if isinstance(value, (str, list)) else value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
@@ -690,7 +690,7 @@ def _ensure(condition: bool, message: str) -> None:
 
 
 def as_arrays(data: dict[str, Any]) -> dict[str, Any]:
-    """Lists of numbers as arrays, recursively; bounds given as null become infinite."""
+    """Convert lists of numbers to arrays, recursively; bounds given as null become infinite."""
     missing = {"lo": -math.inf, "hi": math.inf}
 
     def read(name: str, value: Any) -> Any:

@@ -111,7 +111,7 @@ def _with_ends(first: float, inner: FloatArray, last: float) -> FloatArray:
 
 
 def _of_intervals(kind: str, scale: dict[str, Any], content: dict[str, Any]) -> Reduced:
-    """One score for all folds: steps of the merged probability, or of both ends where the rule needs the score."""
+    """Reduce intervals to steps of the merged probability, or of both ends if the rule needs the score."""
     folds = content.get("folds", [content])
     cuts = np.unique(np.concatenate([fold[end]["cuts"] for fold in folds for end in ("lower", "upper")]))
     starts = np.append(-math.inf, cuts)

@@ -112,6 +112,6 @@ class SigmoidMixtureMap(ScaledMap):
 
 
 def log_probabilities(z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln s and ln(1 − s) of log-odds z, each to full relative accuracy."""
+    """Return ln s and ln(1 − s) of log-odds z, each to full relative accuracy."""
     tail = np.log1p(np.exp(-np.abs(z)))
     return np.minimum(z, 0.0) - tail, -np.maximum(z, 0.0) - tail

@@ -41,9 +41,9 @@ def writing_for(dialect: str) -> Iterator[None]:
 
 
 def careful(x: str, lo: float, hi: float, furthest: float) -> str:
-    """A coordinate within [lo, hi] for arithmetic, where an overflow or underflow is an error.
+    """Clip a coordinate within [lo, hi] where a dialect treats overflow or underflow as an error.
 
-    No knot is further from 0 than `furthest`.
+    Every knot is at most `furthest` away from 0.
     """
     dialect, largest = _DIALECT.get(), max(LARGEST_COORDINATE, furthest)
     whens = []
@@ -58,7 +58,7 @@ def careful(x: str, lo: float, hi: float, furthest: float) -> str:
 
 
 def literal(value: float) -> str:
-    """A literal that reads back as the same float; with an exponent, since other literals may be read as decimals."""
+    """Write a literal that reads back as the same float; the exponent keeps it from being read as a decimal."""
     text = repr(float(value))
     if _DIALECT.get() == "postgresql":
         return f"float8'{text}'"
@@ -91,7 +91,7 @@ def sigmoid(z: str, largest: float = math.inf) -> str:
 
 
 def log_sigmoid(z: str, largest: float = math.inf) -> str:
-    """The logarithm of `sigmoid`, for the same arguments."""
+    """Write the SQL of the logarithm of `sigmoid`, for the same arguments."""
     inside = f"(-LN(1e0 + EXP(-{z})))"
     if largest <= _largest_exponent():
         return inside
@@ -104,7 +104,7 @@ def _largest_exponent() -> float:
 
 
 def coefficient(value: float) -> str:
-    """A literal for a factor, which is never so small that its product underflows where that is an error."""
+    """Write a literal for a factor, large enough that its product does not underflow where that is an error."""
     if _DIALECT.get() in UNDERFLOW_FAILS and abs(value) < LEAST_COEFFICIENT:
         return literal(LEAST_COEFFICIENT)
     return literal(value)

@@ -39,7 +39,7 @@ class RoundedMap(ScaledMap):
 
     @abstractmethod
     def _values_at(self, x: FloatArray) -> FloatArray:
-        """The probabilities at an array of coordinates that are already rounded."""
+        """Return the probabilities at an array of coordinates that are already rounded."""
 
     def _written(self) -> ScaledMap:
         return self if self.grid is None else steps_of_cells(self.scale, self.grid, self._values_at(self.grid.centres))
@@ -85,7 +85,7 @@ class StepMap(RoundedMap):
         return scale_of_scores(self.scale)
 
     def _content(self) -> dict[str, Any]:
-        """Steps over the scores, not the coordinates: another library's logarithm may round a score across a step."""
+        """Return steps over the scores: another library's logarithm may round a score across a coordinate's step."""
         cuts, values = self._closed_left()
         cuts = self.scale.increasing.first_scores(cuts)
         starts = np.unique(cuts[np.isfinite(cuts)])
@@ -153,12 +153,12 @@ class BinnedSigmoidMap(ScaledMap):
 
 
 def scale_of_scores(scale: Scale) -> Scale:
-    """The scale with the same domain on which the coordinate is the rising score."""
+    """Return the scale with the same domain whose coordinate is the rising score."""
     kind = Probability if scale.domain == Probability.domain else Interval
     return kind(decreasing=scale.decreasing)
 
 
 def steps_of_cells(scale: Scale, grid: Grid, values: FloatArray) -> StepMap:
-    """The map that has values[i] in cell i of the grid."""
+    """Return the map that has values[i] in cell i of the grid."""
     first = np.flatnonzero(np.diff(values))
     return StepMap(scale, grid.edges[first], np.append(values[:1], values[first + 1]))
