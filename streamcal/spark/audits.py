@@ -13,7 +13,7 @@ TOLD = tuple(name for name in Kept._fields if name != "timer")
 
 
 def audit(spark: SparkSession, checkpoint: str) -> DataFrame:
-    """What each key of `calibrate_stream` has learned, from the last batch that was completed.
+    """Return what each key of `calibrate_stream` has learned, from the last completed batch.
 
     Parameters
     ----------

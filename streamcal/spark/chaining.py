@@ -20,7 +20,7 @@ pyarrow = arrow.pyarrow
 
 
 def level_name(place: int) -> str:
-    """The name of a column of levels in a batch."""
+    """Return the name of a column of levels in a batch."""
     return f"level {place}"
 
 
@@ -73,7 +73,7 @@ class Forecasts:
         self._names = {"score": score}
 
     def __call__(self, scores: folding.Array, levels: Sequence[folding.Array]) -> folding.Array:
-        """The probabilities, null where the score is null.
+        """Return the probabilities, null where the score is null.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class Forecasts:
 
 
 def _keys(calibrator: Keyed, columns: Sequence[folding.Array]) -> dict[str, list[Any]]:
-    """Field → levels, from columns in the order of the fields."""
+    """Return the levels of each field, from columns in the order of the fields."""
     keys = {}
     for name, column in zip(calibrator.fields, columns, strict=True):
         found, codes = arrow.codes(column)  # an object for each distinct level, not for each row

@@ -53,7 +53,7 @@ class Rows(NamedTuple):
     t: FloatArray | None
 
     def at(self, chosen: Any) -> Rows:
-        """Some of the rows."""
+        """Select some of the rows."""
         return Rows(*(None if column is None else column[chosen] for column in self))  # type: ignore[arg-type]
 
 
@@ -149,7 +149,7 @@ class Applied:
         self._read: dict[Any, Calibrator | None] = {}
 
     def __call__(self, scores: Array, keys: Array) -> Array:
-        """The probabilities of a column of scores, null where the score is null or the key has no state.
+        """Return the probabilities of a column of scores, null where the score is null or the key has no state.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class Applied:
         return self._read[key]
 
     def _checked(self, calibrator: Calibrator) -> Calibrator:
-        """Columns are the same for all keys: intervals of some would be lost."""
+        """Check that a calibrator has intervals if the others do; columns are the same for all keys."""
         if calibrator.has_interval != self._interval:
             has, others = ("has intervals", "none") if calibrator.has_interval else ("has no intervals", "some")
             raise InputError(f"the method {calibrator!r} {has}, and others of the states have {others}; separate them")
@@ -207,7 +207,7 @@ class Applied:
 
 
 def together(batches: Iterable[Batch]) -> Iterator[Any]:
-    """Tables of up to so many rows and a batch, so that each key has more of them at once."""
+    """Join batches into tables of about `ROWS_TOGETHER` rows so that each key's rows are learned in larger groups."""
     waiting: list[Batch] = []
     for batch in batches:
         if batch.num_rows:
@@ -220,7 +220,7 @@ def together(batches: Iterable[Batch]) -> Iterator[Any]:
 
 
 def _by_key(table: Any, names: Names) -> Iterator[tuple[Any, Rows]]:
-    """(key, its observations in their order), keys in the order of their first observation."""
+    """Yield each key with its observations in their order, keys in the order of their first observation."""
     rows = rows_of(table, names)
     if "key" not in table.schema.names:
         yield None, rows
@@ -232,7 +232,7 @@ def _by_key(table: Any, names: Names) -> Iterator[tuple[Any, Rows]]:
 
 
 def rows_of(table: Any, names: Names) -> Rows:
-    """The observations of a table; `InputError` for null."""
+    """Return the observations of a table; `InputError` for null."""
     columns = {name: one_array(table.column(name)) for name in ARGUMENTS.values() if name in table.schema.names}
     for name, column in columns.items():
         if column.null_count:
@@ -250,7 +250,7 @@ def rows_of(table: Any, names: Names) -> Rows:
 
 
 def runs_of(keys: Array) -> tuple[npt.NDArray[np.intp], list[tuple[Any, slice]]]:
-    """The order that sorts rows by key, those of a key as they came; and each key with its rows in this order."""
+    """Return the order that sorts rows by key, stable within a key, and each key with its rows in this order."""
     found, codes = arrow.codes(keys)
     short = codes.astype(np.uint16) if len(found) <= 1 << 16 else codes  # which NumPy sorts in linear time
     order = np.argsort(short, kind="stable")
@@ -273,7 +273,7 @@ def _learn(calibrator: Calibrator, rows: Rows, names: Names, key: Any) -> None:
 
 
 def named(error: InputError, names: Names, key: Any) -> InputError:
-    """The error with the user's name of the column in place of the argument's."""
+    """Return the error with the user's name of the column in place of the argument's."""
 
     def column(found: re.Match[str]) -> str:
         name = ARGUMENTS.get(found[1], found[1])
@@ -284,21 +284,22 @@ def named(error: InputError, names: Names, key: Any) -> InputError:
 
 
 def one_array(column: Any) -> Array:
-    """A column of a table as one array."""
+    """Return a column of a table as one array."""
     return column.chunk(0) if column.num_chunks == 1 else pyarrow.concat_arrays(column.chunks)
 
 
 def nulls(column: Array) -> npt.NDArray[np.bool_]:
+    """Return where a column is null."""
     return np.asarray(column.is_null(), dtype=np.bool_)
 
 
 def numbers(column: Array) -> FloatArray:
-    """A column of doubles; anything where it is null."""
+    """Return a column as doubles; the values are arbitrary where it is null."""
     return arrow.as_array(arrow.cast(column, pyarrow.float64()), np.float64)
 
 
 def _seconds(column: Array) -> FloatArray:
-    """Times as seconds since 1970 UTC; numbers as they are. Times of day without a time zone are those of UTC."""
+    """Return times as seconds since 1970 UTC; numbers as they are. Times without a time zone are read as UTC."""
     kind = column.type
     if pyarrow.types.is_timestamp(kind):
         return arrow.as_array(arrow.cast(column, pyarrow.timestamp("us", kind.tz)), np.int64) / 1e6
@@ -315,7 +316,7 @@ def _states_of(held: Mapping[Any, Calibrator]) -> Iterator[tuple[Any, bytes, flo
 
 
 def _merged(states: list[bytes], read: Callable[[bytes], Calibrator]) -> tuple[bytes, float]:
-    """States as one, and the weight that it holds."""
+    """Merge states into one, and return it with the weight that it holds."""
     first = read(states[0])
     for state in states[1:]:
         first.merge(read(state))
@@ -323,7 +324,7 @@ def _merged(states: list[bytes], read: Callable[[bytes], Calibrator]) -> tuple[b
 
 
 def written(states: Iterable[tuple[Any, bytes, float]], kind: Any) -> Iterator[Batch]:
-    """Batches of states, none of which is large."""
+    """Yield batches of states, none of which is large."""
     rows: list[tuple[Any, bytes, float]] = []
     size = 0
     for row in states:

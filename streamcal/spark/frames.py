@@ -125,7 +125,7 @@ def merge(first: DataFrame, *others: DataFrame) -> DataFrame:
 
 
 def states(df: DataFrame) -> dict[Any, Calibrator]:
-    """The calibrators of a DataFrame of states, in the driver: key → calibrator, None being the key of `key=None`."""
+    """Return the calibrators of a DataFrame of states, in the driver: by key, or by None for `key=None`."""
     return {key: Calibrator.from_bytes(state) for key, state in _collected(df).items()}
 
 
@@ -205,7 +205,7 @@ class _Beside(NamedTuple):
 
 
 def _broadcast(df: DataFrame, states: Any, key: str | None) -> _Beside:
-    """Keys beside scores; the states are sent with the function."""
+    """Put keys beside scores; the states are sent with the function."""
     if isinstance(states, DataFrame):
         found = _collected(states)
     else:
@@ -217,7 +217,7 @@ def _broadcast(df: DataFrame, states: Any, key: str | None) -> _Beside:
 
 
 def _joined(df: DataFrame, states: DataFrame, key: str | None) -> _Beside:
-    """States beside scores; the driver sees one of them, and no more than counts of the keys."""
+    """Put states beside scores; the driver reads one of the states, and otherwise only counts of the keys."""
     counts = states.groupBy("key").agg(F.count(F.lit(1)).alias("n"))
     some, keys, n = counts.agg(F.max("key"), F.count(F.lit(1)), F.sum("n")).collect()[0]  # max is null for no other key
     _check_once(n or 0, keys)
@@ -231,7 +231,7 @@ def _joined(df: DataFrame, states: DataFrame, key: str | None) -> _Beside:
 
 
 def _unused(df: DataFrame, name: str) -> str:
-    """A name that no column has; Spark ignores case."""
+    """Return a name that no column has; Spark ignores case."""
     taken = {one.lower() for one in df.columns}
     name = f"__{name}"
     while name in taken:
@@ -240,7 +240,7 @@ def _unused(df: DataFrame, name: str) -> str:
 
 
 def _udf(find: Callable[[Any], bytes | None], interval: bool, score: str, new: list[str]) -> Any:
-    """The Arrow UDF of scores and keys, or whatever `find` takes, which reads each state once in a task."""
+    """Make the Arrow UDF of scores and of what `find` reads, such as keys; each task reads each state once."""
 
     def apply(batches: Iterator[tuple[pyarrow.Array, pyarrow.Array]]) -> Iterator[pyarrow.Array]:
         applied = folding.Applied(find, interval, score)
@@ -258,17 +258,17 @@ def _itself(state: bytes | None) -> bytes | None:
 
 
 def _sorted(rows: DataFrame, by: list[str]) -> DataFrame:
-    """Rows sorted in partitions, those of a key in one; without keys there is one partition.
+    """Sort rows in partitions, with the rows of a key in one; without keys there is one partition.
 
-    Sorted partitions are read as a stream: groups of `applyInArrow` would each be held whole, and cost a stream of
-    Arrow each, a millisecond for every one of a million keys.
+    Sorted partitions are read as a stream. `applyInArrow` would keep each group whole in memory, and open a stream of
+    Arrow for each, which takes a millisecond for every one of a million keys.
     """
     gathered = rows.repartition("key") if "key" in rows.columns else rows.repartition(1)
     return gathered.sortWithinPartitions(*by)
 
 
 def _merged(partial: DataFrame, read: Callable[[bytes], Calibrator]) -> DataFrame:
-    """One state a key. The order of the merges does not depend on which partition came first."""
+    """Merge states into one per key. The order of the merges does not depend on which partition came first."""
 
     def merge(batches: Iterator[Any]) -> Iterator[Any]:
         return folding.merge(batches, read)
@@ -283,7 +283,7 @@ def _schema(key_type: Any) -> Any:
 
 
 def _collected(df: DataFrame) -> dict[Any, bytes]:
-    """Key → state, in the driver."""
+    """Return the state of each key, in the driver."""
     _check_states(df)
     rows = df.select("key", "state").collect()
     found = {_hashable(row["key"]): bytes(row["state"]) for row in rows}
@@ -292,7 +292,7 @@ def _collected(df: DataFrame) -> dict[Any, bytes]:
 
 
 def _bytes_of(given: Any) -> dict[Any, bytes]:
-    """Key → state, of calibrators."""
+    """Return the state of each key, of calibrators."""
     by_key = given if isinstance(given, Mapping) else {None: given}
     for one in by_key.values():
         if not isinstance(one, Calibrator):
@@ -314,6 +314,7 @@ def _hashable(key: Any) -> Any:
 
 
 def check_calibrator(calibrator: Any, time: str | None) -> None:
+    """Raise `InputError` unless the calibrator reads one score, has learned nothing and can learn these rows."""
     if not isinstance(calibrator, Calibrator):
         raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Platt() or Isotonic()")
     if calibrator.n > 0.0:
@@ -335,13 +336,13 @@ def _check_once(n: int, keys: int) -> None:
 
 
 def _check_given(some: Any, key: str | None) -> None:
-    """`InputError` where states have keys, of which `some` is one, and no column of keys is given."""
+    """Raise `InputError` if states have keys, of which `some` is one, and no column of keys is given."""
     if key is None and some is not None:
         raise InputError(f"the states have keys, such as {some!r}; give key=, the column of keys")
 
 
 def _check_type(of: Any, df: DataFrame, key: str | None) -> None:
-    """`InputError` where keys of states are of another type than those of rows: none would be found."""
+    """Raise `InputError` if keys of states are of another type than those of rows: none would be found."""
     if key is None:
         return
     column(df, "key", key)
@@ -354,7 +355,7 @@ def _check_type(of: Any, df: DataFrame, key: str | None) -> None:
 
 
 def _check_values(given: Any, df: DataFrame, key: str | None) -> None:
-    """`InputError` where the keys of calibrators are no values of the column of keys: none would be found."""
+    """Raise `InputError` if keys of calibrators are no values of the column of keys: none would be found."""
     if key is None:
         return
     if not isinstance(given, Mapping):
@@ -368,7 +369,7 @@ def _check_values(given: Any, df: DataFrame, key: str | None) -> None:
 
 
 def kind(df: DataFrame, own: str) -> Any:
-    """The type of a column; `InputError` where there is none, or several."""
+    """Return the type of a column; `InputError` if there is none, or several."""
     found = [field for field in df.schema.fields if field.name == own]
     if len(found) != 1:
         there = ", ".join(df.columns)
@@ -377,7 +378,7 @@ def kind(df: DataFrame, own: str) -> Any:
 
 
 def column(df: DataFrame, name: str, own: str) -> Any:
-    """A column as the workers read it: numbers as doubles."""
+    """Return a column as the workers read it: numbers as doubles."""
     of, what = kind(df, own), quoted(own)
     if name == "key":
         if not isinstance(of, KEYS):
@@ -397,5 +398,5 @@ def _allowed(name: str) -> str:
 
 
 def quoted(name: str) -> Any:
-    """A column by its exact name, dots included."""
+    """Return a column by its exact name, dots included."""
     return F.col("`" + name.replace("`", "``") + "`")

@@ -86,7 +86,7 @@ class Learned(NamedTuple):
     positive_hash: int = 0
 
     def with_ids(self, labels: Iterable[tuple[Id, bool]]) -> Learned:
-        """With more labels: ids, and whether each is positive."""
+        """Return the sums with more labels added: ids, and whether each is positive."""
         sums = list(self)
         for id, positive in labels:
             text = str(id).encode()
@@ -128,7 +128,7 @@ def take(join: LabelJoin, events: Iterable[Event]) -> Iterator[Forecast]:
 
 
 def _in_order(events: Iterable[Event]) -> list[Event]:
-    """Events by `_place`, which is looked at only where times are not there or several events have the same."""
+    """Sort events by `_place`, which is computed only if times are missing or tied."""
     given = list(events)
     times = [event.t for event in given]
     plain = len(set(times)) == len(times) and not any(map(math.isnan, times))
@@ -136,6 +136,6 @@ def _in_order(events: Iterable[Event]) -> list[Event]:
 
 
 def _place(event: Event) -> tuple[float, bool, str, float, float]:
-    """Where an event stands in its batch; NaN, of which no order is one, last."""
+    """Return the sort key of an event in its batch; NaN, which has no order, is last."""
     t, score, label = (math.inf if one is None or one != one else one for one in (event.t, event.score, event.label))
     return t, event.score is None, str(event.id), score, label

@@ -28,13 +28,13 @@ LATEST = int(np.iinfo(np.int64).max)
 
 
 def events_schema(id: Any) -> Any:
-    """The schema of packed events, ids having this type: `id`, `score`, `label`, and `micros` since 1970 UTC."""
+    """Return the schema of packed events with ids of this type: `id`, `score`, `label`, `micros` since 1970 UTC."""
     numbers = [("score", pyarrow.float64()), ("label", pyarrow.float64()), ("micros", pyarrow.int64())]
     return pyarrow.schema([("id", id), *numbers])
 
 
 def forecasts_schema(id: Any) -> Any:
-    """The schema of packed forecasts: `id`, `micros`, `score`, `calibrated` and `error`."""
+    """Return the schema of packed forecasts: `id`, `micros`, `score`, `calibrated` and `error`."""
     numbers = [("micros", pyarrow.int64()), ("score", pyarrow.float64()), ("calibrated", pyarrow.float64())]
     return pyarrow.schema([("id", id), *numbers, ("error", pyarrow.string())])
 
@@ -77,7 +77,7 @@ def pack(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
 
 
 def _integers(column: Any, missing: int) -> Any:
-    """A column of integers of 64 bits, with another one in place of null."""
+    """Return a column of integers of 64 bits, with `missing` in place of null."""
     return np.where(folding.nulls(column), missing, arrow.as_array(column, np.int64))
 
 
@@ -85,7 +85,7 @@ def _integers(column: Any, missing: int) -> Any:
 
 
 def events_of(packed: Iterable[bytes], schema: Any, after: float = -math.inf) -> list[Event]:
-    """The events of a key that `pack` wrote.
+    """Return the events of a key that `pack` wrote.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def events_of(packed: Iterable[bytes], schema: Any, after: float = -math.inf) ->
 
 
 def packed_forecasts(forecasts: Sequence[Forecast], schema: Any) -> bytes:
-    """Forecasts as bytes for `unpack`."""
+    """Pack forecasts as bytes for `unpack`."""
     ids, scores, times, calibrated, errors = zip(*forecasts, strict=True)
     micros = [None if math.isnan(t) else min(max(round(t * 1e6), -LATEST), LATEST) for t in times]
     columns = (ids, micros, scores, calibrated, errors)

@@ -187,7 +187,7 @@ class SegmentStream:
         spark.createDataFrame([(number, state)], KEPT).coalesce(1).write.mode("overwrite").parquet(self._slot(number))
 
     def _found(self, spark: SparkSession) -> dict[int, bytes]:
-        """The states in the folder; where there are none, that of the beginning is written."""
+        """Return the states in the folder; if there are none, write the initial state."""
         found: dict[int, bytes] = {}
         for slot in range(SLOTS):
             try:
@@ -209,7 +209,7 @@ class SegmentStream:
 
 
 def _learned(df: DataFrame, calibrator: Keyed, content: bytes, given: dict[str, str | None]) -> bytes:
-    """The state after the rows of a table, which one task learns."""
+    """Return the state after the rows of a table, which one task learns."""
     names = {name: column for name, column in given.items() if column is not None}
     levels = _levels(df, calibrator)
     own = [frames.column(df, name, column).alias(name) for name, column in names.items()]
@@ -241,7 +241,7 @@ def _forecast(df: DataFrame, calibrator: Keyed, content: bytes, score: str) -> D
 
 
 def _levels(df: DataFrame, calibrator: Keyed) -> list[Any]:
-    """The columns of levels; `InputError` for one that is not there, or of another type."""
+    """Return the columns of levels; `InputError` for a missing column, or one of another type."""
     for name in calibrator.fields:
         kind = frames.kind(df, name)
         if not isinstance(kind, LEVELS):

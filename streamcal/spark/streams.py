@@ -227,7 +227,7 @@ class Joins(StatefulProcessor):
         return iter(())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def _do(self, act: Callable[[LabelJoin], Any], watermark: int, rung: int | None = None) -> Any:
         """Let the key's join act, and keep it; `rung` is the timer that is the reason, which Spark takes away."""
