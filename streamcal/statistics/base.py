@@ -46,7 +46,7 @@ class Statistic(ABC):
     scale: Scale | None = None
 
     def present(self, unit: float) -> Self:
-        """A read-only view of this statistic in which every weight is divided by `unit`.
+        """Return a read-only view of this statistic in which every weight is divided by `unit`.
 
         The view shares the stored sums, and is valid until they next change. O(1).
         """
@@ -73,7 +73,7 @@ class Statistic(ABC):
         return True
 
     def _in_units(self, one: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Two arrays of stored weights, divided by the unit."""
+        """Divide two arrays of stored weights by the unit."""
         return (one, other) if self.unit == 1.0 else (one / self.unit, other / self.unit)
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Statistic(ABC):
         """Add one observation."""
 
     def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
-        """The fast path: a compiled function of an unchecked score, label and weight; None where there is none.
+        """Return the fast path: a compiled function of an unchecked score, label and weight; None if there is none.
 
         The function updates the statistic and returns True if no argument needs conversion and the score is a float in
         [lo, hi], where scores equal their coordinates; otherwise it changes nothing and returns False.
@@ -103,7 +103,7 @@ class Statistic(ABC):
             self.revert(x, y, w)
 
     def labelled(self, x: Any, y: Any) -> Any:
-        """The second argument of `update` for an observation of which only coordinate and label are known.
+        """Return the second argument of `update` for an observation with only a coordinate and a label.
 
         Also for arrays. It is the label itself, unless a statistic encodes more than the label there, such as a fold.
         """
@@ -134,18 +134,18 @@ class Statistic(ABC):
         """Multiply every weight by `factor` > 0."""
 
     def prune(self, fraction: float) -> None:
-        """Optionally drop entries whose weights together are below `fraction` of the total weight."""
+        """Drop entries whose weights together are below `fraction` of the total weight, if supported."""
         return None
 
     @abstractmethod
     def empty(self) -> Self:
-        """A new, empty statistic with the same parameters."""
+        """Return a new, empty statistic with the same parameters."""
 
     # -- saving --------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Plain data that `restore` reads: numbers, lists, and arrays and `Rows` of their own that stand for lists."""
+        """Return plain data that `restore` reads: numbers, lists, and own arrays and `Rows` in place of lists."""
 
     def restore(self, state: Any) -> None:
         """Replace the content by a saved `state`; `StateError`, and no change, unless it can be one."""
@@ -153,7 +153,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def fields(self) -> Fields:
-        """The fields of `state`, each with what reads it: lengths, ranges, and that every number is finite."""
+        """Return the fields of `state`, each with its reader: lengths, ranges, and that every number is finite."""
 
     def optional_fields(self) -> Fields:
         """Return the fields that a `state` lacks where they would be empty; they are then None."""
@@ -164,20 +164,20 @@ class Statistic(ABC):
         """Replace the content by fields as they were read; `StateError`, and no change, if they contradict another."""
 
     def agrees(self, other: Self) -> bool:
-        """Whether both can be sums of the same observations, in other orders: they differ by rounding alone."""
+        """Return whether both can be sums of the same observations in other orders: they differ by rounding alone."""
         return self.count == other.count and agree(self._summed(), other._summed())
 
     def _summed(self) -> tuple[Any, ...]:
-        """What is held, as arrays or numbers of one unit each, where equal observations have equal sums."""
+        """Return the content as arrays or numbers of one unit each; equal observations have equal sums there."""
         return (self.n,)
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
-        """`StateError` unless these saved coordinates and labels, arrays of one length, can be observations."""
+        """Raise `StateError` unless these saved coordinates and labels, arrays of one length, can be observations."""
         self._require_coordinates(x, self.scale)
         ensure(((y == 0.0) | (y == 1.0)).all(), "a label is neither 0 nor 1")
 
     def _require_coordinates(self, x: Any, scale: Scale | None) -> None:
-        """`StateError` unless this is an array of coordinates on the scale."""
+        """Raise `StateError` unless this is an array of coordinates on the scale."""
         ensure(isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 1, "coordinates are no numbers")
         lo, hi = (-math.inf, math.inf) if scale is None else (scale.lo, scale.hi)
         ensure(((x >= lo) & (x <= hi)).all(), f"a coordinate is not from {lo:g} to {hi:g}")
@@ -190,7 +190,7 @@ class Statistic(ABC):
 
 
 def agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether arrays have the same shapes and numbers, up to rounding of the largest one of each."""
+    """Return whether arrays have the same shapes and numbers, up to rounding of the largest number of each."""
     for found, expected in zip(map(np.asarray, one), map(np.asarray, other), strict=True):
         if found.shape != expected.shape:
             return False

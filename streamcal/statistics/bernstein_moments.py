@@ -120,12 +120,12 @@ class BernsteinMoments(Statistic):
 
 
 def require_dropped(low: tuple[FloatArray, ...], peak: float) -> None:
-    """`StateError` unless this can be what sums have dropped in rounding, which is far below the largest weight."""
+    """Raise `StateError` unless sums can have dropped this in rounding, far below the largest weight."""
     ensure(all((np.abs(part) <= ROUNDING * peak).all() for part in low), "more was dropped than rounding")
 
 
 def _lowered(sums: FloatArray, degree: int) -> FloatArray:
-    """Sums of the Bernstein basis of a lower degree: Bᵢᵐ⁻¹ = ((m − i)·Bᵢᵐ + (i + 1)·Bᵢ₊₁ᵐ)/m."""
+    """Return sums of the Bernstein basis of a lower degree: Bᵢᵐ⁻¹ = ((m − i)·Bᵢᵐ + (i + 1)·Bᵢ₊₁ᵐ)/m."""
     for m in range(len(sums) - 1, degree, -1):
         i = np.arange(m)
         sums = ((m - i) * sums[:-1] + (i + 1.0) * sums[1:]) / m
@@ -133,7 +133,7 @@ def _lowered(sums: FloatArray, degree: int) -> FloatArray:
 
 
 def _gram(sums: FloatArray) -> FloatArray:
-    """The Gram matrix of the basis of degree m, of the sums of degree 2m."""
+    """Return the Gram matrix of the basis of degree m, from the sums of degree 2m."""
     half = (len(sums) - 1) // 2
     scale, index = binomials(half), np.add.outer(np.arange(half + 1), np.arange(half + 1))
     gram: FloatArray = np.multiply.outer(scale, scale) / binomials(2 * half)[index] * sums[index]
@@ -143,7 +143,7 @@ def _gram(sums: FloatArray) -> FloatArray:
 def require_moments(
     moments: FloatArray, cross: FloatArray, weight: float, positive: float, count: int, peak: float
 ) -> None:
-    """`StateError` unless these can be sums of nonnegative functions that sum to 1, up to rounding."""
+    """Raise `StateError` unless these can be sums of nonnegative functions that sum to 1, up to rounding."""
     slack = ROUNDING * peak
     ensure(-slack <= positive <= weight + slack and weight <= peak + slack, "a weight is not possible")
     ensure(weight == 0.0 or abs(weight) >= LIGHTEST, "a weight is not possible")

@@ -27,35 +27,35 @@ class ClassRouting(Routing):
 
     @abstractmethod
     def subproblems(self, labels: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """All subproblems of these labels, which are in order."""
+        """Return all subproblems of these labels, which are in order."""
 
     @abstractmethod
     def label(self, plain: Any) -> Label:
-        """A label of a saved state; `InputError` for what cannot be one."""
+        """Return a label of a saved state; `InputError` for a value that cannot be one."""
 
     @abstractmethod
     def labels_of(self, x: Any) -> tuple[Label, ...]:
-        """The labels that an observation names, that of its outcome among them."""
+        """Return the labels that an observation names, including its outcome."""
 
     @abstractmethod
     def ordered(self, labels: Any) -> list[Any]:
-        """Labels in order."""
+        """Return labels in order."""
 
     @abstractmethod
     def route_among(self, x: Any, y: float, labels: Sequence[Any]) -> Routed:
-        """The subproblems of one observation among `labels`, in order; a label that it does not name has score 0."""
+        """Return the subproblems of one observation among `labels`, in order; an unnamed label has score 0."""
 
     @abstractmethod
     def route_many_among(self, x: FloatArray, y: FloatArray, labels: Sequence[Any]) -> Iterator[RoutedColumn]:
-        """`route_among` for n > 0 observations, one subproblem at a time."""
+        """Do `route_among` for n > 0 observations, one subproblem at a time."""
 
     @abstractmethod
     def route_nobody(self, x: Any, y: float) -> Routed:
-        """The subproblems of one observation with a label that nobody has named, which are keyed by NOBODY."""
+        """Return the subproblems of one observation with a label that nobody has named, which are keyed by NOBODY."""
 
     @abstractmethod
     def route_many_nobody(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
-        """`route_nobody` for n > 0 observations, one subproblem at a time."""
+        """Do `route_nobody` for n > 0 observations, one subproblem at a time."""
 
 
 class ClassSubproblems(Subproblems):
@@ -90,17 +90,17 @@ class ClassSubproblems(Subproblems):
     # -- labels --------------------------------------------------------------------------------------------------
 
     def known(self) -> list[Any]:
-        """The labels that an observation held names, in order."""
+        """Return the labels that an observation held names, in order."""
         if self._order is None:
             self._order = self._routing.ordered(self._named)
         return self._order
 
     def is_late(self, key: tuple[Any, ...]) -> bool:
-        """Whether an observation held does not name one of the labels of a subproblem."""
+        """Return whether an observation held does not name one of the labels of a subproblem."""
         return any(self._named[label][0] < self._totals.count for label in key)
 
     def _among(self, labels: Sequence[Any]) -> list[Any]:
-        """The known labels and these, in order."""
+        """Return the known labels and these, in order."""
         if all(label in self._named for label in labels):
             return self.known()
         return self._routing.ordered({**dict.fromkeys(self._named), **dict.fromkeys(labels)})
@@ -194,7 +194,7 @@ class ClassSubproblems(Subproblems):
         self._prior_share += other._prior_share
 
     def _before(self, key: tuple[Any, ...]) -> Statistic | None:
-        """The content of a subproblem, also if one of its labels is not known yet; None where there is none."""
+        """Return the content of a subproblem, also if one of its labels is not known yet; None if there is none."""
         if key in self._parts:
             return self._parts[key]
         unknown = [label for label in key if label not in self._named]

@@ -45,13 +45,13 @@ class ClassPoints(NamedTuple):
 
 
 def log_scores(scores: Sequence[float]) -> list[float]:
-    """ln of the scores divided by their sum, at least LOG_FLOOR."""
+    """Return ln of the scores divided by their sum, at least LOG_FLOOR."""
     found: list[float] = class_scores.log_scores(list(scores), LOG_FLOOR)
     return found
 
 
 def log_scores_many(scores: FloatArray) -> FloatArray:
-    """`log_scores` of each row."""
+    """Return the `log_scores` of each row."""
     shares = scores / scores.sum(axis=1, keepdims=True)
     logs: FloatArray = np.log(np.maximum(shares, math.exp(LOG_FLOOR)))
     return np.maximum(logs, LOG_FLOOR)
@@ -105,7 +105,7 @@ class ClassTable(Statistic):
         return self._count
 
     def points(self) -> list[ClassPoints]:
-        """The content of the table, one entry for each set of labels."""
+        """Return the content of the table, one entry for each set of labels."""
         parts: dict[tuple[Any, Any], tuple[list[tuple[float, ...]], list[list[float]]]] = {}
         for (texts, named, place), row in self._rows.items():
             part = parts.setdefault((texts, named), ([], []))
@@ -185,7 +185,7 @@ class ClassTable(Statistic):
     # -- cells ---------------------------------------------------------------------------------------------------
 
     def _kept(self, x: _Coordinate, row: list[float], before: int | None) -> tuple[_Coordinate, list[float]]:
-        """A coordinate and its row at the present depth; they were at the depth `before`, which is not less."""
+        """Return a coordinate and its row at the present depth; they were at the depth `before`, which is not less."""
         if self.depth is None or self.depth == before:
             return x, row
         texts, numbers, place = x
@@ -211,7 +211,7 @@ class ClassTable(Statistic):
         self._round_to(depths[low])
 
     def _places(self) -> list[npt.NDArray[Any]]:
-        """The fourth roots of the shares, or the cells, of each set of labels; shapes (k, K)."""
+        """Return the fourth roots of the shares, or the cells, of each set of labels; shapes (k, K)."""
         sets: dict[tuple[Any, Any], list[tuple[float, ...]]] = {}
         for texts, named, place in self._rows:
             sets.setdefault((texts, named), []).append(place)
@@ -224,7 +224,7 @@ class ClassTable(Statistic):
         ]
 
     def _cells_at(self, places: npt.NDArray[Any], depth: int) -> int:
-        """How many cells of a depth these are in."""
+        """Count the cells of a depth that contain these places."""
         size = places.shape[1]
         bits = np.array(bits_of(size, depth))
         if self.depth is None:
@@ -295,14 +295,14 @@ class ClassTable(Statistic):
 
 
 def _row(x: _Coordinate, y: float, w: float) -> list[float]:
-    """The row of a single observation: weights by outcome, and the number 1."""
+    """Return the row of a single observation: weights by outcome, and the number 1."""
     row = [0.0] * len(x[2]) + [1]
     row[int(y)] = w
     return row
 
 
 def depths_up_to(most: int) -> list[int]:
-    """The depths that are used: all up to 16, then eight in every doubling, so that there are few changes of depth."""
+    """Return the depths in use: all up to 16, then eight in every doubling, so that the depth rarely changes."""
     found = [0]
     while found[-1] < most:
         found.append(found[-1] + max(1, 2 ** (found[-1].bit_length() - 4)))
@@ -310,12 +310,12 @@ def depths_up_to(most: int) -> list[int]:
 
 
 def bits_of(size: int, depth: int) -> list[int]:
-    """The number of binary digits of each of so many scores; the first ones have one more."""
+    """Return the number of binary digits of each of `size` scores; the first ones have one more."""
     return [min((depth + size - 1 - place) // size, MOST_BITS) for place in range(size)]
 
 
 def digits(scores: tuple[float, ...], depth: int) -> tuple[int, ...]:
-    """The cell of a score vector: the first binary digits of the fourth roots of its shares, as whole numbers."""
+    """Return the cell of a score vector: the first binary digits of the fourth roots of its shares, as integers."""
     total = math.fsum(scores)
     roots = [math.sqrt(math.sqrt(score / total)) for score in scores]  # rounded alike on every machine
     return tuple(
@@ -325,28 +325,28 @@ def digits(scores: tuple[float, ...], depth: int) -> tuple[int, ...]:
 
 
 def fewer_digits(cell: Sequence[Any], before: int, depth: int) -> tuple[int, ...]:
-    """The cell of depth `depth` that contains a cell of depth `before`."""
+    """Return the cell of depth `depth` that contains a cell of depth `before`."""
     size = len(cell)
     dropped = (many - few for many, few in zip(bits_of(size, before), bits_of(size, depth), strict=True))
     return tuple(one >> number for one, number in zip(cell, dropped, strict=True))
 
 
 def _at_least_five(value: Any) -> list[Any]:
-    """A row: texts, numbers, scores, at least one weight and the count."""
+    """Read a row: texts, numbers, scores, at least one weight and the count."""
     found: list[Any] = listed(unread)(value)
     ensure(len(found) >= 5, "a row is too short")
     return found
 
 
 def possible_classes(texts: Any, named_numbers: Any, scores: Any) -> _Coordinate:
-    """A saved coordinate: labels in order, texts and numbers apart, and their scores; else `StateError`."""
+    """Read a saved coordinate: labels in order, texts and numbers apart, and their scores; else `StateError`."""
     texts, named_numbers = possible_labels(texts, named_numbers)
     read = numbers(len(texts) + len(named_numbers), least=0.0, most=1.0)(scores)
     return texts, named_numbers, tuple(read.tolist())
 
 
 def possible_cells(texts: Any, named_numbers: Any, cell: Any, depth: int) -> _Coordinate:
-    """A saved coordinate with the cell of its scores; else `StateError`."""
+    """Read a saved coordinate with the cell of its scores; else `StateError`."""
     texts, named_numbers = possible_labels(texts, named_numbers)
     read = listed(whole(0, 1 << MOST_BITS), len(texts) + len(named_numbers))(cell)
     ensure(all(one < 1 << bits for one, bits in zip(read, bits_of(len(read), depth), strict=True)), "a cell is beyond")
@@ -354,7 +354,7 @@ def possible_cells(texts: Any, named_numbers: Any, cell: Any, depth: int) -> _Co
 
 
 def possible_labels(texts: Any, named_numbers: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Saved labels in order, texts and numbers apart, of which there is one at least; else `StateError`."""
+    """Read at least one saved label, in order, texts and numbers apart; else `StateError`."""
     named, named_numbers = listed(text(LONGEST_LABEL))(texts), listed(unread)(named_numbers)
     for label in named_numbers:
         ensure(isinstance(label, (int, float)) and -math.inf < label < math.inf, "a label is not possible")
@@ -365,7 +365,7 @@ def possible_labels(texts: Any, named_numbers: Any) -> tuple[tuple[str, ...], tu
 
 
 def require_classes(x: Any, y: FloatArray) -> None:
-    """`StateError` unless these arrays can be coordinates of observations and the places of the labels that came."""
+    """Raise `StateError` unless these can be coordinates of observations and the places of their outcomes."""
     ensure(isinstance(x, np.ndarray) and x.dtype == object, "coordinates are no labels and scores")
     for one, place in zip(x.tolist(), y.tolist(), strict=True):
         ensure(len(one) == 3, "a coordinate has no labels and scores")

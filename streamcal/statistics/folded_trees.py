@@ -45,7 +45,7 @@ Labels = TypeVar("Labels", float, FloatArray)
 
 
 def outcome(y: Labels, fold: int | npt.NDArray[np.int64]) -> Labels:
-    """A label and its fold encoded as one number, y + 2·fold; also for arrays."""
+    """Encode a label and its fold as one number, y + 2·fold; also for arrays."""
     coded: Any = y + 2.0 * fold
     return coded
 
@@ -110,19 +110,19 @@ class FoldedTrees(Keyed[ScoreTree]):
             yield fold, rows, x[rows], y[rows] - 2.0 * fold
 
     def labelled(self, x: Any, y: Any) -> Any:
-        """The code of an observation for which no fold is given."""
+        """Return the code of an observation without a given fold."""
         if self.dealt:
             return outcome(y, NO_FOLD)
         return outcome(y, self.folds_of(x) if isinstance(x, np.ndarray) else self.fold_of(x))
 
     def fold_of(self, x: float, t: float | None = None) -> int:
-        """A hash of the leading bits of the (rounded) coordinate and, if it is given, of a time."""
+        """Hash the leading bits of the (rounded) coordinate and, if given, of a time to a fold."""
         kept = x if self.grid is None else self.grid.round(x)
         bits = hash_of(kept)
         return int((bits if t is None else hash_with(bits, t)) % self.folds)
 
     def folds_of(self, x: FloatArray, t: FloatArray | None = None) -> npt.NDArray[np.int64]:
-        """`fold_of` for arrays."""
+        """Return `fold_of` for arrays."""
         kept = x + 0.0 if self.grid is None else self.grid.rounds(x)
         bits = _all_mixed((kept.view(np.uint64) + np.uint64(1 << DROPPED_BITS - 1)) >> np.uint64(DROPPED_BITS))
         if t is not None:
@@ -192,12 +192,12 @@ class FoldedTrees(Keyed[ScoreTree]):
         self._whole.decay(factor)
 
     def _held(self, x: float) -> tuple[float, float]:
-        """The weights of the positives and of the negatives at a coordinate that were learned without a fold."""
+        """Return the weights of positives and negatives at a coordinate that were learned without a fold."""
         weight, positive = self._whole.held_at(x)
         return _settled(positive, weight), _settled(weight - positive, weight)
 
     def _all_held(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`_held` for an array."""
+        """Return `_held` for an array."""
         if len(x) < FEW:
             pairs = np.array([self._held(one) for one in x.tolist()]).reshape(-1, 2)
             return pairs[:, 0], pairs[:, 1]
@@ -239,7 +239,7 @@ class FoldedTrees(Keyed[ScoreTree]):
     # -- reading -------------------------------------------------------------------------------------------------
 
     def holding(self) -> list[int]:
-        """The folds with observations; all folds if nothing is held."""
+        """Return the folds with observations; all folds if nothing is held."""
         return [fold for fold, tree in enumerate(self._trees) if tree.count] or list(range(self.folds))
 
     @property
@@ -248,26 +248,26 @@ class FoldedTrees(Keyed[ScoreTree]):
         return max((tree.highest for tree in self._parts.values() if tree.count), default=math.nan)
 
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
-        """Lower and upper ends of the K intervals, that of tree j taken at coordinate x[j]."""
+        """Return lower and upper ends of the K intervals, that of tree j at coordinate x[j]."""
         w = w * self.unit
         pairs = [tree.interval(place, self._beside(tree, w)) for tree, place in zip(self._trees, x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def intervals(self, x: Sequence[FloatArray], w: float) -> tuple[list[FloatArray], list[FloatArray]]:
-        """`intervals_one` for K arrays of equal length."""
+        """Return `intervals_one` for K arrays of equal length."""
         w = w * self.unit
         pairs = [tree.intervals(places, self._beside(tree, w)) for tree, places in zip(self._trees, x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def own_intervals(self, fold: int, w: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The coordinates that a fold holds, and both ends of its interval there."""
+        """Return the coordinates that a fold holds, and both ends of its interval there."""
         tree = self._trees[fold]
         knots = tree.scores()
         return knots, *tree.intervals(knots, self._beside(tree, w * self.unit))
 
     @staticmethod
     def _beside(tree: ScoreTree, w: float) -> float:
-        """The weight of a test object, within `LIGHTEST` and `HEAVIEST` shares of what a fold holds."""
+        """Return the weight of a test object, limited to `LIGHTEST` and `HEAVIEST` shares of what a fold holds."""
         held = tree.n
         return min(max(w, LIGHTEST * held), HEAVIEST * held) if held > 0.0 else w
 
@@ -296,10 +296,10 @@ class FoldedTrees(Keyed[ScoreTree]):
         self._kernel.shares = self._number_of_shares()
 
     def _require_shares(self) -> None:
-        """`StateError` unless the folds hold their shares of what was dealt.
+        """Raise `StateError` unless the folds hold their shares of the dealt weight.
 
-        What a retraction left may be rounding of the heaviest weight so far, and differ from what is held now by more
-        than that is.
+        What a retraction left may be rounding of the heaviest weight so far, and so differ from the present weight by
+        more than its rounding.
         """
         scores = self._whole.scores()
         held, first = self._all_held(scores), self.folds_of(scores)
@@ -322,7 +322,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         return super().agrees(other) and self._whole.agrees(other._whole)
 
     def _number_of_shares(self) -> int:
-        """How many shares above 0 there are: as many as units, the last one counted as whole, and K at most."""
+        """Count the shares above 0: as many as units, the last one counted as whole, and K at most."""
         scores = self._whole.scores()
         held = np.concatenate(self._all_held(scores))
         return int(np.minimum(np.ceil(held), self.folds).sum())
@@ -334,7 +334,7 @@ class FoldedTrees(Keyed[ScoreTree]):
 
 
 def _settled(part: float, weight: float) -> float:
-    """A part of a weight without its rounding: 0 if it is no more than that, and whole if it nearly is."""
+    """Remove rounding from a part of a weight: 0 if it is no more than that, and whole if it nearly is."""
     if part <= ROUNDING * weight:
         return 0.0
     nearest = float(round(part))
@@ -342,27 +342,27 @@ def _settled(part: float, weight: float) -> float:
 
 
 def _all_settled(part: FloatArray, weight: FloatArray) -> FloatArray:
-    """`_settled` for arrays."""
+    """Return `_settled` for arrays."""
     nearest = np.rint(part)
     part = np.where(np.abs(part - nearest) <= WHOLE * nearest, nearest, part)
     return np.where(part <= ROUNDING * weight, 0.0, part)
 
 
 def _shares(weight: float, first: int, folds: int) -> list[float]:
-    """The weight of each fold: one unit after the other is dealt in turn, from the fold `first` on."""
+    """Return the weight of each fold, dealt one unit after the other in turn from the fold `first` on."""
     rounds, rest = divmod(weight, folds)
     return [rounds + min(max(rest - (fold - first) % folds, 0.0), 1.0) for fold in range(folds)]
 
 
 def _shares_of_one(weight: FloatArray, turn: npt.NDArray[np.int64], folds: int) -> FloatArray:
-    """`_shares` of one fold for arrays of weights and of its turns, counted from 0."""
+    """Return `_shares` of one fold for arrays of weights and of its turns, counted from 0."""
     rounds, rest = np.divmod(weight, float(folds))
     shares: FloatArray = rounds + np.clip(rest - turn, 0.0, 1.0)
     return shares
 
 
 def _all_mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The finalizer of SplitMix64, as in `kernels/folds.py`, for an array."""
+    """Apply the finalizer of SplitMix64, as in `kernels/folds.py`, to an array."""
     for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     return bits ^ (bits >> np.uint64(_SHIFTS[2]))

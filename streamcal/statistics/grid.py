@@ -24,12 +24,12 @@ KEPT_CELLS, KEPT_GRIDS = 2**16, 8
 
 
 def grid_of(scale: Scale, cells: int) -> Grid:
-    """`Grid(scale, cells)`, perhaps one that others have: a grid does not change."""
+    """Return `Grid(scale, cells)`, possibly a shared object: a grid does not change."""
     return _kept(scale, cells) if cells <= KEPT_CELLS else Grid(scale, cells)
 
 
 def check_resolution(resolution: int | None) -> int | None:
-    """None, or a number of cells that a grid can have; `InputError` otherwise."""
+    """Check for None, or a number of cells that a grid can have; `InputError` otherwise."""
     allowed = f"None, or a whole number of cells from 2 to {MOST_CELLS:,}"
     return None if resolution is None else whole_number(resolution, "resolution", 2, MOST_CELLS, allowed)
 
@@ -64,15 +64,15 @@ class Grid(Shown):
         self.round: Callable[[float], float] = self._finder.round
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copied and pickled by its parameters, and so are the maps that hold a grid."""
+        """Copy and pickle a grid by its parameters, and so the maps that hold one."""
         return Grid, (self.scale, self.cells)
 
     def cell(self, x: float) -> int:
-        """The cell of a coordinate. O(1)."""
+        """Return the cell of a coordinate. O(1)."""
         return self._finder.find(x)
 
     def cells_of(self, x: FloatArray) -> npt.NDArray[np.intp]:
-        """The cells of an array of coordinates."""
+        """Return the cells of an array of coordinates."""
         return np.asarray(self._finder.find_many(x))
 
     def add(self, x: FloatArray, y: FloatArray, w: FloatArray, sums: FloatArray) -> None:
@@ -80,11 +80,11 @@ class Grid(Shown):
         self._finder.add(x, y, w, sums)
 
     def rounds(self, x: FloatArray) -> FloatArray:
-        """`round` for an array."""
+        """Return `round` for an array."""
         return self.centres[self.cells_of(x)]
 
     def take(self, values: FloatArray, x: FloatArray) -> FloatArray:
-        """The value of each coordinate's cell; `values` has shape (cells,)."""
+        """Return the value of each coordinate's cell; `values` has shape (cells,)."""
         return np.asarray(self._finder.take(values, x))
 
 

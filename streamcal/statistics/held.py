@@ -29,7 +29,7 @@ def require_held(row: tuple[float, float, float], x: Any, y: float, w: float, pe
 
 
 def holds(row: tuple[float, float, float], y: float, w: float, peak: float) -> bool:
-    """Whether a row (weight, positive weight, count) can contain an observation with label y and weight w.
+    """Return whether a row (weight, positive weight, count) can contain an observation of label y and weight w.
 
     The last observation of a row must account for all of its weight. `peak` is the largest weight ever held.
     """
@@ -54,12 +54,12 @@ def require_left(left: float, count: int, peak: float, w: float) -> None:
 
 
 def not_held(x: Any, y: float, w: float) -> str:
-    """The message for a retraction of what was never learned."""
+    """Return the message for unlearning an observation that was never learned."""
     return f"no observation (coordinate {x!r}, label {y:g}, weight {w!r}) is held; unlearn only what was learned"
 
 
 def saved(values: Any) -> FloatArray:
-    """The numbers of a saved state; `ValueError` if one is not finite, since kernel searches would not terminate."""
+    """Return the numbers of a saved state; `ValueError` if one is not finite (kernel searches would not end)."""
     array = np.array(values, dtype=np.float64)
     if not np.isfinite(array).all():
         raise ValueError("not all numbers are finite")

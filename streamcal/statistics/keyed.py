@@ -53,11 +53,11 @@ class Keyed(Statistic, Generic[Part]):
 
     @abstractmethod
     def entries(self, x: Any, y: float) -> Iterable[Entry]:
-        """The entries of one observation, each part at most once; an `InputError` changes nothing."""
+        """Return the entries of one observation, each part at most once; an `InputError` changes nothing."""
 
     @abstractmethod
     def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
-        """`entries` of n > 0 observations, one part at a time."""
+        """Yield the `entries` of n > 0 observations, one part at a time."""
 
     # -- the parts -----------------------------------------------------------------------------------------------
 
@@ -69,12 +69,12 @@ class Keyed(Statistic, Generic[Part]):
         return {key: part.present(self.unit) for key, part in self._parts.items()}
 
     def part(self, key: Key) -> Part | None:
-        """One of `parts`; None if it has no observation yet."""
+        """Return one of `parts`; None if it has no observation yet."""
         part = self._parts.get(key)
         return None if part is None else part.present(self.unit)
 
     def _part(self, key: Key) -> Part:
-        """The part of a key, made if it does not exist."""
+        """Return the part of a key, made if it does not exist."""
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = self._make()

@@ -104,32 +104,33 @@ class LabelMoments(Statistic):
         return False
 
     def weights(self) -> tuple[float, float]:
-        """Weight of the negative and of the positive observations."""
+        """Return the weights of the negative and of the positive observations."""
         self._settle()
         return self._as_float(self._sums[0][0]) / self.unit, self._as_float(self._sums[1][0]) / self.unit
 
     def means(self) -> tuple[float, float]:
-        """μ₀ and μ₁, the mean coordinates of the two labels; each label must have been observed."""
+        """Return μ₀ and μ₁, the mean coordinates of the two labels; each label must have been observed."""
         self._settle()
         negative, positive = (_ratio(s1, s0, self._x_unit) for s0, s1, _ in self._sums)
         return negative, positive
 
     def mean_and_square(self, label: int) -> tuple[float, float]:
-        """The mean of the coordinates of a label and of their squares; the label must have been observed."""
+        """Return the mean of the coordinates of a label and of their squares; the label must have been observed."""
         self._settle()
         weight, first, second = self._sums[label]
         return _ratio(first, weight, self._x_unit), _ratio(second, weight, 2 * self._x_unit)
 
     def gap(self) -> float:
-        """μ₁ − μ₀, rounded once."""
+        """Return μ₁ − μ₀, rounded once."""
         self._settle()
         (a0, a1, _), (b0, b1, _) = self._sums
         return _ratio(b1 * a0 - a1 * b0, a0 * b0, self._x_unit)
 
     def gap_by_variance(self, *, within: bool) -> float:
-        """(μ₁ − μ₀)·W / Σ w (x − μ)², rounded once; μ is the mean of the label (`within`) or of all observations.
+        """Return (μ₁ − μ₀)·W / Σ w (x − μ)², rounded once; infinite if the quotient overflows.
 
-        Infinite if the sum of squares is 0, or so small that the quotient overflows.
+        μ is the mean of the label (`within`) or of all observations. The quotient overflows if the sum of squares is 0,
+        or very small.
         """
         self._settle()
         (a0, a1, a2), (b0, b1, b2) = self._sums
@@ -140,9 +141,9 @@ class LabelMoments(Statistic):
         return _ratio(gap * weight * weight, squares, -self._x_unit)
 
     def summary(self, *, within: bool) -> tuple[float, float, float, float, float, float] | None:
-        """`weights()`, `means()`, `gap()` and `gap_by_variance()`; None where not both labels have weight.
+        """Return `weights()`, `means()`, `gap()` and `gap_by_variance()`; None unless both labels have weight.
 
-        Those of the recent observations too, each rounded once, or, where it is read from sums in twice the precision
+        Recent observations are included. Each value is rounded once, or, if it is read from sums in twice the precision
         of a double, correct to 2⁻⁵² of it.
         """
         if self.unit == 1.0:
@@ -192,9 +193,10 @@ class LabelMoments(Statistic):
                 raise RetractionError(not_held(x, y, w))
 
     def verify(self, x: float, y: float, w: float) -> None:
-        """What is left must have a mean square of at least its squared mean, and one observation just that.
+        """Raise `RetractionError` unless the sums left without an observation are possible.
 
-        Up to `TOLERATED_BITS`: under decay by time the weight that is taken back is computed anew.
+        They must have a mean square of at least their squared mean, and those of a single observation exactly that, up
+        to `TOLERATED_BITS`: under decay by time the unlearned weight is recomputed.
         """
         self.require(x, y, w)  # which settles
         for label, part in _parts(y, w):
@@ -209,7 +211,7 @@ class LabelMoments(Statistic):
                 raise RetractionError(not_held(x, y, w))
 
     def _left(self, label: int, x: float, weight: float) -> tuple[list[int], int]:
-        """The sums of a label less an observation, in units as fine as both need, and Σw·Σwx² before."""
+        """Return the sums of a label less an observation, in units as fine as both need, and Σw·Σwx² before."""
         (w, weight_unit), (a, x_unit) = _integer(weight), _integer(x)
         own, own_x = max(self._weight_unit - weight_unit, 0), max(self._x_unit - x_unit, 0)
         shift, x_shift = max(weight_unit - self._weight_unit, 0), max(x_unit - self._x_unit, 0)
@@ -265,7 +267,7 @@ class LabelMoments(Statistic):
         return type(self)(self.scale)
 
     def state(self) -> dict[str, Any]:
-        """Plain data; the integers are written as text, because many JSON parsers read numbers as floats."""
+        """Return plain data; the integers are texts, because many JSON parsers read numbers as floats."""
         self._settle()
         return {
             "sums": [[hex(value) for value in sums] for sums in self._sums],
@@ -291,7 +293,7 @@ class LabelMoments(Statistic):
         self._count, self._peak = count, peak
 
     def _require_moments(self, s0: int, s1: int, s2: int, count: int, units: list[int], peak: float) -> None:
-        """`StateError` unless these can be Σw, Σwx and Σwx² of a label."""
+        """Raise `StateError` unless these can be Σw, Σwx and Σwx² of a label."""
         if count == 0:
             ensure(s0 == s1 == s2 == 0, "there is weight and no observation")
             return
@@ -315,7 +317,7 @@ class LabelMoments(Statistic):
         self._peak = max(self._peak, self._as_float(self._sums[label][0]))
 
     def _add_many(self, label: int, x: list[float], weights: list[float]) -> None:
-        """`_add` for lists: summed in units of their own first, then aligned once."""
+        """Do `_add` for lists: sum in units of their own first, then align once."""
         w, weight_unit = _integers(weights)
         a, x_unit = _integers(x)
         wa = [one * other for one, other in zip(w, a, strict=True)]
@@ -346,25 +348,25 @@ class LabelMoments(Statistic):
 
 
 def _parts(y: float, w: float) -> list[tuple[int, float]]:
-    """(label, weight) of the pseudo-observation (y, w): both labels where y is between them."""
+    """Split the pseudo-observation (y, w) into (label, weight): both labels if y is between them."""
     return [(label, part) for label, part in ((0, w - w * y), (1, w * y)) if part > 0.0]
 
 
 def _integer(value: float) -> tuple[int, int]:
-    """(k, e) with value = k·2^e, without rounding."""
+    """Return (k, e) with value = k·2^e, without rounding."""
     numerator, denominator = value.as_integer_ratio()
     return numerator, 1 - denominator.bit_length()
 
 
 def _integers(values: list[float]) -> tuple[list[int], int]:
-    """Integers k and one exponent e with values = k·2^e, without rounding."""
+    """Return integers k and one exponent e with values = k·2^e, without rounding."""
     ratios = [value.as_integer_ratio() for value in values]
     common = max(denominator for _, denominator in ratios)  # all are powers of two
     return [numerator * (common // denominator) for numerator, denominator in ratios], 1 - common.bit_length()
 
 
 def _in_two(value: int, exponent: int) -> tuple[float, float]:
-    """value·2^exponent as the sum of two floats; infinite or 0 beyond their range."""
+    """Return value·2^exponent as the sum of two floats; infinite or 0 beyond their range."""
     hi = _ratio(value, 1, exponent)
     if not math.isfinite(hi):
         return hi, 0.0
@@ -374,7 +376,7 @@ def _in_two(value: int, exponent: int) -> tuple[float, float]:
 
 
 def _ratio(numerator: int, denominator: int, exponent: int) -> float:
-    """numerator / denominator · 2^exponent, rounded once; infinite beyond the largest float and over 0."""
+    """Return numerator / denominator · 2^exponent, rounded once; infinite beyond the largest float and over 0."""
     try:
         if exponent >= 0:
             return (numerator << exponent) / denominator

@@ -34,7 +34,7 @@ AT_ONCE = 256
 
 
 def shares_below(low: FloatArray, high: FloatArray, at: FloatArray, normal: bool) -> FloatArray:
-    """The share of each interval (low, high] that lies at or below each place, shape (intervals, places).
+    """Return the share of each interval (low, high] at or below each place, shape (intervals, places).
 
     Levels are uniform in an interval. With `normal`, ends and places are normal scores, and the shares are accurate
     however far out they are.
@@ -68,19 +68,19 @@ class SortedWeights:
         return float(self._upto[-1])
 
     def around(self, x: float) -> tuple[float, ...]:
-        """As `RankTree.around`."""
+        """Return what `RankTree.around` returns."""
         place = int(np.searchsorted(self._x, x, side="right"))
         low = (self._x[place - 1], self._weight[place - 1]) if place else (np.nan, 0.0)
         high = (self._x[place], self._weight[place]) if place < len(self._x) else (np.nan, 0.0)
         return tuple(map(float, (*low, self._upto[place], *high, self._after[place])))
 
     def reaching(self, weight: float) -> float:
-        """As `RankTree.reaching`."""
+        """Return what `RankTree.reaching` returns."""
         place = int(np.searchsorted(self._upto[1:], weight))
         return float(self._x[min(place, len(self._x) - 1)]) if len(self._x) else np.nan
 
     def to_arrays(self) -> tuple[FloatArray, FloatArray]:
-        """Scores, ascending, and their weights."""
+        """Return the scores, ascending, and their weights."""
         return self._x, self._weight
 
 
@@ -141,9 +141,10 @@ class PITs(Statistic):
         return self._count > 0
 
     def order(self) -> RankTree | SortedWeights:
-        """The points in order, immutable: a tree, in O(k) at first and then O(1).
+        """Return the points in order, immutable: a tree, in O(k) at first and then O(1).
 
-        Under decay and with weights that are not whole, sums would depend on the shape of a tree: an array, in O(k).
+        Under decay and with weights that are not whole, sums would depend on the shape of a tree: the result is an
+        array, in O(k).
         """
         if self.unit != 1.0 or self.points.drifts:
             return SortedWeights(*self.weights())
@@ -152,17 +153,20 @@ class PITs(Statistic):
         return self._order
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
-        """The points held, ascending, and their weights. O(k)."""
+        """Return the points held, ascending, and their weights. O(k)."""
         x, weight = self.points.weights()
         return x, weight / self.unit
 
     def ends(self) -> FloatArray:
-        """The ends of the distinct intervals, in any order; empty with cells."""
+        """Return the ends of the distinct intervals, in any order; empty with cells."""
         x, y, _ = self._columns()
         return np.concatenate((x - y, x))
 
     def interval_weight_below(self, at: FloatArray) -> FloatArray:
-        """The weight of intervals at or below each place; with cells, places are edges. O(intervals · places)."""
+        """Return the weight of intervals at or below each place; with cells, places are edges.
+
+        O(intervals · places).
+        """
         if self.edges is not None:
             below = np.concatenate((np.cumsum(self._cells[:, 0]), [self._weight]))
             return below[np.searchsorted(self.edges, at, side="left")] / self.unit
@@ -174,7 +178,7 @@ class PITs(Statistic):
         return below / self.unit
 
     def interval_weight(self) -> float:
-        """The weight of all intervals."""
+        """Return the weight of all intervals."""
         return self._weight / self.unit
 
     def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -182,7 +186,7 @@ class PITs(Statistic):
         return rows[:, 0], rows[:, 1], rows[:, 2]
 
     def _shares(self, x: float, y: float) -> FloatArray:
-        """The share of an interval in each cell."""
+        """Return the share of an interval in each cell."""
         assert self.edges is not None
         below = shares_below(np.array([x - y]), np.array([x]), self.edges, self.normal)[0]
         return np.diff(below, prepend=0.0, append=1.0)

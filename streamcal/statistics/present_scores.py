@@ -71,7 +71,7 @@ class PresentScores(Keyed[Part], Generic[Part]):
             del self._parts[places]
 
     def marginal(self, places: Places) -> Part:
-        """The statistic of the scores at `places`, of every observation that has them all."""
+        """Return the statistic of the scores at `places`, of every observation that has them all."""
         found: Any = self._make_at(places)
         for key, part in self._parts.items():
             own: Any = key
@@ -111,12 +111,12 @@ class PresentScores(Keyed[Part], Generic[Part]):
 
 
 def places_of(x: Sequence[float]) -> Places:
-    """The indices of the scores that an observation has."""
+    """Return the indices of the scores that an observation has."""
     return tuple([place for place, one in enumerate(x) if one != ABSENT])
 
 
 def by_places(x: FloatArray) -> Iterator[tuple[Places, npt.NDArray[np.bool_]]]:
-    """The sets of scores that rows of coordinates have, and the rows with each."""
+    """Yield the sets of scores that rows of coordinates have, and the rows with each."""
     here = x != ABSENT
     for pattern in np.unique(here, axis=0):
         yield tuple(np.flatnonzero(pattern).tolist()), (here == pattern).all(axis=1)

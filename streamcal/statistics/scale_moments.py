@@ -45,7 +45,7 @@ class ScaleMoments(Keyed[LabelMoments]):
             yield key, slice(None), places, np.zeros(len(y))
 
     def means(self) -> tuple[float, float, float, float]:
-        """The means of e, e², v² and s²; weight must be held."""
+        """Return the means of e, e², v² and s²; weight must be held."""
         error, within, unit = (self._parts[key].mean_and_square(0) for key in (ERROR, WITHIN, UNIT))
         return error[0], error[1], within[1], unit[1]
 

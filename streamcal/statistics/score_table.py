@@ -75,7 +75,7 @@ class ScoreTable(Statistic):
         return float(self._rows.peekitem(-1)[0]) if self._rows else math.nan
 
     def columns(self) -> Columns:
-        """Coordinates ascending, their weights and positive weights; shapes (k,). O(k).
+        """Return the ascending coordinates, their weights and positive weights; shapes (k,). O(k).
 
         Rows whose weight was rounded to 0 by retractions are left out.
         """
@@ -84,7 +84,7 @@ class ScoreTable(Statistic):
         return np.array(self._rows.keys(), dtype=np.float64)[held], *self._in_units(rows[held, 0], rows[held, 1])
 
     def points(self) -> Columns:
-        """Coordinates ascending, their negative and positive weights; shapes (k,). O(k)."""
+        """Return the ascending coordinates, their negative and positive weights; shapes (k,). O(k)."""
         x, weight, positive = self.columns()
         return x, weight - positive, positive
 
@@ -230,12 +230,12 @@ class GridTable(Statistic):
         return float(self.grid.borders[used[-1] + 1]) if len(used) else math.nan
 
     def columns(self) -> Columns:
-        """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
+        """Return the ascending centres of the cells in use, their weights and positive weights. O(cells)."""
         used = self._cells[:, 0] > 0.0
         return self.grid.centres[used], *self._in_units(self._cells[used, 0], self._cells[used, 1])
 
     def points(self) -> Columns:
-        """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
+        """Return mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
         slots, x, w = all_points(self._cells, self.grid.borders)
         order = np.argsort(slots & 1, kind="stable")  # first all negatives
         slots, x, w = slots[order], x[order], w[order]
@@ -243,12 +243,12 @@ class GridTable(Statistic):
         return x, *self._in_units(np.where(is_positive, 0.0, w), np.where(is_positive, w, 0.0))
 
     def stored_points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
-        """The points with their slots, 2·cell + label, ascending, and their stored weights. O(cells)."""
+        """Return the points with their slots, 2·cell + label, ascending, and their stored weights. O(cells)."""
         slots, x, w = all_points(self._cells, self.grid.borders)
         return slots, x, w
 
     def stored_points_of(self, cell: int) -> tuple[float, float, float, float]:
-        """Mean coordinate and stored weight of the negatives of a cell, and those of its positives."""
+        """Return mean coordinate and stored weight of the negatives of a cell, and those of its positives."""
         found: tuple[float, float, float, float] = points_of(
             self._cells, cell, self._borders[cell], self._borders[cell + 1]
         )
@@ -279,7 +279,7 @@ class GridTable(Statistic):
         self.sums.remove(self.grid.cell(x), x, y, w)
 
     def rows(self, x: FloatArray, y: FloatArray, piece: Piece) -> CellRows:
-        """A piece of a batch, as compiled loops learn it in the sums."""
+        """Return a piece of a batch in the form that compiled loops learn."""
         leaving = piece.leaving
         cells, leaving_cells = self.grid.cells_of(x), self.grid.cells_of(leaving[0])
         return CellRows(self.sums, cells, x, y, piece.w, leaving_cells, *leaving, piece.room)
@@ -342,5 +342,5 @@ class GridTable(Statistic):
 
 
 def score_table(scale: Scale, resolution: int | None) -> ScoreTable | GridTable:
-    """A score table: exact, or on a grid of `resolution` cells over the scale."""
+    """Make a score table: exact, or on a grid of `resolution` cells over the scale."""
     return ScoreTable(scale) if resolution is None else GridTable(grid_of(scale, resolution))

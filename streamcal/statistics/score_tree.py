@@ -98,16 +98,16 @@ class ScoreTree(Statistic):
         return not self._tree.exact
 
     def interval(self, x: float, w: float) -> tuple[float, float]:
-        """The isotonic fits at x of the data and (x, 0, w), and of the data and (x, 1, w). O(log² k)."""
+        """Return the isotonic fits at x of the data with (x, 0, w), and of the data with (x, 1, w). O(log² k)."""
         interval: tuple[float, float] = self._tree.interval(x, w * self.unit)
         return interval
 
     def isotonics(self, x: FloatArray) -> FloatArray:
-        """`isotonic` for an array."""
+        """Return `isotonic` for an array."""
         return np.asarray(self._tree.isotonics(x if self.grid is None else self.grid.rounds(x)))
 
     def intervals(self, x: FloatArray, w: float) -> tuple[FloatArray, FloatArray]:
-        """`interval` for an array; on a grid at most once a cell."""
+        """Return `interval` for an array; on a grid at most once a cell."""
         w = w * self.unit
         if self.grid is None or len(x) < self.grid.cells:
             lower, upper = self._tree.intervals(x if self.grid is None else self.grid.rounds(x), w)
@@ -116,20 +116,20 @@ class ScoreTree(Statistic):
         return self.grid.take(lower, x), self.grid.take(upper, x)
 
     def scores(self) -> FloatArray:
-        """The coordinates held, ascending. O(k)."""
+        """Return the coordinates held, ascending. O(k)."""
         return np.asarray(self._tree.to_arrays()[0])
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
-        """The coordinates held, ascending, and their weights. O(k)."""
+        """Return the coordinates held, ascending, and their weights. O(k)."""
         x, weight, _, _ = self._tree.to_arrays()
         return np.asarray(x), np.asarray(weight) / self.unit
 
     def blocks(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """First coordinate, last coordinate and value of each block of the isotonic fit. O(k)."""
+        """Return the first coordinate, last coordinate and value of each block of the isotonic fit. O(k)."""
         return self._tree.blocks()
 
     def centred_blocks(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """First, last and weighted mean coordinate of each block of the isotonic fit, and its value. O(k).
+        """Return the first, last and weighted mean coordinate of each isotonic block, and its value. O(k).
 
         The values rise strictly, by more than `TIED_VALUES`, and with them the means.
         """
@@ -145,7 +145,7 @@ class ScoreTree(Statistic):
         return update
 
     def fast_interval(self, lo: float, hi: float) -> Callable[[Any], tuple[float, float] | None]:
-        """The compiled `interval` with weight 1 of an unchecked score: None unless that is a float in [lo, hi]."""
+        """Return the compiled `interval` with weight 1 of an unchecked score: None unless a float in [lo, hi]."""
         self._tree.set_fast_range(lo, hi)
         interval: Callable[[Any], tuple[float, float] | None] = self._tree.interval_fast
         return interval
@@ -177,12 +177,12 @@ class ScoreTree(Statistic):
         self._tree.stream(x, y, piece.w, piece.unit, gone, *piece.leaving[1:], piece.room, lower, upper)
 
     def held_at(self, x: float) -> tuple[float, float]:
-        """Weight and positive weight at a coordinate. O(log k)."""
+        """Return the weight and positive weight at a coordinate. O(log k)."""
         weight, positive, _ = self._tree.find(x)
         return weight, positive
 
     def all_held_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`held_at` for an array of coordinates, which a grid has rounded. O(k)."""
+        """Return `held_at` for an array of coordinates, which a grid has rounded. O(k)."""
         scores, weight, positive, _ = self._tree.to_arrays()
         if len(scores) == 0:
             return np.zeros(len(x)), np.zeros(len(x))
@@ -258,10 +258,10 @@ class ScoreTree(Statistic):
         return type(self)(self.grid, self.scale, self.keeps_fit, self.centred)
 
     def state(self) -> dict[str, Any]:
-        """Plain data.
+        """Return plain data.
 
-        Sums of weights that are not whole, and centres, depend in the last place on the shape of the tree. It is built
-        anew, as it will be where the state is read, so that both go on alike to the last bit.
+        Sums of weights that are not whole, and centres, depend in the last place on the shape of the tree. The tree is
+        rebuilt, as it is where the state is read, so that both continue alike to the last bit.
         """
         if self.centred or not self._tree.exact:
             self._tree.rebuild(*self._tree.to_arrays(), self._tree.heaviest)

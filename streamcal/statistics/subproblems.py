@@ -32,23 +32,23 @@ class Routing(ABC):
 
     @abstractmethod
     def route(self, x: Any, y: float) -> Routed:
-        """The subproblems of one observation, each at most once."""
+        """Return the subproblems of one observation, each at most once."""
 
     @abstractmethod
     def route_many(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
-        """`route` for n > 0 observations, one subproblem at a time."""
+        """Do `route` for n > 0 observations, one subproblem at a time."""
 
     @abstractmethod
     def key(self, plain: Any) -> Key:
-        """The key of a subproblem, from plain data; `StateError` if it is none."""
+        """Return the key of a subproblem, from plain data; `StateError` if it is none."""
 
     def keys(self) -> Sequence[Key]:
-        """The keys of all subproblems, where they are `constant`."""
+        """Return the keys of all subproblems, if they are `constant`."""
         return ()
 
     @abstractmethod
     def require_possible(self, x: Any, y: FloatArray) -> None:
-        """`StateError` unless these saved coordinates and outcomes can be observations."""
+        """Raise `StateError` unless these saved coordinates and outcomes can be observations."""
 
 
 class Subproblems(Keyed[Statistic]):
@@ -95,7 +95,7 @@ class Subproblems(Keyed[Statistic]):
         self._labelled = None if type(pattern).labelled is Statistic.labelled else pattern.labelled
 
     def _with_prior(self) -> Statistic:
-        """The statistic of a new subproblem, initialised with the remaining weight of the prior."""
+        """Return the statistic of a new subproblem, initialised with the remaining weight of the prior."""
         part = self._empty()
         if self._prior is not None and self._prior_share >= SMALLEST_HELD:
             part.hold(self._prior)
@@ -111,7 +111,7 @@ class Subproblems(Keyed[Statistic]):
         return self._columns(self._routing.route_many(x, y))
 
     def _entries(self, routed: Routed) -> list[Entry]:
-        """The entries of one observation, with coordinates in place of scores."""
+        """Return the entries of one observation, with coordinates in place of scores."""
         keys, scores, labels = routed
         coordinate, labelled = self._scale.coordinate, self._labelled
         each = [scores] * len(keys) if isinstance(scores, float) else scores
@@ -121,7 +121,7 @@ class Subproblems(Keyed[Statistic]):
         return [(key, place, labelled(place, label)) for key, place, label in zip(keys, at, labels, strict=False)]
 
     def _columns(self, routed: Iterator[RoutedColumn]) -> Iterator[Column]:
-        """`_entries` for columns."""
+        """Yield `_entries` for columns."""
         for key, rows, scores, labels in routed:
             at, plain = self._scale.coordinates(scores), labels.astype(np.float64)
             yield key, rows, at, plain if self._labelled is None else self._labelled(at, plain)
@@ -211,7 +211,7 @@ class Subproblems(Keyed[Statistic]):
         self._totals, self._prior_share, self._parts = read, sown, loaded
 
     def _require_whole(self, totals: Totals, parts: dict[Key, Statistic]) -> None:
-        """`StateError` unless observations of this number can have these parts."""
+        """Raise `StateError` unless observations of this number can have these parts."""
         priors = 0 if self._prior is None else len(self._prior.x)
         for part in parts.values():
             ensure(part.count <= totals.count + priors, "a subproblem holds more observations than there are")

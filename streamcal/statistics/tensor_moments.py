@@ -138,6 +138,6 @@ class TensorMoments(Statistic):
 
 
 def units(scales: tuple[Scale, ...], x: FloatArray) -> FloatArray:
-    """The unit coordinates, in [0, 1], of coordinates, both of shape (n, M)."""
+    """Return the unit coordinates, in [0, 1], of coordinates, both of shape (n, M)."""
     columns = [scale.units(np.ascontiguousarray(one)) for scale, one in zip(scales, x.T, strict=True)]
     return np.column_stack(columns)

@@ -107,7 +107,7 @@ class Totals(Statistic):
         return type(self)()
 
     def state(self) -> dict[str, Any]:
-        """Plain data in lowest terms, so that equal totals have equal states; integers as text, see `LabelMoments`."""
+        """Return plain data in lowest terms: equal totals have equal states; integers as text (`LabelMoments`)."""
         integers = (self._sum, self._positive, self._peak, self._denominator)
         common = self._sum | self._positive | self._peak | self._denominator
         common &= -common  # the largest power of two that divides all of them
@@ -126,7 +126,7 @@ class Totals(Statistic):
         self._count = count
 
     def _parts(self, y: float, w: float) -> tuple[int, int]:
-        """The weight and the positive weight of an observation, times the denominator."""
+        """Return the weight and the positive weight of an observation, times the denominator."""
         weight = self._integer(w)
         if y == 1.0 or y == 0.0:
             return weight, weight if y else 0
@@ -134,14 +134,14 @@ class Totals(Statistic):
         return self._integer(w), positive
 
     def _integer(self, weight: float) -> int:
-        """A weight times the denominator, which is made larger if the product would not be an integer."""
+        """Return a weight times the denominator, which grows if the product would not be an integer."""
         numerator, denominator = weight.as_integer_ratio()
         if denominator > self._denominator:
             self._make_finer(denominator)
         return numerator * (self._denominator // denominator)
 
     def _integers(self, weights: FloatArray) -> int:
-        """The sum of `_integer` over an array."""
+        """Return the sum of `_integer` over an array."""
         if len(weights) and (weights == weights[0]).all():
             return self._integer(float(weights[0])) * len(weights)
         ratios = [weight.as_integer_ratio() for weight in weights.tolist()]

@@ -69,12 +69,12 @@ class VectorTable(ScoreTable):
         self._centres: list[FloatArray] = []
 
     def columns(self) -> Columns:
-        """Coordinates, shape (k, M), their weights and positive weights, shapes (k,). O(k M)."""
+        """Return coordinates, shape (k, M), their weights and positive weights, shapes (k,). O(k M)."""
         x, weight, positive = super().columns()
         return x.reshape(-1, self.width), weight, positive
 
     def kept(self, x: Any) -> tuple[float, ...]:
-        """The tuple under which a coordinate is stored."""
+        """Return the tuple under which a coordinate is stored."""
         if self.cells and self._finest is not None:
             share, each = FINEST // self.cells, zip(self._centres, self._finest, x, strict=True)
             return tuple([float(centres[grid.cell(one) // share]) for centres, grid, one in each])
@@ -83,7 +83,7 @@ class VectorTable(ScoreTable):
         return tuple([grid.round(one) for grid, one in zip(self.grids, x, strict=True)])
 
     def kept_many(self, x: FloatArray) -> FloatArray:
-        """`kept` for an array of shape (n, M)."""
+        """Return `kept` for an array of shape (n, M)."""
         if self.cells and self._finest is not None:
             share, each = FINEST // self.cells, zip(self._centres, self._finest, x.T, strict=True)
             return np.column_stack([c[grid.cells_of(np.ascontiguousarray(one)) // share] for c, grid, one in each])
@@ -187,7 +187,7 @@ class VectorTable(ScoreTable):
 
 
 def require_tuples(x: Any, scales: tuple[Scale, ...] | None, width: int) -> None:
-    """`StateError` unless this is an array of coordinates on the scales, shape (n, width)."""
+    """Raise `StateError` unless this is an array of coordinates on the scales, shape (n, width)."""
     ensure(isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2, "coordinates are no tuples of numbers")
     ensure(x.shape[1] == width, f"coordinates have {x.shape[1]} numbers and not {width}")
     for scale, own in zip(scales or (), x.T, strict=False):
@@ -195,7 +195,7 @@ def require_tuples(x: Any, scales: tuple[Scale, ...] | None, width: int) -> None
 
 
 def distinct_rows(x: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """The distinct rows of an array in lexicographic order, and the place of each row among them.
+    """Return the distinct rows of an array in lexicographic order, and the place of each row among them.
 
     Equivalent to `np.unique(x, axis=0, return_inverse=True)`, four times as fast.
     """
@@ -209,9 +209,9 @@ def distinct_rows(x: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
 
 
 def vector_table(scales: tuple[Scale, ...], resolution: int | None, limit: int | None = None) -> VectorTable:
-    """A table of tuples on grids of `resolution` cells over each scale; exact with None, up to a limit of tuples.
+    """Make a table of tuples on grids of `resolution` cells over each scale; exact with None, up to `limit` tuples.
 
-    There is no limit where a scale is unbounded, which no grid covers.
+    There is no limit if a scale is unbounded, which no grid covers.
     """
     if resolution is not None:
         return VectorTable(len(scales), tuple(grid_of(scale, resolution) for scale in scales), scales)
@@ -220,6 +220,6 @@ def vector_table(scales: tuple[Scale, ...], resolution: int | None, limit: int |
 
 
 def check_limit(limit: int | None) -> int | None:
-    """A limit of distinct tuples; `InputError` otherwise."""
+    """Check a limit of distinct tuples; `InputError` otherwise."""
     allowed = f"None, or a whole number of at least {SMALLEST_LIMIT}"
     return None if limit is None else whole_number(limit, "limit", SMALLEST_LIMIT, allowed=allowed)
