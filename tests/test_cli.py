@@ -53,6 +53,7 @@ from streamcal.stream.run import Run
 
 PROGRAM = [sys.executable, "-P", "-c", "from streamcal.app.cli import main; main()"]
 ROWS = 300
+COMMANDS = ("run", "predict", "map", "compare", "report", "serve", "methods", "doctor", "sample", "demo")
 #: Longest wait for another process; only a failure waits that long.
 PATIENCE = 60.0
 
@@ -1286,7 +1287,7 @@ def test_the_package_can_be_run_as_a_module() -> None:
 
 def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for command in ([], ["run"], ["methods"], ["doctor"], ["demo"]):
+    for command in ([], *([one] for one in COMMANDS)):
         shown = program(*command, "--help")
         assert shown.exit_code == 0
         assert max(map(len, shown.stdout.splitlines())) <= 80

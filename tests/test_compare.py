@@ -450,8 +450,8 @@ def test_methods_are_given_times(tmp_path):
     failed = run(path, "--time", "when")
     assert failed.exit_code == 2
     assert "when" in failed.stderr
-    assert "--time at" in Asked(str(path), "score", "click", time="at").command
-    assert Asked(str(path), "score", "click", decreasing=True).command.endswith(" --decreasing")
+    assert "--time at" in Asked(stream=[str(path)], score="score", label="click", time="at").command
+    assert " --decreasing " in Asked(stream=[str(path)], score="score", label="click", decreasing=True).command
 
 
 def test_json_is_what_python_has(file):

@@ -160,7 +160,7 @@ def test_kernels_refuse_arrays_of_other_lengths():
             HullTree().rebuild(columns[0], columns[1], columns[2], columns[3].astype(np.int64))
     with pytest.raises(ValueError, match="rise"):
         HullTree().rebuild(two[::-1], two, two, np.ones(2, dtype=np.int64))
-    softmax = OnlineSoftmax(0.1, 100.0, 100.0, 1.0, -16.0)
+    softmax = OnlineSoftmax(0.1, 100.0, 100.0, 1.0)
     for delta, d, rows in (([0.0], [1.0], [[]]), ([0.0, 0.0], [1.0], [[], [0.0]]), ([0.0, 0.0], [1.0, 1.0], [[], []])):
         with pytest.raises(ValueError, match="go with"):
             softmax.load(delta, d, rows, 1.0, [0.0, 0.0])

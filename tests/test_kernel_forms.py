@@ -1085,7 +1085,7 @@ softmax_steps = st.lists(
 @given(softmax_steps, st.sampled_from([1.0, 0.99, 0.5]), st.sampled_from([100.0, 0.75]))
 def test_online_softmax(steps, discount, radius):
     """Also with classes that come later, and outside the ball."""
-    made = [module.OnlineSoftmax(0.1, 100.0, radius, discount, -16.0) for module in twins("online_softmax")]
+    made = [module.OnlineSoftmax(0.1, 100.0, radius, discount) for module in twins("online_softmax")]
     for places, x, came, w in steps:
         for newton in made:
             while newton.classes <= max(places):
@@ -1096,7 +1096,7 @@ def test_online_softmax(steps, discount, radius):
         assert sum(d * d for d in made[0].state()[0]) <= radius * radius * (1.0 + 1e-9)
     rows = [[value for row in newton.state()[2] for value in row] for newton in made]
     assert bits(rows[0]) == bits(rows[1])
-    fresh = twins("online_softmax")[1].OnlineSoftmax(0.1, 100.0, radius, discount, -16.0)
+    fresh = twins("online_softmax")[1].OnlineSoftmax(0.1, 100.0, radius, discount)
     fresh.load(*made[0].state())
     assert fresh.state() == made[0].state()
     assert fresh.parameters() == made[0].parameters()

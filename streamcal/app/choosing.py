@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamcal.app.oddities import overall
-from streamcal.app.options import Span
+from streamcal.app.options import Span, check_scale, margin_of, span_of
 from streamcal.app.terminal import check_place, fail
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
@@ -24,20 +24,35 @@ from streamcal.parameters.settings import parse
 from streamcal.stream import checkpoints
 from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.formats import same_file
-from streamcal.stream.records import shown
+from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 
+#: Headings of the help.
+METHOD, SEGMENTS = "Method", "Segments"
 LevelsStoreOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="With --segment: levels beyond --max-levels go to this file, and come back as they were."
+        metavar="FILE",
+        help="With --segment: levels beyond --max-levels go to this file, and come back as they were.",
+        rich_help_panel=SEGMENTS,
     ),
 ]
 MaxLevelsOption = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, max=2**31, help="Levels held in memory of each --segment.  [default: 100000]"),
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=2**31,
+        help="Levels held in memory of each --segment.  [default: 100000]",
+        rich_help_panel=SEGMENTS,
+    ),
 ]
 PairsOption = Annotated[
-    bool, typer.Option("--pairs", help="With --segment: all pairs of these columns are corrected as well, unnamed.")
+    bool,
+    typer.Option(
+        "--pairs",
+        help="With --segment: all pairs of these columns are corrected as well, unnamed.",
+        rich_help_panel=SEGMENTS,
+    ),
 ]
 MulticalibrateOption = Annotated[
     list[str] | None,
@@ -45,6 +60,7 @@ MulticalibrateOption = Annotated[
         metavar="COLUMN[,COLUMN]",
         help="Column whose levels, and score bins within them, are kept calibrated in every window; two with a comma: "
         "their pairs. Repeatable.",
+        rich_help_panel=SEGMENTS,
     ),
 ]
 #: Options on the levels of segments, by the parameter of `Segmented`.
@@ -53,6 +69,102 @@ LEVEL_OPTIONS = {"store": "--levels-store", "max_levels": "--max-levels", "pairs
 if TYPE_CHECKING:  # what segments need is imported where they are given
     from streamcal.live.keyed import Keyed
     from streamcal.live.levels import Field
+
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help='Parameter of the method, such as "scale=Logit(-8, 0)". Repeatable.',
+        rich_help_panel=METHOD,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions:
+    """The method of a run."""
+
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"See `streamcal methods`; {DEFAULT_METHOD} takes 4 µs a row, ops half a microsecond.  "
+            f"[default: {DEFAULT_METHOD}]",
+            rich_help_panel=METHOD,
+        ),
+    ] = None
+    settings: SetOption = None
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            parser=check_scale,
+            help="Scores that are no probabilities: percent (0 to 100), logit (log-odds), or margin (any number, for "
+            "methods with a scale), with bounds as in margin:-8,8.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None
+    window: Annotated[
+        Span | None,
+        typer.Option(
+            metavar="N",
+            parser=span_of,
+            help="Keep the last N rows, or with --time the last N units of time, or a span such as 24h.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None
+    half_life: Annotated[
+        Span | None,
+        typer.Option(
+            metavar="N",
+            parser=span_of,
+            help="Halve the weight of the past every N rows; with --time, every N units of time or a span such as 7d.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of scores that stand for probabilities."""
+        return self.scale if self.scale in PARSED_AS_PROBABILITY else None
+
+    @property
+    def in_seconds(self) -> bool:
+        """Whether a span of forgetting has a unit of time."""
+        return any(span is not None and bool(span.unit) for span in (self.window, self.half_life))
+
+    def margin(self, decreasing: bool) -> Interval | None:
+        """The scale of scores that stand for no probability."""
+        margin = None if self.scale is None or self.unit is not None else margin_of(self.scale)
+        return Interval(-margin.hi, -margin.lo) if decreasing and margin else margin
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelOptions:
+    """The segments of a command and the groups in which predictions are kept calibrated."""
+
+    segment: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[,COLUMN]",
+            help="Column of segments, such as campaigns, whose levels are corrected besides; two with a comma: their "
+            "pairs. Repeatable, the coarsest first.",
+            rich_help_panel=SEGMENTS,
+        ),
+    ] = None
+    levels_store: LevelsStoreOption = None
+    max_levels: MaxLevelsOption = None
+    pairs: PairsOption = False
+    multicalibrate: MulticalibrateOption = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The parameters of `Segmented` that were given."""
+        store = None if self.levels_store is None else os.fspath(self.levels_store)
+        levels = {"store": store, "max_levels": self.max_levels, "pairs": self.pairs or None}
+        return {name: value for name, value in levels.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -68,23 +180,13 @@ class Choice:
     groups: tuple[Field, ...] = ()
 
 
-def choice_of(
-    method: str | None,
-    settings: list[str],
-    window: Span | None,
-    half_life: Span | None,
-    segments: list[str],
-    levels_store: Path | None = None,
-    max_levels: int | None = None,
-    pairs: bool = False,
-    *,
-    timed: bool,
-) -> Choice:
+def choice_of(options: MethodOptions, levels: LevelOptions, *, timed: bool, decreasing: bool = False) -> Choice:
     """The chosen method and its parameters."""
+    method, window, half_life = options.method, options.window, options.half_life
     if method is not None and method not in REGISTRY:
         nearest = did_you_mean(method, REGISTRY.spellings())
         fail(f"--method {shown(method)} is unknown{nearest}; known are {', '.join(REGISTRY)}")
-    parameters = _parameters(settings)
+    parameters = _parameters(options.settings or [])
     by = "time" if timed else "count"
     for option, span in (("--window", window), ("--half-life", half_life)):
         if span is not None and span.unit and not timed:
@@ -103,10 +205,12 @@ def choice_of(
             parameters["forgetting"] = policy()
         except InputError as error:
             fail(f"{name}: {error}")
-    store = None if levels_store is None else os.fspath(levels_store)
-    levels = {"store": store, "max_levels": max_levels, "pairs": pairs or None}
-    given = {name: value for name, value in levels.items() if value is not None}
-    return Choice(method, parameters, segments_of(segments), given)
+    if options.scale is not None and options.unit is None:
+        if "scale" in parameters:
+            fail("--scale margin and --set scale exclude each other")
+        parameters["scale"] = options.margin(decreasing)
+    groups = segments_of(levels.multicalibrate or [], "--multicalibrate")
+    return Choice(method, parameters, segments_of(levels.segment or []), levels.given, groups)
 
 
 def segments_of(given: list[str], option: str = "--segment") -> tuple[Field, ...]:

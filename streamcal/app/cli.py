@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,91 +17,37 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streamcal.app.choosing import (
-    LevelsStoreOption,
-    MaxLevelsOption,
-    MulticalibrateOption,
-    PairsOption,
-    calibrator_of,
-    check_store,
-    choice_of,
-    held,
-    segments_of,
-)
+from streamcal.app.choosing import LevelOptions, MethodOptions, calibrator_of, check_store, choice_of, held
 from streamcal.app.compare import check_report, compare, report
 from streamcal.app.configuring import Configured
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
-from streamcal.app.late_labels import (
-    EarlyOption,
-    EventTimeOption,
-    HorizonOption,
-    IdOption,
-    JournalOption,
-    LabelTimeOption,
-    LateOption,
-    MaxHeldOption,
-    VersionOption,
-    closing_lines,
-    late_labels,
-    waiting,
-)
+from streamcal.app.grouping import Grouped, grouped
+from streamcal.app.late_labels import LateOptions, closing_lines, waiting
 from streamcal.app.map import map_
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
-from streamcal.app.options import (
-    SKIP,
-    STOP,
-    ClipOption,
-    DecimalOption,
-    DecreasingOption,
-    DelimiterOption,
-    FormatOption,
-    LabelOption,
-    MissingLabelOption,
-    OnErrorOption,
-    OutputColumnOption,
-    PositiveOption,
-    QuietOption,
-    RejectsOption,
-    ScoreOption,
-    Span,
-    StreamArgument,
-    TimeFormatOption,
-    TimeOption,
-    TimeUnitOption,
-    TimezoneOption,
-    WeightOption,
-    check_scale,
-    files_of,
-    margin_of,
-    span_of,
-    time_options,
-)
+from streamcal.app.options import OUTPUT, Labelled, OutputColumnOption, QuietOption, Span, span_of
 from streamcal.app.predict import predict
 from streamcal.app.report import conclusions, scores_table
 from streamcal.app.serve import VARIABLES, serve
 from streamcal.app.terminal import (
-    INTERRUPTED,
+    PLAIN,
     USAGE_ERROR,
     check_place,
+    executed,
+    exit_interrupted,
     fail,
     failing,
-    interrupting,
     one_line,
     progress_bar,
-    shares_terminal,
 )
 from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
+from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import StreamcalError
 from streamcal.lazy import ALIASES, Methods
 from streamcal.names import did_you_mean
-from streamcal.parameters.scales import Interval
 from streamcal.stream import checkpoints
-from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM, same_file
-from streamcal.stream.inputs import title_of
 from streamcal.stream.prequential import Measures
-from streamcal.stream.records import PARSED_AS_PROBABILITY
 from streamcal.stream.run import CALIBRATED, KEEP_EVERY, Run
 
 if TYPE_CHECKING:
@@ -148,220 +93,129 @@ def options(
     """Options before the command."""
 
 
-@app.command()
-def run(
-    context: typer.Context,
-    stream: StreamArgument,
-    score: ScoreOption,
-    label: LabelOption,
-    positive: PositiveOption = None,
-    missing_label: MissingLabelOption = None,
-    decreasing: DecreasingOption = False,
-    clip: ClipOption = False,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"See `streamcal methods`; {DEFAULT_METHOD} takes 4 µs a row, ops half a microsecond.  "
-            f"[default: {DEFAULT_METHOD}]",
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help='Parameter, such as "scale=Logit(-8, 0)". Repeatable.'),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            parser=check_scale,
-            help="Scores that are no probabilities: percent (0 to 100), logit (log-odds), or margin (any number, for "
-            "methods with a scale), with bounds as in margin:-8,8.",
-        ),
-    ] = None,
-    window: Annotated[
-        Span | None,
-        typer.Option(
-            metavar="N",
-            parser=span_of,
-            help="Keep the last N rows, or with --time the last N units of time, or a span such as 24h.",
-        ),
-    ] = None,
-    half_life: Annotated[
-        Span | None,
-        typer.Option(
-            metavar="N",
-            parser=span_of,
-            help="Halve the weight of the past every N rows; with --time, every N units of time or a span such as 7d.",
-        ),
-    ] = None,
-    time_column: TimeOption = None,
-    time_unit: TimeUnitOption = "s",
-    time_format: TimeFormatOption = None,
-    timezone: TimezoneOption = None,
-    weight: WeightOption = None,
-    id_: IdOption = None,
-    event_time: EventTimeOption = None,
-    label_time: LabelTimeOption = None,
-    horizon: HorizonOption = None,
-    early: EarlyOption = None,
-    late: LateOption = None,
-    journal: JournalOption = None,
-    max_held: MaxHeldOption = None,
-    version: VersionOption = None,
-    segment: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN[,COLUMN]",
-            help="Column of segments, such as campaigns, whose levels are corrected besides; two with a comma: their "
-            "pairs. Repeatable, the coarsest first.",
-        ),
-    ] = None,
-    levels_store: LevelsStoreOption = None,
-    max_levels: MaxLevelsOption = None,
-    pairs: PairsOption = False,
-    multicalibrate: MulticalibrateOption = None,
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """What a run writes."""
+
     out: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
-    ] = None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the input columns and `calibrated`; - is stdout, in STREAM's format.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    output_column: OutputColumnOption = CALIBRATED
     state: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Go on from this state, if it is there, after the rows that it has learned, and save it at the end.",
+            rich_help_panel=OUTPUT,
         ),
-    ] = None,
+    ] = None
     checkpoint: Annotated[
         Span | None,
         typer.Option(
             metavar="SPAN",
             parser=span_of,
             help="With --state: save it so often while the run goes on, as in 5m.  [default: 30s; of --journal 2s]",
+            rich_help_panel=OUTPUT,
         ),
-    ] = None,
+    ] = None
     again: Annotated[
-        bool, typer.Option("--again", help="Learn STREAM from its start, also rows that the state has learned.")
-    ] = False,
-    on_error: OnErrorOption = STOP,
-    rejects: RejectsOption = None,
-    output_column: OutputColumnOption = CALIBRATED,
-    quiet: QuietOption = False,
+        bool,
+        typer.Option(
+            "--again",
+            help="Learn STREAM from its start, also rows that the state has learned.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a report with pictures, raw against calibrated, as one HTML file."),
-    ] = None,
-    format_: FormatOption = None,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = ".",
+        typer.Option(
+            metavar="FILE",
+            help="Write a report with pictures, raw against calibrated, as one HTML file.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    quiet: QuietOption = False
+
+    @property
+    def every(self) -> float:
+        """Seconds between two saved states."""
+        return KEEP_EVERY if self.checkpoint is None else self.checkpoint.size
+
+
+@app.command(cls=Grouped)
+@grouped
+def run(
+    context: typer.Context,
+    read: Labelled,
+    method: MethodOptions,
+    late: LateOptions,
+    levels: LevelOptions,
+    write: OutputOptions,
 ) -> None:
     """Calibrate a stream of scores online.
 
-    Each row is predicted first and learned afterwards. The output has `lower` and `upper` too where the method has an
-    interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
-    rows before it are in the output and in the state. A probability outside [0, 1] cannot be used, even by rounding,
-    without --clip. An interrupt ends the run between two rows with exit code 130 (SIGTERM: 143), and output and state
-    hold the same rows.
+    Each row is predicted first and learned afterwards. A table at the end compares raw and calibrated scores. The
+    output has `lower` and `upper` too if the method has an interval. A row that cannot be used ends the run with exit
+    code 2. An interrupt ends it between two rows with exit code 130; output and state then hold the same rows.
 
-    The same command once more goes on after the last row that the --state has learned, and continues the output;
-    another file is learned from its start. After a crash the state is that of the last checkpoint. A pipe cannot be
-    read twice: rows after the checkpoint are then in the output alone, which the next run continues.
-
-    --html writes the page of `streamcal report` on the rows of this run, also after an interrupt.
-
-    Where labels come late, --id, --event-time, --label-time and --horizon replay the log: each row is predicted at the
-    time of its event, and learned when the horizon has passed, by default (--early), as negative unless its label came.
-    The rows have to be in the order of their events; one may be older than the latest by the horizon, and not more.
-    With --journal the same command goes on where it ended, however it ended. docs/late_labels.md has the rest.
-
-    Warnings come last: scores that predict 20 times, or 1/20 of, the positives (from 1,000 rows on); times in
-    milliseconds with a span in seconds; --time where nothing reads it; and rows in no order, where more than half came
-    too late to be learned (exit code 1). docs/command_line.md has the rules.
+    The same command resumes from its --state or --journal, also after a crash. --id, --event-time, --label-time and
+    --horizon replay a log in which labels come late. docs/command_line.md and docs/late_labels_log.md have the rules.
 
     \b
-    Example:
+    Examples:
       streamcal run clicks.csv.gz --score pctr --label click --out calibrated.csv
+      streamcal run monday.csv --score pctr --label click --state clicks.json
     """
-    if rejects is not None and on_error == STOP:
-        fail("--rejects needs --on-error skip")
-    sources = files_of(stream)
-    if html is not None:
-        check_report(html, sources, out, rejects, state, journal)
-    plain: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
-    console = Console(stderr=STANDARD_STREAM in (out, rejects), quiet=quiet, **plain)
-    seconds = any(span is not None and span.unit for span in (window, half_life))
-    every = KEEP_EVERY if checkpoint is None else checkpoint.size
-    excluded = {"--time": time_column, "--state": state, "--again": again, "--missing-label": missing_label}
-    asked = late_labels(id_, event_time, label_time, horizon, early, late, journal, max_held, version, excluded)
-    time_column = time_column if asked is None else asked.event_time
-    timed, levels = time_column is not None, (levels_store, max_levels, pairs)
-    choice = choice_of(method, set_ or [], window, half_life, segment or [], *levels, timed=timed)
-    choice = replace(choice, groups=segments_of(multicalibrate or [], "--multicalibrate"))
-    unit = scale if scale in PARSED_AS_PROBABILITY else None
-    if scale is not None and unit is None:
-        if "scale" in choice.parameters:
-            fail("--scale margin and --set scale exclude each other")
-        margin = margin_of(scale)
-        choice.parameters["scale"] = Interval(-margin.hi, -margin.lo) if decreasing and margin else margin
+    files, skips = (*read.files, write.out, read.rejects), read.skips
+    if write.html is not None:
+        check_report(write.html, read.files, write.out, read.rejects, write.state, late.journal)
+    excluded = {"--time": read.time, "--state": write.state, "--again": write.again}
+    asked = late.checked({**excluded, "--missing-label": read.missing_label})
+    time = read.time if asked is None else asked.event_time
+    choice = choice_of(method, levels, timed=time is not None, decreasing=read.decreasing)
     with failing():
-        if state is not None:
-            _check_state_file(state, (*sources, out, rejects))
-        with nullcontext() if state is None else checkpoints.locked(state), ExitStack() as files:
-            calibrator, before = calibrator_of(choice, state)
-            check_store(calibrator, *sources, out, rejects, state, journal, html)
-            if time_column is None and reads_time(calibrator):
+        if write.state is not None:
+            _check_state_file(write.state, files)
+        with nullcontext() if write.state is None else checkpoints.locked(write.state), ExitStack() as opened:
+            calibrator, before = calibrator_of(choice, write.state)
+            check_store(calibrator, *files, write.state, late.journal, write.html)
+            if time is None and reads_time(calibrator):
                 fail(f"{calibrator!r} forgets by time: name the column with --time")
-            join = None if asked is None else files.enter_context(asked.join(calibrator, *sources, out, rejects))
+            join = None if asked is None else opened.enter_context(asked.join(calibrator, *files))
             calibrator = calibrator if join is None else join.calibrator
             fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
-            columns = Columns(
-                score,
-                label,
-                time_column,
-                weight,
-                positive,
-                fields,
-                id_,
-                label_time,
-                version,
-                missing_label,
-                decreasing,
-                clip,
-                decimal,
-                time_options(time_unit, time_format, timezone),
-            )
-            rows = (format_, out, on_error == SKIP, rejects, delimiter, unit)
-            job = Run(calibrator, sources, columns, *rows, join=join, column=output_column)
-            job.checkpoint, job.again = before, again
-            if state is not None:
-                job.keep, job.keep_every = partial(checkpoints.save, calibrator, state), every
+            ids = {"id": late.id, "label_time": late.label_time, "version": late.version}
+            columns = read.columns(time=time, segments=fields, **ids)
+            rows = (read.format, write.out, skips, read.rejects, read.delimiter, method.unit)
+            job = Run(calibrator, read.files, columns, *rows, join=join, column=write.output_column)
+            job.checkpoint, job.again = before, write.again
+            if write.state is not None:
+                job.keep, job.keep_every = partial(checkpoints.save, calibrator, write.state), write.every
             elif asked is not None:
-                asked.go_on(job, every)
-            told = None if html is None else _run_report(job, html)
+                asked.go_on(job, write.every)
+            console = Console(stderr=STANDARD_STREAM in files[-2:], quiet=write.quiet, **PLAIN)
+            page = None if write.html is None else _run_report(job, write.html)
             console.print(summary())
-            console.print(f"{calibrator!r}{held(calibrator, state)}" if join is None else f"{join!r}{waiting(join)}")
-            interrupted = False
-            try:
-                with (
-                    interrupting(job),
-                    progress_bar(title_of(sources), quiet=quiet or shares_terminal(sources, out, rejects)) as tell,
-                ):
-                    job.execute(tell)
-            except KeyboardInterrupt:
-                interrupted = True
-            _report(console, job, seconds=seconds)
-            if told is not None:
-                console.print(told.save(context))
+            of_state = f"{calibrator!r}{held(calibrator, write.state)}"
+            console.print(of_state if join is None else f"{join!r}{waiting(join)}")
+            interrupted = executed(job, read.files, write.out, read.rejects, quiet=write.quiet)
+            _report(console, job, seconds=method.in_seconds)
+            if page is not None:
+                console.print(page.save(context))
             if interrupted:
-                typer.echo("streamcal: interrupted", err=True)
-                raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT)
+                exit_interrupted(job)
         if times_in_no_order(job):
             raise typer.Exit(UNLEARNED)
 
 
-app.command()(predict)
-app.command()(compare)
-app.command()(report)
+app.command(cls=Grouped)(predict)
+app.command(cls=Grouped)(compare)
+app.command(cls=Grouped)(report)
 app.command("map")(map_)
 
 
@@ -543,9 +397,7 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
             kept = what == "evicted" and getattr(job.learning[-1], "store", None) is not None
             console.print(f"{EVICTED_TO_STORE if kept else TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):
-        (Console(stderr=True, highlight=False, markup=False, soft_wrap=True) if console.quiet else console).print(
-            f"warning: {line}"
-        )
+        (Console(stderr=True, **PLAIN) if console.quiet else console).print(f"warning: {line}")
 
 
 def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:

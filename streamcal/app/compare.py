@@ -5,41 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from functools import cached_property, wraps
-from inspect import Parameter, Signature, signature
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamcal.app.choosing import segments_of
-from streamcal.app.options import (
-    SKIP,
-    STOP,
-    ClipOption,
-    DecimalOption,
-    DecreasingOption,
-    DelimiterOption,
-    FormatOption,
-    LabelOption,
-    MissingLabelOption,
-    OnErrorOption,
-    PositiveOption,
-    RejectsOption,
-    ScoreOption,
-    StreamArgument,
-    TimeFormatOption,
-    TimeOption,
-    TimeUnitOption,
-    TimezoneOption,
-    UnitOption,
-    WeightOption,
-    files_of,
-    time_options,
-)
+from streamcal.app.choosing import METHOD, SEGMENTS, segments_of
+from streamcal.app.grouping import grouped
+from streamcal.app.options import Labelled, UnitOption
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal
 from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
 from streamcal.stream.columns import Columns
@@ -63,13 +40,19 @@ MOST_WAITING = 10_000
 DEFAULT_METHODS = ",".join(COMPARED)
 MethodsOption = Annotated[
     str,
-    typer.Option(metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared."),
+    typer.Option(
+        metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared.", rich_help_panel=METHOD
+    ),
 ]
 DelayOption = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Labels come N rows late: learn each row only then.")
+    int,
+    typer.Option(metavar="N", min=0, help="Labels come N rows late: learn each row only then.", rich_help_panel=METHOD),
 ]
 BaseOption = Annotated[
-    str, typer.Option(metavar="NAME", help="What a method has to be better than: raw, or one of the methods.")
+    str,
+    typer.Option(
+        metavar="NAME", help="What a method has to be better than: raw, or one of the methods.", rich_help_panel=METHOD
+    ),
 ]
 SegmentOption = Annotated[
     list[str] | None,
@@ -77,6 +60,7 @@ SegmentOption = Annotated[
         metavar="COLUMN[,COLUMN]",
         help="Column of segments, such as campaigns: compare each method corrected for its levels, too; two with a "
         "comma: their pairs. Repeatable, the coarsest first.",
+        rich_help_panel=SEGMENTS,
     ),
 ]
 GroupsOption = Annotated[
@@ -85,6 +69,7 @@ GroupsOption = Annotated[
         metavar="COLUMN[,COLUMN]",
         help="Column whose levels are groups: compare each method kept calibrated in them, too; two with a comma: "
         "their pairs. Repeatable.",
+        rich_help_panel=SEGMENTS,
     ),
 ]
 ProcessesOption = Annotated[
@@ -98,39 +83,17 @@ ProcessesOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a comparison is asked for: the arguments that `compare` and `report` share, in the order of their help."""
+@dataclass(frozen=True, kw_only=True)
+class Asked(Labelled):
+    """What a comparison is asked for: the options that `compare` and `report` share."""
 
-    stream: StreamArgument
-    score: ScoreOption
-    label: LabelOption
     methods: MethodsOption = DEFAULT_METHODS
+    scale: UnitOption = None
     delay: DelayOption = 0
     base: BaseOption = RAW
     segment: SegmentOption = None
     multicalibrate: GroupsOption = None
-    positive: PositiveOption = None
-    missing_label: MissingLabelOption = None
-    decreasing: DecreasingOption = False
-    clip: ClipOption = False
-    time: TimeOption = None
-    time_unit: TimeUnitOption = "s"
-    time_format: TimeFormatOption = None
-    timezone: TimezoneOption = None
-    weight: WeightOption = None
-    scale: UnitOption = None
-    format: FormatOption = None
-    delimiter: DelimiterOption = None
-    decimal: DecimalOption = "."
-    on_error: OnErrorOption = STOP
-    rejects: RejectsOption = None
     processes: ProcessesOption = None
-
-    @cached_property
-    def files(self) -> tuple[str, ...]:
-        """The files of the stream."""
-        return files_of(self.stream)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -142,25 +105,11 @@ class Asked:
         """The fields of groups."""
         return segments_of(self.multicalibrate or [], "--multicalibrate")
 
-    @property
-    def columns(self) -> Columns:
-        """The columns to be read."""
+    def columns(self, **others: Any) -> Columns:
+        """The columns to be read; `others` are further arguments of `Columns`."""
         from streamcal.live.levels import names_of
 
-        names = names_of((*self.fields, *self.groups))
-        return Columns(
-            self.score,
-            self.label,
-            self.time,
-            self.weight,
-            self.positive,
-            names,
-            missing_label=self.missing_label,
-            decreasing=self.decreasing,
-            clip=self.clip,
-            decimal=self.decimal,
-            times=time_options(self.time_unit, self.time_format, self.timezone),
-        )
+        return super().columns(segments=names_of((*self.fields, *self.groups)), **others)
 
     @property
     def command(self) -> str:
@@ -175,24 +124,7 @@ class Asked:
         return shlex.join(words)
 
 
-def asking(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first parameter is an `Asked`, as one with the fields of `Asked` as parameters of their own.
-
-    Typer makes arguments and options of a signature.
-    """
-    shared = signature(Asked, eval_str=True).parameters
-    _, *own = signature(command, eval_str=True).parameters.values()
-
-    @wraps(command)
-    def with_arguments(**given: Any) -> None:
-        command(Asked(**{name: given.pop(name) for name in shared}), **given)
-
-    keyword = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*shared.values(), *own)]
-    with_arguments.__signature__ = Signature(keyword)  # type: ignore[attr-defined]
-    return with_arguments
-
-
-@asking
+@grouped
 def compare(
     asked: Asked,
     html: Annotated[
@@ -201,24 +133,20 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 where no method is shown better.")] = False,
 ) -> None:
-    """Compare methods on a stream, and say which to take.
+    """Compare methods on a stream, and recommend one.
 
     All methods predict and then learn every row, in one pass and in bounded memory. The table has log loss, Brier
-    score, the debiased calibration error and its floor (what a calibrated forecaster stays below), the ratio of
-    predicted to observed positives, microseconds a row and the size of the saved state. "better" and "worse" are said
-    where a confidence sequence of the log loss shows it. docs/compare.md has the rules.
+    score, calibration error and its floor, predicted over observed positives, time and size. "better" and "worse" are
+    verdicts of a confidence sequence of the log loss. docs/compare.md has the rules.
 
-    With --time methods are given the time of each row, such as auto for cycles of the day and the week. With
-    --segment each method runs once more, corrected for the levels of these columns, and a table shows the levels
-    whose totals are farthest from the forecasts. With --multicalibrate it runs once more, kept calibrated in every
-    level of these columns.
-
-    The exit code is 0, 2 for an error, and 130 after an interrupt, whose table is that of the rows so far. With --check
-    it is 1 where no method is shown better than the base.
+    With --segment each method runs once more, corrected for the levels of these columns; with --multicalibrate once
+    more, kept calibrated in each of them. The exit code is 0, 2 for an error, and 130 after an interrupt. With --check
+    it is 1 if no method is shown better than the base.
 
     \b
-    Example:
-      streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops,venn-abers
+    Examples:
+      streamcal compare clicks.csv.gz --score pctr --label click
+      streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops
     """
     from streamcal.app.compare_report import groups_table, methods_table, segments_table, sentences, wide_console
     from streamcal.app.group_data import group_tables
@@ -243,7 +171,7 @@ def compare(
     job.exit(check)
 
 
-@asking
+@grouped
 def report(
     asked: Asked,
     out: Annotated[
@@ -252,14 +180,14 @@ def report(
 ) -> None:
     """Write a report on the calibration of a stream as one HTML file.
 
-    It is that of `streamcal compare --html`: reliability diagrams with consistency bands, calibration maps, rates,
-    losses and evidence over time with alarms, the table of methods with its verdicts, that of segments with their
-    effects, and the command that makes it again. The file needs no network. The exit code is 0, 2 for an error, and 130
-    after an interrupt, whose report is that of the rows so far. docs/compare.md has more.
+    It is the page of `streamcal compare --html`: reliability diagrams, calibration maps, rates and losses over time
+    with alarms, the tables of methods and segments, and the command that makes it again. The file needs no network. The
+    exit code is 0, 2 for an error, and 130 after an interrupt. docs/compare.md has more.
 
     \b
-    Example:
+    Examples:
       streamcal report clicks.csv.gz --score pctr --label click --out clicks.html
+      streamcal report clicks.csv.gz --score pctr --label click --time t --segment campaign
     """
     from streamcal.app.compare_report import sentences
 
@@ -328,8 +256,9 @@ def _compared(asked: Asked) -> Compared:
     from streamcal.stream.sources import opened
 
     sources = asked.files
-    if asked.rejects is not None and (asked.on_error == STOP or is_among(asked.rejects, sources)):
-        fail("--rejects needs --on-error skip, and a file other than the stream")
+    skips = asked.skips
+    if asked.rejects is not None and is_among(asked.rejects, sources):
+        fail(f"{asked.rejects}: --rejects would overwrite the input; give another name")
     with failing(), ExitStack() as files:
         names = [name.strip() for name in asked.methods.split(",") if name.strip()]
         fields = {"segments": asked.fields, "multicalibrate": asked.groups}
@@ -339,8 +268,8 @@ def _compared(asked: Asked) -> Compared:
         with live_table(title_of(sources), quiet=shares_terminal(sources)) as tell:
             try:
                 reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
-                refused = skipped if asked.on_error == SKIP else None
-                with opened(list(sources), asked.columns, refused=refused, **reading) as source:
+                refused = skipped if skips else None
+                with opened(list(sources), asked.columns(), refused=refused, **reading) as source:
                     comparison.run(source, number, tell)
             except KeyboardInterrupt:
                 interrupted = True

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperOption
 
+from streamcal.app.grouping import Grouped
 from streamcal.names import did_you_mean
 
 
-class Configured(TyperCommand):
+class Configured(Grouped):
     """A command whose options can be in the environment, which its help says once and not of each."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

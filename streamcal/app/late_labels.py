@@ -26,6 +26,10 @@ KEEP_EVERY = 2.0
 #: Those that belong together.
 NEEDED = ("--id", "--event-time", "--label-time", "--horizon")
 
+#: Options that are only of use with those.
+FURTHER = ("early", "late", "journal", "max_held", "version")
+#: The heading of the help.
+LATE = "Labels that come late"
 #: What to give in place of an option that `--id` excludes.
 INSTEAD = {"--time": "--event-time is the time", "--missing-label": "a label that has not come is negative"}
 #: Descriptions of the counts of `LabelJoin.tally` that say something about the rows of a file.
@@ -39,53 +43,107 @@ TALLIES = {
     "refused": "labels that the method refused",
 }
 
-IdOption = Annotated[
-    str | None,
-    typer.Option(
-        "--id", metavar="COLUMN", help="Labels come late: column of the id of the impression. With the next three:"
-    ),
-]
-EventTimeOption = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Column of the time of the impression, in whose order the rows are."),
-]
-LabelTimeOption = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Column of the time of the label, such as the click; empty: there was none."),
-]
-HorizonOption = Annotated[
-    Span | None,
-    typer.Option(
-        metavar="SPAN", parser=span_of, help="An impression without a label by then is a negative, as in 90s or 6h."
-    ),
-]
-VersionOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Column of the version of the model: a new one starts from the calibration of the one before.",
-    ),
-]
-EarlyOption = Annotated[
-    Span | None,
-    typer.Option(metavar="SPAN", parser=span_of, help="Learn labels so long after issue, as clicks that come early."),
-]
-LateOption = Annotated[
-    Span | None,
-    typer.Option(
-        metavar="SPAN",
-        parser=span_of,
-        help="For so long after the horizon a click corrects, where that is exact.  [default: the horizon]",
-    ),
-]
-JournalOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Keep all events, and go on from them after the rows that they hold."),
-]
-MaxHeldOption = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=2, help="Forecasts remembered at most.  [default: 1000000]"),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class LateOptions:
+    """Labels that come late."""
+
+    id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="Labels come late: column of the id of the impression. With the next three:",
+            rich_help_panel=LATE,
+        ),
+    ] = None
+    event_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the time of the impression, in whose order the rows are.",
+            rich_help_panel=LATE,
+        ),
+    ] = None
+    label_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the time of the label, such as the click; empty: there was none.",
+            rich_help_panel=LATE,
+        ),
+    ] = None
+    horizon: Annotated[
+        Span | None,
+        typer.Option(
+            metavar="SPAN",
+            parser=span_of,
+            help="An impression without a label by then is a negative, as in 90s or 6h.",
+            rich_help_panel=LATE,
+        ),
+    ] = None
+    early: Annotated[
+        Span | None,
+        typer.Option(
+            metavar="SPAN",
+            parser=span_of,
+            help="Learn labels so long after issue, as clicks that come early.",
+            rich_help_panel=LATE,
+        ),
+    ] = None
+    late: Annotated[
+        Span | None,
+        typer.Option(
+            metavar="SPAN",
+            parser=span_of,
+            help="For so long after the horizon a click corrects, where that is exact.  [default: the horizon]",
+            rich_help_panel=LATE,
+        ),
+    ] = None
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep all events, and go on from them after the rows that they hold.",
+            rich_help_panel=LATE,
+        ),
+    ] = None
+    max_held: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=2, help="Forecasts remembered at most.  [default: 1000000]", rich_help_panel=LATE
+        ),
+    ] = None
+    version: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the version of the model: a new one starts from the calibration of the one before.",
+            rich_help_panel=LATE,
+        ),
+    ] = None
+
+    def checked(self, excluded: Mapping[str, object]) -> LateLabels | None:
+        """Return what the options ask for; None where labels do not come late.
+
+        Exits with a line where some are missing, or one of `excluded`, by name, was given too.
+        """
+        given = dict(zip(NEEDED, (self.id, self.event_time, self.label_time, self.horizon), strict=True))
+        missing = [name for name, value in given.items() if value is None]
+        further = {f"--{name.replace('_', '-')}": getattr(self, name) for name in FURTHER}
+        used = [name for name, value in {**given, **further}.items() if value is not None]
+        if not used:
+            return None
+        if self.id is None or self.event_time is None or self.label_time is None or self.horizon is None:
+            fail(f"{used[0]} needs {' and '.join(missing)} too: where labels come late, give {', '.join(NEEDED)}")
+        for name, value in excluded.items():
+            if value:
+                advice = INSTEAD.get(name, "--journal FILE keeps what was learned")
+                fail(f"{name} and --id exclude each other; {advice}")
+        early, late = (None if span is None else span.size for span in (self.early, self.late))
+        held = 1_000_000 if self.max_held is None else self.max_held
+        spans = (self.horizon.size, early, late)
+        return LateLabels(self.id, self.event_time, self.label_time, *spans, self.journal, held)
 
 
 @dataclass(frozen=True)
@@ -135,38 +193,6 @@ class LateLabels:
         jump = max(JUMP_HORIZONS * self.horizon, GAP)
         spans: dict[str, Any] = {"early": self.early, "late": self.late}
         return JudgedJoin(calibrator, self.horizon, journal=journal, max_held=self.max_held, max_jump=jump, **spans)
-
-
-def late_labels(
-    id: str | None,
-    event_time: str | None,
-    label_time: str | None,
-    horizon: Span | None,
-    early: Span | None,
-    late: Span | None,
-    journal: Path | None,
-    max_held: int | None,
-    version: str | None,
-    excluded: Mapping[str, object],
-) -> LateLabels | None:
-    """What the options ask for; None where labels do not come late.
-
-    Exits with a line where some are missing, or one of `excluded`, by name, was given too.
-    """
-    given = dict(zip(NEEDED, (id, event_time, label_time, horizon), strict=True))
-    missing = [name for name, value in given.items() if value is None]
-    further = {"--early": early, "--late": late, "--journal": journal, "--max-held": max_held, "--version": version}
-    used = [name for name, value in {**given, **further}.items() if value is not None]
-    if not used:
-        return None
-    if id is None or event_time is None or label_time is None or horizon is None:
-        fail(f"{used[0]} needs {' and '.join(missing)} too: where labels come late, give {', '.join(NEEDED)}")
-    for name, value in excluded.items():
-        if value:
-            fail(f"{name} and --id exclude each other; {INSTEAD.get(name, '--journal FILE keeps what was learned')}")
-    early_, late_ = (None if span is None else span.size for span in (early, late))
-    held = 1_000_000 if max_held is None else max_held
-    return LateLabels(id, event_time, label_time, horizon.size, early_, late_, journal, held)
 
 
 def waiting(join: JudgedJoin) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, get_args
+from functools import cached_property
+from typing import Annotated, Any, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
-from streamcal.app.terminal import failing
+from streamcal.app.terminal import fail, failing
 from streamcal.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.parameters.spans import UNITS, parse_span
-from streamcal.stream.columns import MISSING_LABELS
+from streamcal.stream.columns import MISSING_LABELS, Columns
 from streamcal.stream.formats import Format
 from streamcal.stream.inputs import input_files
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
@@ -112,6 +113,9 @@ def files_of(stream: list[str]) -> tuple[str, ...]:
         return input_files(stream)
 
 
+#: Headings of the help.
+COLUMNS, TIMES, READING, OUTPUT = "Columns", "Times", "Reading", "Output"
+
 StreamArgument = Annotated[
     list[str],
     typer.Argument(
@@ -120,17 +124,30 @@ StreamArgument = Annotated[
         "Several are one stream, in this order; a folder or a quoted glob stands for its files, sorted by name.",
     ),
 ]
-ScoreOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")]
-LabelOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")]
+ScoreOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.", rich_help_panel=COLUMNS)]
+LabelOption = Annotated[
+    str,
+    typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.", rich_help_panel=COLUMNS),
+]
 PositiveOption = Annotated[
-    str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
+    str | None,
+    typer.Option(
+        metavar="VALUE", help="The label that is positive, where the words are others.", rich_help_panel=COLUMNS
+    ),
 ]
 DecreasingOption = Annotated[
-    bool, typer.Option("--decreasing", help="A higher score means fewer positives, as of a credit score.")
+    bool,
+    typer.Option(
+        "--decreasing", help="A higher score means fewer positives, as of a credit score.", rich_help_panel=COLUMNS
+    ),
 ]
 ClipOption = Annotated[
     bool,
-    typer.Option("--clip", help="Move probabilities outside [0, 1] by rounding (1e-6 at most) to its ends."),
+    typer.Option(
+        "--clip",
+        help="Move probabilities outside [0, 1] by rounding (1e-6 at most) to its ends.",
+        rich_help_panel=COLUMNS,
+    ),
 ]
 MissingLabelOption = Annotated[
     str | None,
@@ -138,28 +155,46 @@ MissingLabelOption = Annotated[
         metavar="[negative|unknown|skip]",
         parser=one_of(*MISSING_LABELS),
         help="A row without a label is negative, unknown (predicted, not learned) or skipped.  [default: an error]",
+        rich_help_panel=COLUMNS,
     ),
 ]
 TimeOption = Annotated[
     str | None,
     typer.Option(
-        "--time", metavar="COLUMN", help="Column of the time: numbers (--time-unit), or ISO 8601, which is in seconds."
+        "--time",
+        metavar="COLUMN",
+        help="Column of the time: numbers (--time-unit), or ISO 8601, which is in seconds.",
+        rich_help_panel=TIMES,
     ),
 ]
 TimeUnitOption = Annotated[
     str,
     typer.Option(
-        metavar=f"[{'|'.join(TIME_UNITS)}]", parser=one_of(*TIME_UNITS), help="Unit of times that are numbers."
+        metavar=f"[{'|'.join(TIME_UNITS)}]",
+        parser=one_of(*TIME_UNITS),
+        help="Unit of times that are numbers.",
+        rich_help_panel=TIMES,
     ),
 ]
 TimeFormatOption = Annotated[
-    str | None, typer.Option(metavar="FORMAT", help="Format of times that are text, such as %d/%m/%Y %H:%M.")
+    str | None,
+    typer.Option(
+        metavar="FORMAT",
+        help="Format of times that are text, such as %d/%m/%Y %H:%M.",
+        rich_help_panel=TIMES,
+    ),
 ]
 TimezoneOption = Annotated[
     str | None,
-    typer.Option(metavar="ZONE", help="Time zone of times without one, such as Europe/Berlin.  [default: UTC]"),
+    typer.Option(
+        metavar="ZONE",
+        help="Time zone of times without one, such as Europe/Berlin.  [default: UTC]",
+        rich_help_panel=TIMES,
+    ),
 ]
-WeightOption = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")]
+WeightOption = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of the weight.", rich_help_panel=COLUMNS)
+]
 FormatOption = Annotated[
     str | None,
     typer.Option(
@@ -167,6 +202,7 @@ FormatOption = Annotated[
         metavar=f"[{'|'.join(FORMATS)}]",
         parser=one_of(*FORMATS),
         help="Format of STREAM, where its name does not say it.",
+        rich_help_panel=READING,
     ),
 ]
 DelimiterOption = Annotated[
@@ -175,6 +211,7 @@ DelimiterOption = Annotated[
         metavar="CHAR",
         parser=delimiter_of,
         help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
+        rich_help_panel=READING,
     ),
 ]
 DecimalOption = Annotated[
@@ -183,20 +220,32 @@ DecimalOption = Annotated[
         metavar="[.|,]",
         parser=one_of(".", ","),
         help="Decimal mark of numbers in text, also of those added to CSV; a comma goes with --delimiter ;.",
+        rich_help_panel=READING,
     ),
 ]
 OutputColumnOption = Annotated[
-    str, typer.Option(metavar="NAME", help="The name of the column of the output with the probabilities.")
+    str,
+    typer.Option(
+        metavar="NAME", help="The name of the column of the output with the probabilities.", rich_help_panel=OUTPUT
+    ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors alone, on standard error.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", help="Print warnings and errors alone, on standard error.", rich_help_panel=OUTPUT)
+]
 OnErrorOption = Annotated[
     str,
     typer.Option(
-        metavar="[stop|skip]", parser=one_of(STOP, SKIP), help="Stop at a row that cannot be used, or skip it."
+        metavar="[stop|skip]",
+        parser=one_of(STOP, SKIP),
+        help="Stop at a row that cannot be used, or skip it.",
+        rich_help_panel=READING,
     ),
 ]
 RejectsOption = Annotated[
-    str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
+    str | None,
+    typer.Option(
+        metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.", rich_help_panel=READING
+    ),
 ]
 UnitOption = Annotated[
     str | None,
@@ -205,5 +254,60 @@ UnitOption = Annotated[
         metavar="[percent|logit]",
         parser=one_of(*PARSED_AS_PROBABILITY),
         help="Scores that are no probabilities.",
+        rich_help_panel=COLUMNS,
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """How a stream of scores is read: options of every command that reads one."""
+
+    stream: StreamArgument
+    score: ScoreOption
+    decreasing: DecreasingOption = False
+    clip: ClipOption = False
+    time: TimeOption = None
+    time_unit: TimeUnitOption = "s"
+    time_format: TimeFormatOption = None
+    timezone: TimezoneOption = None
+    format: FormatOption = None
+    delimiter: DelimiterOption = None
+    decimal: DecimalOption = "."
+    on_error: OnErrorOption = STOP
+    rejects: RejectsOption = None
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The files of the stream."""
+        return files_of(self.stream)
+
+    @property
+    def skips(self) -> bool:
+        """Whether rows that cannot be used are skipped; checked against `rejects`."""
+        skips = self.on_error == SKIP
+        if self.rejects is not None and not skips:
+            fail("--rejects needs --on-error skip")
+        return skips
+
+    def columns(self, **others: Any) -> Columns:
+        """The columns to be read; `others` are further arguments of `Columns`."""
+        times = time_options(self.time_unit, self.time_format, self.timezone)
+        given = {"time": self.time, **others}
+        how: dict[str, Any] = {"decreasing": self.decreasing, "clip": self.clip, "decimal": self.decimal}
+        return Columns(self.score, times=times, **how, **given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled(Scores):
+    """How a stream of scores and labels is read."""
+
+    label: LabelOption
+    positive: PositiveOption = None
+    missing_label: MissingLabelOption = None
+    weight: WeightOption = None
+
+    def columns(self, **others: Any) -> Columns:
+        """The columns to be read; `others` are further arguments of `Columns`."""
+        labels = {"positive": self.positive, "missing_label": self.missing_label, "weight": self.weight}
+        return super().columns(label=self.label, **labels, **others)

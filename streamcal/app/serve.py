@@ -6,23 +6,15 @@ import gc
 import logging
 import os
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamcal.app.choosing import (
-    LevelsStoreOption,
-    MaxLevelsOption,
-    MulticalibrateOption,
-    PairsOption,
-    calibrator_of,
-    check_store,
-    choice_of,
-    segments_of,
-)
+from streamcal.app.choosing import METHOD, Choice, LevelOptions, MethodOptions, calibrator_of, check_store, choice_of
 from streamcal.app.configuring import ConfigOption
+from streamcal.app.grouping import grouped
 from streamcal.app.options import span_of
 from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
@@ -43,111 +35,212 @@ VARIABLES = "STREAMCAL_SERVE"
 TOKEN = "STREAMCAL_TOKEN"
 NEEDED = "streamcal serve needs starlette, uvicorn and prometheus-client: pip install '.[serve]' in streamcal's folder"
 LEVELS = ("debug", "info", "warning", "error")
+DURABILITIES = ("disk", "memory")
 #: With the clock of the server no time is too far ahead: the process may have been down for any time.
 ANY_JUMP = 1e14
 
 
-def serve(
-    horizon: Annotated[
-        str, typer.Option(metavar="SPAN", help="After this time an impression without a click is a negative: 90s, 6h.")
-    ],
-    config: ConfigOption = None,
+#: Headings of the help.
+LABELS, EVENTS, REQUESTS, WATCHING = "Labels", "Events", "Requests", "Watching"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedMethod:
+    """The calibrator of a service."""
+
     method: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help=f"A method of one score; see `streamcal methods`.  [default: that of --state, or {DEFAULT_METHOD}]",
+            rich_help_panel=METHOD,
         ),
-    ] = None,
+    ] = None
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Parameter of the method. Repeatable.", envvar=f"{VARIABLES}_SET"
+            "--set",
+            metavar="KEY=VALUE",
+            help="Parameter of the method. Repeatable.",
+            envvar=f"{VARIABLES}_SET",
+            rich_help_panel=METHOD,
         ),
-    ] = None,
+    ] = None
     state: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where a new journal starts: a state that `run` or `save` wrote."),
-    ] = None,
-    segment: Annotated[
-        list[str] | None,
         typer.Option(
-            metavar="FIELD",
-            help="Field of keys, such as campaigns, whose levels are corrected besides; two with a comma: their pairs. "
-            "Repeatable.",
+            metavar="FILE",
+            help="Where a new journal starts: a state that `run` or `save` wrote.",
+            rich_help_panel=METHOD,
         ),
-    ] = None,
-    levels_store: LevelsStoreOption = None,
-    max_levels: MaxLevelsOption = None,
-    pairs: PairsOption = False,
-    multicalibrate: MulticalibrateOption = None,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedLabels:
+    """The clock of a service, and when labels are learned."""
+
+    horizon: Annotated[
+        str,
+        typer.Option(
+            metavar="SPAN",
+            help="After this time an impression without a click is a negative: 90s, 6h.",
+            rich_help_panel=LABELS,
+        ),
+    ]
     early: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Learn labels so long after issue, as clicks that come early.")
-    ] = None,
+        str | None,
+        typer.Option(
+            metavar="SPAN", help="Learn labels so long after issue, as clicks that come early.", rich_help_panel=LABELS
+        ),
+    ] = None
     late: Annotated[
         str | None,
-        typer.Option(metavar="SPAN", help="For so long after the horizon a click corrects.  [default: the horizon]"),
-    ] = None,
+        typer.Option(
+            metavar="SPAN",
+            help="For so long after the horizon a click corrects.  [default: the horizon]",
+            rich_help_panel=LABELS,
+        ),
+    ] = None
+    event_time: Annotated[
+        bool,
+        typer.Option(
+            "--event-time", help="The clock is that of the events: clients have to give t.", rich_help_panel=LABELS
+        ),
+    ] = False
+    max_held: Annotated[
+        int, typer.Option(metavar="N", min=2, help="Forecasts remembered at most.", rich_help_panel=LABELS)
+    ] = 1_000_000
+
+    @property
+    def spans(self) -> dict[str, float | None]:
+        """Horizon, early and late, in seconds."""
+        return {name: _seconds(getattr(self, name), name) for name in ("horizon", "early", "late")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedEvents:
+    """Where the events of a service are kept."""
+
     journal: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where events are kept; resumed from, if it is there."),
-    ] = None,
+        typer.Option(
+            metavar="FILE", help="Where events are kept; resumed from, if it is there.", rich_help_panel=EVENTS
+        ),
+    ] = None
     migrate: Annotated[
         bool,
-        typer.Option("--migrate", help="Take over a journal of another horizon, method or segments."),
-    ] = False,
+        typer.Option(
+            "--migrate", help="Take over a journal of another horizon, method or segments.", rich_help_panel=EVENTS
+        ),
+    ] = False
     backup: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What POST /v1/backup writes: a copy of the journal.")
-    ] = None,
-    memory: Annotated[
-        bool, typer.Option("--memory", help="No journal: what was learned ends with the process.")
-    ] = False,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", min=1, max=65535, help="Where to listen.")] = 8420,
-    max_connections: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Connections at most; probes are answered beyond.")
-    ] = 1_000,
-    token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Tokens of clients, one in each line; read again when it changes."),
-    ] = None,
-    event_time: Annotated[
-        bool, typer.Option("--event-time", help="The clock is that of the events: clients have to give t.")
-    ] = False,
+        typer.Option(
+            metavar="FILE", help="What POST /v1/backup writes: a copy of the journal.", rich_help_panel=EVENTS
+        ),
+    ] = None
+    memory: Annotated[
+        bool,
+        typer.Option("--memory", help="No journal: what was learned ends with the process.", rich_help_panel=EVENTS),
+    ] = False
     issue_durability: Annotated[
         str,
-        typer.Option(metavar="[disk|memory]", help="Answer impressions when they are on the disk, or before."),
-    ] = "disk",
-    max_held: Annotated[int, typer.Option(metavar="N", min=2, help="Forecasts remembered at most.")] = 1_000_000,
-    max_batch: Annotated[int, typer.Option(metavar="N", min=1, help="Items of a batch at most.")] = 1_000,
-    max_body: Annotated[int, typer.Option(metavar="BYTES", min=100, help="Bytes of a body at most.")] = 2**20,
-    max_keys: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Keys of an impression at most.")] = 16,
-    metric_segments: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Segments with lines of their own in /metrics.")
-    ] = 100,
+        typer.Option(
+            metavar="[disk|memory]",
+            help="Answer impressions when they are on the disk, or before.",
+            rich_help_panel=EVENTS,
+        ),
+    ] = "disk"
     snapshot_every: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Events after which the whole state is written.")
-    ] = 1_000_000,
+        int,
+        typer.Option(metavar="N", min=1, help="Events after which the whole state is written.", rich_help_panel=EVENTS),
+    ] = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedRequests:
+    """Who may ask a service, and how much."""
+
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.", rich_help_panel=REQUESTS)] = (
+        "127.0.0.1"
+    )
+    port: Annotated[
+        int, typer.Option(metavar="N", min=1, max=65535, help="Where to listen.", rich_help_panel=REQUESTS)
+    ] = 8420
+    max_connections: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Connections at most; probes are answered beyond.", rich_help_panel=REQUESTS
+        ),
+    ] = 1_000
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Tokens of clients, one in each line; read again when it changes.",
+            rich_help_panel=REQUESTS,
+        ),
+    ] = None
+    max_batch: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Items of a batch at most.", rich_help_panel=REQUESTS)
+    ] = 1_000
+    max_body: Annotated[
+        int, typer.Option(metavar="BYTES", min=100, help="Bytes of a body at most.", rich_help_panel=REQUESTS)
+    ] = 2**20
+    max_keys: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Keys of an impression at most.", rich_help_panel=REQUESTS)
+    ] = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedWatch:
+    """What a service tells of itself."""
+
+    metric_segments: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Segments with lines of their own in /metrics.", rich_help_panel=WATCHING
+        ),
+    ] = 100
     run_length: Annotated[
-        float, typer.Option(metavar="N", min=2.0, help="Mean number of labels until a false alarm of the monitor.")
-    ] = 1e6,
+        float,
+        typer.Option(
+            metavar="N",
+            min=2.0,
+            help="Mean number of labels until a false alarm of the monitor.",
+            rich_help_panel=WATCHING,
+        ),
+    ] = 1e6
     log_level: Annotated[
-        str, typer.Option(metavar=f"[{'|'.join(LEVELS)}]", help="Requests are logged at debug.")
-    ] = "info",
+        str,
+        typer.Option(metavar=f"[{'|'.join(LEVELS)}]", help="Requests are logged at debug.", rich_help_panel=WATCHING),
+    ] = "info"
+
+
+@grouped
+def serve(
+    labels: ServedLabels,
+    method: ServedMethod,
+    levels: LevelOptions,
+    events: ServedEvents,
+    requests: ServedRequests,
+    watching: ServedWatch,
+    config: ConfigOption = None,
 ) -> None:
     """Serve calibrated probabilities over HTTP.
 
-    Outcomes come later, and are learned.
+    POST /v1/issue answers with the probability of an impression, POST /v1/outcome takes its label; both have /batch.
+    Events are in the journal before they are acknowledged, and the command resumes from it. /metrics is for Prometheus,
+    /healthz and /readyz for probes, /docs has the schema. If STREAMCAL_TOKEN is set, clients must send it.
+    docs/serving.md has the rules.
 
-    POST /v1/issue answers the probability of an impression, POST /v1/outcome takes what came of it, each also /batch.
-    Events are in the journal before they are acknowledged, and the command resumes from it. GET /metrics is for
-    Prometheus, /healthz and /readyz for probes, /openapi.json has the schema. Where STREAMCAL_TOKEN is set, clients
-    have to give it. SIGTERM ends it with exit code 0 when all is written. docs/serving.md has the rest.
-    Every option can be in the environment, as STREAMCAL_SERVE_MAX_HELD, or in the file of --config.
+    Every option can be in the environment, such as STREAMCAL_SERVE_MAX_HELD, or in the file of --config.
 
     \b
-    Example:
+    Examples:
       streamcal serve --horizon 6h --journal clicks.journal
+      streamcal serve --horizon 6h --journal clicks.journal --segment campaign
     """
     try:
         from streamcal.app.html_report import live_page
@@ -161,55 +254,56 @@ def serve(
             raise
         fail(NEEDED)
     for value, words, option in (
-        (issue_durability, ("disk", "memory"), "--issue-durability"),
-        (log_level, LEVELS, "--log-level"),
+        (events.issue_durability, DURABILITIES, "--issue-durability"),
+        (watching.log_level, LEVELS, "--log-level"),
     ):
         if value not in words:
             fail(f"{option} {value!r} is not one of {', '.join(words)}{did_you_mean(value, words)}")
-    if memory == (journal is not None):
+    if events.memory == (events.journal is not None):
         fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
-    if journal is not None:
-        check_place(journal, "journal")
-    log_as_json(log_level)
+    if events.journal is not None:
+        check_place(events.journal, "journal")
+    log_as_json(watching.log_level)
     with failing():
         settings = Settings(
-            event_time=event_time,
-            durable_issues=issue_durability == "disk",
+            event_time=labels.event_time,
+            durable_issues=events.issue_durability == DURABILITIES[0],
             token=os.environ.get(TOKEN) or None,
-            token_file=None if token_file is None else str(token_file),
-            backup=None if backup is None else str(backup),
-            max_body=max_body,
-            max_batch=max_batch,
-            max_keys=max_keys,
-            metric_segments=metric_segments,
-            snapshot_every=snapshot_every,
-            run_length=run_length,
+            token_file=None if requests.token_file is None else str(requests.token_file),
+            backup=None if events.backup is None else str(events.backup),
+            max_body=requests.max_body,
+            max_batch=requests.max_batch,
+            max_keys=requests.max_keys,
+            metric_segments=watching.metric_segments,
+            snapshot_every=events.snapshot_every,
+            run_length=watching.run_length,
         )
-        levels = levels_store, max_levels, pairs
-        choice = choice_of(method, set_ or [], None, None, segment or [], *levels, timed=True)
-        choice = replace(choice, groups=segments_of(multicalibrate or [], "--multicalibrate"))
-        if state is not None and not state.exists():
-            fail(f"{state}: there is no such file; give a state that `streamcal run --state` or `save` wrote")
-        calibrator = calibrator_of(choice, state)[0]
-        check_store(calibrator, journal)
-        spans = {name: _seconds(text, name) for name, text in (("horizon", horizon), ("early", early), ("late", late))}
-        with nullcontext() if journal is None else _opened(journal) as events:
-            if state is not None and events is not None and events.has_snapshot:
-                logger.info(
-                    "%s has a state of its own; %s is not used", journal, state, extra={"event": "state unused"}
-                )
-            if migrate and events is not None:
-                _migrate(calibrator, spans, events, max_held)
-            join = _joined(calibrator, spans, events, max_held, event_time)
-            service = Service(join, events, settings, Page(live_page, POLICY))
-            _warn_of(host, service.tokens.asked)
+        choice = choice_of(MethodOptions(method=method.method, settings=method.set_), levels, timed=True)
+        calibrator = _calibrator(choice, method.state)
+        check_store(calibrator, events.journal)
+        with nullcontext() if events.journal is None else _opened(events.journal) as journal:
+            if method.state is not None and journal is not None and journal.has_snapshot:
+                text = "%s has a state of its own; %s is not used"
+                logger.info(text, events.journal, method.state, extra={"event": "state unused"})
+            if events.migrate and journal is not None:
+                _migrate(calibrator, labels.spans, journal, labels.max_held)
+            join = _joined(calibrator, labels.spans, journal, labels.max_held, labels.event_time)
+            service = Service(join, journal, settings, Page(live_page, POLICY))
+            _warn_of(requests.host, service.tokens.asked)
             try:
-                whole = serve_until_signal(service, host, port, max_connections)
+                whole = serve_until_signal(service, requests.host, requests.port, requests.max_connections)
             except SystemExit:
                 advice = "the log says why. Where the port is in use, give another --port"
-                fail(f"{host}:{port}: the service could not start; {advice}")
+                fail(f"{requests.host}:{requests.port}: the service could not start; {advice}")
     gc.freeze()  # the process ends: looking for cycles among all forecasts would take seconds
     raise typer.Exit(0 if whole else 1)
+
+
+def _calibrator(choice: Choice, state: Path | None) -> Calibrator | Keyed:
+    """The calibrator of a new journal."""
+    if state is not None and not state.exists():
+        fail(f"{state}: there is no such file; give a state that `streamcal run --state` or `save` wrote")
+    return calibrator_of(choice, state)[0]
 
 
 def _seconds(text: str | None, name: str) -> float | None:

@@ -15,12 +15,15 @@ from rich.console import Console
 
 from streamcal.errors import StreamcalError
 from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.inputs import title_of
 
 if TYPE_CHECKING:
     from streamcal.stream.run import Run
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+#: How a `Console` prints text as it is.
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 #: As of a program that SIGPIPE ends.
 CLOSED_PIPE = 141
 #: Characters of a message; of a longer one the middle is left out.
@@ -104,6 +107,23 @@ def interrupting(job: Run) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def executed(job: Run, files: Sequence[str], *outputs: str | None, quiet: bool) -> bool:
+    """Run a job with a progress bar, and return whether a signal ended it."""
+    quiet = quiet or shares_terminal(files, *outputs)
+    try:
+        with interrupting(job), progress_bar(title_of(files), quiet=quiet) as tell:
+            job.execute(tell)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def exit_interrupted(job: Run) -> NoReturn:
+    """Exit with the code of the signal that ended a job."""
+    typer.echo("streamcal: interrupted", err=True)
+    raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT)
 
 
 def shares_terminal(files: Sequence[str], *outputs: str | None) -> bool:

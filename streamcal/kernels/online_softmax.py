@@ -5,8 +5,7 @@ Symbols, for an observation of J classes, x_j being the log-probability of class
 
     δ                 slope − 1 and offset of class k at the indices 2k and 2k + 1
     q                 the shares of exp(x_j + δ_2k x_j + δ_2k+1), k the class at j
-    g                 (q_j − [j is the outcome]) (x_j, 1) at the indices of the classes of the observation, else 0;
-                      with 0 for x_j at the least x, of a score of 0: it has no size from which a slope could be learned
+    g                 (q_j − [j is the outcome]) (x_j, 1) at the indices of the classes of the observation, else 0
     A = L D Lᵀ        the curvature: L unit lower triangular, D diagonal; it starts at initial·I
     r                 the weight, relative to the running mean of all weights, in equal steps of at most 1
     A ← d·A + (1 − d)·initial·I + r g gᵀ,  δ ← Π_A(δ − r A⁻¹ g / γ)
@@ -47,8 +46,6 @@ class OnlineSoftmax:
         Of the ball in which δ is kept.
     discount : float
         d, above 0 and at most 1.
-    least : float
-        The least x, which stands for a score of 0.
 
     Notes
     -----
@@ -65,7 +62,6 @@ class OnlineSoftmax:
     initial: cython.double
     radius: cython.double
     discount: cython.double
-    least: cython.double
     scale: WeightScale
     room: cython.Py_ssize_t  # number of parameters for which memory is allocated
     delta: cython.double[::1]
@@ -75,16 +71,8 @@ class OnlineSoftmax:
     v: cython.double[::1]
     q: cython.double[::1]
 
-    def __init__(
-        self,
-        gamma: cython.double,
-        initial: cython.double,
-        radius: cython.double,
-        discount: cython.double,
-        least: cython.double,
-    ):
+    def __init__(self, gamma: cython.double, initial: cython.double, radius: cython.double, discount: cython.double):
         self.gamma = gamma
-        self.least = least
         self.initial = initial
         self.radius = radius
         self.discount = discount
@@ -171,7 +159,7 @@ class OnlineSoftmax:
             k = places[j]
             error = root * (self.q[j] / total - (1.0 if j == came else 0.0))
             value = x[j]
-            self.g[2 * k] = error * value if value > self.least else 0.0
+            self.g[2 * k] = error * value
             self.g[2 * k + 1] = error
         # With A before g gᵀ is added, (A + g gᵀ)⁻¹ g = A⁻¹g / (1 + gᵀA⁻¹g): of bounded length whatever the weight.
         for i in range(size):

@@ -28,7 +28,7 @@ from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, row, unread
-from streamcal.statistics.class_table import LOG_FLOOR, log_scores
+from streamcal.statistics.class_table import log_scores
 
 
 class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
@@ -36,8 +36,7 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
 
     With g the gradient of the log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), where
     Π_A is the projection on the ball of radius 100 around the identity in the norm of A; γ = 0.1 and A₀ = 100·I, as in
-    `OnlinePlatt`. A label that appears later starts with a = 1, b = 0, and its part of A₀. At a score of 0, or for a
-    label without one, g is 0 for the slope: ln s is then a limit, from which an offset can be learned and no slope.
+    `OnlinePlatt`. A label that appears later starts with a = 1, b = 0, and its part of A₀.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
 
     def __init__(self, *, discount: float = 1.0) -> None:
         self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
-        self._newton = OnlineSoftmax(NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, self.discount, LOG_FLOOR)
+        self._newton = OnlineSoftmax(NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, self.discount)
         self._places: dict[ClassLabel, int] = {}
 
     @property

@@ -21,8 +21,9 @@ from streamcal.solvers.softmax import Part, fit_softmax
 from streamcal.statistics.class_table import LOG_FLOOR, ClassPoints, ClassTable, log_scores, log_scores_many
 from streamcal.statistics.vector_table import check_limit
 
-#: A mean of (ln s)² over the outcomes of a class above this makes the prior on its slopes stronger, by the cube of the
-#: ratio: where a class is seen once, at ln s = −16, its slope hardly moves, and larger scores are no likelier for it.
+#: A mean of (ln s)² over the n outcomes of a class above this times n² makes the prior on its slopes stronger, by the
+#: cube of the ratio: of a class seen once, at ln s = −16, the slope hardly moves, and larger scores are no likelier.
+#: Bases such as naive Bayes often give an outcome the score 0: slopes are free again from some six outcomes on.
 USUAL_SQUARE = 8.0
 #: Distinct score vectors that are kept as they are: a solve for a few classes takes some ten milliseconds.
 LIMIT = 2_000
@@ -118,13 +119,13 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     .5. With many classes give a larger limit, or use `OnlineVectorScaling`.
 
     *Prior*: ½·prior·Σ r·δ² is added to the sum of the log losses, where δ is the difference of a parameter from that of
-    the identity. r is 1 for a temperature and for offsets; for the slope of a class it is max(1, m/8)³, where m is the
-    mean of (ln s)² over the outcomes of the class, and for an entry of a matrix the larger r of its two classes. With
-    prior 1 the slope of a class that comes at usual scores so has a standard normal prior, as in ridge regression with
-    C = 1. A class that came once, at a score of 0, gets an offset alone. A row that is added to all rows
-    of a matrix changes no probability: so that the other rows do not move in place of that of such a class, the sum
-    over each column has a prior too, with the largest r less 1. With few observations the map stays near the identity,
-    and with many the prior is negligible. A label that an observation does not name has the score 0 in it, also in
+    the identity. r is 1 for a temperature and for offsets. For the slope of a class it is max(1, m/(8n²))³, where m is
+    the mean of (ln s)² over the n outcomes of the class; for an entry of a matrix it is the larger r of its two
+    classes. A class that came once, at a score of 0, so gets an offset alone; from some six outcomes on the prior is
+    standard normal, as in ridge regression with C = 1. A row added to all rows of a matrix changes no probability.
+    Therefore the sum over each column has a prior too, with the largest r less 1: otherwise the other rows would move
+    in place of that of such a class. With few observations the map stays near the identity, and with many the prior is
+    negligible. A label that an observation does not name has the score 0 in it, also in
     observations learned before the label was known. In addition a ridge of 1e-9 per unit of weight makes the solution
     finite and unique where classes are perfectly separated or parameters are redundant.
     """
@@ -216,8 +217,9 @@ def strengths(points: Sequence[ClassPoints], labels: list[ClassLabel]) -> FloatA
         columns = [place[label] for label in part.labels]
         squares[columns] += (part.weights * part.logs**2).sum(axis=0)
         total[columns] += part.weights.sum(axis=0)
-    mean = np.divide(squares, total, out=np.zeros(len(labels)), where=total > 0.0)
-    r: FloatArray = np.maximum(mean / USUAL_SQUARE, 1.0) ** 3
+    # The mean square over that of usual scores, over the square of the number of outcomes.
+    excess = np.divide(squares / USUAL_SQUARE, total**3, out=np.zeros(len(labels)), where=total > 0.0)
+    r: FloatArray = np.maximum(excess, 1.0) ** 3
     return r
 
 
