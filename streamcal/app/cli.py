@@ -293,8 +293,9 @@ def sample(
     writes the same rows (`streamcal.datasets.ad_clicks` with rate=0.02).
 
     \b
-    Example:
-      streamcal sample clicks.csv.gz && streamcal run clicks.csv.gz --score pctr --label click --out calibrated.csv
+    Examples:
+      streamcal sample clicks.csv.gz
+      streamcal run clicks.csv.gz --score pctr --label click --out calibrated.csv
     """
     from streamcal.datasets import ad_clicks
     from streamcal.stream.writing import RecordWriter

@@ -146,7 +146,7 @@ def compare(
     \b
     Examples:
       streamcal compare clicks.csv.gz --score pctr --label click
-      streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops
+      streamcal compare clicks.csv --score pctr --label click --methods auto,ops
     """
     from streamcal.app.compare_report import groups_table, methods_table, segments_table, sentences, wide_console
     from streamcal.app.group_data import group_tables
@@ -187,7 +187,7 @@ def report(
     \b
     Examples:
       streamcal report clicks.csv.gz --score pctr --label click --out clicks.html
-      streamcal report clicks.csv.gz --score pctr --label click --time t --segment campaign
+      streamcal report clicks.csv.gz --score pctr --label click --time t
     """
     from streamcal.app.compare_report import sentences
 
