@@ -30,21 +30,21 @@ ERRORS = (pyarrow.ArrowException, ValueError, TypeError, OverflowError)
 
 
 def parquet() -> Any:
-    """The module `pyarrow.parquet`."""
+    """Import the module `pyarrow.parquet`."""
     import pyarrow.parquet
 
     return pyarrow.parquet
 
 
 def json() -> Any:
-    """The module `pyarrow.json`."""
+    """Import the module `pyarrow.json`."""
     import pyarrow.json
 
     return pyarrow.json
 
 
 def opened(address: str) -> Any:
-    """An object in a store that Arrow knows, as a file, such as s3://bucket/clicks.csv.gz or gs://bucket/clicks.csv."""
+    """Open an object in a store that Arrow knows as a file, such as s3://bucket/clicks.csv.gz or gs://bucket/a.csv."""
     from pyarrow import fs
 
     system, path = fs.FileSystem.from_uri(address)
@@ -52,37 +52,37 @@ def opened(address: str) -> Any:
 
 
 def strings(offsets: npt.NDArray[np.int32], content: npt.NDArray[np.uint8]) -> Any:
-    """A column of binary strings over these arrays, which are not copied."""
+    """Make a column of binary strings over these arrays, which are not copied."""
     return pyarrow.BinaryArray.from_buffers(
         pyarrow.binary(), len(offsets) - 1, [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(content)]
     )
 
 
 def cast(column: Any, kind: Any) -> Any:
-    """`column.cast(kind)`."""
+    """Return `column.cast(kind)`."""
     return call_function("cast", [column], CastOptions.safe(kind))
 
 
 def in_zone(column: Any, zone: str) -> Any:
-    """The moments in a column without a time zone, taken for moments in `zone`; an error where that is not unique."""
+    """Read the moments in a column without a time zone as moments in `zone`; an error if one is ambiguous."""
     return call_function("assume_timezone", [column], AssumeTimezoneOptions(zone))
 
 
 def plain_type(kind: Any) -> Any:
-    """The type with texts and bytes in place of views of them, also in dictionaries, lists and structs."""
+    """Return the type with texts and bytes in place of views of them, also in dictionaries, lists and structs."""
     views = {pyarrow.string_view(): pyarrow.large_string(), pyarrow.binary_view(): pyarrow.large_binary()}
     return _with_parts(kind, lambda part: views.get(part, part))
 
 
 def text_type(kind: Any) -> Any:
-    """The type with texts in place of bytes, also in dictionaries, lists and structs."""
+    """Return the type with texts in place of bytes, also in dictionaries, lists and structs."""
     types = pyarrow.types
     bytes_of = types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view
     return _with_parts(kind, lambda part: pyarrow.large_string() if any(of(part) for of in bytes_of) else part)
 
 
 def _with_parts(kind: Any, change: Callable[[Any], Any]) -> Any:
-    """The type, or a dictionary, list or struct of types, each changed."""
+    """Return the type, or a dictionary, list or struct of types, each changed."""
     types = pyarrow.types
     if types.is_dictionary(kind):
         return pyarrow.dictionary(kind.index_type, _with_parts(kind.value_type, change), kind.ordered)
@@ -95,7 +95,10 @@ def _with_parts(kind: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def without_views(table: Any) -> Any:
-    """A `RecordBatch` or `Table` with columns of `plain_type`: Arrow neither selects rows of views nor writes all."""
+    """Return a `RecordBatch` or `Table` with columns of `plain_type`, since Arrow supports views only in part.
+
+    Arrow neither selects rows of views nor writes all of them.
+    """
     schema, columns = table.schema, table.columns
     plain = [plain_type(kind) for kind in schema.types]
     changed = [i for i, kind in enumerate(plain) if kind != schema.field(i).type]
@@ -106,19 +109,19 @@ def without_views(table: Any) -> Any:
 
 
 def floats(values: FloatArray) -> Any:
-    """A column of these numbers. (`pyarrow.array` of an array imports pandas, where that is installed.)"""
+    """Make a column of these numbers; `pyarrow.array` of an array would import pandas, if it is installed."""
     content = pyarrow.py_buffer(np.ascontiguousarray(values))
     return pyarrow.Array.from_buffers(pyarrow.float64(), len(values), [None, content])
 
 
 def as_array(column: Any, dtype: Any) -> npt.NDArray[Any]:
-    """The values of a column of this type without missing ones, not copied. (Its `to_numpy` imports pandas.)"""
+    """Return the values of a column of this type without missing ones, not copied; `to_numpy` would import pandas."""
     values = np.frombuffer(column.buffers()[1] or b"", dtype=dtype)
     return values[column.offset : column.offset + len(column)]
 
 
 def codes(column: Any) -> tuple[list[Any], npt.NDArray[np.int32]]:
-    """The distinct values of a column in the order in which they come, missing ones as None, and which each row has."""
+    """Return a column's distinct values in order of appearance, missing ones as None, and the code of each row."""
     if pyarrow.types.is_dictionary(column.type):  # whose missing entries have no place in the dictionary
         column = column.cast(column.type.value_type)
     found = call_function("dictionary_encode", [column], DictionaryEncodeOptions("encode"))
@@ -126,7 +129,7 @@ def codes(column: Any) -> tuple[list[Any], npt.NDArray[np.int32]]:
 
 
 def filled(column: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
-    """The values that are neither null, NaN nor an empty text, and which rows have one."""
+    """Return the values that are neither null, NaN nor an empty text, and which rows have one."""
     here = call_function("invert", [call_function("is_null", [column], NullOptions(nan_is_null=True))])
     kind = column.type
     if pyarrow.types.is_binary(kind) or pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
@@ -137,7 +140,7 @@ def filled(column: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
 
 
 def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """The shortest texts that are read as these numbers, as offsets and bytes.
+    """Return the shortest texts that are read as these numbers, as offsets and bytes.
 
     >>> offsets, text = as_text(np.array([0.1, 1.0, 2.5e-7]))
     >>> offsets.tolist(), text.tobytes()
@@ -151,20 +154,20 @@ def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.u
 
 
 def contains(column: Any, text: str) -> bool:
-    """Whether a value of a column of texts contains this text."""
+    """Return whether a value of a column of texts contains this text."""
     found = call_function("match_substring", [column], MatchSubstringOptions(text))
     return bool(call_function("any", [found]).as_py())
 
 
 def with_points(column: Any) -> Any:
-    """A column with a point for each comma of its texts; columns of other values are returned as they are."""
+    """Return a column with a point for each comma of its texts; columns of other values are returned as they are."""
     if not (pyarrow.types.is_binary(column.type) or pyarrow.types.is_string(column.type)):
         return column
     return call_function("replace_substring", [column], ReplaceSubstringOptions(",", "."))
 
 
 def numbers_in(column: Any) -> FloatArray:
-    """The numbers in a column, of texts or of numbers; one of `ERRORS` for anything else, or where one is missing."""
+    """Return the numbers in a column of texts or numbers; one of `ERRORS` for anything else, or a missing value."""
     if column.null_count or pyarrow.types.is_boolean(column.type):
         raise ValueError("a value is missing or no number")
     if pyarrow.types.is_binary(column.type):

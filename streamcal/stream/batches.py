@@ -55,19 +55,19 @@ class Batch(ABC):
         """The records as dicts."""
 
     def fields(self) -> dict[str, Sequence[Any]] | None:
-        """The values of `rows` by column, without a dict for each; None where records may have different columns."""
+        """Return the values of `rows` by column, without dicts; None if records may have different columns."""
         return None
 
     def row(self, i: int) -> Row:
-        """The i-th record; `RecordError` where it cannot be read after all."""
+        """Return the i-th record; `RecordError` if it turns out to be unreadable."""
         return self.rows[i]
 
     def lines(self, i: int) -> int:
-        """The number of lines that the i-th record takes in its file."""
+        """Return the number of lines of the i-th record in its file."""
         return 1
 
     def readable(self) -> list[Row]:
-        """The records that can be read."""
+        """Return the records that can be read."""
         rows = []
         for i in range(len(self)):
             with suppress(RecordError):
@@ -76,22 +76,22 @@ class Batch(ABC):
 
     @abstractmethod
     def column(self, name: str) -> Any:
-        """A column that was said to be used, as an array of Arrow; one of `arrow.ERRORS` where that cannot be."""
+        """Return a column declared as used, as an array of Arrow; one of `arrow.ERRORS` if that is not possible."""
 
     @abstractmethod
     def take(self, places: Places) -> Self:
-        """Some of the records."""
+        """Select some of the records."""
 
     @abstractmethod
     def digest(self, names: Sequence[str], before: int) -> int:
-        """A checksum (CRC-32) of the records, of tables the named columns, after those of `before`."""
+        """Return a checksum (CRC-32) of the records after those of `before`; for tables, of the named columns."""
 
     def after(self, row: int) -> Self:
-        """The records with higher numbers."""
+        """Return the records with higher numbers."""
         return self.take(slice(int(np.searchsorted(self.numbers, row, side="right")), None)) if row else self
 
     def mentions(self, names: Iterable[str]) -> bool:
-        """Whether a record may have a column of one of these names, which are not in `names`."""
+        """Return whether a record may have a column of one of these names that is not in `names`."""
         return False
 
 
@@ -103,7 +103,7 @@ class TextBatch(Batch):
     spans: npt.NDArray[np.int64]
 
     def record(self, i: int) -> str:
-        """The text of a record; bytes that are no UTF-8 are kept as surrogates."""
+        """Return the text of a record; bytes that are no UTF-8 are kept as surrogates."""
         return str(self.text[self.spans[i, 0] : self.spans[i, 1]], "utf-8", "surrogateescape")
 
     def joined(
@@ -114,7 +114,7 @@ class TextBatch(Batch):
         dropped: int = 0,
         decimal: str = ".",
     ) -> memoryview:
-        """The records, each without its last `dropped` bytes, with its row of `values`, and with `after`."""
+        """Join the records, each without its last `dropped` bytes, with its row of `values`, and with `after`."""
         offsets, texts = arrow.as_text(np.empty(0) if values is None else values.ravel())
         if decimal != ".":
             texts = np.where(texts == ord("."), np.uint8(ord(decimal)), texts)
@@ -146,7 +146,7 @@ class CsvBatch(TextBatch):
         return dict(zip(self.names, columns, strict=len(self) > 0))
 
     def _split(self) -> Iterator[list[str]]:
-        """The fields of each record."""
+        """Yield the fields of each record."""
         return csv.reader(map(self.record, range(len(self))), delimiter=self.delimiter, strict=True)
 
     def lines(self, i: int) -> int:
@@ -192,7 +192,7 @@ class JsonBatch(TextBatch):
         return ESCAPED_LETTER.search(text) is not None or any(f'"{name}"'.encode() in text for name in names)
 
     def read_by_arrow(self, names: Sequence[str]) -> JsonBatch | None:
-        """This batch with a table of the named columns; None unless every line is an object that Arrow can read.
+        """Return this batch with a table of the named columns; None unless Arrow can read every line as an object.
 
         An object ends in its own line, since a line feed is allowed neither in a string nor between } and {: if every
         line begins and ends with a bracket, and there are as many objects as lines, each line is one.
@@ -244,7 +244,7 @@ class TableBatch(Batch):
 
 
 def json_object(record: str) -> Row:
-    """The object that a line of JSON is; `RecordError` where it is none, or too deep for Python's parser."""
+    """Parse a line of JSON as an object; `RecordError` if it is none, or too deep for Python's parser."""
     try:
         row = json.loads(record)
     except (ValueError, RecursionError) as error:
@@ -258,20 +258,20 @@ def json_object(record: str) -> Row:
 
 
 def _range(places: slice, length: int) -> tuple[int, int]:
-    """The first place and the number of places of a slice of step 1."""
+    """Return the first place and the number of places of a slice of step 1."""
     start, stop, _ = places.indices(length)
     return start, max(stop - start, 0)
 
 
 def _type_of(value: Any) -> Any:
-    """The type of the column in which this value of JSON stands, if all of its values are of one."""
+    """Return the type of the column with this value of JSON, if all of its values have one type."""
     if isinstance(value, bool):
         return pyarrow.bool_()
     return pyarrow.float64() if isinstance(value, (int, float)) else pyarrow.string()
 
 
 def _cells(column: Any) -> npt.NDArray[np.uint64]:
-    """A number for each value of a column, whatever batch it is in: its bits, or the checksum of its text."""
+    """Return a number for each value of a column, whatever its batch: its bits, or the checksum of its text."""
     if column.type == pyarrow.float64() and not column.null_count:
         return arrow.as_array(column, np.uint64)
     try:

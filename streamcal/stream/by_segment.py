@@ -61,7 +61,7 @@ class BySegment:
         self._known: dict[Field, set[Hashable]] = {field: set() for field in fields}
 
     def add(self, keys: Mapping[str, Any], w: npt.NDArray[np.float64], forecasts: Mapping[str, Forecasts]) -> None:
-        """The next forecasts, made of rows with these levels and weights, those of weight 0 left out."""
+        """Add the next forecasts, made of rows with these levels and weights; the forecasts omit rows of weight 0."""
         for field, column in zip(self.fields, columns_of(self.fields, keys, len(w)), strict=True):
             levels, codes = self._coded(field, column)
             codes = codes[w > 0.0]
@@ -69,15 +69,15 @@ class BySegment:
                 self.errors[name][field].update_coded(levels, codes, one.p, one.y, one.w)
 
     def heaviest(self, field: Field, most: int) -> list[Any]:
-        """The levels with the largest weight, apart from those that are missing or joined."""
+        """Return the levels with the largest weight, apart from those that are missing or joined."""
         (first, *_) = self.errors.values()
         held = {level: one.n for level, one in first[field].levels().items() if level not in (OTHERS, MISSING)}
         return sorted(held, key=lambda level: -held[level])[:most]
 
     def worst(self, field: Field, name: str, most: int) -> list[Hashable]:
-        """The levels whose totals are farthest from what a series predicted, in standard deviations.
+        """Return the levels whose totals are farthest from what a series predicted, in standard deviations.
 
-        Those with fewer than five expected positives or negatives come last: their deviations are far from normal.
+        Levels with fewer than five expected positives or negatives come last: their deviations are far from normal.
         """
 
         def order(item: tuple[Hashable, LevelData]) -> tuple[bool, float, float]:
@@ -87,7 +87,7 @@ class BySegment:
         return [level for level, _ in sorted(self.errors[name][field].levels().items(), key=order)[:most]]
 
     def rows(self, field: Field, levels: Sequence[Hashable]) -> list[LevelRow]:
-        """What is known of some levels."""
+        """Return the data of some levels."""
         found = {name: one[field].levels() for name, one in self.errors.items()}
         (first, *_) = found.values()
         return [
@@ -103,7 +103,7 @@ class BySegment:
         ]
 
     def _coded(self, field: Field, column: Sequence[Hashable]) -> tuple[list[Hashable], npt.NDArray[np.intp]]:
-        """The distinct levels of a column, and the place of each row's among them."""
+        """Return the distinct levels of a column, and the place of each row's level among them."""
         known, places = self._known[field], dict.fromkeys(column)
         for level in places:
             if level not in known and level is not MISSING and len(known) < MOST_LEVELS:
@@ -118,7 +118,7 @@ def _whole(one: Mapping[Hashable, LevelData], first: Mapping[Hashable, LevelData
 
 
 def field_text(field: Field) -> str:
-    """A field in words.
+    """Write a field in words.
 
     >>> field_text("campaign"), field_text(("campaign", "placement"))
     ('campaign', 'campaign × placement')
@@ -127,7 +127,7 @@ def field_text(field: Field) -> str:
 
 
 def level_text(level: Hashable) -> str:
-    """A level in words.
+    """Write a level in words.
 
     >>> level_text("c1"), level_text(("c1", 7)), level_text(None), level_text(OTHERS)
     ('c1', 'c1 × 7', '(missing)', 'other levels')

@@ -78,15 +78,15 @@ class Checkpoint:
     outputs: dict[str, Written] = field(default_factory=dict)
 
     def inputs_then(self, position: Position, before: Position | None) -> tuple[Position, ...]:
-        """The inputs after more of one was read, of which `before` was the position until now."""
+        """Return the inputs after more of one was read; `before` was its position until then."""
         return (*self.without(before).inputs, position)[-INPUTS:]
 
     def without(self, position: Position | None) -> Checkpoint:
-        """The checkpoint without this position, which the file that it belongs to has been found for."""
+        """Return the checkpoint without this position, whose file has been found."""
         return replace(self, inputs=tuple(one for one in self.inputs if one is not position))
 
     def position_in(self, reader: RecordReader, columns: Sequence[str], remedy: str = AGAIN) -> Position | None:
-        """The furthest position whose rows the file begins with; None if it is another file.
+        """Return the furthest position whose rows the file begins with; None if it is another file.
 
         Reads as many rows as the furthest position that is still possible has.
 
@@ -106,7 +106,7 @@ class Checkpoint:
         return found
 
     def _find(self, reader: RecordReader, columns: Sequence[str]) -> tuple[Position | None, Position]:
-        """The furthest position whose rows the file begins with, and how far it was read."""
+        """Find the furthest position whose rows the file begins with, and how far the file was read."""
         found, here = None, Position(reader.path)
         possible = sorted((one for one in self.inputs if one.rows), key=lambda one: one.rows)
         with contextlib.suppress(RecordError):  # what cannot be read is told by the run itself
@@ -128,13 +128,13 @@ class Checkpoint:
         return next((one for one in reversed(possible) if one.digest == here.digest), found), here
 
     def state(self) -> dict[str, Any]:
-        """Plain data that `read` reads."""
+        """Return plain data that `read` reads."""
         files = [[one.name, one.rows, one.first, one.digest] for one in self.inputs]
         return {"files": files, "outputs": [[name, *one] for name, one in self.outputs.items()]}
 
     @classmethod
     def read(cls, state: Any) -> Self:
-        """The checkpoint that was written by `state`; `StateError` for anything else."""
+        """Read the checkpoint that `state` wrote; `StateError` for anything else."""
         name, crc = text(LONGEST_NAME), whole(0, LARGEST_CRC)
         found = record({"files": listed(row(name, whole(), crc, crc)), "outputs": listed(row(name, name, whole()))})(
             state
@@ -171,7 +171,7 @@ def save(calibrator: Learner, path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> tuple[Any, Checkpoint]:
-    """What a state file holds: a learner, and the checkpoint of the run that saved it, which may be empty.
+    """Load a state file: a learner, and the checkpoint of the run that saved it, which may be empty.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def load(path: Path) -> tuple[Any, Checkpoint]:
 
 
 def _aside(content: bytes) -> str:
-    """Where content that cannot be written to its place was written, to be added to a message."""
+    """Save content that cannot be written to its place elsewhere, and return where, for a message."""
     try:
         handle, place = tempfile.mkstemp(prefix="streamcal-", suffix=".json")
         with os.fdopen(handle, "wb") as file:
@@ -222,7 +222,7 @@ def locked(path: Path) -> Any:
 
 
 def _open_lock(place: Path) -> Any:
-    """The lock file, locked; `StateError` if it cannot be."""
+    """Open and lock the lock file; `StateError` if that is not possible."""
     while True:
         try:
             file = open(place, "a+b")  # noqa: SIM115  (closed by the caller)

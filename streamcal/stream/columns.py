@@ -85,7 +85,7 @@ class Columns:
                 raise InputError(f"a column is given by its name, and {kind} is none; give the name") from None
 
     def used(self) -> list[str]:
-        """The names given, each once."""
+        """Return the names given, each once."""
         late = self.id, self.label_time, self.version
         given = self.score, self.label, self.time, self.weight, *self.segments, *late
         return list(dict.fromkeys(name for name in given if name is not None))
@@ -136,7 +136,7 @@ class FieldReader:
         self._time = TimeReader(columns.times, commas=columns.decimal == COMMA)
 
     def many(self, batch: Batch) -> Observations | None:
-        """The fields of a batch; None where one of them cannot be used, or only `one` can tell."""
+        """Return the fields of a batch; None if one of them cannot be used, or only `one` can decide."""
         columns, w, t = self._columns, None, None
         try:
             scores = self._scores_of(self._numbers_of(batch, columns.score))
@@ -153,7 +153,7 @@ class FieldReader:
         return None if scores is None or labels is None else Observations(scores, labels, w, t)
 
     def one(self, row: Row) -> Observation:
-        """The fields of a row; its `RecordError` names the column."""
+        """Return the fields of a row; its `RecordError` names the column."""
         columns = self._columns
         score = field_of(row, columns.score, self._score_of)
         y = self._label_in(row)
@@ -164,7 +164,7 @@ class FieldReader:
         return Observation(score, y, w, t)
 
     def _numbers_of(self, batch: Batch, name: str) -> FloatArray:
-        """The numbers in a column; one of `ERRORS` where one is none."""
+        """Return the numbers in a column; one of `ERRORS` if a value is no number."""
         column = batch.column(name)
         if self._columns.decimal == COMMA:
             points, column = column, with_points(column)
@@ -173,7 +173,7 @@ class FieldReader:
         return numbers_in(column)
 
     def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
-        """The labels of a batch; None where one of them cannot be used."""
+        """Return the labels of a batch; None if one of them cannot be used."""
         if self._columns.label is None:
             return np.zeros(len(batch), dtype=np.bool_)
         missing = False if self._columns.missing_label in (NEGATIVE, UNKNOWN) else None
@@ -191,7 +191,7 @@ class FieldReader:
         return field_of(row, column, lambda value: self._time.one(value, column))
 
     def _without_unknown(self, batch: Batch, w: FloatArray | None) -> FloatArray | None:
-        """The weights, 0 where the label is missing: such a row is predicted, and neither learned nor measured."""
+        """Return the weights, 0 for a missing label: such a row is predicted, but neither learned nor measured."""
         distinct, places = codes(batch.column(self._columns.label or ""))
         missing = np.array([is_missing(as_read(value)) for value in distinct], dtype=np.bool_)[places]
         if not missing.any():
@@ -199,7 +199,7 @@ class FieldReader:
         return np.where(missing, 0.0, 1.0 if w is None else w)
 
     def skips(self, error: RecordError) -> bool:
-        """Whether this is the error of a row that is left out for want of a label."""
+        """Return whether this is the error of a row that is left out because it has no label."""
         columns = self._columns
         return columns.missing_label == SKIP and error.reason == MISSING and error.column == columns.label
 
@@ -238,7 +238,7 @@ class FieldReader:
         return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times, levels)
 
     def levels_of_many(self, batch: Batch) -> dict[str, list[str | int | None]] | None:
-        """The levels of a batch by column; None where one cannot be used, or only `levels_of` can tell."""
+        """Return the levels of a batch by column; None if one cannot be used, or only `levels_of` can decide."""
         try:
             columns = {name: plain(batch.column(name)) for name in self._columns.segments}
             return {name: column_of(name, values, len(batch)) for name, values in columns.items()}
@@ -246,7 +246,7 @@ class FieldReader:
             return None
 
     def levels_of(self, row: Row) -> dict[str, str | int | None]:
-        """The levels of a row by column; its `RecordError` names the column."""
+        """Return the levels of a row by column; its `RecordError` names the column."""
         found: dict[str, str | int | None] = {}
         for name in self._columns.segments:
             try:
@@ -264,7 +264,7 @@ class FieldReader:
 
 
 def field_of(row: Row, column: str, read: Callable[[Any], T]) -> T:
-    """What a field holds; the `RecordError` names its column."""
+    """Read a field of a row; the `RecordError` names its column."""
     try:
         return read(as_read(row.get(column)))
     except RecordError as error:
@@ -304,7 +304,7 @@ SCORES: dict[str, tuple[Callable[[Any], float], Callable[[FloatArray], FloatArra
 
 
 def _falling(scores: str) -> tuple[Callable[[Any], float], Callable[[FloatArray], FloatArray | None]]:
-    """How scores are read that fall where the probability rises."""
+    """Return the readers of scores that fall as the probability rises."""
     one, many = SCORES[scores]
     top = 0.0 if scores == "finite" else 1.0
 
@@ -320,9 +320,9 @@ def _are_weights(w: FloatArray) -> bool:
 
 
 def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> npt.NDArray[np.bool_] | None:
-    """The labels in a column, each distinct value read once; None where one cannot be used.
+    """Return the labels in a column, each distinct value read once; None if one cannot be used.
 
-    `missing` is what a missing value means, where that is allowed.
+    `missing` is the label of a missing value, if missing values are allowed.
     """
     before = reader.negative
 
@@ -341,7 +341,7 @@ def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> 
 
 
 def plain(column: Any) -> list[Any]:
-    """The values of a column as Python has them; no text is a missing level, since CSV has no other way to say so."""
+    """Return the values of a column as Python objects; an empty text is a missing level, as in CSV."""
     return [_or_missing(as_read(value)) for value in column.to_pylist()]
 
 

@@ -239,7 +239,7 @@ class Comparison:
                 standing.mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
 
     def _levels(self, field: Field) -> list[Any]:
-        """The levels of a field whose effects are asked for."""
+        """Return the levels of a field whose effects are reported."""
         worst = [one for name in self.names for one in self.segments.worst(field, name, MOST_WORST)]
         found = dict.fromkeys([*self.segments.heaviest(field, MOST_EFFECTS), *worst])
         return [one for one in found if one not in (OTHERS, MISSING)]
@@ -307,7 +307,7 @@ class Comparison:
         return next(iter(self.names), None)
 
     def difference(self, first: str, second: str) -> Difference:
-        """The log loss of the first minus that of the second; of rows with unequal weights no interval is known."""
+        """Return the log loss of the first minus that of the second; rows with unequal weights give no interval."""
         if first == second:
             return Difference(0.0, 0.0, 0.0)
         if self.weighted and {first, second} <= self.standings.keys():
@@ -351,9 +351,9 @@ class Comparison:
         return Recommendation(best, f"{reason} (confidence sequence: {-found.high:.2g} to {-found.low:.2g})")
 
     def cheaper(self) -> dict[str, float]:
-        """Methods from which the best is not shown to differ, that are better than the base, with less time a row.
+        """Return faster methods from which the best is not shown to differ, and which are better than the base.
 
-        Name → how many times faster than the best, the fastest first.
+        Each name has how many times faster than the best it is, the fastest first.
         """
         advice = self.recommendation
         best = None if advice is None else advice.method
@@ -371,7 +371,7 @@ class Comparison:
         return {name: times for name, times in ordered if times >= 2.0}
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data that `json` can write; numbers that are not finite are None."""
+        """Return everything as plain data that `json` can write; numbers that are not finite are None."""
         best, advice = self.best, self.recommendation
         return {
             "source": self.source,
@@ -390,14 +390,14 @@ class Comparison:
         }
 
     def _of_groups(self, name: str) -> dict[str, Any]:
-        """What a method certifies, and its groups with most evidence."""
+        """Return what a method certifies, and its groups with most evidence."""
         found = self.standings[name].certified
         assert found is not None
         groups = [one._asdict() | {"bound": finite(one.bound)} for one in found.groups]
         return found.certificate._asdict() | {"bins": found.bins, "groups": groups}
 
     def _of_segments(self, field: Field) -> dict[str, Any]:
-        """The errors by level of a field, and its levels, the heaviest first."""
+        """Return the errors by level of a field, and its levels, the heaviest first."""
         errors = {name: self.segments.errors[name][field] for name in self.names}
         rows = self.segments.rows(field, self.segments.heaviest(field, MOST_EFFECTS)) if errors else []
         effects = {name: self.standings[name].effects.get(field, []) for name in self.names}
@@ -423,7 +423,7 @@ class Comparison:
         }
 
     def failed(self) -> list[str]:
-        """The names of methods that ended with an error."""
+        """Return the names of methods that ended with an error."""
         return [name for name, one in self.standings.items() if one.failure is not None]
 
     def _measures(self, name: str) -> dict[str, Any]:
@@ -457,7 +457,7 @@ class Comparison:
         return found._asdict() | {"verdict": found.verdict}
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the recommendation, and for each method its log loss and the verdict on it."""
+        """Return HTML for notebooks: the recommendation, and the log loss and verdict of each method."""
         advice = self.recommendation
         rows = {"recommended": f"{advice.method}: {advice.reason}"} if advice is not None else {}
         for name in self.names:
@@ -466,7 +466,7 @@ class Comparison:
         return html_table(f"Comparison over {self.rows:,} rows", rows)
 
     def __str__(self) -> str:
-        """The methods, the best first, with their losses and the verdict against the base; and the recommendation."""
+        """Write the methods, the best first, with their losses and verdicts against the base, and the advice."""
         lines = [f"{'method':20} {'log loss':>10} {'Brier':>10} {'ratio':>7}  against {self.base}"]
         for name in self.names:
             one, ratio = self.standings[name], self.standings[name].ratio.get()
@@ -572,7 +572,7 @@ def compare(
 
 
 def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) -> dict[str, Method]:
-    """Calibrators that have learned nothing, by name; `InputError` for a name that is unknown or given twice."""
+    """Return new calibrators by name; `InputError` for a name that is unknown or given twice."""
     if isinstance(methods, (str, Calibrator, Keyed)):
         raise InputError(f"methods={methods!r} is one method; give a list, such as ['ops', 'venn-abers']")
     if isinstance(methods, Mapping):
@@ -594,7 +594,7 @@ def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) ->
 
 
 def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> dict[str, Method]:
-    """The methods, and each that is not yet corrected for segments once more, if there are any segments."""
+    """Return the methods, and again with segments those not yet corrected for segments, if there are segments."""
     plain = {name: one for name, one in calibrators.items() if fields and not isinstance(one, Keyed)}
     corrected = {name + BY_SEGMENT: Segmented(one, fields) for name, one in plain.items()}
     if given := corrected.keys() & calibrators.keys():
@@ -603,7 +603,10 @@ def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> 
 
 
 def with_groups(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> dict[str, Method]:
-    """The methods, and those corrected for segments, or all where none is, once more kept calibrated in groups."""
+    """Return the methods, and some of them once more kept calibrated in groups.
+
+    These are the methods corrected for segments, or all methods if none is.
+    """
     if not fields:
         return calibrators
     corrected = {name: one for name, one in calibrators.items() if isinstance(one, Segmented)}
@@ -615,7 +618,7 @@ def with_groups(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> di
 
 
 def method(given: str | Method, delay: int) -> Method:
-    """A clone of a calibrator, or a new one of this name, in bounded memory and told of the delay."""
+    """Return a clone of a calibrator, or a new one of this name, in bounded memory and with the delay set."""
     if isinstance(given, Keyed):
         return given.clone()
     if not isinstance(given, str) or given not in REGISTRY:
@@ -631,12 +634,12 @@ def method(given: str | Method, delay: int) -> Method:
 
 
 def finite(value: float | None) -> float | None:
-    """The number, None where it is not finite."""
+    """Return the number, or None if it is not finite."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def _together(source: Source, entrants: Group) -> Iterator[tuple[Observations, dict[str, Step], float | None]]:
-    """Each piece with what was said to it, and the share of the source up to it.
+    """Yield each piece with the entrants' predictions for it, and the share of the source up to it.
 
     The next piece is read, and the last is measured, while entrants work.
     """

@@ -25,7 +25,7 @@ BLOCK = 1 << 16
 
 
 def recognised(begin: bytes) -> Compression | None:
-    """The compression of a file that begins with these bytes.
+    """Return the compression of a file that begins with these bytes.
 
     >>> recognised(b"BZh9"), recognised(b"score")
     ('bzip2', None)
@@ -34,7 +34,7 @@ def recognised(begin: bytes) -> Compression | None:
 
 
 def opened_to_read(raw: BinaryIO, compression: Compression) -> BinaryIO:
-    """What is compressed in `raw`, as a file; `read1` raises `EOFError`, `OSError` or `zlib.error` where it is damaged.
+    """Open what is compressed in `raw` as a file; `read1` raises `EOFError`, `OSError` or `zlib.error` if damaged.
 
     Files of several streams, one after another, are read as one.
     """
@@ -46,7 +46,7 @@ def opened_to_read(raw: BinaryIO, compression: Compression) -> BinaryIO:
 
 
 def opened_to_write(raw: BinaryIO, compression: Compression) -> BinaryIO:
-    """A file that writes to `raw`, compressed; the same bytes for the same content."""
+    """Open a file that writes to `raw`, compressed; the same bytes for the same content."""
     if compression == "gzip":  # mtime=0: the same rows give the same bytes
         return cast(BinaryIO, gzip.GzipFile("", "wb", 6, raw, mtime=0))
     if compression == "bzip2":
@@ -61,7 +61,7 @@ class _FromArrow:
         self._stream = pyarrow.CompressedInputStream(raw, name)
 
     def read1(self, size: int = BLOCK) -> bytes:
-        """The next bytes, at most `BLOCK`; none at the end."""
+        """Read the next bytes, at most `BLOCK`; none at the end."""
         try:
             return cast(bytes, self._stream.read(min(size, BLOCK)))
         except OSError as error:
@@ -73,7 +73,7 @@ class _FromArrow:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The file below is closed by who opened it."""
+        """Do nothing: whoever opened the file below closes it."""
 
 
 class _ToArrow:

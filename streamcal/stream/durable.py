@@ -124,17 +124,17 @@ def load(path: str | os.PathLike[str], kind: Any = Saved) -> Any:
 
 
 def _a(name: str) -> str:
-    """The name of a class after its article."""
+    """Return the name of a class after its article."""
     return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
 def _described(one: Saved) -> str:
-    """The class, and the weight that a learner holds."""
+    """Describe a learner: its class, and the weight that it holds."""
     name = type(one).__name__
     return f"{name} of weight {one.n:g}" if isinstance(one, Learner) else name
 
 
 def _class_named(name: str) -> type[Saved]:
-    """The class of a state; `StateError` where there is none."""
+    """Return the class of a state; `StateError` if there is none."""
     found: type[Saved] = imported(SAVED[name]) if name in SAVED else Learner.class_named(name)
     return found

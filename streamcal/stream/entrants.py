@@ -99,7 +99,7 @@ class Entrant:
         return Step(predicted, self._failure, self._seconds)
 
     def end(self, last: Last) -> Ended | None:
-        """What is left at the end; None of a method that has failed, or whose last solve does."""
+        """Return the results at the end; None for a method that has failed, or whose last solve does."""
         if self._failure is not None:
             return None
         try:
@@ -114,7 +114,7 @@ class Entrant:
         return np.asarray(self.calibrator.predict_learn_many(*piece[:4]))
 
     def _late_by_segment(self, calibrator: Keyed, piece: Observations) -> FloatArray:
-        """A correction is judged by what it said when its forecast was issued."""
+        """Predict and learn late labels with segments; a correction is judged by its forecast at issue."""
         names, columns = list(piece.keys or {}), zip(*(piece.keys or {}).values(), strict=True)
         waiting, found = self._waiting, []
         for (score, label, weight, at), levels in zip(_rows(piece), columns, strict=True):
@@ -166,14 +166,14 @@ def one_by_one(
 
 
 def _rows(piece: Observations) -> Iterator[tuple[float, bool, float, float | None]]:
-    """Score, label, weight and time of each row."""
+    """Yield score, label, weight and time of each row."""
     scores, y, w, t, _ = piece
     weights, times = repeat(1.0) if w is None else w.tolist(), repeat(None) if t is None else t.tolist()
     return zip(scores.tolist(), y.tolist(), weights, times, strict=False)
 
 
 def left_of(calibrator: Calibrator | Keyed, last: Last) -> Ended:
-    """What is left of a method; of one with segments, the map is that of a row without any."""
+    """Return the results of a method; with segments, the map is that of a row without any."""
     effects: dict[Field, list[Effect]] = {}
     certified = None
     if isinstance(calibrator, Keyed):
@@ -220,7 +220,7 @@ class Here:
         return {name: one.end(last) for name, one in self._entrants.items()}
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class Processes:
@@ -275,7 +275,7 @@ class Processes:
 
 
 def work(end: Connection, calibrators: Mapping[str, Calibrator | Keyed], delay: int) -> None:
-    """The loop of a process: pieces come, steps go; for a `Last`, what is left at the end."""
+    """Run the loop of a process: receive pieces and send steps; for a `Last`, send the results at the end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process hears of it, and ends this one
     group = Here(calibrators, delay)
     while True:
@@ -291,7 +291,7 @@ def work(end: Connection, calibrators: Mapping[str, Calibrator | Keyed], delay: 
 
 
 def dealt(names: Sequence[str], number: int) -> list[list[str]]:
-    """The names in so many hands, one after another.
+    """Deal the names to `number` hands, one after another.
 
     >>> dealt(["auto", "ops", "platt", "beta"], 2)
     [['auto', 'platt'], ['ops', 'beta']]
@@ -300,7 +300,7 @@ def dealt(names: Sequence[str], number: int) -> list[list[str]]:
 
 
 def group(calibrators: Mapping[str, Calibrator | Keyed], delay: int, processes: int) -> Group:
-    """Entrants here, or in so many processes."""
+    """Make the entrants here, or in this number of processes."""
     if processes > 1 and len(calibrators) > 1:
         return Processes(calibrators, delay, processes)
     return Here(calibrators, delay)

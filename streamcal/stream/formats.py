@@ -56,7 +56,7 @@ class FileKind:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], format: str | None = None) -> FileKind:
-        """The kind by the ending of the name; `format` overrules the ending, but `.gz` and the like still count.
+        """Return the kind by the ending of the name; `format` overrules it, but `.gz` and the like still count.
 
         Standard input and output ("-") are CSV unless `format` is given. `RecordError` for an unknown
         extension or format.
@@ -101,7 +101,7 @@ def has_known_ending(name: str) -> bool:
 
 
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two names refer to the same file (devices excluded), links resolved, whether or not it exists.
+    """Return whether two names refer to the same file (devices excluded), links resolved, existing or not.
 
     Examples
     --------

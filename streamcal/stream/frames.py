@@ -100,7 +100,7 @@ def calibrate(
     time: str | None = None,
     positive: Any = None,
 ) -> Any:
-    """A table with the columns that `streamcal run` adds: each row is predicted first and learned afterwards.
+    """Return a table with the columns that `streamcal run` adds: each row is predicted first and learned afterwards.
 
     Parameters
     ----------
@@ -165,9 +165,9 @@ def calibrate(
 
 
 def as_table(table: Any) -> Any:
-    """A table of pandas, polars or Arrow as it is; of anything else what Arrow reads, once: it may be a stream.
+    """Return a table of pandas, polars or Arrow as it is; of anything else what Arrow reads.
 
-    `InputError` for what is no table.
+    The table is read once, since it may be a stream. `InputError` for anything but a table.
     """
     if library_of(table) == "polars" and hasattr(table, "collect"):
         table = table.collect()
@@ -181,7 +181,7 @@ def as_table(table: Any) -> Any:
 
 
 def require_columns(table: Any, used: list[str]) -> None:
-    """`InputError`, with the columns that there are, unless each of these is there once."""
+    """Raise `InputError`, with the existing columns, unless each of these occurs once."""
     names = _names(table)
     for name in used:
         if name not in names:
@@ -198,12 +198,12 @@ def say_in_python(error: RecordError) -> None:
 
 
 def _names(table: Any) -> list[str]:
-    """The columns of a table."""
+    """Return the names of the columns of a table."""
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
 def table_batches(table: Any, used: list[str]) -> list[TableBatch]:
-    """The columns in use."""
+    """Return the columns in use as batches."""
     names = list(dict.fromkeys(used))
     some = pyarrow.table([_column_of(table, name) for name in names], names=list(map(str, names)))
     batches, rows = [], 0
@@ -214,7 +214,7 @@ def table_batches(table: Any, used: list[str]) -> list[TableBatch]:
 
 
 def _column_of(table: Any, name: str) -> Any:
-    """A column as Arrow has it; of objects that it has no type for, or of several types, their texts."""
+    """Return a column as Arrow has it; for objects without a type in Arrow, or of several types, their texts."""
     library, column = library_of(table), table[name]
     if library == "polars":
         return column.to_arrow() if str(column.dtype) != "Object" else _texts_of(column, column.is_null())
@@ -227,13 +227,13 @@ def _column_of(table: Any, name: str) -> Any:
 
 
 def _texts_of(column: Any, missing: Any) -> Any:
-    """The texts of values, as a column of Arrow."""
+    """Return the texts of values, as a column of Arrow."""
     values = zip(column.to_list(), missing.to_list(), strict=True)
     return pyarrow.array([None if null else str(as_read(value)) for value, null in values], pyarrow.string())
 
 
 def _predicted(evaluation: Prequential, batch: TableBatch, found: Observations, fields: FieldReader) -> Any:
-    """What the output adds to the rows of a batch."""
+    """Return what the output adds to the rows of a batch."""
     values = evaluation.step_many(*found)
     if len(values) < len(batch):  # the next row says why
         row = batch.rows[len(values)]
@@ -242,7 +242,7 @@ def _predicted(evaluation: Prequential, batch: TableBatch, found: Observations, 
 
 
 def _with_columns(table: Any, added: dict[str, Any]) -> Any:
-    """The table with these columns at its end."""
+    """Return the table with these columns at its end."""
     library = library_of(table)
     if library == "pandas":
         return table.assign(**added)

@@ -162,5 +162,5 @@ class History:
 
 
 def capped_losses(p: FloatArray, y: FloatArray) -> FloatArray:
-    """The losses of `LogLoss` with its default clip."""
+    """Return the losses of `LogLoss` with its default clip."""
     return -np.log(np.maximum(np.where(y > 0.0, p, 1.0 - p), LOG_LOSS_CLIP))

@@ -54,7 +54,7 @@ class ImpressionReader(FieldReader):
     """
 
     def many(self, batch: Batch) -> Impressions | None:  # type: ignore[override]
-        """The fields of a batch; None where one of them cannot be used, or only `one` can tell."""
+        """Return the fields of a batch; None if one of them cannot be used, or only `one` can decide."""
         found, columns = super().many(batch), self._columns
         if found is None or found.times is None or columns.id is None or columns.label_time is None:
             return None
@@ -73,7 +73,7 @@ class ImpressionReader(FieldReader):
         return Impressions(found.scores, found.labels, found.weights, found.times, ids, label_times, versions)
 
     def one(self, row: Row) -> Impression:  # type: ignore[override]
-        """The fields of a row; its `RecordError` names the column."""
+        """Return the fields of a row; its `RecordError` names the column."""
         found, columns = super().one(row), self._columns
         assert found.t is not None
         assert columns.id is not None
@@ -101,7 +101,7 @@ class ImpressionReader(FieldReader):
 
 
 def _label_times(column: Any, reader: TimeReader, name: str) -> FloatArray:
-    """The times of labels, `NEVER` where one is missing; one of `ERRORS` where one is no time."""
+    """Return the times of labels, `NEVER` for a missing one; one of `ERRORS` if a value is no time."""
     given, here = filled(column)
     times = reader.many(given, name)
     if np.isinf(times).any():
@@ -112,14 +112,14 @@ def _label_times(column: Any, reader: TimeReader, name: str) -> FloatArray:
 
 
 def _versions(values: list[Any]) -> list[Id | None]:
-    """The versions in a column; each distinct value is read once."""
+    """Return the versions in a column; each distinct value is read once."""
     typed = [(value.__class__, value) for value in values]  # True is equal to 1, which is a version
     known = {one: version_of(one[1]) for one in set(typed)}  # a list is no key: a TypeError, one of `ERRORS`
     return [known[one] for one in typed]
 
 
 def version_of(value: Any) -> Id | None:
-    """The version of a model, None where it is missing; `RecordError` where it is none.
+    """Return the version of a model, None if it is missing; `RecordError` if it is not possible.
 
     >>> version_of("v2"), version_of(7.0), version_of(""), version_of(float("nan"))
     ('v2', 7, None, None)
@@ -133,7 +133,7 @@ def version_of(value: Any) -> Id | None:
 
 
 def _id(value: Any) -> Id:
-    """An id; `RecordError` where it is none."""
+    """Return an id; `RecordError` if it is not possible."""
     try:
         return check_id(value)
     except InputError as error:

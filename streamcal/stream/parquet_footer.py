@@ -51,7 +51,7 @@ class Footer:
 
     @classmethod
     def of(cls, path: str) -> Self:
-        """That of a file with this name."""
+        """Read the footer of a file with this name."""
         with open(path, "rb") as file:
             file.seek(-TAIL, os.SEEK_END)
             length = int.from_bytes(file.read(TAIL)[:-4], "little")
@@ -67,14 +67,14 @@ class Footer:
         self._fields = _changed(self._fields, {NUM_ROWS: _value(self._fields, NUM_ROWS) + rows})
 
     def without_groups(self) -> Footer:
-        """This footer before any row group."""
+        """Return this footer before any row group."""
         empty: Footer = object.__new__(Footer)
         empty._fields = _changed(self._fields, {NUM_ROWS: 0})
         empty._groups = []
         return empty
 
     def written(self) -> bytes:
-        """The end of the file: footer, its length, and `MAGIC`."""
+        """Return the end of the file: footer, its length, and `MAGIC`."""
         groups = _list_head(len(self._groups), STRUCT) + b"".join(self._groups)
         content = _written(STRUCT, _changed(self._fields, {ROW_GROUPS: groups}))
         return content + len(content).to_bytes(4, "little") + MAGIC
@@ -89,7 +89,7 @@ def _changed(fields: Fields, values: dict[int, Any]) -> Fields:
 
 
 def _moved(group: Fields, by: int, ordinal: int) -> Fields:
-    """A row group with all its places moved, and its number."""
+    """Return a row group with all its places moved, and with its number."""
 
     def move(fields: Fields, numbers: tuple[int, ...]) -> Fields:
         # 0 stands for a place that is not used
@@ -121,7 +121,7 @@ class _Reader:
         return fields
 
     def value(self, kind: int) -> Any:
-        """A value of this type; a list as (type of its items, items), a map as its bytes would be."""
+        """Read a value of this type; a list as (type of its items, items), a map as its bytes."""
         if kind in (TRUE, FALSE, BYTE):
             return self._bytes(1)
         if kind in (I16, I32, I64):
@@ -157,7 +157,7 @@ class _Reader:
 
 
 def _written(kind: int, value: Any) -> bytes:
-    """A value as `_Reader` reads it; bytes are a value that was written before, but for `BINARY`."""
+    """Encode a value as `_Reader` reads it; bytes are an encoded value, except for `BINARY`."""
     if kind == BINARY:
         return _unsigned(len(value)) + bytes(value)
     if isinstance(value, bytes):

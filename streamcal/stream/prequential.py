@@ -29,7 +29,7 @@ ADDED = ("calibrated", "lower", "upper")
 
 
 def added_columns(calibrator: Calibrator | Keyed) -> tuple[str, ...]:
-    """The names of the columns that hold the predictions of a calibrator."""
+    """Return the names of the columns that hold the predictions of a calibrator."""
     return ADDED if calibrator.has_interval else ADDED[:1]
 
 
@@ -63,14 +63,14 @@ class Scoreboard:
         self.update_checked(check_probability(y_pred), label, check_weight(w))
 
     def update_checked(self, p: float, y: float, w: float) -> None:
-        """`update` for floats that have been checked already: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
+        """Update the metrics with checked floats: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
         self.log_loss.update_checked(p, y, w)
         self.brier.update_checked(p, y, w)
         self.ece.update_checked(p, y, w)
         self.ratio.update_checked(p, y, w)
 
     def update_forecasts(self, forecasts: Forecasts) -> None:
-        """`update` for many forecasts that have been checked already."""
+        """Update the metrics with many checked forecasts."""
         for metric in (self.log_loss, self.brier, self.ece, self.ratio):
             metric.update_forecasts(forecasts)
 
@@ -132,7 +132,7 @@ class Measures:
         self.seconds = 0.0
 
     def boards(self) -> dict[str, Scoreboard]:
-        """The scoreboards by name; without "raw" where scores are not probabilities."""
+        """Return the scoreboards by name; without "raw" if scores are not probabilities."""
         return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
 
     def add(self, p: FloatArray, scores: FloatArray, labels: FloatArray, weights: FloatArray) -> None:
@@ -225,7 +225,7 @@ class Prequential(Measures):
         t: FloatArray | None = None,
         keys: Columns | None = None,
     ) -> FloatArray:
-        """A loop of `step` over arrays that have been checked; sums of measures differ by rounding.
+        """Do `step` over arrays that have been checked; sums of measures differ by rounding.
 
         Returns
         -------
@@ -253,7 +253,7 @@ class Prequential(Measures):
         t: FloatArray | None,
         keys: Columns | None,
     ) -> FloatArray:
-        """The predictions of the observations before the first that raises an error; these are learned."""
+        """Return the predictions of the observations before the first that raises an error; these are learned."""
         calibrator = self.calibrator
         try:  # compiled loops, which learn all or nothing
             if self._segmented:
@@ -290,7 +290,7 @@ class _WithInterval(Protocol):
 
 
 def _chosen(given: str | Calibrator | Keyed) -> Calibrator | Keyed:
-    """What is evaluated; `InputError` where it is neither a calibrator nor one that reads keys."""
+    """Return what is evaluated; `InputError` for anything but a calibrator, or one that reads keys."""
     if not isinstance(given, str | Calibrator):
         from streamcal.live.keyed import Keyed
 
@@ -300,7 +300,7 @@ def _chosen(given: str | Calibrator | Keyed) -> Calibrator | Keyed:
 
 
 def predictor(calibrator: Any) -> Callable[[float, Time | None], Prediction]:
-    """The prediction function of a calibrator, with intervals where it has them."""
+    """Return the prediction function of a calibrator, with intervals if it has them."""
     if not calibrator.has_interval:
         return lambda score, t: Prediction(calibrator.predict_one(score, t), None)
     both = cast(_WithInterval, calibrator).predict_with_interval_one

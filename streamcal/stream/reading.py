@@ -63,7 +63,7 @@ BadRowHandler = Callable[[RecordError], None]
 
 
 class RecordReader:
-    """The records of a file: iterate to get `Batch`es.
+    r"""The records of a file: iterate to get `Batch`es.
 
     Records of CSV and JSON Lines stay text, exactly as in the file, except for its line ends. Blank lines are skipped
     and not counted. A truncated gzip file yields all rows that can be read, then the error. Rows of a pipe are yielded
@@ -102,7 +102,7 @@ class RecordReader:
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "clicks.csv")
-    >>> _ = path.write_text("score,click\\n0.10,0\\n0.90,1\\n")
+    >>> _ = path.write_text("score,click\n0.10,0\n0.90,1\n")
     >>> with RecordReader(path) as reader:
     ...     for batch in reader:
     ...         print(reader.names, batch.numbers.tolist(), batch.rows[0])
@@ -160,7 +160,7 @@ class RecordReader:
         return self._share()
 
     def require(self, *columns: str) -> None:
-        """Have these columns read; raise `RecordError`, which lists the existing ones, unless all of them exist."""
+        """Declare the columns to read; raise `RecordError`, listing the existing ones, unless all of them exist."""
         for column in columns:
             if column not in self.names:
                 reason = f"there is no such column{did_you_mean(column, self.names)}"
@@ -194,7 +194,7 @@ class RecordReader:
             raise RecordError(reason, "different names", file=self.path, column=doubled)
 
     def _perhaps_no_header(self) -> str:
-        """A remedy to be added to a message, where half of the names of CSV or more are numbers; otherwise empty."""
+        """Return a remedy for a message if half of the names of CSV or more are numbers; otherwise empty."""
         numbers = sum(map(_is_number, self.names)) if self.kind.format == "csv" else 0
         many = 2 * numbers >= len(self.names)
         return "; names are numbers: if the file has no header row, give it one" if many else ""
@@ -250,14 +250,14 @@ class RecordReader:
             raise RecordError("the file is UTF-16", "UTF-8; save it as UTF-8", file=self.path)
 
     def _refuse_uncompressed(self, raw: Any) -> None:
-        """`RecordError` if a file that should be compressed begins as a text."""
+        """Raise `RecordError` if a file that should be compressed begins as a text."""
         begin = raw.peek(8)[:8] if isinstance(raw, io.BufferedReader) else b""
         if begin and recognised(begin) is None and _is_text(begin):
             reason = f"the file is not compressed by {self.kind.compression}"
             raise RecordError(reason, "a name that says how it is, such as clicks.csv", file=self.path)
 
     def _refuse_other_kind(self, begin: bytes) -> None:
-        """`RecordError` if a file that should be text is another one by its first bytes."""
+        """Raise `RecordError` if a file that should be text is of another kind by its first bytes."""
         compression = recognised(begin)
         if compression == "bzip2" and not begin[3:4].isdigit():  # letters that a header may begin with
             compression = None
@@ -270,7 +270,7 @@ class RecordReader:
             raise RecordError(f"the file is {found}", allowed, file=self.path)
 
     def _opened(self) -> tuple[Any, bool]:
-        """The file, which is closed with the reader, and whether it is one with an end that is known: no pipe."""
+        """Open the file, which is closed with the reader; return it and whether its end is known, unlike a pipe's."""
         if ADDRESS in self.path:
             try:
                 raw = self._closing.enter_context(arrow.opened(self.path))
@@ -296,7 +296,7 @@ class RecordReader:
         return "jsonl" if begin.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"{" else None
 
     def _standard_input(self) -> Any:
-        """Standard input, decompressed if it begins as a compressed file does."""
+        """Return standard input, decompressed if it begins as a compressed file does."""
         if self._standard is not None:
             return self._standard
         raw: Any = getattr(sys.stdin, "buffer", None)
@@ -339,7 +339,7 @@ class RecordReader:
     def _texts(
         self, delimiter: int, wanted: Sequence[int], longest: int, most: int | None = None
     ) -> Iterator[tuple[memoryview, npt.NDArray[np.int64]]]:
-        """Texts, and the spans of the records in each as `find_records` fills them in.
+        """Yield texts, and the spans of the records in each as `find_records` fills them in.
 
         A record that the end of the file leaves open is marked as one that cannot be read.
         """
@@ -364,12 +364,12 @@ class RecordReader:
         self._at = len(self._text) - len(text) + begin
 
     def _numbered(self, count: int) -> npt.NDArray[np.int64]:
-        """The numbers of this many rows that follow."""
+        """Return the numbers of the next `count` rows."""
         self._row += count
         return np.arange(self._row - count + 1, self._row + 1)
 
     def _readable(self, batch: Batch, errors: dict[int, RecordError]) -> Iterator[Batch]:
-        """The batch without the records that cannot be read; an error ends it where nobody handles it."""
+        """Yield the batch without the records that cannot be read; an unhandled error ends it."""
         for i, error in errors.items():
             if self._on_bad_row is None and i:
                 yield batch.take(slice(i))
@@ -404,7 +404,7 @@ class RecordReader:
             yield from self._readable(batch, {i: self._csv_error(batch.record(i)) for i in bad})
 
     def _csv_error(self, record: str) -> RecordError:
-        """Why a record of CSV cannot be used."""
+        """Return why a record of CSV cannot be used."""
         try:
             number = len(self._fields(record))
         except csv.Error as error:
@@ -447,7 +447,7 @@ class RecordReader:
                 yield from self._json_by_python(text, spans)
 
     def _json_by_python(self, text: memoryview, spans: npt.NDArray[np.int64]) -> Iterator[Batch]:
-        """The lines one by one, without spaces around them; blank ones are passed over."""
+        """Parse the lines one by one, without spaces around them; blank lines are skipped."""
         kept: list[tuple[int, int, int]] = []
         objects: list[Row] = []
         errors: dict[int, RecordError] = {}
@@ -480,7 +480,7 @@ class RecordReader:
         return self._table_batches(table.iter_batches(batch_size=rows, use_threads=False))
 
     def _start_arrow(self) -> Iterator[Batch]:
-        """A file of Arrow, with an index at its end, or a stream, which has none and may come from a pipe."""
+        """Start a file of Arrow, with an index at its end, or a stream, which has none and may come from a pipe."""
         if self.path == STANDARD_STREAM:
             raw = self._standard_input()
         else:
@@ -509,13 +509,13 @@ class RecordReader:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The names of columns for a message, the first ones of many."""
+    """List the names of columns for a message, the first ones of many."""
     more = f", … ({len(names):,} in all)" if len(names) > MOST_SHOWN else ""
     return ", ".join(map(shown, names[:MOST_SHOWN])) + more
 
 
 def _is_number(name: str) -> bool:
-    """Whether a name of a column is a number.
+    """Return whether a name of a column is a number.
 
     >>> _is_number(" 0.25"), _is_number("score")
     (True, False)
@@ -528,9 +528,9 @@ def _is_number(name: str) -> bool:
 
 
 def _is_text(begin: bytes) -> bool:
-    """Whether these bytes, the first of a file, are printable ASCII, spaces and line ends.
+    r"""Return whether these bytes, the first of a file, are printable ASCII, spaces and line ends.
 
-    >>> _is_text(b"score,cl"), _is_text(b"a\\r\\n0.5"), _is_text(b"\\x1f\\x8b\\x08")
+    >>> _is_text(b"score,cl"), _is_text(b"a\r\n0.5"), _is_text(b"\x1f\x8b\x08")
     (True, True, False)
     """
     return all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in begin.removeprefix(BYTE_ORDER_MARK))
@@ -545,7 +545,7 @@ def _decoded(text: memoryview, span: npt.NDArray[np.int64]) -> str:
 
 
 def _delimiter_of(header: str) -> str:
-    """What stands between the names of this line: a comma if there is one, or else the most frequent of the others.
+    """Return the delimiter of the names in this line: a comma if present, else the most frequent of the others.
 
     >>> _delimiter_of('id;"score, raw";click'), _delimiter_of("score"), _delimiter_of("amount;eur,click")
     (';', ',', ',')

@@ -103,7 +103,7 @@ class RecordError(InputError):
         return self.reason + lines + (f"; allowed: {self.allowed}" if self.allowed else "") + advice
 
     def at(self, file: str, row: int, column: str | None = None) -> Self:
-        """This error with its location filled in."""
+        """Fill in the location of this error and return it."""
         self.file, self.row, self.column = file, row, column
         return self
 
@@ -121,16 +121,16 @@ class RecordError(InputError):
 
 
 def line_count(record: str) -> int:
-    """The number of lines that a record takes: more than one where line ends are in quotes.
+    r"""Count the lines of a record: more than one if line ends are in quotes.
 
-    >>> line_count("a,b"), line_count('a,"b\\r\\nc"'), line_count('a,"b\\nc\\n')
+    >>> line_count("a,b"), line_count('a,"b\r\nc"'), line_count('a,"b\nc\n')
     (1, 2, 2)
     """
     return 1 + len(LINE_END.findall(record.rstrip("\r\n")))
 
 
 def parse_score(value: Any) -> float:
-    """The score in a field: a finite number of any size, or its text. `RecordError` otherwise.
+    """Parse the score in a field: a finite number of any size, or its text. `RecordError` otherwise.
 
     >>> parse_score("0.25"), parse_score(-3)
     (0.25, -3.0)
@@ -142,7 +142,7 @@ def parse_score(value: Any) -> float:
 
 
 def parse_probability(value: Any) -> float:
-    """The score in a field, which must be a probability. `RecordError` otherwise.
+    """Parse the score in a field, which must be a probability. `RecordError` otherwise.
 
     There is no tolerance: 1.0000000000000002 is refused, since it may be a rounding error or another kind of score;
     `parse_clipped` has one.
@@ -159,7 +159,7 @@ def parse_probability(value: Any) -> float:
 
 
 def parse_clipped(value: Any) -> float:
-    """The score in a field, a probability up to `ROUNDING_OF_SCORES`. `RecordError` otherwise.
+    """Parse the score in a field, a probability up to `ROUNDING_OF_SCORES`. `RecordError` otherwise.
 
     >>> parse_clipped("1.0000001"), parse_clipped(-1e-9)
     (1.0, 0.0)
@@ -170,7 +170,7 @@ def parse_clipped(value: Any) -> float:
 
 
 def parse_percentage(value: Any) -> float:
-    """The probability of the percentage in a field: a hundredth of it. `RecordError` outside [0, 100].
+    """Parse the percentage in a field as a probability: a hundredth of it. `RecordError` outside [0, 100].
 
     >>> parse_percentage("2.5")
     0.025
@@ -182,7 +182,7 @@ def parse_percentage(value: Any) -> float:
 
 
 def parse_log_odds(value: Any) -> float:
-    """The probability of the log-odds in a field, which may be any finite number. `RecordError` otherwise.
+    """Parse the log-odds in a field, any finite number, as a probability. `RecordError` otherwise.
 
     >>> parse_log_odds("0.0")
     0.5
@@ -195,7 +195,7 @@ PARSED_AS_PROBABILITY: dict[str, Callable[[Any], float]] = {"percent": parse_per
 
 
 def parsed_with_comma(parse: Callable[[Any], float]) -> Callable[[Any], float]:
-    """A parser of numbers whose texts have a decimal comma, and no point: that would separate thousands.
+    """Make a parser of numbers with a decimal comma in texts, and no point, which would separate thousands.
 
     >>> parsed_with_comma(parse_probability)("0,25")
     0.25
@@ -217,7 +217,7 @@ def parsed_with_comma(parse: Callable[[Any], float]) -> Callable[[Any], float]:
 
 
 def parse_label(value: Any) -> bool:
-    """The label in a field, as text in any case or as a value: 0/1, -1/1, false/true, no/yes, n/y or f/t.
+    """Parse the label in a field, as text in any case or as a value: 0/1, -1/1, false/true, no/yes, n/y or f/t.
 
     `RecordError` otherwise.
 
@@ -272,7 +272,7 @@ class LabelReader:
         return self._known(value) if self.positive is None else self._chosen(value)
 
     def _known(self, value: Any) -> bool:
-        """A word of `parse_label`."""
+        """Parse a word of `parse_label`."""
         label = parse_label(value)
         if not label and value != self.negative:
             word = label_text(value)
@@ -282,7 +282,7 @@ class LabelReader:
         return label
 
     def _chosen(self, value: Any) -> bool:
-        """`positive`, or the one other value."""
+        """Parse `positive`, or the one other value."""
         word = label_text(value)
         if not word:
             raise _refused_label(None)
@@ -295,8 +295,9 @@ class LabelReader:
 
 
 def label_text(value: Any) -> str:
-    """The text by which labels are compared: without spaces around it, a whole number as its digits, a missing value
-    empty.
+    """Return the text by which labels are compared.
+
+    The text has no spaces around it; a whole number is its digits, and a missing value is empty.
 
     >>> label_text(" yes "), label_text(2.0), label_text("+1.00"), label_text(True), label_text(None)
     ('yes', '2', '1', 'true', '')
@@ -318,7 +319,7 @@ def label_text(value: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a field that may be missing is: null, empty, or not a number, also as text.
+    """Return whether a field is missing: null, empty, or not a number, also as text.
 
     >>> is_missing(None), is_missing(" "), is_missing("NaN"), is_missing(0)
     (True, True, True, False)
@@ -327,7 +328,7 @@ def is_missing(value: Any) -> bool:
 
 
 def label_advice(values: Iterable[Any]) -> str:
-    """What to give where these values of a label column cannot be read: one of them, as `--positive`.
+    """Advise what to give if these values of a label column cannot be read: one of them, as `--positive`.
 
     >>> label_advice(["click", "noclick", "click"])
     "the labels are 'click' and 'noclick': give the positive one, as --positive click or --positive noclick"
@@ -341,7 +342,7 @@ def label_advice(values: Iterable[Any]) -> str:
 
 
 def parse_weight(value: Any) -> float:
-    """The weight in a field: 0 or a number from 1e-60 to 1e60, or its text. `RecordError` otherwise.
+    """Parse the weight in a field: 0 or a number from 1e-60 to 1e60, or its text. `RecordError` otherwise.
 
     >>> parse_weight("2.5")
     2.5
@@ -353,7 +354,7 @@ def parse_weight(value: Any) -> float:
 
 
 def number_in(value: Any, allowed: str) -> float:
-    """The number in a field; Python's `1_000` and `True` are not accepted as numbers."""
+    """Parse the number in a field; Python's `1_000` and `True` are not accepted as numbers."""
     try:
         if isinstance(value, str):
             if "_" not in value:
@@ -366,6 +367,7 @@ def number_in(value: Any, allowed: str) -> float:
 
 
 def refused(value: Any, allowed: str) -> RecordError:
+    """Make the error for a value that cannot be used."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return RecordError(MISSING, f"{allowed}; {LEAVE_OUT}")
     if isinstance(value, float) and math.isnan(value):
@@ -376,11 +378,11 @@ def refused(value: Any, allowed: str) -> RecordError:
 
 
 def as_read(value: Any) -> Any:
-    """A field of CSV, or of a column of bytes, as text."""
+    """Return a field of CSV, or of a column of bytes, as text."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def shown(value: Any) -> str:
-    """The `repr` of the value, truncated if it is long."""
+    """Return the `repr` of the value, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."

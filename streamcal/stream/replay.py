@@ -124,7 +124,7 @@ class Replay(Measures):
         versions: list[Id | None] | None = None,
         keys: Levels | None = None,
     ) -> FloatArray:
-        """A loop of `step` over the fields of rows, up to the first that raises an error.
+        """Do `step` over the fields of rows, up to the first that raises an error.
 
         Returns
         -------
@@ -213,7 +213,7 @@ class Replay(Measures):
 
 
 def _noted(note: Any) -> tuple[Checkpoint, list[tuple[float, int, Id]]]:
-    """The checkpoint, and the outcomes to come, of what `Replay.keep` noted; empty ones without a note."""
+    """Return the checkpoint, and the outcomes to come, that `Replay.keep` noted; empty ones without a note."""
     if note is None:
         return Checkpoint(), []
     try:
@@ -224,7 +224,7 @@ def _noted(note: Any) -> tuple[Checkpoint, list[tuple[float, int, Id]]]:
 
 
 def _rows(keys: Levels | None) -> Iterator[Keys | None]:
-    """Columns of levels as the keys of each row, without those that are missing."""
+    """Yield columns of levels as the keys of each row, without those that are missing."""
     if not keys:
         return repeat(None)
     levels = zip(*keys.values(), strict=True)

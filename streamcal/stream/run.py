@@ -251,7 +251,7 @@ class Run:
         return [self.calibrator] if self.join is None else [calibrator for _, calibrator, _ in self.join.versions]
 
     def tally(self) -> Counter[str]:
-        """The counts of what learns, all versions together."""
+        """Return the counts of all learners, all versions together."""
         counts: Counter[str] = Counter()
         for calibrator in self.learning:
             counts.update(calibrator.tally())
@@ -272,7 +272,7 @@ class Run:
         return {"format": self.format, "delimiter": self.delimiter}
 
     def _readers(self) -> Generator[RecordReader]:
-        """The readers of the sources, each open until the next one is asked for."""
+        """Yield the readers of the sources, each open until the next one is requested."""
         reading = {**self._reading, "on_bad_row": self._reject_unread if self.skip else None}
         for reader in readers_of(self.sources, self.columns.used(), **reading):
             self._before = self._found.get(reader.path)
@@ -312,7 +312,7 @@ class Run:
         return self._outputs_that_go_on(lambda written: written.size)
 
     def _outputs_that_go_on(self, size: Callable[[Written], int]) -> dict[str, int]:
-        """The sizes at which the outputs of the run before are continued, if they are those of this run."""
+        """Return the sizes at which the outputs of the run before are continued, if they are those of this run."""
         sizes = {}
         for option, path in ((OUT, self.out), (REJECTS, self.rejects)):
             written = self.checkpoint.outputs.get(option)
@@ -346,9 +346,9 @@ class Run:
         self._kept = time.perf_counter()
 
     def _keep_after(self, error: BaseException) -> None:
-        """The last checkpoint of a run that ends by an error, unless rows that were learned could not be written.
+        """Write the last checkpoint of a run that ends by an error, unless learned rows could not be written.
 
-        Nor where a store of levels failed, which may have been between two levels of a row.
+        No checkpoint is written either if a store of levels failed, which may have been between two levels of a row.
         """
         try:
             self._settle_rejected()
@@ -362,7 +362,7 @@ class Run:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def _parts(self, reader: RecordReader) -> Iterator[Batch]:
-        """The rows not learned before, as many at once as take long enough; an interrupt takes effect here."""
+        """Yield the rows not learned before, in parts that take long enough; an interrupt takes effect here."""
         batches, passed_over = iter(reader), self._position.rows
         try:
             while True:
@@ -391,7 +391,7 @@ class Run:
             self._rows_at_once *= 2
 
     def _wait(self) -> None:
-        """From here on an interrupt takes effect at once, as does one that is pending."""
+        """Let an interrupt take effect at once, a pending one included."""
         self._waiting = True
         if self._interrupted:
             raise KeyboardInterrupt
@@ -473,7 +473,7 @@ class Run:
             self._position.rows = int(done.numbers[-1])
 
     def _keys_fit(self, part: Batch) -> bool:
-        """Whether no row has a column that `_check_keys` would refuse; False also where only the row can tell."""
+        """Return whether no row has a column that `_check_keys` would refuse; False if only the row can show it."""
         if not self._known:
             return self._known is None or not part.mentions(self._added)
         try:
@@ -482,7 +482,7 @@ class Run:
             return False
 
     def _check_keys(self, row: Row) -> None:
-        """`RecordError` if a row of JSON Lines has a column that the output cannot have, or that it adds."""
+        """Raise `RecordError` if a row of JSON Lines has a column that the output cannot have, or that it adds."""
         for name in row:
             if name in self._added:
                 raise RecordError("the output adds a column of this name", "other names", column=name)
@@ -525,7 +525,7 @@ class Run:
     # -- files -------------------------------------------------------------------------------------------------------
 
     def _refuse_same_files(self) -> None:
-        """`RecordError` if one file would overwrite another."""
+        """Raise `RecordError` if one file would overwrite another."""
         given = [("the input", source) for source in self.sources]
         for what, file in (("--out", self.out), ("--rejects", self.rejects)):
             if file is None:
@@ -562,7 +562,10 @@ def reject_of(error: RecordError, row: Row | None) -> dict[str, Any]:
 
 
 def parts_of(rejected: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row of the rejects; several where its record is longer than a field of CSV, cut at line ends if possible."""
+    """Yield a row of the rejects, split into several if its record is longer than a field of CSV.
+
+    Records are cut at line ends if possible.
+    """
     record = rejected["record"]
     begin, size = 0, len(record or "")
     while True:
@@ -576,7 +579,7 @@ def parts_of(rejected: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _would_overwrite(file: str, earlier: str) -> bool:
-    """Whether writing an output destroys an earlier file of the run, which may be what standard input is read from."""
+    """Return whether an output would overwrite an earlier file of the run, which may be standard input."""
     if file == earlier == STANDARD_STREAM:
         return False
     if earlier == STANDARD_STREAM:
@@ -589,9 +592,9 @@ def _would_overwrite(file: str, earlier: str) -> bool:
 
 
 def _end_of_rows(written: Written) -> int:
-    """Where an output goes on whose input, a pipe, is gone: rows after the checkpoint stay, but for half a row.
+    """Return where an output continues if its input, a pipe, is gone: later rows stay, without a last half row.
 
-    `RecordError` if they are compressed, since the end of a stream that was killed cannot be told.
+    `RecordError` if they are compressed, since the end of a stream that was killed cannot be found.
     """
     size, kind = os.path.getsize(written.path), FileKind.of(written.path, "csv" if "." not in written.path else None)
     if kind.compression is not None and size != written.size:
@@ -605,10 +608,10 @@ def _end_of_rows(written: Written) -> int:
 
 
 def _names_delimiter(*paths: str) -> bool:
-    """Whether one of these names says what stands between the fields, as that of a .tsv does."""
+    """Return whether one of these names implies a delimiter, as that of a .tsv does."""
     return any(FileKind.of(path, "csv").delimiter is not None for path in paths)
 
 
 def _values(prediction: Prediction) -> tuple[float, ...]:
-    """What the output adds to a row."""
+    """Return what the output adds to a row."""
     return (prediction.calibrated, *(prediction.interval or ()))

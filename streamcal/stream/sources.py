@@ -50,7 +50,7 @@ def opened(
     delimiter: str | None = None,
     refused: Refused | None = None,
 ) -> Iterator[Source]:
-    """The observations of what `compare` takes: the name of a file, a pair (scores, labels) or a table.
+    """Open the data that `compare` accepts: the name of a file, a pair (scores, labels) or a table.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ def opened(
 
 
 def _are_names(data: Any) -> bool:
-    """Whether these are several names of files."""
+    """Return whether these are several names of files."""
     return isinstance(data, list) and bool(data) and all(isinstance(one, (str, os.PathLike)) for one in data)
 
 
 def _of_files(
     readers: Iterable[RecordReader], source: Source, fields: FieldReader, refused: Refused | None, files: int
 ) -> Iterator[Observations]:
-    """The observations of files, one file after the other; the share of the source counts each for the same part."""
+    """Yield the observations of files, one file after the other; each file is an equal part of the share read."""
     for done, reader in enumerate(readers):
 
         def share(done: int = done, reader: RecordReader = reader) -> float | None:
@@ -130,7 +130,7 @@ def _of_table(batches: Iterable[Any], fields: FieldReader) -> Iterator[Observati
 
 
 def _of_arrays(scores: Any, y: Any, w: Any = None, t: Any = None) -> Observations:
-    """Arrays that were checked, all of them."""
+    """Check arrays, all of them, and return them as observations."""
     s, labels, weights = check_batch(scores, y, w)
     outside = (s < 0.0) | (s > 1.0)
     if outside.any():
@@ -140,7 +140,7 @@ def _of_arrays(scores: Any, y: Any, w: Any = None, t: Any = None) -> Observation
 
 
 def _counted(name: str, whole: Iterable[Observations], rows: int | None = None) -> Source:
-    """A source in memory, of which the share that was read is known."""
+    """Make a source in memory, of which the share that was read is known."""
     if isinstance(whole, list):
         rows = sum(len(one.scores) for one in whole)
     done = 0
@@ -156,13 +156,13 @@ def _counted(name: str, whole: Iterable[Observations], rows: int | None = None) 
 
 
 def _cut(found: Observations) -> Iterator[Observations]:
-    """The same rows in pieces."""
+    """Yield the same rows in pieces."""
     for begin in range(0, len(found.scores), PIECE_ROWS):
         yield rows_of(found, slice(begin, begin + PIECE_ROWS))
 
 
 def rows_of(found: Observations, places: slice) -> Observations:
-    """Some rows of these."""
+    """Select some of the rows."""
     w, t = (None if column is None else column[places] for column in (found.weights, found.times))
     keys = None if found.keys is None else {name: levels[places] for name, levels in found.keys.items()}
     return Observations(found.scores[places], found.labels[places], w, t, keys)

@@ -101,7 +101,7 @@ class TableWriter:
             self._writer.close()
 
     def _as_before(self, table: Any) -> Any:
-        """The rows with the types of the rows before, as another file of the stream may have others for its columns."""
+        """Return the rows with the types of the rows before; another file of the stream may have other types."""
         if table.schema.names != self._schema.names:
             allowed = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
             raise RecordError("the rows have other columns than those in the file", allowed, file=self.path)
@@ -167,7 +167,7 @@ class TableWriter:
         return self._writer
 
     def _column(self, name: str, values: Sequence[Any]) -> Any:
-        """The values as an array of the column's type, which the first rows determine; if all are missing, text."""
+        """Return the values as an array of the type that the first rows determined; text if all are missing."""
         try:
             column = pyarrow.array(values, type=self._types.get(name))
             if pyarrow.types.is_null(column.type):
@@ -181,7 +181,7 @@ class TableWriter:
 
 
 def end_of_tables(path: str, size: int) -> int:
-    """The size at which a Parquet file can be continued: all of it if it is whole, or else `size`, that of a `sync`."""
+    """Return the size at which a Parquet file can be continued: its own if whole, else `size`, that of a `sync`."""
     try:
         arrow.parquet().read_metadata(path)
     except ERRORS:
@@ -190,7 +190,7 @@ def end_of_tables(path: str, size: int) -> int:
 
 
 def _is_regular(file: BinaryIO) -> bool:
-    """Whether what was written can be overwritten: not in a pipe, nor in what stands in for standard output."""
+    """Return whether what was written can be overwritten, unlike in a pipe or a substitute of standard output."""
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except OSError:

@@ -142,7 +142,7 @@ class TimeReader:
 
 
 def parse_time(value: Any) -> float:
-    """The time in a field: numbers as they are, in your units; ISO 8601 times as seconds since 1970 UTC.
+    """Parse the time in a field: numbers as they are, in your units; ISO 8601 times as seconds since 1970 UTC.
 
     A time without a time zone is UTC, a date is its midnight. Text that can be read as a number is a number: "20260131"
     is 20260131.0, not a date. Seconds of present-day times are accurate to 2.4e-7 (double precision). `RecordError`

@@ -35,7 +35,7 @@ SURROGATES = "streamcal.surrogates"
 
 
 class RecordWriter:
-    """Writes batches and dict rows to a file as they come; rows written before an error stay in the file.
+    r"""Writes batches and dict rows to a file as they come; rows written before an error stay in the file.
 
     Text is not changed. A batch of CSV or JSON Lines written in its own format keeps the bytes of its records, except
     for line ends, which become line feeds. From CSV to another format a field is the same text, with quotes where they
@@ -79,7 +79,7 @@ class RecordWriter:
     >>> with RecordWriter(path, ["score", "calibrated"]) as writer:
     ...     writer.write([{"score": "0.10", "calibrated": 0.125}])
     >>> path.read_text()
-    'score,calibrated\\n0.10,0.125\\n'
+    'score,calibrated\n0.10,0.125\n'
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class RecordWriter:
         raw.seek(size)
 
     def _opened(self) -> BinaryIO:
-        """What takes text as bytes; a layer of compression is opened when the first row is written, or after `sync`."""
+        """Return the file to which texts are written as bytes; its compression is opened when first needed."""
         if self._above is None:
             self._above = self._bytes
             if self.kind.compression is not None:
@@ -228,7 +228,7 @@ class RecordWriter:
         self._opened().write(text.encode("utf-8", SURROGATES))
 
     def _write_header(self) -> None:
-        """The names, in quotes where one has what could be taken for the delimiter, since the header shows that."""
+        """Write the names, in quotes if one contains what could be taken for the delimiter, which the header shows."""
         others = set(DELIMITERS) - {self._delimiter}
         found = any(others.intersection(name) for name in self.names)
         self._write_csv([self.names], csv.QUOTE_ALL if found else csv.QUOTE_MINIMAL)
@@ -245,7 +245,7 @@ class RecordWriter:
         return [self._csv_field(row.get(name)) for name in self.names]
 
     def _csv_field(self, value: Any) -> Any:
-        """The CSV field for a value."""
+        """Return the CSV field for a value."""
         if value.__class__ is str:
             return value
         if isinstance(value, (float, Decimal)):
@@ -281,7 +281,7 @@ class RecordWriter:
             self._tables.write_columns(columns)
 
     def _with_texts(self, batch: TableBatch) -> TableBatch:
-        """A batch whose bytes are texts; `RecordError` where they are no UTF-8."""
+        """Return a batch whose bytes are texts; `RecordError` if they are no UTF-8."""
         columns = batch.table.columns
         for i, name in enumerate(batch.names):
             kind = arrow.text_type(columns[i].type)
@@ -317,7 +317,7 @@ class RecordWriter:
 
 
 def _column(values: FloatArray | None, j: int) -> FloatArray:
-    """A column of the values that are added."""
+    """Return a column of the values that are added."""
     return np.empty(0) if values is None else values[:, j]
 
 
@@ -335,7 +335,7 @@ class _LineFeeds(list[str]):
 
 
 def _encode_surrogate(error: UnicodeError) -> tuple[str | bytes, int]:
-    """The original byte for one that was not UTF-8; the JSON escape for any other lone surrogate."""
+    """Return the original byte for one that was not UTF-8; the JSON escape for any other lone surrogate."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     error.end = error.start + 1  # one at a time: the next one may be of the other kind
@@ -349,14 +349,14 @@ codecs.register_error(SURROGATES, _encode_surrogate)
 
 
 def _json_value(value: Any) -> str:
-    """Values that JSON cannot represent: times in ISO 8601, all others (such as bytes and decimals) as text."""
+    """Represent values that JSON cannot: times in ISO 8601, all others (such as bytes and decimals) as text."""
     if isinstance(value, bytes):
         return _text_of(value)
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def _text_of(value: bytes) -> str:
-    """Bytes as text, those that are no UTF-8 as escapes."""
+    """Return bytes as text, those that are no UTF-8 as escapes."""
     return value.decode("utf-8", "backslashreplace")
 
 
@@ -365,7 +365,7 @@ _strictly = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_json_
 
 
 def to_json(value: Any) -> str:
-    """The value as JSON: null for NaN and for infinities, which it cannot represent.
+    """Return the value as JSON: null for NaN and for infinities, which JSON cannot represent.
 
     >>> to_json({"score": 0.5, "more": [float("nan"), 1]})
     '{"score": 0.5, "more": [null, 1]}'
@@ -377,7 +377,7 @@ def to_json(value: Any) -> str:
 
 
 def _with_nulls(value: Any) -> Any:
-    """The value with None for each number that is not finite."""
+    """Return the value with None for each number that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
