@@ -496,7 +496,7 @@ def test_times_of_another_unit_for_cycles_of_the_day(tmp_path: Path, factor: flo
     lines = warnings_of(run(source, "--method", "auto", "--time", "t"))
     assert [f"look like {unit}, which auto takes for seconds" in line for line in lines] == [True] * (unit is not None)
     for command in ("compare", "report"):
-        options = ["--methods", "auto,ops", "--time", "t"] + ["--out", tmp_path / "r.html"] * (command == "report")
+        options = ["--methods", "auto,ops", "--time", "t"] + ["--html", tmp_path / "r.html"] * (command == "report")
         said = program(command, source, "--score", "score", "--label", "click", *options).stderr
         assert (f"warning: times up to {1.7e9 * factor:.4g} look like {unit}, which auto" in said) == (unit is not None)
 

@@ -283,7 +283,7 @@ def test_compare_report_and_predict_read_decimal_commas(tmp_path: Path) -> None:
     source, state = with_commas(tmp_path / "in.csv", ";"), tmp_path / "state.json"
     columns = ["--score", "score", "--decimal", ","]
     assert "300 rows" in program("compare", source, *columns, "--label", "click", "--methods", "ops").stdout
-    made_ = program("report", source, *columns, "--label", "click", "--methods", "ops", "--out", tmp_path / "r.html")
+    made_ = program("report", source, *columns, "--label", "click", "--methods", "ops", "--html", tmp_path / "r.html")
     assert made_.exit_code == 0
     assert "--decimal ," in (tmp_path / "r.html").read_text(encoding="utf-8")
     assert run(source, "--decimal", ",", "--state", state).exit_code == 0

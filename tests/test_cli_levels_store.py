@@ -248,7 +248,7 @@ def test_a_service_keeps_levels_in_a_store(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(running, "serve", served)
     monkeypatch.setattr(running, "log_as_json", lambda level: None)  # to a standard error that is closed afterwards
-    options = ["serve", "--horizon", "10s", "--event-time", "--method", "ops", "--segment", "campaign"]
+    options = ["serve", "--horizon", "10s", "--clock", "events", "--method", "ops", "--segment", "campaign"]
     stores = ["--levels-store", str(tmp_path / "levels.db"), "--max-levels", "5"]
     for _ in range(2):
         result = CliRunner().invoke(app, [*options, *stores, "--journal", str(tmp_path / "journal")])

@@ -168,6 +168,6 @@ def test_the_command_line_says_the_same(tmp_path):
     wanted = compare(DATA, label="click", methods=["ops"], segments=BY).to_dict()["segments"]
     assert found["segments"] == wanted
     assert "no such column" in the_line(program("compare", path, *options, "--segment", "campain"))
-    assert program("report", path, *options, *segments, "--out", tmp_path / "r.html").exit_code == 0
+    assert program("report", path, *options, *segments, "--html", tmp_path / "r.html").exit_code == 0
     command = "--methods ops --segment campaign --segment campaign,placement</code>"
     assert command in (tmp_path / "r.html").read_text(encoding="utf-8")

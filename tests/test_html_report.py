@@ -370,12 +370,10 @@ def test_report_and_compare_write_the_same_page(file, tmp_path, monkeypatch):
 
 
 def test_a_report_that_cannot_be_written_is_said_before_the_stream_is_read(file, tmp_path):
-    for command in (("report", "--out"), ("compare", "--html")):
-        result = program(
-            command[0], file, "--score", "score", "--label", "click", command[1], tmp_path / "no" / "r.html"
-        )
+    for command in ("report", "compare"):
+        result = program(command, file, "--score", "score", "--label", "click", "--html", tmp_path / "no" / "r.html")
         assert "the report cannot be written" in the_line(result)
-        result = program(command[0], file, "--score", "score", "--label", "click", command[1], file)
+        result = program(command, file, "--score", "score", "--label", "click", "--html", file)
         assert "the report would overwrite the stream" in the_line(result)
     assert file.read_text().startswith("score,click\n")
 

@@ -36,11 +36,12 @@ def test_it_is_the_page_of_report(file, tmp_path):
     assert result.exit_code == 0
     assert f"report: {tmp_path / 'run.html'}" in result.stdout
     assert (
-        program("report", file, *options, "--methods", "online-platt", "--out", tmp_path / "report.html").exit_code == 0
+        program("report", file, *options, "--methods", "online-platt", "--html", tmp_path / "report.html").exit_code
+        == 0
     )
     assert text_of(tmp_path / "run.html") == text_of(tmp_path / "report.html")
     command = re.search(r"<code>(.*?)</code>", (tmp_path / "run.html").read_text(encoding="utf-8"))[1]
-    given = f"{file} --score score --label click --method online-platt --weight w --html {tmp_path / 'run.html'}"
+    given = f"{file} --score score --label click --weight w --method online-platt --html {tmp_path / 'run.html'}"
     assert html.unescape(command) == f"streamcal run {given}"
 
 

@@ -174,7 +174,7 @@ def compare(
 @grouped
 def report(
     asked: Asked,
-    out: Annotated[
+    html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The file to write.  [default: NAME of the stream.html]")
     ] = None,
 ) -> None:
@@ -186,13 +186,13 @@ def report(
 
     \b
     Examples:
-      streamcal report clicks.csv.gz --score pctr --label click --out clicks.html
+      streamcal report clicks.csv.gz --score pctr --label click --html clicks.html
       streamcal report clicks.csv.gz --score pctr --label click --time t
     """
     from streamcal.app.compare_report import sentences
 
     name = "stream" if len(asked.stream) > 1 or asked.stream == [STANDARD_STREAM] else Path(asked.stream[0]).name
-    place = Path(f"{name}.html") if out is None else out
+    place = Path(f"{name}.html") if html is None else html
     check_report(place, asked.files)
     job = _compared(asked)
     _save_report(job, asked, place)

@@ -35,7 +35,7 @@ VARIABLES = "STREAMCAL_SERVE"
 TOKEN = "STREAMCAL_TOKEN"
 NEEDED = "streamcal serve needs starlette, uvicorn and prometheus-client: pip install '.[serve]' in streamcal's folder"
 LEVELS = ("debug", "info", "warning", "error")
-DURABILITIES = ("disk", "memory")
+DURABILITIES, CLOCKS = ("disk", "memory"), ("server", "events")
 #: With the clock of the server no time is too far ahead: the process may have been down for any time.
 ANY_JUMP = 1e14
 
@@ -102,15 +102,22 @@ class ServedLabels:
             rich_help_panel=LABELS,
         ),
     ] = None
-    event_time: Annotated[
-        bool,
+    clock: Annotated[
+        str,
         typer.Option(
-            "--event-time", help="The clock is that of the events: clients have to give t.", rich_help_panel=LABELS
+            metavar=f"[{'|'.join(CLOCKS)}]",
+            help="What time it is: that of the server, or that of the events, so that clients must send t.",
+            rich_help_panel=LABELS,
         ),
-    ] = False
+    ] = CLOCKS[0]
     max_held: Annotated[
         int, typer.Option(metavar="N", min=2, help="Forecasts remembered at most.", rich_help_panel=LABELS)
     ] = 1_000_000
+
+    @property
+    def by_events(self) -> bool:
+        """Whether events alone move the clock."""
+        return self.clock == CLOCKS[1]
 
     @property
     def spans(self) -> dict[str, float | None]:
@@ -255,6 +262,7 @@ def serve(
         fail(NEEDED)
     for value, words, option in (
         (events.issue_durability, DURABILITIES, "--issue-durability"),
+        (labels.clock, CLOCKS, "--clock"),
         (watching.log_level, LEVELS, "--log-level"),
     ):
         if value not in words:
@@ -266,7 +274,7 @@ def serve(
     log_as_json(watching.log_level)
     with failing():
         settings = Settings(
-            event_time=labels.event_time,
+            event_time=labels.by_events,
             durable_issues=events.issue_durability == DURABILITIES[0],
             token=os.environ.get(TOKEN) or None,
             token_file=None if requests.token_file is None else str(requests.token_file),
@@ -287,7 +295,7 @@ def serve(
                 logger.info(text, events.journal, method.state, extra={"event": "state unused"})
             if events.migrate and journal is not None:
                 _migrate(calibrator, labels.spans, journal, labels.max_held)
-            join = _joined(calibrator, labels.spans, journal, labels.max_held, labels.event_time)
+            join = _joined(calibrator, labels.spans, journal, labels.max_held, labels.by_events)
             service = Service(join, journal, settings, Page(live_page, POLICY))
             _warn_of(requests.host, service.tokens.asked)
             try:

@@ -141,7 +141,9 @@ class Service:
         t = given.get("t")
         if self.settings.event_time:
             if t is None:
-                raise RefusedError(422, "t is missing; give the time in seconds, since --event-time is set", "t")
+                raise RefusedError(
+                    422, "t is missing; give the time in seconds, since the clock is that of the events", "t"
+                )
             return float(t)
         now = time.time()
         if t is None:
