@@ -10,8 +10,8 @@ sys.path.append(str(ROOT / "tools"))
 
 import style  # noqa: E402 - it is no package
 
-#: Pages of results and of the inside of the package are not written in short sentences yet.
-OTHERS = {"decisions", "implementation", "performance", "race", "rare_events", "testing"}
+#: Pages of results, most of which scripts write.
+OTHERS = {"performance", "race", "rare_events"}
 PAGES = [
     ROOT / "README.md",
     *(
@@ -23,7 +23,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_pages_for_users_are_in_plain_sentences(page):
+def test_pages_are_in_plain_sentences(page):
     assert not list(style.findings(page.read_text(encoding="utf-8")))
 
 
