@@ -136,7 +136,7 @@ class MethodOptions:
         return any(span is not None and bool(span.unit) for span in (self.window, self.half_life))
 
     def margin(self, decreasing: bool) -> Interval | None:
-        """The scale of scores that stand for no probability."""
+        """Return the scale of scores that are no probabilities, or None."""
         margin = None if self.scale is None or self.unit is not None else margin_of(self.scale)
         return Interval(-margin.hi, -margin.lo) if decreasing and margin else margin
 
@@ -181,7 +181,7 @@ class Choice:
 
 
 def choice_of(options: MethodOptions, levels: LevelOptions, *, timed: bool, decreasing: bool = False) -> Choice:
-    """The chosen method and its parameters."""
+    """Return the chosen method and its parameters."""
     method, window, half_life = options.method, options.window, options.half_life
     if method is not None and method not in REGISTRY:
         nearest = did_you_mean(method, REGISTRY.spellings())
@@ -214,7 +214,7 @@ def choice_of(options: MethodOptions, levels: LevelOptions, *, timed: bool, decr
 
 
 def segments_of(given: list[str], option: str = "--segment") -> tuple[Field, ...]:
-    """The fields given by `--segment`, or another option.
+    """Return the fields given by `--segment`, or another option.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def segments_of(given: list[str], option: str = "--segment") -> tuple[Field, ...
 
 
 def _parameters(settings: list[str]) -> dict[str, Any]:
-    """The parameters given by `--set`."""
+    """Return the parameters given by `--set`."""
     parameters: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = (part.strip() for part in setting.partition("="))
@@ -250,7 +250,7 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
 
 
 def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Keyed, Checkpoint]:
-    """The calibrator and the checkpoint saved in `state`, which must agree with the options, or new ones."""
+    """Return the calibrator and the checkpoint saved in `state`, which must agree with the options, or new ones."""
     saved, before = (None, Checkpoint()) if state is None else saved_in(state)
     known = None if saved is None else overall(saved)
     name = choice.method or (known.name if known is not None else DEFAULT_METHOD)
@@ -269,7 +269,7 @@ def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Keye
 
 
 def _corrected(calibrator: Calibrator, choice: Choice) -> Calibrator | Keyed:
-    """The calibrator, corrected for the levels of segments and kept calibrated in groups, if there are any."""
+    """Wrap the calibrator to correct it for the levels of segments and keep it calibrated in groups, if chosen."""
     found: Any = calibrator
     if choice.segments:
         from streamcal.live.segmented import Segmented
@@ -283,7 +283,7 @@ def _corrected(calibrator: Calibrator, choice: Choice) -> Calibrator | Keyed:
 
 
 def _parts(saved: Calibrator | Keyed) -> tuple[Calibrator | Keyed, tuple[Field, ...]]:
-    """What was saved without the groups in which it is kept calibrated, and their fields."""
+    """Return the saved calibrator without the groups in which it is kept calibrated, and their fields."""
     if isinstance(saved, Calibrator):
         return saved, ()
     from streamcal.live.multicalibrated import Multicalibrated
@@ -292,7 +292,7 @@ def _parts(saved: Calibrator | Keyed) -> tuple[Calibrator | Keyed, tuple[Field, 
 
 
 def _has_levels(saved: Calibrator | Keyed, levels: dict[str, Any]) -> bool:
-    """Whether these parameters of levels, as given, are those of what was saved."""
+    """Return whether these given parameters of levels equal those of the saved calibrator."""
     for name, value in levels.items():
         kept = getattr(saved, name, None)
         if kept is None or (not same_file(kept, value) if name == "store" else kept != value):
@@ -313,7 +313,7 @@ def check_store(calibrator: Calibrator | Keyed, *others: str | os.PathLike[str] 
 
 
 def saved_in(state: Path) -> tuple[Calibrator | Keyed | None, Checkpoint]:
-    """The calibrator and the checkpoint in the file; None and an empty one if the file does not exist."""
+    """Return the calibrator and the checkpoint in the file; None and an empty one if the file does not exist."""
     try:
         saved, before = checkpoints.load(state)
     except FileNotFoundError:
@@ -328,7 +328,7 @@ def saved_in(state: Path) -> tuple[Calibrator | Keyed | None, Checkpoint]:
 
 
 def new_calibrator(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
-    """A calibrator with these parameters; `InputError` naming the known ones for an unknown one."""
+    """Return a calibrator with these parameters; for an unknown one, raise `InputError` that names the known ones."""
     allowed = inspect.signature(cls).parameters
     for key in parameters:
         if key not in allowed:
@@ -349,11 +349,11 @@ def new_calibrator(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibra
 
 
 def _having(parameter: str) -> str:
-    """Which methods have this parameter, to be added to a message; empty where none has it."""
+    """Return, for a message, which methods have this parameter; an empty text if none has it."""
     names = [name for name, cls in REGISTRY.items() if parameter in inspect.signature(cls).parameters]
     return f"; methods that have it: {', '.join(names)}" if names else ""
 
 
 def held(calibrator: Calibrator | Keyed, state: Path | None) -> str:
-    """A note on the weight that the state already holds."""
+    """Return a note on the weight that the resumed state contains."""
     return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""

@@ -345,7 +345,7 @@ app.command(cls=Configured, context_settings={"auto_envvar_prefix": VARIABLES})(
 
 
 def main() -> None:
-    """The entry point of the console script."""
+    """Run the console script."""
     try:
         app(prog_name="streamcal")
     except OSError as error:  # of standard output or standard error; errors of files have been told
@@ -366,14 +366,14 @@ def _check_state_file(state: Path, others: tuple[str | None, ...]) -> None:
 
 
 def _run_report(job: Run, path: Path) -> RunReport:
-    """What writes the page of `--html`."""
+    """Return what writes the page of `--html`."""
     from streamcal.app.run_report import RunReport  # not at the top: most runs do not need it
 
     return RunReport(job, path)
 
 
 def _report(console: Console, job: Run, *, seconds: bool) -> None:
-    """The closing table, raw against calibrated, what follows from it, what was read, and what was odd about it."""
+    """Print the closing table of raw against calibrated, its conclusions, what was read, and what was odd about it."""
     evaluation: Measures = job.evaluation
     console.print(scores_table(evaluation.boards()))
     for line in conclusions(evaluation):
@@ -402,7 +402,7 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
 
 
 def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:
-    """How much the levels of each field differ, a line each, and the groups with most evidence against predictions."""
+    """Yield lines: how much the levels of each field differ, and the groups with most evidence against predictions."""
     if isinstance(calibrator, Calibrator):
         return
     from streamcal.live.multicalibrated import Multicalibrated
@@ -423,7 +423,7 @@ def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:
 
 
 def _groups_found(calibrator: Multicalibrated) -> Iterator[str]:
-    """What is certified, and the groups with most evidence against their predictions, a line each."""
+    """Yield the certificate, and the groups with most evidence against their predictions, a line each."""
     from streamcal.app.group_data import bound_text, certificate_text, group_text
 
     yield f"multicalibrated: {certificate_text(calibrator.certificate())}"

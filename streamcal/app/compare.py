@@ -106,7 +106,7 @@ class Asked(Labelled):
         return segments_of(self.multicalibrate or [], "--multicalibrate")
 
     def columns(self, **others: Any) -> Columns:
-        """The columns to be read; `others` are further arguments of `Columns`."""
+        """Return the columns to be read; `others` are further arguments of `Columns`."""
         from streamcal.live.levels import names_of
 
         return super().columns(segments=names_of((*self.fields, *self.groups)), **others)
@@ -294,7 +294,7 @@ def _save_report(job: Compared, asked: Asked, path: Path) -> None:
 
 
 def _processes(sources: Sequence[str]) -> int:
-    """How many processes are worth their start."""
+    """Return how many processes are worth the cost of their start."""
     small = all(map(os.path.isfile, sources)) and sum(map(os.path.getsize, sources)) < SMALL_FILE
     return 1 if small else min(os.cpu_count() or 1, MOST_PROCESSES)
 

@@ -23,7 +23,7 @@ UNITS = ("B", "kB", "MB", "GB")
 
 
 def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
-    """A row for each method, the best first; while the stream goes on without the columns that take long."""
+    """Return a row for each method, best first; unless final, leave out the columns that take long to compute."""
     names = comparison.names or list(comparison.standings)
     rows = [comparison.standings[name] for name in names]
     columns = {
@@ -49,7 +49,7 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
 
 
 def segments_table(one: SegmentTable) -> Group:
-    """The levels of one field of segments whose totals are farthest from the forecasts, and the mean of all levels."""
+    """Return the levels of a field whose totals differ most from the forecasts, and the mean over all levels."""
     table = Table(box=None, pad_edge=False)
     for i, heading in enumerate(one.headings):
         table.add_column(heading, justify="right" if i else "left", no_wrap=True)
@@ -59,7 +59,7 @@ def segments_table(one: SegmentTable) -> Group:
 
 
 def groups_table(one: GroupTable) -> Group:
-    """The groups with most evidence against their predictions, and what is certified."""
+    """Return the groups with most evidence against their predictions, and the certificate."""
     table = Table(box=None, pad_edge=False)
     for i, heading in enumerate(one.headings):
         table.add_column(heading, justify="right" if i else "left", no_wrap=True)
@@ -69,7 +69,7 @@ def groups_table(one: GroupTable) -> Group:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """The recommendation with its reason, what else would do, what failed, and what was read."""
+    """Return the recommendation with its reason, the alternatives, the failures, and what was read."""
     advice, found = comparison.recommendation, []
     if advice is not None:
         what = "Keep the raw score" if advice.method == RAW else f"Take {advice.method}"
@@ -93,7 +93,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
 @contextmanager
 def live_table(title: str, *, quiet: bool) -> Iterator[Callable[[Comparison, float | None], None]]:
-    """The table while it grows, on standard error if that is a terminal; yields what `compare` calls."""
+    """Draw the growing table on standard error if that is a terminal; yield the callback that `compare` calls."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda comparison, share: None
@@ -113,7 +113,7 @@ def live_table(title: str, *, quiet: bool) -> Iterator[Callable[[Comparison, flo
 
 
 def wide_console() -> Console:
-    """Standard output, wide enough for the table."""
+    """Return a console on standard output, wide enough for the table."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
     return Console(highlight=False, markup=False, soft_wrap=True, width=max(console.width, WIDTH))
 
@@ -131,7 +131,7 @@ def size(number: int) -> str:
 
 
 def difference_text(found: Difference) -> str:
-    """A verdict with the size of the difference."""
+    """Return a verdict with the size of the difference."""
     return found.verdict if found.verdict == "no difference shown" else f"{found.verdict} by {plain(found.value)}"
 
 

@@ -139,7 +139,7 @@ def late_correction(scored: list[tuple[float, bool]]) -> Correction:
 
 
 def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
-    """The measures of the running base rate (Laplace's rule of succession) as a forecast.
+    """Return the measures of the running base rate (Laplace's rule of succession) as a forecast.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
 
 
 def methods() -> dict[str, Calibrator]:
-    """The calibrators of the demonstration."""
+    """Return the calibrators of the demonstration."""
     found: dict[str, Calibrator] = {
         "ops": OnlinePlatt(),
         "bernstein": Bernstein(10, scale=Logit(), forgetting=Window(WINDOW)),
@@ -164,7 +164,7 @@ def methods() -> dict[str, Calibrator]:
 
 
 def bases() -> dict[str, Callable[[], base.Classifier]]:
-    """The base models of the demonstration by name: factories of untrained River pipelines.
+    """Return the base models of the demonstration by name: factories of untrained River pipelines.
 
     The logistic regression is calibrated on average, less so conditionally on the score. Naive Bayes assumes
     independent features, which they are not, and is very overconfident.
@@ -204,10 +204,10 @@ class GaussianNB(naive_bayes.GaussianNB):
 
 
 def in_order(features: dict[Any, Any]) -> dict[Any, Any]:
-    """The features in the order of their names.
+    """Return the features in the order of their names.
 
-    River selects and encodes them by sets of strings, whose order differs from one process to the next, and with it the
-    rounding of every sum over features.
+    River selects and encodes features by sets of strings. Their order differs from one process to the next, and so
+    does the rounding of every sum over features.
     """
     return dict(sorted(features.items()))
 

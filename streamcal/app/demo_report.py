@@ -51,7 +51,7 @@ def report(result: Result, console: Console) -> None:
 
 
 def verdict(result: Result) -> str:
-    """What calibration made of `SHOWN`, beside the best of the raw models."""
+    """Compare calibrated `SHOWN` with the best of the raw models, in words."""
     raw = {name: boards["raw"].log_loss.get() or 0.0 for name, boards in result.boards.items()}
     best, calibrated = min(raw, key=lambda name: raw[name]), result.boards[SHOWN][BY].log_loss.get() or 0.0
     side = "below" if calibrated < raw[best] else "above"
@@ -82,7 +82,7 @@ def drift_table(parts: list[Part]) -> Table:
 
 
 def correction_text(correction: Correction) -> str:
-    """What wrong labels did, and whether taking them back undid it."""
+    """Describe the effect of wrong labels, and whether unlearning them undid it."""
     same = correction.corrected == correction.right
     return (
         f"venn-abers gives the score {LOOKED_AT:g} the probability {correction.right:.4f}. "

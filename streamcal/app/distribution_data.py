@@ -42,7 +42,7 @@ class Densities(NamedTuple):
 
 
 def pit_bars(histogram: PITHistogram, confidence: float = 0.9) -> PITBars:
-    """The bars of a PIT histogram, and their band by the binomial distribution of the number of observations.
+    """Return the bars of a PIT histogram, and their band by the binomial distribution of the number of observations.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def densities(
 
 
 def _limits(distributions: Mapping[str, Any]) -> tuple[float, float]:
-    """The range of nearly all probability of all of them."""
+    """Return the range that contains nearly all probability of every distribution."""
     without = [name for name, one in distributions.items() if not hasattr(one, "ppf")]
     if without:
         raise InputError(f"{without[0]!r} has no quantiles (`ppf`); give limits=(lowest, highest)")

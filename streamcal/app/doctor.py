@@ -34,20 +34,20 @@ def slower() -> str:
 
 
 def kernel_form() -> str:
-    """ "compiled", "uncompiled" or "partly compiled"."""
+    """Return the form of the kernels: "compiled", "uncompiled" or "partly compiled"."""
     forms = set(kernels().values())
     return "partly compiled" if len(forms) > 1 else "compiled" if True in forms else "uncompiled"
 
 
 def summary() -> str:
-    """The header of `streamcal run`: version, form of the kernels, versions of Python and numerical packages."""
+    """Return the header of `streamcal run`: kernel form, and versions of streamcal, Python and numerical packages."""
     numerics = ", ".join(f"{package} {_version(package)}" for package in ("numpy", "osqp"))
     header = f"{NAME_AND_VERSION}, {kernel_form()} kernels, Python {platform.python_version()}, {numerics}"
     return header if kernel_form() == "compiled" else f"{header}\n{kernel_form()} kernels: {slower()}"
 
 
 def environment() -> dict[str, str]:
-    """The output of `streamcal doctor`, by heading."""
+    """Return the output of `streamcal doctor`, by heading."""
     place = f"{PACKAGE} ({'a source tree' if in_source_tree() else 'installed'})"
     found = {"streamcal": streamcal.__version__, "imported from": place, "kernels": _kernel_line()}
     found["python"] = f"{platform.python_version()} ({platform.python_implementation()})"

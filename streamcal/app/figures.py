@@ -55,7 +55,7 @@ class Figure(NamedTuple):
 
 
 def figures(data: ReportData) -> list[Figure]:
-    """All pictures of a report."""
+    """Draw all pictures of a report."""
     if not data.series:
         return []
     found = [reliability(data, i) for i in range(len(data.series))]
@@ -66,12 +66,12 @@ def figures(data: ReportData) -> list[Figure]:
 
 
 def colour(i: int) -> str:
-    """The class of the i-th series."""
+    """Return the CSS class of the i-th series."""
     return f"c{i}"
 
 
 def reliability(data: ReportData, i: int) -> Figure:
-    """The isotonic fit of the labels with its consistency band, and the density of the forecasts below."""
+    """Draw the isotonic fit of the labels with its consistency band, and the density of the forecasts below."""
     one = data.series[i]
     corp = one.reliability
     spacing = spacing_of(corp.scores, corp.weights)
@@ -96,7 +96,7 @@ def reliability(data: ReportData, i: int) -> Figure:
 
 
 def miscalibration_text(one: Series) -> str:
-    """The miscalibration beside its floor, and how much of the fit lies outside of the band."""
+    """Describe the miscalibration against its floor, and how much of the fit is outside the band."""
     found = one.reliability.decomposition.miscalibration
     verdict = "above the floor" if found > one.floor else "not above the floor"
     return (
@@ -107,7 +107,7 @@ def miscalibration_text(one: Series) -> str:
 
 
 def maps(data: ReportData) -> Figure:
-    """What each method makes of a score at the end of the stream."""
+    """Draw the map from score to probability of each method at the end of the stream."""
     raw = data.series[0].reliability
     drawn = [(i, one) for i, one in enumerate(data.series) if one.mapped]
     spacing = spacing_of(raw.scores, raw.weights)
@@ -134,7 +134,7 @@ def maps(data: ReportData) -> Figure:
 
 
 def rates(data: ReportData) -> Figure:
-    """The share of positives and the mean forecasts over time."""
+    """Draw the share of positives and the mean forecasts over time."""
     observed, edges = [part.positives for part in data.series[0].parts], _edges(data)
     spacing: Spacing = "sqrt" if max(observed) < SELDOM_POSITIVE else "linear"
     high = limits([*observed, *(part.predicted for one in data.series for part in one.parts)], [], "linear")[1]
@@ -153,7 +153,7 @@ def rates(data: ReportData) -> Figure:
 
 
 def losses(data: ReportData) -> Figure:
-    """The mean log loss of the parts of the stream."""
+    """Draw the mean log loss of the parts of the stream."""
     edges = _edges(data)
     # The best stays readable where another series has a loss many times as high.
     lowest = min(max(part.log_loss for part in one.parts) for one in data.series)
@@ -174,7 +174,7 @@ def losses(data: ReportData) -> Figure:
 
 
 def evidence(data: ReportData) -> Figure:
-    """The evidence against each series over time, and alarms."""
+    """Draw the evidence against each series over time, and alarms."""
     edges, rows = _edges(data), _rows(data)
     canvas = Canvas(_over(data), Axis(0.0, HIGHEST_EVIDENCE))
     canvas.axes(_below(canvas.x, data), "evidence, powers of ten")
@@ -200,7 +200,7 @@ def evidence(data: ReportData) -> Figure:
 
 
 def forest_plot(table: SegmentTable) -> Figure:
-    """What a method adds for each level of a field, as a dot on an interval of ± one standard deviation."""
+    """Draw a method's effect for each level of a field, as a dot on an interval of ± one standard deviation."""
     effects = table.effects
     most = max(one.n for one in effects) or 1.0
     axis = Axis(*effect_limits(effects))
@@ -225,12 +225,12 @@ def forest_plot(table: SegmentTable) -> Figure:
 
 
 def effect_text(one: Effect) -> str:
-    """An effect in words."""
+    """Describe an effect in words."""
     return f"{level_text(one.level)}: {one.mean:+.2f} ± {one.sd:.2f}, {one.n:,.6g} rows"
 
 
 def short(value: float) -> str:
-    """A number with three significant digits.
+    """Write a number with three significant digits.
 
     >>> short(0.12345), short(0.0), short(1.0)
     ('0.123', '0', '1')
@@ -249,24 +249,24 @@ def _reliability_stops(canvas: Canvas, one: Series) -> tuple[tuple[float, str], 
 
 
 def _rows(data: ReportData) -> list[float]:
-    """The rows at the ends of the parts of the stream, from 0."""
+    """Return the rows at the ends of the parts of the stream, from 0."""
     return [0.0, *itertools.accumulate(float(part.rows) for part in data.series[0].parts)]
 
 
 def _edges(data: ReportData) -> list[float]:
-    """The ends of the parts of the stream on the axis: times where they are known, or else rows."""
+    """Return the ends of the parts of the stream on the axis: times if they are known, or else rows."""
     return list(data.times) or _rows(data)
 
 
 def _over(data: ReportData) -> Axis:
-    """The axis of pictures over time: dates, times that are no dates, or rows."""
+    """Return the axis of pictures over time: dates, times that are no dates, or rows."""
     edges = _edges(data)
     dates = bool(data.times) and DATES[0] < edges[0] and edges[-1] < DATES[1]
     return (TimeAxis if dates else Axis)(edges[0], edges[-1])
 
 
 def _below(axis: Axis, data: ReportData) -> str:
-    """What stands below such an axis."""
+    """Return the text below an axis of pictures over time."""
     return axis.range_text() if isinstance(axis, TimeAxis) else "time" if data.times else "rows"
 
 
@@ -291,7 +291,7 @@ def _said(where: str, texts: list[tuple[str, str]]) -> str:
 
 
 def _thinned(stops: list[tuple[float, str]]) -> tuple[tuple[float, str], ...]:
-    """At most `MOST_STOPS`, both ends among them."""
+    """Return at most `MOST_STOPS` of the stops, including both ends."""
     kept = np.unique(np.linspace(0, len(stops) - 1, min(len(stops), MOST_STOPS)).round().astype(int))
     return tuple((round(stops[k][0], 1), stops[k][1]) for k in kept.tolist())
 

@@ -38,7 +38,7 @@ class GroupTable:
 
 
 def group_tables(comparison: Comparison) -> tuple[GroupTable, ...]:
-    """The table of the best method that is kept calibrated in groups; none without one."""
+    """Return the table of the best method that is kept calibrated in groups; none without such a method."""
     for name in comparison.names:
         certified = comparison.standings[name].certified
         if certified is not None:
@@ -48,13 +48,13 @@ def group_tables(comparison: Comparison) -> tuple[GroupTable, ...]:
 
 
 def certificate_text(certificate: Certificate) -> str:
-    """A certificate in words."""
+    """Describe a certificate in words."""
     lost = f"at most {certificate.regret:+.1f} nats, {-certificate.gain:+.1f} in fact"
     return f"log loss less that without: {lost}"
 
 
 def group_text(group: Group, width: float) -> str:
-    """A group in words, whose bins of log-odds have this width.
+    """Describe a group in words; `width` is the width of its bins of log-odds.
 
     >>> from streamcal.live import Group
     >>> group_text(Group("campaign", "c1", -3, 1.0, 2.0, 3.0, 4.0), 1.0)
@@ -65,7 +65,7 @@ def group_text(group: Group, width: float) -> str:
 
 
 def bound_text(group: Group) -> str:
-    """The bound of a group; a dash where labels were late, so that there is none."""
+    """Write the bound of a group; a dash if labels were late, since there is no bound then."""
     return "–" if math.isinf(group.bound) else f"{group.bound:.1f}"
 
 

@@ -33,7 +33,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parts(group: Any) -> list[Parameter]:
-    """The fields of a dataclass as parameters; each class that it inherits from has its own names of types."""
+    """Return the fields of a dataclass as parameters; each of its base classes has its own names of types."""
     types = get_type_hints(group, include_extras=True)
     return [
         Parameter(

@@ -54,7 +54,7 @@ def save_report(comparison: Comparison, path: str | os.PathLike[str], *, command
 
 
 def live_page(comparison: Comparison) -> str:
-    """The report on forecasts that go on, as they are now; it may have no label yet.
+    """Write the report on the current forecasts of a running service, which may have no label yet.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def live_page(comparison: Comparison) -> str:
 
 
 def page(data: ReportData) -> str:
-    """The report as HTML."""
+    """Write the report as HTML."""
     title = escape(f"Calibration of {data.source}")
     lead, *others = data.sentences
     return "\n".join(
@@ -109,7 +109,7 @@ def _measures(data: ReportData) -> list[str]:
 
 
 def _segments(data: ReportData) -> list[str]:
-    """A table for each field of segments, and one of groups."""
+    """Write a table for each field of segments, and one of groups."""
     found = ["<h2>Segments</h2>"] if data.segments else []
     for one in data.segments:
         found.append(f"<h3>By {escape(one.field)}</h3><p>{escape(one.lead)}</p>")
@@ -123,7 +123,7 @@ def _segments(data: ReportData) -> list[str]:
 
 
 def _table(name: str, headings: tuple[str, ...], table: tuple[tuple[str, ...], ...]) -> str:
-    """A table with headings of columns and rows; on a narrow screen it scrolls by itself."""
+    """Write a table with headings of columns and rows; on a narrow screen it scrolls on its own."""
     classes = {"predicted / actual": ' class="broken"'}
     classes |= {heading: ' class="words"' for heading in headings if heading.startswith("against")}
 
@@ -144,7 +144,7 @@ def _table(name: str, headings: tuple[str, ...], table: tuple[tuple[str, ...], .
 
 
 def _legend(series: tuple[Series, ...]) -> str:
-    """Which line is whose; the score itself is dotted."""
+    """Write the legend of the lines; the score itself is dotted."""
     items = [
         f'<li><svg viewBox="0 0 40 12" aria-hidden="true"><path class="line {colour(i)}" d="M1 6H39"/></svg>'
         f"{escape(one.name)}</li>"
@@ -154,7 +154,7 @@ def _legend(series: tuple[Series, ...]) -> str:
 
 
 def _figure(one: Figure, number: int) -> str:
-    """A picture with its heading, its slider, which the script shows, and its caption."""
+    """Write a picture with its heading, its slider, which the script shows, and its caption."""
     stops = escape(json.dumps(one.stops))
     heading = escape(one.heading)
     return (
@@ -166,7 +166,7 @@ def _figure(one: Figure, number: int) -> str:
 
 
 def _alarms(series: tuple[Series, ...]) -> list[str]:
-    """The first alarms of each series."""
+    """List the first alarms of each series."""
     found = ["<h2>Alarms</h2>"]
     for one in series:
         listed = "".join(f"<li>{escape(str(alarm))}</li>" for alarm in one.alarms[:LISTED])

@@ -81,7 +81,7 @@ for (const figure of document.querySelectorAll("figure[data-stops]")) {
 
 
 def _hashed(text: str) -> str:
-    """How a Content-Security-Policy names a style sheet or a script in the page."""
+    """Write the hash by which a Content-Security-Policy names a style sheet or a script in the page."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

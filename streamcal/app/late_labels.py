@@ -161,9 +161,9 @@ class LateLabels:
 
     @contextmanager
     def join(self, calibrator: Any, *others: str | None) -> Iterator[JudgedJoin]:
-        """A join of the calibrator, or the one that the journal holds; `others` are the files of the run.
+        """Yield a join of the calibrator, or the journal's join; `others` are the files of the run.
 
-        Events that were not noted with their rows when a run failed are dropped from the journal.
+        If a run failed, events that were not noted with their rows are dropped from the journal.
         """
         from streamcal.live.journal import Journal
 
@@ -196,12 +196,12 @@ class LateLabels:
 
 
 def waiting(join: JudgedJoin) -> str:
-    """A note on the forecasts that a journal holds already."""
+    """Return a note on the forecasts of a resumed journal that wait for labels."""
     return f", going on with {join.waiting:,} forecasts that wait for their labels" if join.waiting else ""
 
 
 def closing_lines(job: Run) -> Iterator[str]:
-    """What a run with late labels says of them at its end."""
+    """Yield what a run with late labels reports on them at its end."""
     join, replay = job.join, job.replay
     if join is None or replay is None:
         return

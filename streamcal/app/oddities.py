@@ -52,7 +52,7 @@ SHORTER_UNITS = ((1e9, "nanoseconds", 1e17), (1e6, "microseconds", 1e14), (1e3, 
 
 
 def oddities(job: Run, *, seconds: bool) -> list[str]:
-    """What is odd about a finished run, and what to try: a line each, by the rules above.
+    """Return what is odd about a finished run, and what to try: a line each, by the rules above.
 
     Parameters
     ----------
@@ -96,19 +96,19 @@ def falling(direction: Direction) -> str | None:
 
 
 def times_in_no_order(job: Run) -> bool:
-    """Whether more than half of the rows came too late to be learned, or were refused for the time of their event."""
+    """Return whether more than half of the rows came too late, or were refused for the time of their event."""
     refused = 0 if job.replay is None else job.replay.out_of_order
     return 2 * (job.late + refused) > job.taken + refused
 
 
 def reads_time(calibrator: Calibrator | Keyed) -> bool:
-    """Whether its forgetting policy reads the time."""
+    """Return whether the calibrator's forgetting policy reads the time."""
     forgetting = getattr(overall(calibrator), "forgetting", None)
     return forgetting is not None and bool(forgetting.timed)
 
 
 def overall(calibrator: Calibrator | Keyed) -> Calibrator:
-    """The method itself, without its segments."""
+    """Return the method itself, without its segments."""
     return calibrator if isinstance(calibrator, Calibrator) else calibrator.overall
 
 
@@ -141,12 +141,12 @@ def _odd_ratio(job: Run) -> str | None:
 
 
 def _surprise(board: Scoreboard, rows: int) -> float:
-    """The log loss of all rows: without positives, the number of them that was predicted, or a little more."""
+    """Return the log loss of all rows: without positives, their predicted number, or a little more."""
     return rows * (board.log_loss.get() or 0.0)
 
 
 def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrator]]) -> str | None:
-    """What is odd about times up to `latest`, if one of these methods learns cycles of the day."""
+    """Describe what is odd about times up to `latest`, if one of these methods learns cycles of the day."""
     names = [one.name for one in methods if one.learns_time]
     if not names or latest is None:
         return None
@@ -159,7 +159,7 @@ def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrat
 
 
 def _odd_dates(latest: float) -> str | None:
-    """What is odd about times up to `latest` in seconds: that it is a date, written as in 20260131."""
+    """Describe what is odd about times up to `latest` in seconds: the number is a date, such as 20260131."""
     digits = f"{latest:.15g}"
     with suppress(ValueError, KeyError):
         format = DATES[len(digits)]
@@ -173,7 +173,7 @@ def _odd_dates(latest: float) -> str | None:
 
 
 def _unit(latest: float) -> tuple[float, str]:
-    """How many of the likely unit of such times make a second, and its name."""
+    """Return how many of these times' likely unit make a second, and the unit's name."""
     return next((factor, unit) for factor, unit, least in SHORTER_UNITS if latest > least)
 
 

@@ -54,7 +54,7 @@ def span_of(text: str) -> Span:
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """A parser of an option that is one of a few words."""
+    """Return a parser of an option that is one of a few words."""
 
     def read(text: str) -> str:
         if text not in words:
@@ -65,7 +65,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 
 def check_scale(text: str) -> str:
-    """The value of `--scale`, checked."""
+    """Check and return the value of `--scale`."""
     if text not in PARSED_AS_PROBABILITY and margin_of(text) is None:
         names = ", ".join(sorted(PARSED_AS_PROBABILITY))
         raise typer.BadParameter(
@@ -76,7 +76,7 @@ def check_scale(text: str) -> str:
 
 
 def margin_of(text: str) -> Interval | None:
-    """The scale of `margin` or `margin:LO,HI`, None for any other text."""
+    """Return the scale of `margin` or `margin:LO,HI`, None for any other text."""
     if text == MARGIN:
         return Interval()
     name, _, bounds = text.partition(":")
@@ -88,7 +88,7 @@ def margin_of(text: str) -> Interval | None:
 
 
 def delimiter_of(text: str) -> str:
-    """The value of an option that is one character, or "tab"."""
+    """Return the value of an option that is one character, or "tab"."""
     character = "\t" if text in ("tab", "\\t") else text
     if len(character) != 1 or character in '"\r\n':
         raise typer.BadParameter(f"{shown(text)} is not one character, nor the word tab")
@@ -98,7 +98,7 @@ def delimiter_of(text: str) -> str:
 
 
 def time_options(unit: str, format: str | None, zone: str | None) -> TimeOptions:
-    """The options of times, checked."""
+    """Check and return the options of times."""
     try:
         return TimeOptions(unit, format, None if zone is None else ZoneInfo(zone))
     except (ValueError, OSError, ZoneInfoNotFoundError):
@@ -108,7 +108,7 @@ def time_options(unit: str, format: str | None, zone: str | None) -> TimeOptions
 
 
 def files_of(stream: list[str]) -> tuple[str, ...]:
-    """The files of a stream in their order; exit code 2 and one line where there are none."""
+    """Return the files of a stream in their order; exit with code 2 and one line if there are none."""
     with failing():
         return input_files(stream)
 
@@ -291,7 +291,7 @@ class Scores:
         return skips
 
     def columns(self, **others: Any) -> Columns:
-        """The columns to be read; `others` are further arguments of `Columns`."""
+        """Return the columns to be read; `others` are further arguments of `Columns`."""
         times = time_options(self.time_unit, self.time_format, self.timezone)
         given = {"time": self.time, **others}
         how: dict[str, Any] = {"decreasing": self.decreasing, "clip": self.clip, "decimal": self.decimal}
@@ -308,6 +308,6 @@ class Labelled(Scores):
     weight: WeightOption = None
 
     def columns(self, **others: Any) -> Columns:
-        """The columns to be read; `others` are further arguments of `Columns`."""
+        """Return the columns to be read; `others` are further arguments of `Columns`."""
         labels = {"positive": self.positive, "missing_label": self.missing_label, "weight": self.weight}
         return super().columns(label=self.label, **labels, **others)

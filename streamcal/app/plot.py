@@ -437,7 +437,7 @@ def _check_spacing(spacing: Spacing) -> None:
 
 
 def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[float, float]:
-    """The range of both axes: all mean probabilities and frequencies, and nearly all single probabilities."""
+    """Return the range of both axes: all mean probabilities and frequencies, and nearly all single probabilities."""
     points = [value for one in data.values() for b in one.bins for value in (b.prediction, b.frequency)]
     return limits(points, [(one.scores, one.weights) for one in data.values()], spacing)
 
@@ -473,7 +473,7 @@ def _draw_square(ax: Axes, low: float, high: float, spacing: Spacing) -> None:
 
 
 def _draw_fit(ax: Axes, one: CORPReliability, colour: str, marker: str, low: float, label: str) -> None:
-    """The band, the line of the isotonic fit, and its blocks."""
+    """Draw the band, the line of the isotonic fit, and its blocks."""
     ax.fill_between(one.places, np.maximum(one.lower, low), one.upper, color=colour, alpha=0.18, linewidth=0)
     x, y = np.maximum(np.array(fit_line(one)), low).T
     ax.plot(x, y, color=colour, linewidth=1.4, zorder=2)
@@ -519,7 +519,7 @@ def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: fl
 def _draw_histogram(
     below: Axes, one: ReliabilityData | CORPReliability, colour: str, low: float, high: float, spacing: Spacing
 ) -> None:
-    """The outline of a histogram of weights; weight outside the limits is counted in the outermost bins."""
+    """Draw the outline of a histogram of weights; weight outside the limits is counted in the outermost bins."""
     shares, edges = histogram(one.scores, one.weights, Axis(low, high, spacing))
     below.stairs(shares, edges, color=colour, linewidth=1.2, alpha=0.9)
     below.stairs(shares, edges, color=colour, fill=True, alpha=0.08)

@@ -19,9 +19,9 @@ INK, FAINT = "#333333", "#dddddd"
 
 
 def new_figure(columns: int, layout: Literal["constrained"] | None = None) -> Any:
-    """A figure with square axes side by side; made without pyplot, whose state is global.
+    """Create a figure with square axes side by side, without pyplot, whose state is global.
 
-    With a layout axes make space for long names, legends and histograms of their neighbours.
+    With a layout, axes make space for long names, legends and histograms of their neighbours.
     """
     try:
         from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def new_figure(columns: int, layout: Literal["constrained"] | None = None) -> An
 
 
 def axes_for(data: Sized, what: str, ax: Axes | None) -> Axes:
-    """The axes that were given, or those of a new figure; InputError where there is no data: `what` has to be given."""
+    """Return the given axes, or those of a new figure; without data raise `InputError` that names `what` to give."""
     if not data:
         raise InputError(f"there is nothing to draw: {what}")
     return new_figure(1).axes[0] if ax is None else ax

@@ -63,7 +63,7 @@ class Axis:
     spacing: Spacing = "linear"
 
     def place(self, value: float) -> float:
-        """The fraction of the axis below a value, from 0 to 1 also for those outside."""
+        """Return the fraction of the axis below a value, clipped to [0, 1]."""
         low, value, high = self.low, min(max(value, self.low), self.high), self.high
         if self.spacing == "log":
             return math.log(value / low) / math.log(high / low)
@@ -83,7 +83,7 @@ class Axis:
         return [round(k * step, 12) for k in range(first, last + 1)]
 
     def text(self, value: float) -> str:
-        """A tick in few characters."""
+        """Write a tick in few characters."""
         return tick_text(value)
 
 
@@ -113,7 +113,7 @@ class TimeAxis(Axis):
         return [tick for tick in found if self.low <= tick <= self.high]
 
     def text(self, value: float) -> str:
-        """A tick in few characters: a date at midnight, a month with the year in January, or the time of day."""
+        """Write a tick in few characters: a date at midnight, a month with the year in January, or the time of day."""
         at = moment(value)
         if self.high - self.low < 60 and value % 60:
             return f"{at:%H:%M:%S}"
@@ -125,22 +125,22 @@ class TimeAxis(Axis):
         return f"{at.year}" if at.month == 1 else month
 
     def range_text(self) -> str:
-        """The first and the last date, with times of day within a few days."""
+        """Write the first and the last date, with times of day within a few days."""
         return f"{self.moment_text(self.low)} to {self.moment_text(self.high)}, UTC"
 
     def moment_text(self, value: float) -> str:
-        """A date, with the time of day on an axis of a few days."""
+        """Write a date, with the time of day on an axis of a few days."""
         short = self.high - self.low < 3 * DAY
         return f"{moment(value):%Y-%m-%d %H:%M}" if short else f"{moment(value):%Y-%m-%d}"
 
 
 def moment(value: float) -> datetime:
-    """The date of a time in seconds."""
+    """Return the date of a time in seconds."""
     return datetime.fromtimestamp(value, UTC)
 
 
 def tick_text(value: float) -> str:
-    """A number in few characters.
+    """Write a number in few characters.
 
     >>> [tick_text(value) for value in (0.0, 0.05, 1e-5, 40000.0, 2500.0, 1.5e6)]
     ['0', '0.05', '1e-5', '40k', '2500', '1.5M']
@@ -167,7 +167,7 @@ def sqrt_ticks(high: float) -> list[float]:
 
 
 def spacing_of(scores: Sequence[float], weights: Sequence[float]) -> Spacing:
-    """The spacing that shows most of these forecasts, in ascending order.
+    """Return the spacing that shows most of these forecasts, in ascending order.
 
     >>> spacing_of([0.001, 0.3], [95.0, 5.0]), spacing_of([0.1, 0.9], [95.0, 5.0]), spacing_of([0.1, 0.8], [1.0, 1.0])
     ('log', 'sqrt', 'linear')
@@ -182,7 +182,7 @@ def spacing_of(scores: Sequence[float], weights: Sequence[float]) -> Spacing:
 def limits(
     points: Iterable[float], densities: Iterable[tuple[Sequence[float], Sequence[float]]], spacing: Spacing
 ) -> tuple[float, float]:
-    """The range of both axes: all points, and nearly all single probabilities of (scores, weights)."""
+    """Return the range of both axes: all points, and nearly all single probabilities of (scores, weights)."""
     values = list(points)
     for scores, weights in densities:
         reached = np.cumsum(weights) / math.fsum(weights)
@@ -220,7 +220,7 @@ def cut(name: str, most: int = MOST_LETTERS) -> str:
 
 
 def fit_line(data: CORPReliability) -> list[tuple[float, float]]:
-    """The isotonic fit as a line: level over each block, straight between two.
+    """Return the isotonic fit as a line: level over each block, straight between two.
 
     >>> from streamcal.metrics import CORP
     >>> corp = CORP()
@@ -233,26 +233,26 @@ def fit_line(data: CORPReliability) -> list[tuple[float, float]]:
 
 
 def corp_limits(data: Iterable[CORPReliability], spacing: Spacing) -> tuple[float, float]:
-    """The range of both axes of CORP diagrams."""
+    """Return the range of both axes of CORP diagrams."""
     given = list(data)
     points = [value for one in given for b in heavy(one) for value in (b.prediction, b.frequency)]
     return limits(points, [(one.scores, one.weights) for one in given], spacing)
 
 
 def heavy(data: CORPReliability) -> list[CORPBlock]:
-    """The blocks with a share of the weight that can be seen."""
+    """Return the blocks whose share of the weight is large enough to be seen."""
     total = math.fsum(data.weights)
     return [b for b in data.blocks if b.weight > TAIL * total] or list(data.blocks)
 
 
 def fitted(data: CORPReliability, at: Sequence[float]) -> FloatArray:
-    """The line of the fit at some probabilities."""
+    """Return the fitted line's values at some probabilities."""
     line = np.array(fit_line(data))
     return np.interp(at, line[:, 0], line[:, 1])
 
 
 def outside(data: CORPReliability) -> float:
-    """The share of the forecasts at which the fit lies outside the consistency band."""
+    """Return the share of the forecasts at which the fit is outside the consistency band."""
     fit = fitted(data, data.scores)
     lower, upper = (np.interp(data.scores, data.places, band) for band in (data.lower, data.upper))
     beyond = (fit < lower - ROUNDING) | (fit > upper + ROUNDING)
@@ -260,7 +260,7 @@ def outside(data: CORPReliability) -> float:
 
 
 def effect_limits(effects: Iterable[Effect]) -> tuple[float, float]:
-    """The range of an axis with 0 and all effects ± one standard deviation.
+    """Return the range of an axis with 0 and all effects ± one standard deviation.
 
     >>> effect_limits([Effect("a", 0.5, 0.25, 9.0), Effect("b", -0.125, 0.125, 7.0)])
     (-0.3, 0.8)

@@ -24,7 +24,7 @@ MOST_DECIMALS = 10
 
 
 def scores_table(boards: dict[str, Scoreboard]) -> Group:
-    """A row per scoreboard and a column per measure, and the number of infinite losses if there are any."""
+    """Return a table with a row per scoreboard and a column per measure, and one of infinite losses, if any."""
     measures = {
         "log loss": [board.log_loss.get() for board in boards.values()],
         "Brier": [board.brier.get() for board in boards.values()],
@@ -46,7 +46,7 @@ def scores_table(boards: dict[str, Scoreboard]) -> Group:
 
 
 def conclusions(evaluation: Measures) -> list[str]:
-    """Sentences: whether calibration is better than raw in log loss, and whose positives are too many or too few.
+    r"""Return sentences: whether calibration is better than raw in log loss, and whose positives are off in number.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def conclusions(evaluation: Measures) -> list[str]:
     >>> evaluation = Prequential(OnlinePlatt())
     >>> for i in range(2_000):
     ...     _ = evaluation.step(0.9, i % 2 == 0)
-    >>> print("\\n".join(conclusions(evaluation)))
+    >>> print("\n".join(conclusions(evaluation)))
     Calibration is better: its log loss is 0.50 lower (95 % confidence sequence: 0.41 to 0.59 lower).
     Calibration ratio: raw predicts too many positives; calibrated agrees with the labels.
     """
@@ -68,7 +68,7 @@ def conclusions(evaluation: Measures) -> list[str]:
 
 
 def log_loss_verdict(difference: LogLossDifference) -> str:
-    """Whether calibration is better, worse or undecided: by whether 0 lies outside the confidence sequence."""
+    """Describe calibration as better, worse or undecided, by whether 0 is outside the confidence sequence."""
     low, high = difference.interval
     level = f"{100.0 * difference.confidence:g} % confidence sequence"
     value = difference.get() or 0.0
@@ -82,7 +82,7 @@ def log_loss_verdict(difference: LogLossDifference) -> str:
 
 
 def verdicts(differences: Mapping[str, LogLossDifference]) -> str:
-    """Which methods are better than the raw score in log loss, which worse, and on which the data are undecided.
+    """List the methods that are better than the raw score in log loss, undecided, and worse.
 
     Examples
     --------
@@ -102,12 +102,13 @@ def verdicts(differences: Mapping[str, LogLossDifference]) -> str:
 
 
 def ratio_verdict(boards: Mapping[str, Scoreboard]) -> str:
-    """Which of these predict too many or too few positives: those whose interval of the ratio does not contain 1."""
+    """Describe which forecasts predict too many or too few positives: their interval of the ratio excludes 1."""
     found = {name: agreement(board.ratio) for name, board in boards.items()}
     return f"Calibration ratio: {'; '.join(f'{name} {what}' for name, what in found.items())}."
 
 
 def agreement(ratio: CalibrationRatio) -> str:
+    """Describe whether predicted positives agree with the labels, by whether the interval contains 1."""
     low, high = ratio.interval()
     if low > 1.0:
         return "predicts too many positives"
@@ -115,7 +116,7 @@ def agreement(ratio: CalibrationRatio) -> str:
 
 
 def _sided(difference: float) -> str:
-    """A difference of losses in words.
+    """Describe a difference of losses in words.
 
     Examples
     --------
@@ -126,13 +127,13 @@ def _sided(difference: float) -> str:
 
 
 def plain(value: float) -> str:
-    """The size of a number to two significant digits, without an exponent."""
+    """Write the size of a number to two significant digits, without an exponent."""
     value = abs(value)
     return f"{value:.{max(_decimals(value, DIGITS_OF_DIFFERENCES), 0)}f}" if value else "0"
 
 
 def aligned(values: list[float | None]) -> list[str]:
-    """The figures with the same number of decimals, determined by the smallest, and by the smallest difference.
+    """Write figures with equal decimals, as many as the smallest figure and the smallest difference need.
 
     Examples
     --------
@@ -150,12 +151,12 @@ def aligned(values: list[float | None]) -> list[str]:
 
 
 def _decimals(value: float, significant: int) -> int:
-    """The decimals that show so many significant digits of a number above 0; below 0 left of the point."""
+    """Return the decimals that show `significant` digits of a number above 0; below 0 left of the point."""
     return significant - 1 - math.floor(math.log10(value))
 
 
 def _ratio(ratio: CalibrationRatio) -> str:
-    """The ratio and its 95 % interval."""
+    """Write the ratio and its 95 % interval."""
     if ratio.get() is None:
         return _figure(None, 0)
     low, high = ratio.interval()

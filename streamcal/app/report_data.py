@@ -92,7 +92,7 @@ class ReportData:
 
 
 def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> ReportData:
-    """The data of a report on a comparison that has come to its end.
+    """Compute the data of a report on a finished comparison.
 
     Cost: 400 isotonic fits for each of up to four series, some 0.1 s.
     """
@@ -117,7 +117,7 @@ def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> Re
 
 
 def _times(comparison: Comparison) -> tuple[float, ...]:
-    """The times that pictures have on their axis; parts that end at the same time, such as a day, divide it evenly."""
+    """Return the times on the axis of pictures; parts that end at the same time, such as a day, divide it evenly."""
     times = comparison.history.times
     values, first = np.unique(times, return_index=True)
     if len(values) < FEWEST_TIMES or comparison.order.disordered:
@@ -128,7 +128,7 @@ def _times(comparison: Comparison) -> tuple[float, ...]:
 
 
 def pictured(comparison: Comparison) -> list[str]:
-    """The series with pictures: the score itself, the base, and the best methods."""
+    """Return the series with pictures: the score itself, the base, and the best methods."""
     names = comparison.names
     wanted = [RAW, comparison.base, *(name for name in names if name != RAW)]
     return [name for name in dict.fromkeys(wanted) if name in names][:MOST_SERIES]

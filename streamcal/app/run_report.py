@@ -109,7 +109,7 @@ class RunReport:
 
 
 def _command_line(context: typer.Context) -> str:
-    """The command that was given, with the options that are not as by default."""
+    """Return the command line, with the options that differ from their defaults."""
     words = ["streamcal", str(context.info_name)]
     options = []
     for parameter in context.command.params:

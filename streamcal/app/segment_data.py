@@ -45,7 +45,7 @@ class SegmentTable:
 
 
 def segment_tables(comparison: Comparison) -> tuple[SegmentTable, ...]:
-    """A table for each field of a comparison; none without segments, or before the first row."""
+    """Return a table for each field of a comparison; none without segments, or before the first row."""
     if not comparison.names:
         return ()
     return tuple(_table(comparison, field) for field in comparison.fields)
@@ -73,7 +73,7 @@ def _table(comparison: Comparison, field: Field) -> SegmentTable:
 
 
 def _shown(comparison: Comparison) -> list[str]:
-    """The series in the table: the score itself, the best method, the best with segments, and the best in groups."""
+    """Return the series in the table: the score, the best method, the best with segments, and the best in groups."""
     names = comparison.names
     plain = [name for name in names if name != RAW and not name.endswith((BY_SEGMENT, MULTICALIBRATED))]
     corrected = [name for name in names if name.endswith(BY_SEGMENT)]

@@ -308,7 +308,7 @@ def serve(
 
 
 def _calibrator(choice: Choice, state: Path | None) -> Calibrator | Keyed:
-    """The calibrator of a new journal."""
+    """Return the calibrator of a new journal."""
     if state is not None and not state.exists():
         fail(f"{state}: there is no such file; give a state that `streamcal run --state` or `save` wrote")
     return calibrator_of(choice, state)[0]
@@ -340,7 +340,7 @@ def _joined(
     max_held: int,
     event_time: bool,
 ) -> ServedJoin:
-    """A new join, or the one that the journal holds."""
+    """Return a new join, or the join resumed from the journal."""
     from streamcal.serving.joining import ServedJoin
 
     jump = None if event_time else ANY_JUMP

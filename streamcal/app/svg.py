@@ -38,11 +38,11 @@ class Canvas:
         self.parts: list[str] = []
 
     def across(self, value: float) -> float:
-        """The place of a value on the x axis."""
+        """Return the position of a value on the x axis."""
         return self._left + self.x.place(value) * (WIDTH - self._left - RIGHT)
 
     def up(self, value: float) -> float:
-        """The place of a value on the y axis."""
+        """Return the position of a value on the y axis."""
         return self._bottom - self.y.place(value) * (self._bottom - self._top)
 
     def axes(self, below: str, beside: str, *, lines: bool = True) -> None:
@@ -75,7 +75,7 @@ class Canvas:
             self._text(name, self._left - 5, self.up(-row) + 4, "tick", "end")
 
     def _ticks_below(self) -> None:
-        """The values of the x axis, from the last one on, without those that would touch the one after."""
+        """Write the values of the x axis from the last one on, without those that would touch the next one."""
         end = float(WIDTH)
         for tick in reversed(self.x.ticks()):
             half = 0.5 * CHARACTER * len(text := self.x.text(tick))
@@ -90,17 +90,17 @@ class Canvas:
             self._text(text, middle, self._bottom + 31, "label", "middle")
 
     def line(self, points: Sequence[Point], css: str) -> None:
-        """A line through points."""
+        """Draw a line through points."""
         if points:
             self.parts.append(f'<path class="{css}" d="{self._path(points)}"/>')
 
     def area(self, upper: Sequence[Point], lower: Sequence[Point], css: str) -> None:
-        """What is between two lines."""
+        """Fill the area between two lines."""
         if upper and lower:
             self.parts.append(f'<path class="{css}" d="{self._path([*upper, *reversed(lower)])}Z"/>')
 
     def steps(self, edges: Sequence[float], values: Sequence[float], css: str) -> None:
-        """A histogram as an area."""
+        """Draw a histogram as an area."""
         points = [(edge, value) for i, value in enumerate(values) for edge in edges[i : i + 2]]
         base = self.y.low
         self.area(points, [(points[0][0], base), (points[-1][0], base)] if points else [], css)
@@ -126,12 +126,12 @@ class Canvas:
 
 
 def drawing(canvases: Sequence[Canvas], description: str) -> str:
-    """The picture, with its description for those who do not see it."""
+    """Return the picture, with its description for readers who cannot see it."""
     body = "".join(part for canvas in canvases for part in canvas.parts)
     cursor = f'<path class="cursor" d="M0 {TOP}V{HEIGHT - BOTTOM}" hidden="hidden"/>'
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">{body}{cursor}</svg>'
 
 
 def _number(value: float) -> str:
-    """A coordinate with a tenth of a pixel."""
+    """Write a coordinate to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")

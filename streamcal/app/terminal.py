@@ -37,12 +37,12 @@ def fail(message: str) -> NoReturn:
 
 
 def one_line(message: str) -> str:
-    """A message as one line of bounded length that a terminal shows as it is.
+    r"""Write a message as one line of bounded length that a terminal shows as it is.
 
     Examples
     --------
-    >>> one_line("a\\x1b[31m.csv:\\ncannot be read")
-    'streamcal: a\\\\x1b[31m.csv: cannot be read'
+    >>> one_line("a\x1b[31m.csv:\ncannot be read")
+    'streamcal: a\\x1b[31m.csv: cannot be read'
     """
     message = " ".join(message.splitlines())
     if len(message) > LONGEST_MESSAGE:
@@ -67,7 +67,7 @@ def failing() -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
-    """A progress bar on standard error, if that is a terminal; yields `tell(rows, share or None)`."""
+    """Draw a progress bar on standard error, if that is a terminal; yield `tell(rows, share or None)`."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda rows, share: None
@@ -127,7 +127,7 @@ def exit_interrupted(job: Run) -> NoReturn:
 
 
 def shares_terminal(files: Sequence[str], *outputs: str | None) -> bool:
-    """Whether input or output uses the terminal where a progress bar would be drawn."""
+    """Return whether input or output uses the terminal on which a progress bar would be drawn."""
     typed = STANDARD_STREAM in files and sys.stdin is not None and sys.stdin.isatty()
     return typed or (STANDARD_STREAM in outputs and sys.stdout is not None and sys.stdout.isatty())
 

@@ -45,7 +45,7 @@ def text_reliability(
     width: int = 61,
     height: int = 21,
 ) -> str:
-    """A reliability diagram as text: the frequency of positive labels over the mean probability, by bin.
+    """Draw a reliability diagram as text: the frequency of positive labels over the mean probability, by bin.
 
     A bin is the first letter of its name; the dotted diagonal is where probability and frequency are equal. Points
     below it are probabilities that are too high.
@@ -114,7 +114,7 @@ def text_reliability(
 
 
 def _place(p: float, places: int) -> int:
-    """The row or column of a probability."""
+    """Return the row or column of a probability."""
     return round(math.sqrt(p) * (places - 1))
 
 
@@ -123,7 +123,7 @@ def _label(tick: float) -> str:
 
 
 def _ticks(width: int) -> str:
-    """The labels below the x axis, each centred below its tick, leaving out those that would touch the one before."""
+    """Write the labels below the x axis, each centred below its tick, without those that would touch another."""
     line = ""
     for tick in TICKS:
         label = _label(tick)
