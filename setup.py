@@ -66,7 +66,7 @@ class BuildKernels(build_ext):
     """Compiles what it can, and says how long each kernel took. No kernel that fails makes the installation fail."""
 
     def build_extensions(self) -> None:
-        """The shared module first: without it no kernel can be imported, so that none is compiled where it fails."""
+        """Compile the shared module first: no kernel can be imported without it, so none is compiled if it fails."""
         self.reasons: dict[str, str] = {}
         shared, *kernels = self.extensions
         print(f"streamcal: compiling {len(kernels)} kernels", flush=True)
