@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from streamcal.app.choosing import saved_in
+from streamcal.app.grouping import grouped
 from streamcal.app.predict import StateArgument
 from streamcal.app.terminal import check_place, fail, failing
 from streamcal.live.keyed import Keyed
@@ -19,34 +21,55 @@ from streamcal.maps.writing import FORMATS, written
 from streamcal.stream.formats import STANDARD_STREAM, same_file
 
 
-def map_(
-    state: StateArgument,
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")] = "json",
-    out: Annotated[str, typer.Option(metavar="FILE", help="Where the map is written; - is stdout.")] = STANDARD_STREAM,
+@dataclass(frozen=True)
+class Export:
+    """What `map` is asked for."""
+
+    state: StateArgument
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")] = "json"
+    out: Annotated[str, typer.Option(metavar="FILE", help="Where the map is written; - is stdout.")] = STANDARD_STREAM
     column: Annotated[
         str, typer.Option(metavar="NAME", help="With --to sql: the column of scores, inserted as it is.")
-    ] = "score",
-    dialect: Annotated[
-        str, typer.Option(metavar="NAME", help=f"With --to sql: one of {', '.join(DIALECTS)}.")
-    ] = "sqlite",
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="With --to c: the name of the function of one score.")
-    ] = "calibrate",
+    ] = "score"
+    dialect: Annotated[str, typer.Option(metavar="NAME", help=f"With --to sql: one of {', '.join(DIALECTS)}.")] = (
+        "sqlite"
+    )
+    name: Annotated[str, typer.Option(metavar="NAME", help="With --to c: the name of the function of one score.")] = (
+        "calibrate"
+    )
     levels: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             help="Of a state of segments: where the table of levels is written, as CSV; --to sql joins it.",
         ),
-    ] = None,
+    ] = None
     source: Annotated[
         str, typer.Option(metavar="NAME", help="With --levels and --to sql: the table of observations.")
-    ] = "impressions",
+    ] = "impressions"
     keep: Annotated[
         str, typer.Option(metavar="COLUMNS", help="With --levels and --to sql: the columns to select besides.")
-    ] = "id",
-    single: Annotated[bool, typer.Option("--float", help="With --to onnx: read float32 scores.")] = False,
-) -> None:
+    ] = "id"
+    single: Annotated[bool, typer.Option("--float", help="With --to onnx: read float32 scores.")] = False
+
+    def check(self) -> None:
+        """Exit with 2 for an unknown format, and for files that cannot be written."""
+        if self.to not in FORMATS:
+            fail(f"--to {self.to} is unknown; give one of {', '.join(FORMATS)}")
+        if str(self.state) == STANDARD_STREAM:
+            fail("a state is a file; give its name in place of -")
+        if self.out != STANDARD_STREAM:
+            check_place(Path(self.out), "output")
+            if same_file(self.state, self.out):
+                fail(f"{self.state}: the state would be overwritten; give another --out")
+        if self.levels is not None:
+            check_place(Path(self.levels), "table of levels")
+            if same_file(self.state, self.levels):
+                fail(f"{self.state}: the state would be overwritten; give another --levels")
+
+
+@grouped
+def map_(asked: Export) -> None:
     """Write the map of a saved state, for a system without streamcal.
 
     The map is what the state predicts without a time: an ONNX model, a C source, JSON, an SQL expression, or an ES
@@ -58,36 +81,31 @@ def map_(
     Example:
       streamcal map clicks.json --to onnx --out clicks.onnx
     """
-    if to not in FORMATS:
-        fail(f"--to {to} is unknown; give one of {', '.join(FORMATS)}")
-    if str(state) == STANDARD_STREAM:
-        fail("a state is a file; give its name in place of -")
-    if out != STANDARD_STREAM:
-        check_place(Path(out), "output")
-        if same_file(state, out):
-            fail(f"{state}: the state would be overwritten; give another --out")
+    asked.check()
     with failing():
-        calibrator, _ = saved_in(state)
+        calibrator, _ = saved_in(asked.state)
         if calibrator is None:
-            fail(f"{state}: there is no such file")
-        if levels is not None:
-            check_place(Path(levels), "table of levels")
-            if same_file(state, levels):
-                fail(f"{state}: the state would be overwritten; give another --levels")
-            content = _with_levels(calibrator, to, levels, source, column, keep, dialect)
+            fail(f"{asked.state}: there is no such file")
+        if asked.levels is not None:
+            content = _with_levels(calibrator, asked)
             if content is not None:
-                _write(out, content)
+                _write(asked.out, content)
                 return
             assert isinstance(calibrator, Keyed)
             calibrator = calibrator.overall
         found = calibrator.map() if hasattr(calibrator, "map") else None
         if not isinstance(found, ScaledMap):
-            fail(f"{state}: {calibrator!r} has no map of the score alone; give --levels for segments, or use `predict`")
+            fail(
+                f"{asked.state}: {calibrator!r} has no map of the score alone; give --levels for segments, "
+                "or use `predict`"
+            )
         try:
-            content = written(found, to, column=column, dialect=dialect, name=name, single=single)
+            content = written(
+                found, asked.to, column=asked.column, dialect=asked.dialect, name=asked.name, single=asked.single
+            )
         except ModuleNotFoundError as error:
             fail(str(error))
-        _write(out, content)
+        _write(asked.out, content)
 
 
 def _write(out: str, content: bytes) -> None:
@@ -97,18 +115,19 @@ def _write(out: str, content: bytes) -> None:
         sys.stdout.buffer.write(content)
 
 
-def _with_levels(
-    calibrator: Any, to: str, levels: str, source: str, column: str, keep: str, dialect: str
-) -> bytes | None:
+def _with_levels(calibrator: Any, asked: Export) -> bytes | None:
     """Write the table of levels; the query for --to sql, and None for other formats."""
     from streamcal.live.exported import flat_rows, level_columns, levels_sql
     from streamcal.live.segmented import Segmented
 
     if not isinstance(calibrator, Segmented):
         fail(f"--levels is for a state of segments, and not for {calibrator!r}")
-    rows = flat_rows(calibrator)
-    query = levels_sql(calibrator, column, source=source, keep=keep, dialect=dialect) if to == "sql" else None
-    with open(levels, "w", newline="", encoding="utf-8") as file:
+    rows, query = flat_rows(calibrator), None
+    if asked.to == "sql":
+        names = {"source": asked.source, "keep": asked.keep, "dialect": asked.dialect}
+        query = levels_sql(calibrator, asked.column, **names)
+    assert asked.levels is not None
+    with open(asked.levels, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(level_columns(calibrator))
         writer.writerows(rows)
