@@ -31,7 +31,7 @@ def check(form: str) -> None:
 
 
 def run_first_example(readme: str) -> dict[str, Any]:
-    """The names that it defines."""
+    """Run the README's first example, and return the names that it defines."""
     names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0], names)
     return names

@@ -37,6 +37,8 @@ SHAPES = {"prequential-fusion": "of its leader"}
 
 
 def one_score() -> list[list[str]]:
+    """Return the table of the methods of one score."""
+
     def learned(cal: Any) -> Any:
         cal.learn_many([0.1, 0.3, 0.6, 0.8], [0, 1, 0, 1])
         return cal.map()
@@ -45,6 +47,8 @@ def one_score() -> list[list[str]]:
 
 
 def several_scores() -> list[list[str]]:
+    """Return the table of the methods of several scores."""
+
     def learned(cal: Any) -> Any:
         cal.learn_many([[0.1, 0.2], [0.3, 0.5], [0.6, 0.4], [0.8, 0.9]], [0, 1, 0, 1])
         return cal.map()
@@ -53,6 +57,7 @@ def several_scores() -> list[list[str]]:
 
 
 def many_classes() -> list[list[str]]:
+    """Return the table of the methods of many classes."""
     return [HEADING, *rows(multiclass.METHODS)]
 
 
@@ -62,7 +67,7 @@ def distributions() -> list[list[str]]:
 
 
 def kinds() -> list[list[str]]:
-    """The kinds of maps, and the methods that write them, with their defaults and without a grid."""
+    """Return the table of the kinds of maps, and of the methods that write them by default and without a grid."""
     on_grid, exact = ({name: kind_of(cls, without) for name, cls in REGISTRY.items()} for without in (False, True))
     body = []
     for kind in KINDS:
@@ -73,7 +78,7 @@ def kinds() -> list[list[str]]:
 
 
 def kind_of(cls: type[Any], without_grid: bool) -> str | None:
-    """The kind of map of a method after a few observations; None where it has no grid to be without."""
+    """Return the kind of a method's map after a few observations; None for a method that never has a grid."""
     if without_grid and "resolution" not in inspect.signature(cls).parameters:
         return None
     cal = cls(resolution=None) if without_grid else cls()
@@ -84,7 +89,7 @@ def kind_of(cls: type[Any], without_grid: bool) -> str | None:
 
 
 def table(rows: list[list[str]]) -> str:
-    """Rows as Markdown, the heading first."""
+    """Write rows as Markdown, the heading first."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     lines.insert(1, "|---" * len(rows[0]) + "|")
     return "\n".join(lines)
@@ -104,39 +109,42 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 
 
 def rows(methods: Mapping[str, type[Learner]]) -> list[list[str]]:
-    """The columns of `HEADING`: what classes say, and what new instances can do."""
+    """Return the columns of `HEADING`: the classes' summaries, and what new instances can do."""
     return [[f"`{name}`", f"`{cls.__name__}`", cls.summary, *abilities(new(cls))] for name, cls in methods.items()]
 
 
 def rows_with_maps(methods: Mapping[str, type[Any]], learned: Callable[[Any], Any]) -> list[list[str]]:
-    """The same with a column for the shape of the map."""
+    """Return the rows of methods with a column for the shape of the map."""
     shapes = {name: SHAPES.get(name) or shape(learned(new(cls)), cls) for name, cls in methods.items()}
     body = [[*row[:3], shapes[name], *row[3:]] for name, row in zip(methods, rows(methods), strict=True)]
     return [[*HEADING[:3], "map", *HEADING[3:]], *body]
 
 
 def shape(found: Any, cls: type[Any]) -> str:
+    """Describe the shape of a map, and whether the method is monotone."""
     return f"{found.shape}, monotone" if cls.monotone else str(found.shape)
 
 
 def new(cls: type[Learner]) -> Learner:
-    """An instance with its defaults; what has none is the range of the outcomes."""
+    """Return an instance with its defaults, and with a `support` if the class needs one."""
     return cls(**({"support": (0.0, 1.0)} if "support" in inspect.signature(cls).parameters else {}))
 
 
 def abilities(cal: Any) -> list[str]:
+    """Describe whether a method merges and unlearns, has an interval, and has bounded memory."""
     interval = "yes" if getattr(cal, "has_interval", False) else "–"
     return [adds_up(cal), interval, "bounded" if cal.bounded_memory else "grows"]
 
 
 def adds_up(cal: Learner) -> str:
+    """Describe whether a method merges and unlearns."""
     if cal.merges and cal.unlearns:
         return "yes"
     return f"by its policy: `{cal.forgetting!r}`" if isinstance(cal, AdditiveLearner) else "no: sequential"
 
 
 def written(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
-    """The text with its tables as they should be."""
+    """Return the text with its tables as they should be."""
 
     def filled(found: re.Match[str]) -> str:
         return f"<!-- methods: {found['kind']} -->\n\n{tables[found['kind']]()}\n\n<!-- end of methods -->"
@@ -145,6 +153,7 @@ def written(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
 
 
 def main(arguments: list[str]) -> int:
+    """Write the tables of all pages, or with `--check` compare them; return the number for the exit code."""
     wrong = 0
     for name, tables in PAGES.items():
         page = DOCS / name

@@ -31,12 +31,12 @@ WRONG_FILE, NOT_TO_BE_HAD = 1, 3
 
 
 def system() -> str:
-    """The version of Python and the system for which files are chosen."""
+    """Return the version of Python and the system for which files are chosen."""
     return f"Python {sys.version_info.major}.{sys.version_info.minor}, {platform.system()} {platform.machine()}"
 
 
 def wanted() -> list[str]:
-    """All that the project needs, to build it too, beside the package itself."""
+    """Return all requirements of the project and of its build, besides the package itself."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project = pyproject["project"]
     extras = project["optional-dependencies"]
@@ -46,7 +46,7 @@ def wanted() -> list[str]:
 
 
 def _with_parts(extra: str, extras: dict[str, list[str]], name: str) -> set[str]:
-    """An extra and those it includes, as `test = ["streamcal[plot]"]`."""
+    """Return an extra and those it includes, as `test = ["streamcal[plot]"]`."""
     parts = [one for one in extras[extra] if one.startswith(f"{name}[")]
     inner = {part.strip() for one in parts for part in one.partition("[")[2].rstrip("]").split(",")}
     return {extra}.union(*(_with_parts(part, extras, name) for part in inner))
@@ -64,7 +64,7 @@ def write() -> None:
 
 
 def _line(chosen: dict) -> str:
-    """A requirement that only one file meets."""
+    """Return a requirement that only one file meets."""
     name, version = chosen["metadata"]["name"].lower().replace("_", "-"), chosen["metadata"]["version"]
     return f"{name}=={version} --hash=sha256:{chosen['download_info']['archive_info']['hashes']['sha256']}"
 

@@ -94,7 +94,7 @@ class Advice(NamedTuple):
 
 
 def rows() -> list[list[str]]:
-    """The table of docs/which.md, the heading first."""
+    """Return the table of docs/which.md, the heading first."""
     found, standings = held_out(), race()
     lines = [["you need", "start with", "mean rank", "first in", "µs", "decided by confidence sequences"]]
     for need in NEEDS:
@@ -109,14 +109,14 @@ def rows() -> list[list[str]]:
 
 
 def chart() -> str:
-    """The chart of docs/which.md, as a block of text."""
+    """Return the chart of docs/which.md, as a block of text."""
     return "\n".join(["```text", *branches(CHART, [], held_out(), race()), "```"])
 
 
 def branches(question: Question | None, needs: list[Need], found: Losses, standings: dict[str, Standing]) -> list[str]:
-    """The lines of a question with what follows from it; one line, the method, at an end.
+    """Return the lines of a question and its branches; at an end, one line with the method.
 
-    A question whose answers lead to the same method is not asked.
+    A question whose answers lead to the same method is left out.
     """
     if question is None:
         able = [name for name in found.methods if all(need.suits(name, standings[name]) for need in needs)]
@@ -130,18 +130,19 @@ def branches(question: Question | None, needs: list[Need], found: Losses, standi
 
 
 def row(text: str, one: Advice, of: int, standing: Standing, verdicts: str) -> list[str]:
+    """Return the cells of one row of the table of docs/which.md."""
     shares = f"{100.0 * one.confidence:.0f} %; next is `{one.second}`"
     return [text, f"`{one.method}`", f"{one.rank:.1f} of {of}", shares, f"{standing.microseconds:.1f}", verdicts]
 
 
 def decided(better: str, counts: str) -> str:
-    """How many courses are better, undecided and worse, in words."""
+    """Describe how many streams are better, undecided and worse."""
     won, undecided, lost = map(int, counts.split(" / "))
     return f"{better} on {won}, worse on {lost} of {won + undecided + lost}"
 
 
 def first(found: Losses) -> Advice:
-    """The method with the lowest mean rank, by the rule at the top."""
+    """Return the method with the lowest mean rank, by the rule at the top."""
     ranks = np.array([rankdata(row) for row in found.values])
     means = ranks.mean(axis=0)
     best, second = np.argsort(means, kind="stable")[:2]
@@ -154,12 +155,12 @@ def first(found: Losses) -> Advice:
 
 
 def among(found: Losses, methods: list[str]) -> Losses:
-    """The losses of some of the methods."""
+    """Return the losses of some of the methods."""
     return Losses(found.streams, methods, found.values[:, [found.methods.index(name) for name in methods]])
 
 
 def held_out() -> Losses:
-    """The log losses of the methods of this package on the held-out streams of the race."""
+    """Return the log losses of the methods of this package on the held-out streams of the race."""
     heading, *body = table_below("race/held_out.md", "## Log loss, nats")
     kept = [k for k, name in enumerate(heading) if name in REGISTRY]
     values = np.array([[float(row[k]) for k in kept] for row in body])
@@ -167,20 +168,20 @@ def held_out() -> Losses:
 
 
 def race() -> dict[str, Standing]:
-    """The standings on the held-out streams, by method."""
+    """Return the standings on the held-out streams, by method."""
     _, *body = table_below("race.md", "## Held-out streams")
     return {name: Standing(row[3], float(row[6])) for row in body if (name := plain(row[0])) in REGISTRY}
 
 
 def rare_events() -> Losses:
-    """The log losses on the ad streams, the raw score among the methods."""
+    """Return the log losses on the ad streams, with the raw score among the methods."""
     heading, *body = table_below("rare_events.md", "# Rare events")
     values = np.array([[float(plain(cell)) for cell in row[1:]] for row in body])
     return Losses([row[0] for row in body], [plain(name) for name in heading[1:]], values)
 
 
 def against_raw(method: str) -> str:
-    """On how many ad streams a method is better than the raw score, undecided and worse."""
+    """Count the ad streams on which a method is better than the raw score, undecided and worse."""
     heading, *body = table_below("rare_events.md", "Log loss minus that of the raw score")
     cells = [row[[plain(name) for name in heading].index(method)] for row in body]
     better, worse = (sum(verdict in cell for cell in cells) for verdict in ("better", "worse"))
@@ -188,7 +189,7 @@ def against_raw(method: str) -> str:
 
 
 def table_below(page: str, text: str) -> list[list[str]]:
-    """The cells of the first table below a text of a page in docs, without the line of dashes."""
+    """Return the cells of the first table below a text of a page in docs, without the line of dashes."""
     below = (DOCS / page).read_text(encoding="utf-8").partition(text)[2]
     lines = re.search(r"(?:^\|.*\n)+", below, flags=re.MULTILINE)
     if lines is None:
@@ -198,7 +199,7 @@ def table_below(page: str, text: str) -> list[list[str]]:
 
 
 def plain(cell: str) -> str:
-    """A cell without the marks of code and bold type."""
+    """Return a cell without the marks of code and bold type."""
     return cell.replace("*", "").replace("`", "")
 
 

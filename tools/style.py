@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 
 def findings(text: str) -> Iterator[Finding]:
-    """What is to be improved in Markdown."""
+    """Yield what is to be improved in Markdown."""
     for line, sentence in sentences(text):
         words = len(re.findall(r"[^\W\d_][\w’'-]+", sentence))  # without signs and letters of formulas
         if words > LONGEST:
@@ -47,7 +47,7 @@ def findings(text: str) -> Iterator[Finding]:
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
-    """The sentences of the prose of Markdown, with the lines where their paragraphs begin."""
+    """Yield the sentences of Markdown prose, with the lines on which their paragraphs begin."""
     for line, paragraph in paragraphs(text):
         plain = re.sub(r"`[^`]*`", "code", paragraph)
         plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
@@ -79,6 +79,7 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
 
 
 def main(pages: list[str]) -> int:
+    """Print the findings of the given pages, or the number of findings of every page."""
     paths = [Path(page) for page in pages] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     total = 0
     for path in paths:

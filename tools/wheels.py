@@ -40,6 +40,7 @@ print(sysconfig.get_config_var("EXT_SUFFIX") if usable else "")
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Build the sdist and the wheels."""
     parser = argparse.ArgumentParser(prog="tools/wheels.py", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for the sdist and the wheels")
     parser.add_argument("--python", action="append", help="build for this Python; may be repeated (default: for all)")
@@ -60,7 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def sdist(folder: Path, out: Path) -> Path:
-    """The archive, written to an empty folder first: `out` may contain earlier ones."""
+    """Build the sdist in an empty folder, since `out` may contain earlier ones, and copy it to `out`."""
     environment = {**os.environ, "STREAMCAL_COMPILE": "0"}  # nothing that is compiled would be in it
     run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT, env=environment)
     (archive,) = folder.glob("*.tar.gz")
@@ -69,7 +70,7 @@ def sdist(folder: Path, out: Path) -> Path:
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
-    """The folder of the sources; exits where something is missing or should not be there."""
+    """Unpack the sdist and return the folder of sources; exit if a file is missing or should not be there."""
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
     (sources,) = folder.iterdir()
@@ -83,7 +84,7 @@ def unpacked(archive: Path, folder: Path) -> Path:
 
 
 def differences(found: Collection[str], tracked: Collection[str]) -> tuple[list[str], list[str]]:
-    """What an sdist with the files `found` lacks, and what it has beyond the tracked files."""
+    """Return what an sdist with the files `found` lacks, and what it has beyond the tracked files."""
     expected = {name for name in tracked if not name.startswith(LEFT_OUT)}
     known = {name for name in found if name in WRITTEN or ".egg-info/" in name}
     return sorted(expected - set(found)), sorted(set(found) - expected - known)
@@ -99,7 +100,7 @@ def reuse(built: Path, folder: Path) -> None:
 
 
 def pythons() -> list[str]:
-    """One Python for each kind of extension modules: this one, those in PATH, and those that pyenv has installed."""
+    """Find one Python for each kind of extension modules: this one, those in PATH, and those that pyenv installed."""
     folders = [*os.environ.get("PATH", "").split(os.pathsep), *Path.home().glob(".pyenv/versions/*/bin")]
     found = [file for folder in folders for file in sorted(Path(folder).glob("python3.*[0-9]"))]
     suffixes: dict[str, str] = {}
@@ -111,7 +112,7 @@ def pythons() -> list[str]:
 
 
 def built(python: str, sources: Path, folder: Path) -> Path:
-    """The repaired wheel; pip builds it in an environment of its own, so that the one in `folder` stays empty."""
+    """Build and repair a wheel; pip builds it in its own environment, so that the one in `folder` stays empty."""
     run(python, "-m", "venv", folder / "environment")
     run(folder / "environment" / "bin" / "pip", "wheel", "-q", "--no-deps", "-w", folder / "plain", sources)
     (wheel,) = (folder / "plain").glob("*.whl")
@@ -138,7 +139,7 @@ def tried(wheel: Path, folder: Path) -> None:
 
 
 def run(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    """Standard output; exits with everything that was printed where the command fails."""
+    """Run a command and return its standard output; if it fails, exit with everything that it printed."""
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")

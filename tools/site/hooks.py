@@ -88,6 +88,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages of methods and of the reference to the site."""
     for name, content in {**_method_pages(), **_reference_pages()}.items():
         files.append(File.generated(config, name, content=content))
     return files
@@ -101,7 +102,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _linked(markdown: str) -> str:
-    """The tables of methods with a link to the page of each method."""
+    """Link each method in the tables of methods to the method's page."""
     rooms = iter(ROOMS)
     parts = re.split(r"(<!-- methods: [a-z ]+ -->)", markdown)
     for k in range(2, len(parts), 2):
@@ -111,7 +112,7 @@ def _linked(markdown: str) -> str:
 
 
 def _title(path: Path) -> str:
-    """The first heading of a page."""
+    """Return the first heading of a page."""
     return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").partition(",")[0]
 
 
@@ -159,7 +160,7 @@ def _method_page(room: Room, name: str, cal: Any) -> str:
 
 
 def _facts(method: type[Any], cal: Any, note: notes.Note | None, up: str) -> str:
-    """The table of a method: what it guarantees, can do, costs and holds."""
+    """Write the table of a method: its guarantees, abilities, costs and state size."""
     size = f"{len(cal.to_bytes()):,} bytes"
     rows = {
         **({} if note is None else {"guaranteed": note.holds}),
@@ -184,7 +185,7 @@ def _can(cal: Any) -> str:
 
 
 def _costs(method: type[Any], up: str) -> dict[str, str]:
-    """The median steps of docs/performance.md, by the observations that are held."""
+    """Return the median steps of docs/performance.md, by the number of observations kept."""
     name = f"`{method.name}`" if method.__module__.startswith("streamcal.calibrators") else f"`{method.__name__}()`"
     for kind in ("methods", "rooms"):
         heading, *body = _table_of_performance(kind)
@@ -204,7 +205,7 @@ def _readable(microseconds: str) -> str:
 
 
 def _table_of_performance(kind: str) -> list[list[str]]:
-    """The cells of a table, without the line of dashes."""
+    """Return the cells of a table, without the line of dashes."""
     text = (DOCS / "performance.md").read_text(encoding="utf-8")
     table = text.partition(f"<!-- benchmarks: {kind} -->")[2].partition("<!-- end")[0]
     rows = [

@@ -30,7 +30,7 @@ def correct(found: griffe.Object) -> None:
 
 
 def correct_one(parameter: griffe.DocstringParameter, signature: list[griffe.Parameter]) -> None:
-    """What the docstring itself says of type and default stays."""
+    """Drop a type and default that belong to another parameter; those that the docstring itself states stay."""
     own = next((one for one in signature if one.name == parameter.name), None)
     others = [one for one in signature if one is not own]
     if parameter.annotation is not None and any(parameter.annotation is one.annotation for one in others):

@@ -45,6 +45,7 @@ class Stream(NamedTuple):
 
 @functools.cache
 def stream_of(module: str) -> Stream:
+    """Return the stream from which the methods of a module learn for their pictures."""
     rng = np.random.default_rng(SEED)
     z = 1.4 * rng.standard_normal(ROWS) - 0.5
     truth = 1.0 / (1.0 + np.exp(-z))
@@ -65,11 +66,12 @@ def stream_of(module: str) -> Stream:
 
 
 def rows_of(module: str, name: str) -> int:
+    """Return the number of rows that a method learns for its picture."""
     return FEW if name in SLOW else ROWS_OF.get(module, ROWS)
 
 
 def learned(module: str, name: str) -> Any:
-    """The method with its defaults, after the stream of its room."""
+    """Return the method with its defaults, after it has learned the stream of its module."""
     package = importlib.import_module(module)
     method = (REGISTRY if module == "streamcal" else package.METHODS)[name]
     cal = method(**({"support": (-3.0, 18.0)} if "support" in inspect.signature(method).parameters else {}))
@@ -80,7 +82,7 @@ def learned(module: str, name: str) -> Any:
 
 
 def captioned(module: str, name: str) -> str:
-    """The picture as Markdown, and the paragraph below it."""
+    """Write the picture as Markdown, and the paragraph below it."""
     alt, below = {
         "streamcal": (
             "The map of {name} after {n:,} overconfident scores",
@@ -107,7 +109,7 @@ def captioned(module: str, name: str) -> str:
 
 
 def drawn(module: str, name: str, cal: Any) -> bytes:
-    """What the method has learned, as PNG."""
+    """Draw what the method has learned, as PNG."""
     figure = Figure(figsize=(5.2, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     ax = figure.subplots()
