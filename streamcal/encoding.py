@@ -1,10 +1,10 @@
 """Plain data as bytes: what `to_bytes` writes and `from_bytes` reads. The layout is described in docs/state_format.md.
 
-Plain data are None, bool, int, float, str, lists and dicts with keys of text, as `json` has them; they are read back
-with the same types and, of floats, the same bits. Lists of numbers become arrays of the shortest type that holds them.
+Plain data are None, bool, int, float, str, lists and dicts with keys of text, as in `json`; they are read back with
+the same types and, for floats, the same bits. Lists of numbers become arrays of the shortest type that holds them.
 
 In memory a long list of numbers may also be an array, and a long list of rows the `Rows` of its columns: `pack` writes
-them as the lists that they stand for, and `unpack` reads them on demand, so that no list is made on either side.
+them as the lists that they represent, and `unpack` reads them on demand, so that no list is made on either side.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy.typing as npt
 from streamcal.errors import StateError
 from streamcal.states import Rows
 
-#: What the bytes begin with, and the version of the layout.
+#: The first bytes, and the version of the layout.
 MAGIC, VERSION = b"sCal", 1
 #: Magic, version, compression, CRC-32 of all that follows, and its length before compression.
 HEADER = struct.Struct("<4sBBIQ")
 PLAIN, DEFLATED = 0, 1
-#: Lists of at least so many numbers become arrays.
+#: The fewest numbers of a list that becomes an array.
 SHORTEST = 4
 #: Shorter lists are always read as lists: their readers are faster so.
 LONG = 64
@@ -49,7 +49,7 @@ DELTA = 16
 #: The forms of integers, and the largest that they hold; the least is one further from 0.
 WHOLE = {2: 2**7 - 1, 3: 2**15 - 1, 4: 2**31 - 1, 5: 2**63 - 1}
 
-#: The types of NumPy whose arrays stand for lists of floats, integers and bools.
+#: The types of NumPy whose arrays represent lists of floats, integers and bools.
 KINDS = {np.dtype(np.float64).str: float, np.dtype(np.int64).str: int, np.dtype(np.bool_).str: bool}
 
 _DOUBLE = struct.Struct("<d")

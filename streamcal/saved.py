@@ -10,7 +10,7 @@ from streamcal.errors import StateError
 from streamcal.names import Suggesting
 from streamcal.states import FORMAT, plain, require_whole, signed
 
-#: What a constructor, or a field that has no reader, may raise where a state is damaged.
+#: Errors that a constructor, or a field without a reader, may raise for a damaged state.
 DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 

@@ -34,8 +34,8 @@ from streamcal.parameters.forgetting import Forever
 from streamcal.parameters.scales import Interval, Logit, Probability
 from streamcal.parameters.types import FloatArray
 
-#: Labels that change so many times less often than those of shuffled rows are taken for sorted ones, where shuffled
-#: rows would have at least so many runs of equal labels. Labels that come in tens are not.
+#: Labels that change SORTED times less often than labels of shuffled rows are taken for sorted, if shuffled rows would
+#: have at least FEWEST_RUNS runs of equal labels. Labels that come in tens are not.
 SORTED, FEWEST_RUNS = 20, 20
 #: Tolerance for probabilities outside [0, 1], since models normalise in floating point, some in single precision.
 ROUNDING = 1e-6
@@ -46,7 +46,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
     `fit` cross-fits: the calibrator learns, in the order of the rows, out-of-fold scores of clones of the base; the
     base is then fitted on all rows. A base with `partial_fit` is fitted by one call of it, one pass over the rows.
-    `partial_fit` goes on in the order of the rows: each chunk is scored by the present base, the calibrator learns the
+    `partial_fit` learns in the order of the rows: each chunk is scored by the present base, the calibrator learns the
     scores and labels, then a base with `partial_fit` is fitted on the chunk. A `FrozenEstimator` is only used for
     scoring.
 
@@ -58,11 +58,11 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         The calibrator, which is cloned, or its name; it cannot forget by time, since scikit-learn passes no times.
 
         Two classes: a method of one score, for P(`classes_[1]`); default "auto", which takes 4 µs a row. For a
-        `decision_function`, a name stands for the method with the scale `Interval()`, and the default for `Platt`; a
+        `decision_function`, a name means the method with the scale `Interval()`, and the default means `Platt`; a
         calibrator must have a scale that accepts margins, such as `Platt(scale=Interval(lo, hi))`. `Segmented` and
         `Multicalibrated` read the levels of their fields from the columns of X, which is then a DataFrame.
 
-        More classes: a method of `streamcal.multiclass`, for the vector of all probabilities; "auto" stands for
+        More classes: a method of `streamcal.multiclass`, for the vector of all probabilities; "auto" means
         `OnlineVectorScaling()`. A method of one score learns each class against the rest, as `OneVsRest`; where both
         have a method of the name, "temperature" and "venn-abers", it is that of many classes. The softmax of a
         `decision_function` is taken for probabilities. A method object of `streamcal.multiclass` works for two
@@ -74,7 +74,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-        The labels, ascending; of two the second is the positive one.
+        The labels, ascending; of two labels the second is the positive one.
     estimator_ : classifier
         The fitted base.
     calibrator_ : Calibrator, Segmented, Multicalibrated or MulticlassCalibrator
@@ -83,8 +83,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     Raises
     ------
     InputError
-        By `fit`, for a calibrator that cannot take the scores of the base, a field of the calibrator that is no column
-        of X, and other parameters that are not allowed.
+        By `fit`, for a calibrator that cannot learn from the scores of the base, a field of the calibrator that is no
+        column of X, and other parameters that are not allowed.
 
     Notes
     -----
@@ -384,7 +384,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
     Every row belongs to one of K folds: the clone of that fold scores the row for the calibrator, the other clones are
     fitted on it. A prediction scores with all K clones, and the calibrator merges their calibrated probabilities.
 
-    `fit` fits the base K times, on the K training sets of `cv`. `partial_fit` goes on in the order of the rows: row i
+    `fit` fits the base K times, on the K training sets of `cv`. `partial_fit` learns in the order of the rows: row i
     of all its chunks has fold i mod K; a chunk is scored, the calibrator learns, then each clone with `partial_fit` is
     fitted on the rows of the other folds.
 

@@ -18,8 +18,8 @@ SEED = 0
 class CellMetric(Metric):
     """A measure that keeps `ProbabilityCells`, and reads its value from them.
 
-    Memory: at most 30,352 cells, 1.7 MB; those that hold nothing take none. Two probabilities in one cell differ by at
-    most 0.2 % of p (1 − p), below 4e-11 and above 1 − 4e-11 by 28 %, and are told apart by none of these measures.
+    Memory: at most 30,352 cells, 1.7 MB; empty cells take none. Two probabilities in one cell differ by at most 0.2 %
+    of p (1 − p), below 4e-11 and above 1 − 4e-11 by 28 %; none of these measures distinguishes them.
     """
 
     def holds(self, p: float) -> bool:

@@ -24,7 +24,7 @@ FLOOR_DRAWS, QUANTILE = 100, 0.95
 #: For a floor, cells are joined that are in an interval of one bandwidth divided by this number: their mean instead of
 #: their places widens the kernel by at most a relative 1/(24 ⋅ 4²) = .3 %.
 JOINED = 4
-#: Beyond so many bandwidths there is less than 2e-9 of the kernel.
+#: Bandwidths beyond which the kernel has a mass below 2e-9.
 MARGIN = 6.0
 #: Of the coefficients beyond REACH/σ the kernel leaves less than e⁻⁴⁰ = 4e-18.
 REACH = math.sqrt(80.0) / math.pi

@@ -35,8 +35,8 @@ from streamcal.parameters.spans import in_seconds
 
 By = Literal["count", "time"]
 
-#: By default the clock moves forward by so many spans at most: 417 days for a span of an hour. A pause is seldom
-#: longer, and a time in milliseconds, or the year 2100 that stands for "never", is further ahead.
+#: The most spans by which the clock moves forward by default: 417 days for a span of an hour. A pause is seldom
+#: longer, and a time in milliseconds, or the year 2100 in place of "never", is further ahead.
 JUMP_SPANS = 10_000
 
 

@@ -1,7 +1,7 @@
-"""Numbers given as parameters: those of NumPy become Python's, so that a sweep over an array gives what is written out.
+"""Numbers given as parameters: NumPy's become Python's, so that a sweep over an array equals written-out numbers.
 
-Python's are stored by all methods, so that `repr`, what is saved and equality are the same. What is refused is a bool,
-an array (also of shape ()), a fraction and a text; where a whole number is asked for, any float.
+All methods store Python's numbers, so that `repr`, saved states and equality are the same. Bools, arrays (also of shape
+()), fractions and texts are refused; and if a whole number is required, any float.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ LONGEST = 60
 class Shown:
     """An object whose `repr` names the arguments of its constructor that it keeps, as `x` or as `_x`.
 
-    Numbers have six digits. Arguments that have their default are left out, and "..." stands for those that the object
-    does not keep.
+    Numbers have six digits. Arguments at their defaults are left out, and "..." replaces those that the object does
+    not keep.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from streamcal.regression.distributions import CalibratedDistribution, Distribut
 from streamcal.regression.reading import check_distribution, check_distributions, median, spread
 from streamcal.statistics.categories import Categories
 
-#: What a category is read from.
+#: The functions of a forecast by which it is assigned to a category.
 READERS = {"spread": spread, "median": median}
 
 
@@ -34,8 +34,8 @@ class MondrianConformal(AdditiveDistributionCalibrator[Categories]):
         The edges between m + 1 categories: finite, strictly increasing. An edge belongs to the category below it. They
         are fixed in advance, as the guarantee needs it.
     by : {"spread", "median"}
-        What the edges divide: the standard deviation of a forecast (without one, half of the distance of its quantiles
-        at Φ(−1) and Φ(1)), or its median.
+        The quantity that the edges divide: the standard deviation of a forecast (without one, half of the distance of
+        its quantiles at Φ(−1) and Φ(1)), or its median.
     forgetting, resolution, scale
         See `PITCalibrator`; a window holds the last observations of the whole stream.
 

@@ -45,10 +45,9 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     classifier : river.base.Classifier
         The base model, with labels bool, or 0 and 1. It is not cloned and continues to learn, as in all River wrappers.
     calibrator : str, Calibrator, Segmented, Multicalibrated or None
-        The calibrator to clone, or its name such as "auto"; the clone is the attribute `calibrator`. None stands for
-        "auto", `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds 4 µs to an
-        observation; `OnlinePlatt()` adds one. A `Segmented` or
-        `Multicalibrated` reads the levels of its fields from x.
+        The calibrator to clone, or its name such as "auto"; the clone is the attribute `calibrator`. None means "auto",
+        `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds 4 µs to an observation;
+        `OnlinePlatt()` adds one. A `Segmented` or `Multicalibrated` reads the levels of its fields from x.
     keys : sequence of str or None
         With one of these: those of its fields that are taken out of x, so that the base does not see them.
 
@@ -243,7 +242,7 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     classifier : river.base.Classifier
         The base model to clone; the clones are the attribute `classifiers`.
     calibrator : CrossVennAbers, "cross-venn-abers" or None
-        The calibrator to clone; the clone is the attribute `calibrator`. Its `folds`, at least 2, is K. None stands for
+        The calibrator to clone; the clone is the attribute `calibrator`. Its `folds`, at least 2, is K. None means
         `CrossVennAbers(resolution=4096)`: five folds in fixed memory.
     id : str or None
         The feature that identifies the group of an observation, such as a user or a session. The fold is a hash of the

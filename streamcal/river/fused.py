@@ -32,7 +32,7 @@ class FusedClassifier(base.Classifier):
         The base models to clone, at least one; the clones are the attribute `models`.
     fusion : str, Fusion or None
         The fusion to clone, or its name such as "mrmic"; the clone, with `missing="marginal"`, is the attribute
-        `fusion`. Its number of scores is the number of bases. None stands for `LogisticFusion(n_scores,
+        `fusion`. Its number of scores is the number of bases. None means `LogisticFusion(n_scores,
         discount=0.998)`, which follows bases that continue to learn; see the notes.
 
     Raises

@@ -30,7 +30,7 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
         The base model. It is not cloned, and continues to learn, as in all River wrappers.
     calibrator : str, MulticlassCalibrator or None
         The calibrator to clone, or its name such as "vector-scaling"; the clone is the attribute `calibrator`. None
-        stands for `OnlineVectorScaling()`, which adapts to a base that continues to learn.
+        means `OnlineVectorScaling()`, which adapts to a base that continues to learn.
 
     Raises
     ------

@@ -21,9 +21,9 @@ from streamcal.river.bases import Regressor, ShowsCalibrator, taken_by_base, tak
 #: How many residuals are held, and which share of them the size of a residual is compared with; of a standard normal
 #: variable, 9 of 10 are within ±1.645.
 HELD, SHARE, OF_NORMAL = 50, 0.9, 1.645
-#: So many times as large a residual, or mean squared error, is out of proportion.
+#: A residual, or mean squared error, this many times as large is out of proportion.
 MOST = 10.0
-#: And a correction of the mean, so many times s: nine residuals of ten, bias included, are within 1.645 s.
+#: The same for a correction of the mean, in s: nine residuals of ten, bias included, are within 1.645 s.
 MOST_MOVED = 3.0
 
 
@@ -45,7 +45,7 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         The base model. It is not cloned, and continues to learn, as in all River wrappers.
     calibrator : str, DistributionCalibrator or None
         The calibrator to clone, or its name such as "conformal-predictive"; the clone is the attribute `calibrator`.
-        None stands for `Composition()`: the scale of the forecasts is corrected, then the shape that is left, then the
+        None means `Composition()`: the scale of the forecasts is corrected, then the shape that is left, then the
         coverage of intervals. It has fixed memory, forgets, and needs no support.
     half_life : float or None
         Half-life, in observations, of squared residuals in the mean squared error; None (default) weights all alike.

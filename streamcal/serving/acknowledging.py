@@ -17,7 +17,7 @@ from streamcal.serving.forking import CAN_FORK, Forked
 
 logger = logging.getLogger(__name__)
 
-#: Events are few where so many times as many forecasts are held.
+#: Events are few if the number of forecasts held is this many times as large.
 FEW = 10
 
 

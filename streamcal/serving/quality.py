@@ -44,7 +44,7 @@ class Quality:
     max_segments : int
         Segments with sums of their own; those that come first have them, the others of a field are together.
     calibrator : Calibrator, Segmented or Multicalibrated
-        What makes the forecasts; the probabilities that its scores stand for are compared with them.
+        The calibrator that makes the forecasts; they are compared with the probabilities that its scores express.
 
     Attributes
     ----------

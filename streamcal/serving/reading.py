@@ -28,7 +28,7 @@ class RefusedError(Exception):
     status : int
         The HTTP status.
     message : str
-        What is wrong, and after a semicolon what is allowed, as an `InputError` has it.
+        The error, and after a semicolon what is allowed, as in an `InputError`.
     where : str
         The field, or the part of the request.
     headers : mapping, optional

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 MOST_CONNECTIONS = 1_000
 #: Their addresses.
 PROBES = {path.encode() for path in OPEN}
-#: Seconds for requests under way when the process is told to stop.
+#: Seconds for requests under way when the process gets the signal to stop.
 GRACE = 10
 #: Bytes of a request before its headers end: more than any limit of `Settings.max_header` in use.
 LONGEST_HEAD = 2**17

@@ -52,7 +52,7 @@ class IsotonicTensor:
     Attributes
     ----------
     above, below, bound : ndarray of shape (p,)
-        Constraint i is c[above_i] − c[below_i] ≥ bound_i, where the index −1 stands for the number 0: the neighbours
+        Constraint i is c[above_i] − c[below_i] ≥ bound_i, where the index −1 means the number 0: the neighbours
         along every axis, then c_0 ≥ 0, then −c_K ≥ −1.
 
     Notes
@@ -135,7 +135,7 @@ class IsotonicTensor:
 class IsotonicTensorLeastSquares:
     """`IsotonicTensor` solved by active-set kernels, exactly up to rounding, from the working set of the last solve.
 
-    Where the working set has changed too much, it is sought anew by the dual active set of `DifferenceQP`. The solution
+    If the working set has changed too much, the dual active set of `DifferenceQP` finds it from scratch. The solution
     is computed from its groups of equal coefficients either way, so that it depends on earlier solves within its
     certified gap alone.
 

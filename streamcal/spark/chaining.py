@@ -32,7 +32,7 @@ def learn(batches: Iterable[folding.Batch], content: bytes, names: folding.Names
     batches : iterable of RecordBatch
         Observations.
     content : bytes
-        Of the calibrator that goes on.
+        Of the calibrator that continues.
     names : mapping
         The user's names of the columns.
 

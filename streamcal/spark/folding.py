@@ -24,7 +24,7 @@ pyarrow = arrow.pyarrow
 #: Rows that are sorted by key and learned together: 2²⁰ rows of five columns are 40 MB. A call of `learn_many` costs as
 #: much as some hundred to some thousand rows, whatever it learns.
 ROWS_TOGETHER = 1 << 20
-#: Calibrators that a partition holds at once. Then their states are given out, and begun anew: they are merged later.
+#: Calibrators that a partition holds at once. Then their states are written, and new ones started: later they merge.
 MOST_HELD = 20_000
 #: Rows and bytes of states in a batch that is given out.
 STATES_TOGETHER, BYTES_TOGETHER = 10_000, 16 << 20
@@ -135,7 +135,7 @@ class Applied:
     Parameters
     ----------
     find : callable
-        From a key, or whatever stands in the column of keys, to bytes of a state; None where there is none.
+        From a key, or any value of the column of keys, to bytes of a state; None if there is none.
     interval : bool
         Whether lower and upper ends are wanted too.
     score : str

@@ -35,7 +35,7 @@ def fit_segments(
         The observations; it has a column for each of `calibrator.fields`, texts, whole numbers or bools, null where
         there is no level.
     calibrator : Segmented or Multicalibrated
-        What goes on; it is not changed.
+        The calibrator that continues; it is not changed.
     score, label, time, weight : str
         Columns, as in `fit`. Rows without a label, null, are not learned.
 
@@ -105,7 +105,7 @@ class SegmentStream:
     folder : str
         Where states are kept, of this stream alone, beside its checkpoint; any path that Spark reads and writes.
     calibrator : Segmented or Multicalibrated
-        What the stream begins with; not read where `folder` has a state.
+        The initial state of the stream; not read if `folder` has a state.
     score, label, time, weight : str
         Columns, as in `fit_segments`; the label is null where a row is to be forecast and not learned.
     forecasts : callable, optional

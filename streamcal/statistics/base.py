@@ -24,8 +24,8 @@ class Piece(NamedTuple):
     rows: slice
     w: FloatArray  #: The weight stored for each row when it is learned; 0 if the loop does not learn it.
     unit: FloatArray  #: The stored weight of an observation of weight 1 when each row is predicted.
-    leaving: tuple[FloatArray, FloatArray, FloatArray]  #: x, y, w of what leaves, one after each row learned beyond
-    room: int  #: so many.
+    leaving: tuple[FloatArray, FloatArray, FloatArray]  #: x, y, w of what leaves, one after each row beyond `room`.
+    room: int  #: Rows that are learned before one leaves.
 
 
 class Statistic(ABC):
@@ -39,7 +39,7 @@ class Statistic(ABC):
 
     #: Whether its memory has a bound that does not depend on the observations.
     bounded: bool = False
-    #: The stored weight that stands for an observation of weight 1. It is 1, except in the views that `present` makes
+    #: The stored weight of an observation of weight 1. It is 1, except in the views that `present` makes
     #: of a statistic under decay. Every weight read from a statistic, `n` included, is divided by it.
     unit: float = 1.0
     #: The scale of the coordinates, by which saved ones are checked; None where any finite number may be one.
@@ -116,8 +116,8 @@ class Statistic(ABC):
     def verify(self, x: Any, y: float, w: float) -> None:
         """Raise `RetractionError` if `revert` would leave what no observations add up to, or nothing but rounding.
 
-        For a retraction that somebody asked for: what leaves a window was in it, and a window sums anew what is left.
-        It may cost more than `revert`, which refuses only what it sees at no cost.
+        Called for retractions by users. What leaves a window was in it, and a window recomputes its sums. It may cost
+        more than `revert`, which refuses only what it sees at no cost.
         """
         return None
 

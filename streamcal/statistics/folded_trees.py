@@ -85,7 +85,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         self.dealt = dealt
         self.bounded = grid is not None
         self._trees = list(self._parts.values())
-        #: What was learned without a fold, by score; the trees hold it too.
+        #: Weights learned without a fold, by score; the trees contain them too.
         self._whole = ScoreTree(grid, scale)
         self._kernel = Folds(
             [tree.tree for tree in self._trees], self._whole.tree, None if grid is None else grid.round

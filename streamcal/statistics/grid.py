@@ -16,10 +16,10 @@ from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray
 
-#: A table of so many cells takes 40 MB.
+#: The most cells of a grid: their table takes 40 MB.
 MOST_CELLS = 2**20
-#: Grids of up to so many cells are kept for the next calibrator, so many of them: making one of 4,096 cells takes
-#: longer than to learn a thousand observations, and there may be a calibrator for each of a million keys.
+#: The most cells of a grid that is kept for the next calibrator, and the number of grids kept: making a grid of 4,096
+#: cells takes longer than learning a thousand observations, and each of a million keys may have a calibrator.
 KEPT_CELLS, KEPT_GRIDS = 2**16, 8
 
 

@@ -137,7 +137,7 @@ class LabelMoments(Statistic):
         weight, gap = a0 + b0, b1 * a0 - a1 * b0
         # Σ w (x − μ)² times the weights of both labels, and times that of all
         squares = ((a2 * a0 - a1 * a1) * b0 + (b2 * b0 - b1 * b1) * a0) * weight + (0 if within else gap * gap)
-        squares = max(squares, 0)  # retractions under decay by time compute a weight anew, with another rounding
+        squares = max(squares, 0)  # retractions under decay by time recompute a weight, with another rounding
         return _ratio(gap * weight * weight, squares, -self._x_unit)
 
     def summary(self, *, within: bool) -> tuple[float, float, float, float, float, float] | None:
@@ -258,7 +258,7 @@ class LabelMoments(Statistic):
             assert count >= 0
             assert weight >= 0
             assert count > 0 or (weight, first, second) == (0, 0, 0), "a label without observations has no sums"
-            # Up to rounding: a retraction under decay by time computes the weight that is left anew.
+            # Up to rounding: a retraction under decay by time recomputes the weight that is left.
             assert (second * weight - first * first) << TOLERATED_BITS >= -second * weight, (
                 "the variance is not negative"
             )
@@ -303,7 +303,7 @@ class LabelMoments(Statistic):
         if s0 > 0:
             ensure(weight >= LIGHTEST, "a weight is not possible")
             self._require_coordinates(np.array([_ratio(s1, s0, units[1])]), self.scale)
-            # Up to rounding: a retraction under decay by time computes the weight that is left anew.
+            # Up to rounding: a retraction under decay by time recomputes the weight that is left.
             ensure((s2 * s0 - s1 * s1) << 20 >= -s2 * s0 and s2 >= 0, "a variance is below 0")
             ensure(math.isfinite(_ratio(s2, s0, 2 * units[1])), "a mean square is too large")
 

@@ -18,7 +18,7 @@ from streamcal.statistics.score_table import Columns, ScoreTable
 
 #: Cells for each score of the finest and of the coarsest of the nested grids.
 FINEST, COARSEST = 4096, 2
-#: The coarsest grid of six scores has so many cells: a lower limit might not be kept.
+#: The number of cells of the coarsest grid of six scores: a lower limit might be exceeded.
 SMALLEST_LIMIT = 64
 
 

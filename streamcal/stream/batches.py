@@ -1,6 +1,6 @@
 """Batches of consecutive records, in the form in which they came: bytes of a text, or columns of Arrow.
 
-What is used of a batch is read by column; what is only passed on is not read. `rows` reads everything, record by
+The columns in use are read by column; all others are passed on unread. `rows` reads everything, record by
 record, for a batch with something wrong in it; `fields` has the same values by column, for an output of another format.
 """
 

@@ -109,7 +109,7 @@ class Checkpoint:
         """Find the furthest position whose rows the file begins with, and how far the file was read."""
         found, here = None, Position(reader.path)
         possible = sorted((one for one in self.inputs if one.rows), key=lambda one: one.rows)
-        with contextlib.suppress(RecordError):  # what cannot be read is told by the run itself
+        with contextlib.suppress(RecordError):  # the run itself reports what cannot be read
             reader.require(*columns)
             for batch in reader:
                 if len(batch) and not here.first:

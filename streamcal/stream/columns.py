@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 #: The decimal mark that is not a point.
 COMMA = ","
-#: What a row without a label may be.
+#: The treatments of a row without a label.
 MISSING_LABELS = NEGATIVE, UNKNOWN, SKIP = "negative", "unknown", "skip"
 #: Distinct labels of a batch above which they are no labels of two classes.
 MANY = 100
@@ -65,7 +65,7 @@ class Columns:
     id: str | None = None
     label_time: str | None = None
     version: str | None = None
-    #: What a row without a label is: "negative", "unknown" (predicted, not learned) or "skip"; None: an error.
+    #: The treatment of a row without a label: "negative", "unknown" (predicted, not learned) or "skip"; None: an error.
     missing_label: str | None = None
     #: Whether a higher score means fewer positives: probabilities are read as 1 − s, other scores as −s.
     decreasing: bool = False
@@ -122,7 +122,7 @@ class FieldReader:
     ----------
     columns : Columns
     scores : {"finite", "probability", "percent", "logit"}
-        What the scores are: any finite numbers, or probabilities, or what stands for them.
+        The kind of the scores: any finite numbers, or probabilities, also in percent or as log-odds.
     """
 
     def __init__(self, columns: Columns, scores: str) -> None:

@@ -39,24 +39,24 @@ from streamcal.stream.sources import Source, opened
 from streamcal.stream.times import TimeOrder
 
 IDENTITY = "identity"
-#: What is added to the name of a method that is corrected for segments.
+#: The suffix of the name of a method that is corrected for segments.
 BY_SEGMENT = " by segment"
-#: What is added to the name of a method that is kept calibrated in groups.
+#: The suffix of the name of a method that is kept calibrated in groups.
 MULTICALIBRATED = ", multicalibrated"
 #: Levels of each field whose effects are kept: the heaviest, and those farthest from what each series predicted.
 MOST_EFFECTS, MOST_WORST = 40, 12
-#: Methods do not tell scores below this apart, nor those above 1 minus this.
+#: Methods do not distinguish scores below this, nor scores above 1 minus this.
 LEAST_SCORE = 1.0 / (1.0 + math.exp(LOGIT_LIMIT))
 #: The probability with which all confidence sequences hold together.
 CONFIDENCE = 0.95
 #: Bins of equal mass at whose mean scores the last map is kept.
 MAPPED = 100
-#: What methods given by name have that would otherwise grow with the stream, or solve for tenths of a millisecond or
-#: more at every row.
+#: Parameters of methods given by name that would otherwise grow with the stream, or solve for tenths of a millisecond
+#: or more at every row.
 RESOLUTION, REFRESH_EVERY = 4096, 100
 SLOW = ("monotone-polynomial", "bbq", "near-isotonic", "enir", "linear-trend", "elite")
 
-#: What is compared.
+#: The types that are compared.
 Method: TypeAlias = Calibrator | Keyed
 Verdict = Literal["better", "worse", "no difference shown"]
 
@@ -103,9 +103,9 @@ class Standing:
         Scores and what the method makes of them at the end, in ascending order; empty before, and of the score itself.
         Of a method with segments, for a row that has none.
     effects : dict
-        Field → what a method with segments adds for the heaviest levels, at the end.
+        By field, the effects that a method with segments adds for the heaviest levels, at the end.
     certified : Certified or None
-        What a `Multicalibrated` reports at the end: certificate, width of bins, and the groups with most evidence.
+        The report of a `Multicalibrated` at the end: certificate, width of bins, and the groups with most evidence.
     """
 
     name: str
@@ -153,7 +153,7 @@ class Comparison:
     history : History
         Forecasts, losses, evidence and alarms over time.
     source : str
-        What was read.
+        The name of the data.
     fields : tuple
         The fields of segments, and of groups in which methods are kept calibrated.
     segments : BySegment
@@ -514,8 +514,8 @@ def compare(
         Default `COMPARED`. Those given by name have bounded memory (`resolution=4096`), and `refresh_every=100` where
         they solve for milliseconds; those given as objects are cloned. The score itself is always compared, as "raw".
     delay : int
-        The label of a row is learned before the prediction of the row `delay` + 1 later. A method with a parameter
-        `delay`, given by name, is told.
+        The label of a row is learned before the prediction of the row `delay` + 1 later. A method given by
+        name gets it if it has a parameter `delay`.
     base : str
         The name that a method has to be better than: "raw", or one of the methods.
     segments : sequence of str and of tuples of str
@@ -552,7 +552,7 @@ def compare(
     Notes
     -----
     Cost: that of the methods, and 0.5 µs for each of them and 0.05 µs for each pair a row. A method that fails is left
-    out from there on, with its error; the others go on.
+    out from then on, with its error; the others continue.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from streamcal.stream.compression import COMPRESSIONS, Compression
 from streamcal.stream.records import RecordError
 
 Format = Literal["csv", "jsonl", "parquet", "arrow"]
-#: The name that stands for standard input or standard output.
+#: The name of standard input or standard output.
 STANDARD_STREAM = "-"
 
 _ENDINGS: dict[str, Format] = {

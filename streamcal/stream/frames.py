@@ -23,7 +23,7 @@ from streamcal.stream.times import ZONE_ALLOWED
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What stands in messages for the command line → what to give here.
+#: Texts in messages for the command line → their replacements for Python.
 IN_PYTHON = {
     "give --scale percent, --scale logit or --scale margin": "give a calibrator with a scale, such as Interval(lo, hi)",
     "; for scores give --scale percent": "",

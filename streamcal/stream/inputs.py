@@ -21,8 +21,8 @@ def input_files(names: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     """Return the files of a stream in the order in which they are read.
 
     Names keep the order in which they are given. The files of a glob and of a folder are sorted by their paths. A
-    folder stands for all files in it and in its folders that have a known ending, but for names that begin with "." or
-    "_", as those of Spark's markers do.
+    folder means all files in it and in its folders that have a known ending, except names that begin with "." or "_",
+    such as Spark's markers.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def check_alike(files: Sequence[str], used: Sequence[str], *, outputs: bool, **r
     if len(files) == 1 or not all(map(can_be_read_twice, files)):
         return
     first: RecordReader | None = None
-    for reader in readers_of(files, used, **{**reading, "on_bad_row": lambda _: None}):  # told when they are read
+    for reader in readers_of(files, used, **{**reading, "on_bad_row": lambda _: None}):  # reported when they are read
         if first is None:
             first = reader
         if reader.kind.format != first.kind.format:

@@ -1,7 +1,7 @@
 """The footer of a Parquet file, read and written so that row groups can be added to a file.
 
-Arrow writes a file from its beginning to its end. A row group that it has written to a file of its own stands in the
-bytes before the footer of that file, which holds its places there; in another file the places are others.
+Arrow writes a file from its beginning to its end. A row group that it has written to a file of its own is in the
+bytes before the footer of that file, which contains its places; in another file the places differ.
 
 The footer is a `FileMetaData` in the compact protocol of Thrift: structures are lists of (number of the field, its
 type, value) here, whatever fields they have.
@@ -92,7 +92,7 @@ def _moved(group: Fields, by: int, ordinal: int) -> Fields:
     """Return a row group with all its places moved, and with its number."""
 
     def move(fields: Fields, numbers: tuple[int, ...]) -> Fields:
-        # 0 stands for a place that is not used
+        # 0 means a place that is not used
         return [(n, kind, value + by if n in numbers and value else value) for n, kind, value in fields]
 
     kind, chunks = _value(group, COLUMNS)

@@ -47,11 +47,11 @@ MOST_SHOWN = 50
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: The byte order marks of UTF-16, which is not read.
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-#: What a file of Arrow begins with, unlike a stream.
+#: The first bytes of a file of Arrow, unlike a stream.
 ARROW_FILE = b"ARROW1"
-#: What a stream of Arrow begins with.
+#: The first bytes of a stream of Arrow.
 ARROW_STREAM = b"\xff\xff\xff\xff"
-#: What other files begin with that are named as texts: what they are, and what to do.
+#: The first bytes of other files that are named as texts: what they are, and what to do.
 OTHER_KINDS = {
     ARROW_FILE: ("Arrow", "that, with a name that ends in .arrow, or --format arrow"),
     b"PAR1": ("Parquet", "that, with a name that ends in .parquet, or --format parquet"),
@@ -78,7 +78,7 @@ class RecordReader:
     format
         "csv", "jsonl", "parquet" or "arrow", where the name does not say it; "-" is CSV by default.
     delimiter
-        What stands between the fields of CSV, one byte. By default a tab in a .tsv, and in others what the header
+        The delimiter of CSV fields, one byte. By default a tab in a .tsv, and in others the one that the header
         shows: a comma if it has one outside quotes, or else the most frequent of semicolon, tab and "|".
     on_bad_row
         Called with the `RecordError` of each row that cannot be read (a wrong number of fields, invalid
@@ -128,7 +128,7 @@ class RecordReader:
             raise RecordError("only CSV has a delimiter", "none here", file=self.path)
         if delimiter is not None and not delimiter.isascii():
             raise RecordError(f"the delimiter {delimiter!r} is not possible", "one character of ASCII", file=self.path)
-        #: What stands between the fields of CSV; None until the header was read, and of other formats.
+        #: The delimiter of CSV fields; None until the header was read, and for other formats.
         self.delimiter = delimiter or self.kind.delimiter
         self._batch_rows = batch_rows or BATCH_ROWS
         self._on_bad_row = on_bad_row
@@ -302,7 +302,7 @@ class RecordReader:
         raw: Any = getattr(sys.stdin, "buffer", None)
         if raw is None:
             raise RecordError("standard input is closed", "a file or a pipe", file=self.path)
-        if not hasattr(raw, "peek"):  # what stands in for standard input may be no buffered file
+        if not hasattr(raw, "peek"):  # a substitute of standard input may be no buffered file
             raw = io.BufferedReader(raw)
             self._closing.callback(raw.detach)
         compression = recognised(raw.peek(max(map(len, MAGIC))))

@@ -46,7 +46,7 @@ LINE_END = re.compile(r"\r\n?|\n")
 #: What to do about a row without a value.
 SKIP_OPTION = " (streamcal run: --on-error skip)"
 LEAVE_OUT = f"leave such rows out{SKIP_OPTION}"
-#: Texts that are likely to stand for numbers, or for none, and what to do about them.
+#: Texts that probably mean a number, or a missing one, and what to do about them.
 _NEARLY_NUMBERS = (
     (re.compile(r"\s*(nan|null|none|na|n/a|-|\?)\s*", re.IGNORECASE), LEAVE_OUT),
     (re.compile(r"\s*[-+]?\d*,\d+\s*"), "give --decimal , for decimal commas"),
@@ -190,7 +190,7 @@ def parse_log_odds(value: Any) -> float:
     return sigmoid(parse_score(value))
 
 
-#: How scores are read that stand for probabilities and are none, by the name of their unit.
+#: Parsers of scores in other units than probabilities, by the name of the unit.
 PARSED_AS_PROBABILITY: dict[str, Callable[[Any], float]] = {"percent": parse_percentage, "logit": parse_log_odds}
 
 

@@ -28,10 +28,10 @@ SNAPSHOT_EVERY = 1_000_000
 
 
 class Replay(Measures):
-    """Issues every row at the time of its event, and tells its outcome when that came.
+    """Issues every row at the time of its event, and resolves it when its outcome came.
 
-    An outcome within the horizon is told at once: until its watermark it changes nothing (`LabelJoin`). One after the
-    horizon is told at its time where the calibrator can unlearn the negative exactly, and otherwise counted. Forecasts
+    An outcome within the horizon is given at once: until its watermark it changes nothing (`LabelJoin`). A later
+    outcome is given at its time if the calibrator can unlearn the negative exactly, and otherwise counted. Forecasts
     are measured in the order of issue, when the horizon has passed.
 
     Parameters

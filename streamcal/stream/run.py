@@ -46,8 +46,8 @@ REJECT_COLUMNS = ("file", "row", "column", "reason", "record")
 #: Characters of a record in a row of the rejects, which may have four bytes each, and what the next row says.
 LONGEST_REJECT = LONGEST_FIELD // 4 - 1
 GOES_ON = "the record goes on"
-#: Rows that a run begins with, and seconds that it takes for one part of a batch: then it writes, tells of its progress
-#: and hears of interrupts. The parts of a method become twice or half as large until they take as long.
+#: Rows that a run begins with, and seconds that it takes for one part of a batch: then it writes, reports its
+#: progress and handles interrupts. The parts of a method double or halve until they take as long.
 FIRST_ROWS = 16
 SHORTEST, LONGEST = 0.05, 0.2
 #: Rows that are read one by one where one of them cannot be used.
@@ -77,7 +77,7 @@ class Run:
     rejects : str or None
         A file for the rows skipped, each with its number, column, reason and text.
     delimiter : str or None
-        What stands between the fields of a CSV source, and of a CSV output unless their names say otherwise. None: what
+        The delimiter of a CSV source, and of a CSV output unless their names imply another. None: the one that
         `RecordReader` finds.
     unit : {"percent", "logit"} or None
         Scores are percentages or log-odds: the method, and the comparison with raw, read them as probabilities.

@@ -54,11 +54,11 @@ class RecordWriter:
     types
         Types of Arrow by column, from `RecordReader.types`; others are taken from the first rows written.
     delimiter
-        What stands between the fields of CSV; by default a tab in a .tsv and a comma in others.
+        The delimiter of CSV fields; by default a tab in a .tsv and a comma in others.
     decimal
         The decimal mark of numbers that are added to CSV; where it is the delimiter, too, they are in quotes.
     append_at
-        Go on with an existing file after so many of its bytes, as `sync` returned them, and cut off the rest; in CSV
+        Continue an existing file after this number of its bytes, as `sync` returned it, and cut off the rest; in CSV
         without a header. Not possible for Arrow.
 
     Raises
@@ -158,10 +158,10 @@ class RecordWriter:
                 self._above.flush()
 
     def sync(self) -> int | None:
-        """Write all rows so far to the disk; returns the number of bytes that hold them.
+        """Write all rows so far to the disk; return the number of bytes that contain them.
 
-        A compressed file goes on with a new stream after them, which readers of all compressions join. None for what
-        cannot be continued: Arrow, whose end lies in `close`, standard output, pipes and devices.
+        A compressed file continues with a new stream after them, which readers of all compressions join. None for
+        outputs that cannot be continued: Arrow, whose end `close` writes, standard output, pipes and devices.
         """
         with self._file_errors():
             if self._tables is not None:
