@@ -120,14 +120,14 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
 
     *Prior*: ½·prior·Σ r·δ² is added to the sum of the log losses, where δ is the difference of a parameter from that of
     the identity. r is 1 for a temperature and for offsets. For the slope of a class it is max(1, m/(8n²))³, where m is
-    the mean of (ln s)² over the n outcomes of the class; for an entry of a matrix it is the larger r of its two
-    classes. A class that came once, at a score of 0, so gets an offset alone; from some six outcomes on the prior is
-    standard normal, as in ridge regression with C = 1. A row added to all rows of a matrix changes no probability.
-    Therefore the sum over each column has a prior too, with the largest r less 1: otherwise the other rows would move
-    in place of that of such a class. With few observations the map stays near the identity, and with many the prior is
-    negligible. A label that an observation does not name has the score 0 in it, also in
-    observations learned before the label was known. In addition a ridge of 1e-9 per unit of weight makes the solution
-    finite and unique where classes are perfectly separated or parameters are redundant.
+    the mean of (ln s)² over the n outcomes of the class, n at least 1; for an entry of a matrix it is the larger r of
+    its two classes. A class that came once, at a score of 0, so gets an offset alone; from some six outcomes on the
+    prior is standard normal, as in ridge regression with C = 1. A row added to all rows of a matrix changes no
+    probability. Therefore the sum over each column has a prior too, with the largest r less 1: otherwise the other rows
+    would move in place of that of such a class. With few observations the map stays near the identity, and with many
+    the prior is negligible. A label that an observation does not name has the score 0 in it, also in observations
+    learned before the label was known. In addition a ridge of 1e-9 per unit of weight makes the solution finite and
+    unique where classes are perfectly separated or parameters are redundant.
     """
 
     sums_to_one = True
@@ -217,8 +217,8 @@ def strengths(points: Sequence[ClassPoints], labels: list[ClassLabel]) -> FloatA
         columns = [place[label] for label in part.labels]
         squares[columns] += (part.weights * part.logs**2).sum(axis=0)
         total[columns] += part.weights.sum(axis=0)
-    # The mean square over that of usual scores, over the square of the number of outcomes.
-    excess = np.divide(squares / USUAL_SQUARE, total**3, out=np.zeros(len(labels)), where=total > 0.0)
+    mean = np.divide(squares, total, out=np.zeros(len(labels)), where=total > 0.0)
+    excess = mean / (USUAL_SQUARE * np.maximum(total, 1.0) ** 2)
     r: FloatArray = np.maximum(excess, 1.0) ** 3
     return r
 
