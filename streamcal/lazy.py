@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
+from streamcal.names import did_you_mean
+
 Class = TypeVar("Class")
 
 #: Abbreviations of papers, and short names → the name of the method, which is that of its class in kebab case.
@@ -35,6 +37,15 @@ LISTS = (
     "streamcal.multiclass.METHODS",
     "streamcal.regression.METHODS",
     "streamcal.live.METHODS",
+)
+#: The packages whose classes users import.
+PACKAGES = (
+    "streamcal",
+    "streamcal.live",
+    "streamcal.multiclass",
+    "streamcal.regression",
+    "streamcal.fusion",
+    "streamcal.metrics",
 )
 #: The modules with the settings of the methods of one score: what `--set "scale=Logit(-8, 0)"` may name.
 SETTINGS = (
@@ -94,6 +105,12 @@ class Methods(Mapping[str, Class]):
         return {place.rpartition(".")[2]: place for place in self.places.values()}
 
 
+def _home_of(name: str, places: Mapping[str, str]) -> str:
+    """Say in which package a class is, or which name is nearest, to be added to a message."""
+    home = next((one for one in PACKAGES if name in import_module(one).__all__), None)
+    return did_you_mean(name, places) if home is None else f"; it is in {home}"
+
+
 def attributes(
     module: dict[str, Any], places: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -109,7 +126,8 @@ def attributes(
 
     def getattr_(name: str) -> Any:
         if name not in places:
-            raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
+            found = f"module {module['__name__']!r} has no attribute {name!r}"
+            raise AttributeError(found + (_home_of(name, places) if name[:1].isupper() else ""))
         module[name] = value = imported(places[name])
         return value
 

@@ -10,8 +10,25 @@ from abc import ABCMeta
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-#: What methods are called in other libraries → here.
-ELSEWHERE = {"sigmoid": "platt", "logistic": "platt", "pav": "isotonic", "pava": "isotonic", "ivap": "venn-abers"}
+#: What methods and parameters are called in other libraries → here, in the order of preference.
+ELSEWHERE = {
+    **dict.fromkeys(("sigmoid", "logistic"), ("platt",)),
+    **dict.fromkeys(("pav", "pava"), ("isotonic",)),
+    "ivap": ("venn-abers",),
+    **dict.fromkeys(("time", "times", "timestamp", "timestamps"), ("t", "time", "forgetting")),
+    **dict.fromkeys(("window", "half_life", "decay"), ("forgetting",)),
+    **dict.fromkeys(("weight", "weights", "sample_weight"), ("w", "weight")),
+    **dict.fromkeys(("label", "labels", "y_true"), ("y", "label")),
+}
+#: Verbs that take many observations in a call, and name the nearest parameter as constructors do.
+BULK = (
+    "learn_many",
+    "predict_many",
+    "predict_interval_many",
+    "predict_learn_many",
+    "predict_interval_learn_many",
+    "update_many",
+)
 #: The name in Python's message.
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 P = ParamSpec("P")
@@ -19,7 +36,14 @@ R = TypeVar("R")
 
 
 class Suggesting(ABCMeta):
-    """The metaclass of classes whose constructors name the nearest parameter where one is misspelt."""
+    """The metaclass of classes whose constructors and bulk verbs name the nearest parameter where one is misspelt."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Suggesting:
+        """Make a class; its bulk verbs are wrapped, and its verbs of one observation, which cost less, are not."""
+        for verb in BULK:
+            if inspect.isfunction(namespace.get(verb)):
+                namespace[verb] = suggesting(namespace[verb])
+        return super().__new__(mcls, name, bases, namespace, **options)
 
     if not TYPE_CHECKING:  # type checkers are to read the constructors
 
@@ -85,8 +109,8 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     ("; did you mean 'click'?", '', '; did you mean 0?')
     """
     by_lower_case = {str(one).lower(): one for one in known}
-    elsewhere = ELSEWHERE.get(str(name).lower())
-    if elsewhere in by_lower_case:
-        return f"; did you mean {by_lower_case[elsewhere]!r}?"
+    elsewhere = [one for one in ELSEWHERE.get(str(name).lower(), ()) if one in by_lower_case]
+    if elsewhere:
+        return f"; did you mean {by_lower_case[elsewhere[0]]!r}?"
     near = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1)
     return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""

@@ -530,6 +530,12 @@ def test_time_that_nothing_reads(stream: Path) -> None:
     assert line.startswith("--time has no effect: method online-platt does not forget by time")
     (line,) = warnings_of(run(stream, "--method", "platt", "--time", "t", "--set", "forgetting=Window(9)"))
     assert line == "--time has no effect without a span of time: give method platt --window 24h or --half-life 7d"
+    compared = [stream, "--score", "score", "--label", "click", "--time", "t", "--methods"]
+    assert (
+        "--time has no effect: of these methods none reads times" in program("compare", *compared, "ops,platt").stderr
+    )
+    for others in ([*compared, "ops,auto"], [*compared, "ops", "--html", stream.with_suffix(".html")]):
+        assert "--time has no effect" not in program("compare", *others).stderr
     assert warnings_of(run(stream, "--method", "platt", "--time", "t", "--window", "9")) == []
 
 

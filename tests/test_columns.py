@@ -53,14 +53,26 @@ def assert_same_index(given, plain, columns=None):
     assert columns is None or list(given.columns) == columns
 
 
+def assert_polars(given, plain, columns=None):
+    """A Series, or a DataFrame, of polars with the numbers that arrays are answered with."""
+    assert type(given) is (pl.Series if plain.ndim == 1 else pl.DataFrame)
+    np.testing.assert_array_equal(given.to_numpy(), plain)
+    assert columns is None or given.columns == columns
+
+
 def assert_verbs_keep_the_index(cal, frame, array, **named):
-    """`predict_many` and `predict_interval_many` of the method and of its map."""
+    """`predict_many` and `predict_interval_many` of the method and of its map; those of polars come back as such."""
     columns = named.get("labels")
     for one in (cal, cal.map()):
-        assert_same_index(one.predict_many(frame, **named), one.predict_many(array, **named), columns)
+        plain = one.predict_many(array, **named)
+        assert_same_index(one.predict_many(frame, **named), plain, columns)
+        polars = pl.Series(array) if array.ndim == 1 else pl.DataFrame(array, schema=[str(c) for c in frame.columns])
+        assert_polars(one.predict_many(polars, **named), plain, columns)
         if hasattr(one, "predict_interval_many"):
-            for given, plain in zip(one.predict_interval_many(frame), one.predict_interval_many(array), strict=True):
+            ends = (one.predict_interval_many(given) for given in (frame, polars, array))
+            for given, other, plain in zip(*ends, strict=True):
                 assert_same_index(given, plain)
+                assert_polars(other, plain)
 
 
 @pytest.mark.parametrize("name", streamcal.REGISTRY)
@@ -97,6 +109,13 @@ def test_tables_are_streams(table):
         assert found[0] == found[1]
 
 
+def test_streams_of_polars_come_back_as_polars():
+    y = pl.Series(LABELS)
+    for make in (streamcal.Platt, streamcal.OnlinePlatt, streamcal.Auto):
+        found = make().predict_learn_many(pl.Series(SCORES), y)
+        assert_polars(found, make().predict_learn_many(SCORES, LABELS))
+
+
 def test_scores_of_folds_keep_the_index():
     cal = streamcal.CrossVennAbers(folds=2)
     cal.learn_many(SCORES, LABELS, fold=np.arange(ROWS) % 2)
@@ -122,9 +141,7 @@ def test_multiclass_methods_keep_the_index_and_name_the_columns(name):
     assert_verbs_keep_the_index(cal, frame, P, labels=CLASSES)
 
 
-@pytest.mark.parametrize(
-    "column", [pl.Series(SCORES), pa.array(SCORES), np.ma.array(SCORES), pd.Index(SCORES), SCORES.tolist()], ids=type
-)
+@pytest.mark.parametrize("column", [pa.array(SCORES), np.ma.array(SCORES), pd.Index(SCORES), SCORES.tolist()], ids=type)
 def test_anything_else_comes_back_as_an_array(column):
     assert type(Platt().predict_many(column)) is np.ndarray
 

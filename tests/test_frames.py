@@ -45,6 +45,7 @@ def columns(table: Any) -> dict[str, list[Any]]:
     return table.to_dict(as_series=False) if isinstance(table, pl.DataFrame) else table.to_pydict()
 
 
+@pytest.mark.filterwarnings("ignore:time='t' has no effect")
 @pytest.mark.parametrize("method", ["ops", "venn-abers"])
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_gets_the_columns_that_a_run_adds(tmp_path: Any, name: str, method: str) -> None:
@@ -279,3 +280,18 @@ def test_the_positive_label_is_named_and_errors_speak_of_arguments() -> None:
     with pytest.raises(InputError, match=r"third label; allowed: 'click' \(positive\)") as raised:
         streamcal.calibrate(more, score="score", label="y", positive="click")
     assert "--" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "remedy"),
+    [("ops", "online-platt does not read times"), ("platt", r"give Platt\(forgetting=Window\('24h'\)\)")],
+)
+def test_times_that_are_not_read_are_told(calibrator, remedy):
+    table = pd.DataFrame({"score": [0.1, 0.9], "click": [0, 1], "t": [1, 2]})
+    with pytest.warns(UserWarning, match=f"time='t' has no effect.*{remedy}") as found:
+        streamcal.calibrate(table, score="score", label="click", time="t", calibrator=calibrator)
+    assert found[0].filename == __file__, "the line of the caller"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for reading in ("auto", streamcal.Platt(forgetting=streamcal.Window("24h"))):
+            streamcal.calibrate(table, score="score", label="click", time="t", calibrator=reading)

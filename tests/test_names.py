@@ -14,6 +14,7 @@ from streamcal import (
     Calibrator,
     CrossVennAbers,
     InputError,
+    Isotonic,
     OnlinePlatt,
     VennAbers,
     fusion,
@@ -194,3 +195,38 @@ def test_an_alias_is_a_method_and_is_listed_once():
         assert alias in found[0]
         assert alias not in list(found[0])
     assert isinstance(chosen("ops", Calibrator, REGISTRY), REGISTRY["online-platt"])
+
+
+#: Calls with a parameter that has another name here → that name.
+PARAMETERS = [
+    (lambda: OnlinePlatt().learn_many([0.5], [True], time=[1.0]), "t"),
+    (lambda: OnlinePlatt().predict_learn_many([0.5], [True], sample_weight=[1.0]), "w"),
+    (lambda: VennAbers().predict_interval_many([0.5], times=[1.0]), "t"),
+    (lambda: fusion.LogisticFusion().learn_many([[0.5, 0.5]], [True], weight=[1.0]), "w"),
+    (lambda: multiclass.OnlineVectorScaling().learn_many([[0.5, 0.5]], [0], weights=[1.0]), "w"),
+    (lambda: segmented().learn_many([0.5], [True], key={"campaign": [1]}), "keys"),
+    (lambda: metrics.LogLoss().update_many([True], [0.5], weight=[1.0]), "w"),
+    (lambda: Isotonic(window=5), "forgetting"),
+    (lambda: Isotonic(time="24h"), "forgetting"),
+]
+
+
+@pytest.mark.parametrize(("call", "meant"), PARAMETERS)
+def test_a_parameter_of_another_name_brings_the_one_here(call, meant):
+    with pytest.raises(TypeError, match=f"did you mean '{meant}'"):
+        call()
+
+
+def test_a_class_of_another_package_says_where_it_is():
+    for name, place in (("LabelJoin", "streamcal.live"), ("OneVsRest", "streamcal.multiclass")):
+        with pytest.raises(AttributeError, match=f"'streamcal' has no attribute '{name}'; it is in {place}$"):
+            getattr(streamcal, name)
+    with pytest.raises(AttributeError, match="did you mean 'OnlinePlatt'"):
+        getattr(streamcal, "OnlinePlat")  # noqa: B009
+
+
+def test_challengers_by_name():
+    assert list(Shadow("ops", "platt").challengers) == ["platt"]
+    assert list(Shadow("ops", ["platt", "isotonic"]).challengers) == ["platt", "isotonic"]
+    with pytest.raises(InputError, match="did you mean 'isotonic'"):
+        Shadow("ops", ["isotnic"])

@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # what a comparison needs is imported in its functions, since
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.records import RecordError
 
+#: Why the times of a comparison without a report are not read.
+NO_TIMES = "of these methods none reads times, as auto does; the report of --html has them on its axes"
 #: No method of a comparison is shown to be better than the base.
 NONE_BETTER = 1
 #: A comparison of a file with fewer bytes has one process: others take a second to start.
@@ -155,6 +157,8 @@ def compare(
     if html is not None:
         check_report(html, asked.files)
     job = _compared(asked)
+    if asked.time is not None and html is None and not job.reads_time:
+        typer.echo(f"streamcal: warning: --time has no effect: {NO_TIMES}", err=True)
     if as_json:
         typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
     else:
@@ -206,6 +210,8 @@ class Compared:
 
     comparison: Comparison
     interrupted: bool
+    #: Whether one of the methods reads times.
+    reads_time: bool
 
     def exit(self, check: bool = False) -> None:
         """Exit with 130 after an interrupt and, with `check`, with 1 where no method is shown better."""
@@ -282,7 +288,7 @@ def _compared(asked: Asked) -> Compared:
     )
     for line in filter(None, odd):
         typer.echo(f"streamcal: warning: {line}", err=True)
-    return Compared(comparison, interrupted)
+    return Compared(comparison, interrupted, any(REGISTRY[name].learns_time for name in names if name in REGISTRY))
 
 
 def _save_report(job: Compared, asked: Asked, path: Path) -> None:

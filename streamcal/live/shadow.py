@@ -100,7 +100,7 @@ class Shadow(Saved):
     ----------
     champion : str, Calibrator, Segmented or Multicalibrated
         The calibrator in use, or a method such as "auto"; its name here is "champion".
-    challengers : mapping of str to str, Calibrator, Segmented or Multicalibrated
+    challengers : mapping of str to str, Calibrator, Segmented or Multicalibrated, or names of methods
         The others, by name.
     confidence : float
         Above 0 and below 1, default 0.95; for all comparisons together.
@@ -151,7 +151,7 @@ class Shadow(Saved):
     def __init__(
         self,
         champion: str | Entrant,
-        challengers: Mapping[str, str | Entrant] | None = None,
+        challengers: Mapping[str, str | Entrant] | Sequence[str] | None = None,
         *,
         confidence: float = 0.95,
     ) -> None:
@@ -163,6 +163,10 @@ class Shadow(Saved):
         self._differences: dict[str, LogLossDifference] = {}  # by challenger, against the champion
         self._compared = 0  # comparisons begun so far
         self._n = 0
+        if isinstance(challengers, str):
+            challengers = [challengers]
+        if isinstance(challengers, (list, tuple)) and all(isinstance(one, str) for one in challengers):
+            challengers = {one: one for one in challengers}
         if challengers is not None and not isinstance(challengers, Mapping):
             raise InputError(f"challengers={challengers!r} have no names; give {{name: calibrator}}")
         self._enter(FIRST, _method(champion))

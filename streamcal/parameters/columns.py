@@ -46,14 +46,15 @@ def as_objects(values: Any) -> npt.NDArray[Any]:
 
 
 def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> FloatArray:
-    """Return the result of a method as the caller gave the scores: with the index of a pandas object, else as it is.
+    """Return the result of a method as the caller gave the scores: an object of pandas or polars, else as it is.
 
     Parameters
     ----------
     given : array-like
         The scores, one row for each row of the result.
     result : ndarray of shape (n,) or (n, K)
-        With a pandas `Series` or `DataFrame` given it becomes a Series, or a DataFrame of K columns.
+        With a `Series` or `DataFrame` of pandas or polars given it becomes a Series, or a DataFrame of K columns, of
+        the same library; with the index, where there is one.
     names : sequence or None
         The names of the K columns.
 
@@ -62,7 +63,12 @@ def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> 
     >>> like([0.25], np.array([0.5]))
     array([0.5])
     """
-    if type(given) in PLAIN or library_of(given) != "pandas" or not hasattr(given, "iloc"):
+    library = None if type(given) in PLAIN else library_of(given)
+    if library == "polars" and hasattr(given, "to_numpy"):
+        polars: Any = sys.modules["polars"]
+        schema = None if names is None else [str(name) for name in names]
+        return polars.Series(values=result) if result.ndim == 1 else polars.DataFrame(result, schema=schema)
+    if library != "pandas" or not hasattr(given, "iloc"):
         return result
     pandas: Any = sys.modules["pandas"]
     if result.ndim == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
@@ -152,6 +153,8 @@ def calibrate(
     for name in added:
         if name in names:
             raise InputError(f"the table has a column {name!r}, which would be added; rename it")
+    if time is not None:
+        _warn_of_unread(time, evaluation.calibrator)
     fields = FieldReader(columns, "finite" if evaluation.raw is None else "probability")
     batches = table_batches(table, columns.used())
     try:
@@ -162,6 +165,16 @@ def calibrate(
         raise
     found = np.vstack(values) if values else np.empty((0, len(added)))
     return _with_columns(table, dict(zip(added, found.T, strict=True)))
+
+
+def _warn_of_unread(time: str, calibrator: Calibrator) -> None:
+    """Warn of a column of times that the method does not read."""
+    if calibrator.learns_time or getattr(calibrator, "_timed", False):
+        return
+    remedy = "Auto learns cycles of the day, and Platt, Isotonic and others forget by time"
+    if hasattr(calibrator, "forgetting"):
+        remedy = f"give {type(calibrator).__name__}(forgetting=Window('24h')) or Decay('7d')"
+    warnings.warn(f"time={time!r} has no effect: {calibrator.name} does not read times; {remedy}", stacklevel=4)
 
 
 def as_table(table: Any) -> Any:
