@@ -46,6 +46,7 @@ def parts() -> dict[str, Callable[[Plan], Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the parts, print the results, and write the page of a full run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a smoke run of less than a minute")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="the ladder: numbers of distinct scores")
@@ -87,7 +88,7 @@ def run(plan: Plan, only: list[str] | None) -> dict[str, Any]:
 
 
 def write(results: dict[str, Any], out: Path) -> None:
-    """The page, its plots and the figures behind them."""
+    """Write the page, its plots and the figures behind them."""
     from benchmarks import plots, report
 
     figures = out / "performance"

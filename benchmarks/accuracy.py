@@ -33,7 +33,7 @@ def accuracy(plan: Plan) -> dict[str, Any]:
 
 
 def _active_set(degree: int, kind: str, plan: Plan) -> dict[str, Any]:
-    """The largest KKT residual, and how often the active set was not that of the solve before."""
+    """Return the largest KKT residual, and how often the active set differed from that of the solve before."""
     solver, worst, changed = MonotoneLeastSquares(degree), 0.0, 0
     for moments in _growing(degree, plan.accuracy_steps, plan.seed, kind):
         solution = solver.solve(moments.sums.moments, moments.sums.cross, moments.sums.weight)
@@ -57,7 +57,7 @@ def _osqp(tolerance: float, plan: Plan) -> dict[str, Any]:
 
 
 def _growing(degree: int, steps: int, seed: int, kind: str) -> Iterator[BernsteinMoments]:
-    """The moments of a stream after each observation."""
+    """Yield the moments of a stream after each observation."""
     stream = Stream(BEFORE, steps, seed, kind)
     moments = BernsteinMoments(degree, Probability())
     scores, labels = stream.start()
@@ -68,5 +68,5 @@ def _growing(degree: int, steps: int, seed: int, kind: str) -> Iterator[Bernstei
 
 
 def _bernstein(degree: int, u: Array) -> Array:
-    """The basis at `u`, shape (len(u), degree + 1)."""
+    """Return the basis at `u`, shape (len(u), degree + 1)."""
     return np.column_stack([binom.pmf(i, degree, u) for i in range(degree + 1)])

@@ -60,7 +60,7 @@ def open_bandit(rows: int | None) -> Scored:
 
 
 def generated(setting: str, rows: int | None) -> Scored:
-    """A click generator of the race, its first draw."""
+    """Return the first draw of a click generator of the race."""
     made = generate(setting, SEED)
     return Scored(made.scores[:rows], made.y[:rows])
 
@@ -76,7 +76,7 @@ STREAMS: dict[str, Callable[[int | None], Scored]] = {
 
 
 def reached(stream: Scored, calibrator: Calibrator) -> tuple[Found, Found]:
-    """The raw scores and a method on one stream."""
+    """Measure the raw scores and a method on one stream."""
     evaluation = Prequential(calibrator)
     for score, y in zip(stream.scores.tolist(), stream.y.tolist(), strict=True):
         evaluation.step(score, y)
@@ -93,7 +93,7 @@ def reached(stream: Scored, calibrator: Calibrator) -> tuple[Found, Found]:
 
 
 def results(rows: int | None = None) -> dict[str, dict[str, Found]]:
-    """By stream and method; the raw score is the first."""
+    """Measure every method on every stream; the raw score comes first."""
     found: dict[str, dict[str, Found]] = {}
     for name, make in STREAMS.items():
         stream = make(rows)
@@ -133,7 +133,7 @@ def ratio_table(found: dict[str, dict[str, Found]]) -> str:
 
 
 def above_raw(found: dict[str, dict[str, Found]], method: str) -> int:
-    """On how many streams the log loss of a method is above that of the raw score."""
+    """Count the streams on which the log loss of a method is above that of the raw score."""
     return sum(by_method[method].difference > 0.0 for by_method in found.values())
 
 
@@ -147,6 +147,7 @@ def _table(
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Print the tables of losses, differences and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
     found = results(parser.parse_args(arguments).rows)

@@ -12,8 +12,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Part(NamedTuple):
-    """Some steps of a stream, as Python objects: the form in which a program that serves one request at a time has
-    them."""
+    """Some steps of a stream, as the Python objects of a program that serves one request at a time."""
 
     #: (score to predict, score to learn, its outcome), one for each step.
     steps: list[tuple[float, float, bool]]
@@ -39,7 +38,7 @@ def noise(rng: np.random.Generator, size: int) -> tuple[Array, Flags]:
 
 
 def ascending(rng: np.random.Generator, size: int) -> tuple[Array, Flags]:
-    """Every new score is the largest so far."""
+    """Draw scores each of which is the largest so far, and labels."""
     return np.sort(rng.random(size)), rng.random(size) < 0.5
 
 
@@ -60,12 +59,12 @@ class Stream:
         self.queries = rng.choice(self.scores, arrivals) * (1.0 - 1e-9)  # seldom a held score itself
 
     def start(self, most: int | None = None) -> tuple[Array, Flags]:
-        """The observations held at the start, or the last `most` of them."""
+        """Return the observations known at the start, or the last `most` of them."""
         first = 0 if most is None else max(self.held - most, 0)
         return self.scores[first : self.held], self.labels[first : self.held]
 
     def part(self, first: int, size: int) -> Part:
-        """The arrivals first, …, first + size − 1."""
+        """Return the arrivals first, …, first + size − 1."""
         new = slice(self.held + first, self.held + first + size)
         old = slice(first, first + size)
         steps = zip(self.queries[old].tolist(), self.scores[new].tolist(), self.labels[new].tolist(), strict=True)

@@ -63,7 +63,7 @@ def nats(p: Array, y: Flags) -> float:
 
 
 def parts_table(rows: int) -> str:
-    """What leaving out each part costs: mean and largest over all streams, at each delay."""
+    """Write the cost of leaving out each part: mean and largest over all streams, at each delay."""
     parts = [*table.NAMES[1:], table.STACK, table.CORRECTION]
     costs: dict[tuple[str, int], list[float]] = {}
     real = [
@@ -92,7 +92,7 @@ def parts_table(rows: int) -> str:
 
 
 def resident() -> int:
-    """The bytes of memory in use, as the operating system counts them; Linux only."""
+    """Return the bytes of memory in use, as the operating system counts them; Linux only."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
@@ -125,7 +125,7 @@ def step(delay: int, with_time: bool) -> float:
 
 
 def cost_table() -> str:
-    """What an `Auto` costs."""
+    """Write the table of what an `Auto` costs."""
     rng = np.random.default_rng(1)
     scores, labels = rng.random(100_000), rng.random(100_000) < 0.3
     gc.collect()
@@ -157,6 +157,7 @@ def cost_table() -> str:
 
 
 def main() -> None:
+    """Measure the parts and costs of `Auto`, and write them on the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, help="the first rows of every stream; prints only")
     given = parser.parse_args()

@@ -22,6 +22,7 @@ DELAYS = (0, 48)
 
 
 def main() -> None:
+    """Print the log loss of `Auto` minus that of the score, in nats, on streams of calibrated scores."""
     require_compiled()
     from benchmarks.streams.entrants import stepwise
     from benchmarks.streams.further import calibrated

@@ -21,11 +21,12 @@ ROWS, SEED, BINS = 40_000, 7, 12
 
 
 def logistic(z: Array) -> Array:
+    """Return the sigmoid of z."""
     return 1.0 / (1.0 + np.exp(-z))
 
 
 def new_figure(panels: int) -> tuple[Figure, list[Axes]]:
-    """A figure of panels beside one another."""
+    """Return a figure of panels side by side."""
     figure = Figure(figsize=(4.2 * panels, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, list(np.atleast_1d(figure.subplots(1, panels)))
@@ -56,7 +57,7 @@ def reliability(path: Path) -> None:
 
 
 def drift(path: Path) -> None:
-    """A rate that falls by half in the middle: what the score says, and what three calibrators make of it."""
+    """Draw a rate that falls by half in the middle: the score, and the predictions of three calibrators."""
     rng = np.random.default_rng(SEED)
     x = rng.normal(-1.0, 1.0, ROWS)
     y = rng.random(ROWS) < logistic(x - np.where(np.arange(ROWS) < ROWS // 2, 0.0, 0.8))
@@ -84,6 +85,7 @@ def drift(path: Path) -> None:
 
 
 def main() -> None:
+    """Draw the pictures of the page."""
     FOLDER.mkdir(exist_ok=True)
     reliability(FOLDER / "reliability.png")
     drift(FOLDER / "drift.png")

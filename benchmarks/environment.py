@@ -19,8 +19,10 @@ PACKAGES = (
 
 
 def require_compiled() -> None:
-    """Exit unless every kernel runs in its compiled form: Python imports the `.py` without warning where there is no
-    other."""
+    """Exit unless every kernel runs in its compiled form.
+
+    Without a compiled form, Python imports the `.py` without a warning.
+    """
     form = kernel_form()
     if form != "compiled":
         without = ", ".join(name for name, compiled in kernels().items() if not compiled)
@@ -42,7 +44,7 @@ def stale_kernels() -> list[str]:
 
 
 def environment(seed: int) -> dict[str, str]:
-    """The environment printed above every result, by heading."""
+    """Return the environment printed above every result, by heading."""
     stale = stale_kernels()
     found = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -64,7 +66,7 @@ def _cores() -> set[int]:
 
 
 def _processor() -> str:
-    """The processor's name and its caches, as far as the system reports them."""
+    """Return the processor's name and its caches, as far as the system reports them."""
     info = Path("/proc/cpuinfo")
     names = (
         [line.split(":")[1] for line in info.read_text().splitlines() if line.startswith("model name")]

@@ -34,7 +34,7 @@ TEST_SCORE, TEST_WEIGHT = 12.5, 2.0
 
 
 def minorant(x: Array, y: Array) -> list[int]:
-    """Which points are corners of the greatest convex minorant of points in order of x."""
+    """Return the points that are corners of the greatest convex minorant of points in order of x."""
     corners: list[int] = []
     for i in range(len(x)):
         while len(corners) > 1:
@@ -47,6 +47,7 @@ def minorant(x: Array, y: Array) -> list[int]:
 
 
 def main() -> None:
+    """Draw the figure of the four panels."""
     figure = Figure(figsize=(13.0, 10.6), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     (pool, tree), (query, newton) = figure.subplots(2, 2)
@@ -68,7 +69,7 @@ def main() -> None:
 
 
 def _draw_pool(axes: Axes, root: Any, x: Array, y: Array) -> None:
-    """One inner node: the minorants of its children and the pool between them, as the kernel found it."""
+    """Draw one inner node: the minorants of its children and the pool between them, as found by the kernel."""
     cut, lo, hi = int(root.cut), int(root.lo), int(root.hi)
     for colour, name, part in ((LEFT, "left", slice(0, cut + 1)), (RIGHT, "right", slice(cut, None))):
         corners = np.array(minorant(x[part], y[part])) + part.start
@@ -98,7 +99,7 @@ def _draw_pool(axes: Axes, root: Any, x: Array, y: Array) -> None:
 
 
 def _draw_tree(axes: Axes) -> None:
-    """A whole tree with the pool of every node, and what a learn did to those on its path."""
+    """Draw a whole tree with the pool of every node, and how a learned observation changes the pools on its path."""
     rng = np.random.default_rng(11)
     module = load_plain(LEAF_CAPACITY=6, LEAF_FILL=4, MERGED_FILL=4)
     tree = module.HullTree()
@@ -160,7 +161,7 @@ def _draw_node(axes: Axes, node: Any, depth: int, start: float, stop: float, out
 
 
 def _fits(tree: Any) -> tuple[tuple[float, float], list[list[float]]]:
-    """The interval of the test object, and the slopes that Newton's method tried for each of its two fits."""
+    """Return the interval of the test object, and the slopes that Newton's method tried for each of its two fits."""
     tried: list[list[float]] = []
     fit, step = type(tree)._newton, type(tree)._step
 
@@ -177,7 +178,7 @@ def _fits(tree: Any) -> tuple[tuple[float, float], list[list[float]]]:
 
 
 def _with_test(x: Array, y: Array, label: float) -> tuple[Array, Array]:
-    """The diagram after the test object has moved all points above its score."""
+    """Return the diagram after the test object has moved all points above its score."""
     at = int(np.ceil(TEST_SCORE)) + 1
     return (
         np.concatenate([x[:at], x[at - 1 :] + TEST_WEIGHT]),
@@ -186,7 +187,7 @@ def _with_test(x: Array, y: Array, label: float) -> tuple[Array, Array]:
 
 
 def _crossing_edge(x: Array, y: Array) -> tuple[int, int]:
-    """The two corners of the minorant around the test object."""
+    """Return the two corners of the minorant around the test object."""
     at = int(np.ceil(TEST_SCORE))
     corners = minorant(x, y)
     i = next(i for i, corner in enumerate(corners) if corner > at)
@@ -194,7 +195,7 @@ def _crossing_edge(x: Array, y: Array) -> tuple[int, int]:
 
 
 def _draw_query(axes: Axes, x: Array, y: Array, fits: tuple[float, float]) -> None:
-    """The two diagrams of a query, and the edges that are its answer."""
+    """Draw the two diagrams of a query, and the edges that are its answer."""
     at = int(np.ceil(TEST_SCORE))
     axes.plot(x[: at + 1], y[: at + 1], "o", color=INK, markersize=4.5, label="points below the score: fixed")
     for label, colour, fit in ((1.0, LABEL_1, fits[1]), (0.0, LABEL_0, fits[0])):
@@ -219,7 +220,7 @@ def _draw_query(axes: Axes, x: Array, y: Array, fits: tuple[float, float]) -> No
 
 
 def _draw_newton(axes: Axes, x: Array, y: Array, tried: list[list[float]], fits: tuple[float, float]) -> None:
-    """The height whose zero is the slope sought, and the slopes tried."""
+    """Draw the height whose zero is the slope sought, and the slopes tried."""
     at = int(np.ceil(TEST_SCORE))
     slopes = np.linspace(0.2, 0.95, 1501)
     axes.axhline(0.0, color=GREY, linewidth=1.0)
@@ -227,7 +228,7 @@ def _draw_newton(axes: Axes, x: Array, y: Array, tried: list[list[float]], fits:
         moved, risen = _with_test(x, y, label)
 
         def height(slope: float, moved: Array = moved, risen: Array = risen) -> float:
-            """Of the line that supports the points above the score over the one that supports those below."""
+            """Return the height of the supporting line of the points above over that of the points below."""
             above = risen - slope * moved
             return float(above[at + 1 :].min() - above[: at + 1].min())
 

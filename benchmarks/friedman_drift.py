@@ -66,7 +66,7 @@ def ranks(values: Array, rng: np.random.Generator) -> Array:
 
 
 def adwin(values: Array) -> list[int]:
-    """The alarms of ADWIN with its defaults."""
+    """Return the alarms of ADWIN with its defaults."""
     detector, found = ADWIN(), []
     for number, one in enumerate(values.tolist(), 1):
         detector.update(one)
@@ -106,6 +106,7 @@ def table(streams: int) -> str:
 
 
 def main() -> None:
+    """Count the alarms on every drift, and write the table on the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, help=f"of each drift (default {STREAMS}); prints only")
     given = parser.parse_args()

@@ -28,7 +28,7 @@ STREAMS = {"Phishing": lambda: datasets.Phishing(), "Bananas": lambda: datasets.
 
 
 def scores_of(stream: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """What the bases say before they learn, shape (n, count), without rows in which one says nothing; the labels."""
+    """Return the bases' scores before each row is learned, shape (n, count), and labels; drop rows without a score."""
     models = [base() for base in BASES[:count]]
     rows, labels = [], []
     for x, y in stream:
@@ -42,7 +42,7 @@ def scores_of(stream: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fusions(count: int) -> dict[str, Fusion]:
-    """What is compared for this number of scores; solved anew every 16 observations where there is a solve."""
+    """Return the fusions to compare for this number of scores; those with a solver solve every 16 observations."""
     found: dict[str, Fusion] = {
         "`LogisticFusion(discount=0.998)`": LogisticFusion(count, discount=0.998),
         "`LogisticFusion()`": LogisticFusion(count),
@@ -67,6 +67,7 @@ def measured(fusion: Fusion, scores: np.ndarray, y: np.ndarray) -> tuple[float, 
 
 
 def main() -> None:
+    """Print a table of the fusions for each stream."""
     for name, stream in STREAMS.items():
         print(f"\n| {name} | bases | Brier | log loss | µs a row |\n|---|---:|---:|---:|---:|")
         for count in (2, 3, 4, 5):

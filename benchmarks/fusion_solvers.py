@@ -80,7 +80,7 @@ class Problem:
 
 
 def median_time(run: Callable[[], object]) -> float:
-    """The median of REPEATS runs, in milliseconds."""
+    """Return the median time of REPEATS runs, in milliseconds."""
     seconds = []
     for _ in range(REPEATS):
         start = time.perf_counter()
@@ -90,6 +90,7 @@ def median_time(run: Callable[[], object]) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Print the times and errors of the solvers at each penalty."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--observations", type=int, default=500, help="n (default: %(default)s)")
     observations = parser.parse_args(arguments).observations

@@ -19,7 +19,7 @@ FLOOR, LIMIT, OURS = "SortedList", "no-op method call", "VennAbers"
 
 
 def ladder(plan: Plan) -> list[dict[str, Any]]:
-    """One row for each size and subject: seconds per step and the ratios to the floor and to the limit."""
+    """Return a row for each size and subject: seconds per step and the ratios to the floor and to the limit."""
     rows = []
     for size in plan.sizes:
         found = _race(STEPPING, Stream(size, arrivals(plan.rounds), plan.seed), plan.rounds)
@@ -28,7 +28,7 @@ def ladder(plan: Plan) -> list[dict[str, Any]]:
 
 
 def streams(plan: Plan) -> list[dict[str, Any]]:
-    """The tree and the floor at one size, on streams of other shapes."""
+    """Measure the tree and the floor at one size, on streams of other shapes."""
     rows = []
     for kind in KINDS:
         stream = Stream(plan.stream_size, arrivals(plan.rounds), plan.seed, kind)

@@ -55,7 +55,7 @@ class Stream(NamedTuple):
 
 
 def stream(seed: int, cycle: bool) -> Stream:
-    """One of the streams above."""
+    """Draw one of the streams above."""
     rng = np.random.default_rng([SEED, seed, cycle])
     n = IMPRESSIONS
     grid = np.linspace(0.0, SPAN, 4_001)
@@ -69,7 +69,7 @@ def stream(seed: int, cycle: bool) -> Stream:
 
 
 def joined(calibrator: Any, given: Stream, early: float | None) -> Array:
-    """What a join serves."""
+    """Return the probabilities that a join serves."""
     join, coming = LabelJoin(calibrator, HORIZON, early=early), []
     p = np.empty(len(given.t))
     for k, (now, score) in enumerate(zip(given.t.tolist(), given.score.tolist(), strict=True)):
@@ -137,9 +137,9 @@ def when_table(streams: int) -> str:
 
 
 def base_scores(rows: int | None) -> list[tuple[float, float, bool]]:
-    """Of each call of `bank`: its score as issued, its score when its label comes 5,000 rows later, and the label.
+    """Return for each call of `bank` its score as issued, its score 5,000 rows later, and the label.
 
-    The base is an online logistic regression that learns the labels as they come.
+    The base is an online logistic regression that learns the labels when they arrive, 5,000 rows late.
     """
     scaler, model = preprocessing.StandardScaler(), linear_model.LogisticRegression()
     late: deque[tuple[dict[str, float], float, bool]] = deque()
@@ -159,7 +159,7 @@ def base_scores(rows: int | None) -> list[tuple[float, float, bool]]:
 
 
 def as_issued(calibrator: Any, events: list[tuple[float, float, bool]]) -> Iterator[float]:
-    """What is served where a join learns: the score as issued, judged by what was said then."""
+    """Yield the forecasts of a join, which learns the score as issued and is judged by the forecast as issued."""
     join = LabelJoin(calibrator, horizon=DELAY_ROWS)
     for k, (issued, _, y) in enumerate(events):
         yield join.issue(k, issued, float(k)).p
@@ -167,7 +167,7 @@ def as_issued(calibrator: Any, events: list[tuple[float, float, bool]]) -> Itera
 
 
 def learned_as(column: int) -> Callable[[Any, list[tuple[float, float, bool]]], Iterator[float]]:
-    """What is served where `learn_one` is given one of the two scores when the label comes."""
+    """Return a server whose `learn_one` is given one of the two scores when the label arrives."""
 
     def served(calibrator: Any, events: list[tuple[float, float, bool]]) -> Iterator[float]:
         for k, (issued, _, _) in enumerate(events):
@@ -222,6 +222,7 @@ def cost(calibrator: Any, n: int, early: float | None = None, journal: Journal |
 
 
 def cost_table(n: int) -> str:
+    """Write the table of processor times for an impression and its outcome."""
     lines = ["| | µs for an impression and its outcome, processor time |", "|---|---:|"]
     for name, make, early in (
         ("`OnlinePlatt()`, alone", OnlinePlatt, -1.0),
@@ -245,7 +246,7 @@ def alone(calibrator: Any, n: int) -> float:
 
 
 def fsync_time(folder: str) -> float:
-    """The median time of an fsync after a small write."""
+    """Return the median time of an fsync after a small write."""
     took = []
     with open(os.path.join(folder, "fsync"), "wb") as file:
         for _ in range(50):
@@ -281,7 +282,7 @@ def journal_table(n: int) -> str:
 
 
 def joined_journal(n: int) -> tuple[float, float, float]:
-    """A join with a journal: events a second by the wall and of processor time, and bytes an event."""
+    """Measure a join with a journal: events per second of wall time and of processor time, and bytes per event."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "events.journal")
         with Journal(path) as journal:
@@ -329,6 +330,7 @@ def write(mark: str, text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the measurements, and print or write their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, help=f"streams for the first table (default {STREAMS}); prints only")
     parser.add_argument("--soak", type=int, help="run so many events, and print the memory in use")

@@ -79,6 +79,7 @@ class ClarabelLeastSquares:
 
 
 def quiet(tolerance: float) -> clarabel.DefaultSettings:
+    """Return Clarabel's settings with this tolerance, without its output."""
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
@@ -86,7 +87,7 @@ def quiet(tolerance: float) -> clarabel.DefaultSettings:
 
 
 def cone_program(degree: int, u: Array, neg: Array, pos: Array) -> Array:
-    """The whole problem: log(1 + exp η) ≤ t where exp(−t) + exp(η − t) ≤ 1, two exponential cones a score."""
+    """Solve the whole problem: log(1 + exp η) ≤ t by exp(−t) + exp(η − t) ≤ 1, two exponential cones per score."""
     n, k = degree + 1, len(u)
     basis, total = basis_matrix(degree, u), float(neg.sum() + pos.sum())
     size = n + 3 * k
@@ -107,7 +108,7 @@ def cone_program(degree: int, u: Array, neg: Array, pos: Array) -> Array:
 
 
 def tables(observations: int, later: int) -> Iterator[Table]:
-    """The table of a stream whose log-odds are 1.5 times too large, and then after each of `later` observations."""
+    """Yield the table of a stream whose log-odds are 1.5 times too large, and then after each of `later` rows."""
     rng = np.random.default_rng(0)
     truth = rng.beta(1.0, 3.0, observations + later)
     scores = 1.0 / (1.0 + np.exp(-1.5 * np.log(truth / (1.0 - truth))))
@@ -121,6 +122,7 @@ def tables(observations: int, later: int) -> Iterator[Table]:
 
 
 def log_loss(coefficients: Array, table: Table) -> float:
+    """Return the mean log loss of the coefficients on a table."""
     u, neg, pos = table
     log_odds = basis_matrix(len(coefficients) - 1, u) @ coefficients
     return float(((neg + pos) @ np.logaddexp(0.0, log_odds) - pos @ log_odds) / (neg + pos).sum())
@@ -140,7 +142,7 @@ def newton(name: str, quadratic: QuadraticProgram, degree: int, observations: in
 
 
 def cones(degree: int, observations: int, later: int) -> Line:
-    """The cone program on the first tables; what it leaves, against the active set."""
+    """Time the cone program on the first tables, and compare its loss with that of the active set."""
     seconds, left = [], 0.0
     for table, _ in zip(tables(observations, later), range(1 + CONE_REPEATS), strict=False):
         start = time.perf_counter()
@@ -152,6 +154,7 @@ def cones(degree: int, observations: int, later: int) -> Line:
 
 
 def compare(degree: int, observations: int, later: int) -> list[Line]:
+    """Measure every solver at one degree."""
     made: dict[str, Callable[[int], QuadraticProgram]] = {
         "active set": MonotoneLeastSquares,
         "OSQP 1e-6": lambda n: WarmOSQP(n, 1e-6),
@@ -163,6 +166,7 @@ def compare(degree: int, observations: int, later: int) -> list[Line]:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Print the table of all solvers and degrees."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--observations", type=int, default=20_000, help="of the first table (default: %(default)s)")
     parser.add_argument("--later", type=int, default=50, help="observations after it (default: %(default)s)")

@@ -25,7 +25,7 @@ TARGET = Path(__file__).resolve().parent.parent / "streamcal" / "datasets" / "ba
 
 
 def without_duration(source: Path) -> bytes:
-    """The source as CSV text without the leaking column, checked against the published counts."""
+    """Return the source as CSV text without the leaking column, checked against the published counts."""
     with gzip.open(source, "rt", encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     leak = header.index(LEAKING_COLUMN)
@@ -39,6 +39,7 @@ def without_duration(source: Path) -> bytes:
 
 
 def main() -> None:
+    """Write the compressed data set without the leaking column."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     default = Path(os.environ.get("STREAMCAL_DATA", ".")) / SOURCE_NAME
     parser.add_argument("source", nargs="?", type=Path, default=default, help=f"default: {default}")

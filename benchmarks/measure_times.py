@@ -31,7 +31,7 @@ STREAMS: dict[str, tuple[int, Callable[[np.random.Generator, int], FloatArray]]]
 
 
 def milliseconds(call: Callable[[], Any]) -> float:
-    """The least processor time of a call."""
+    """Return the least processor time of a call."""
     found = []
     for _ in range(REPEATS):
         start = thread_time()
@@ -41,7 +41,7 @@ def milliseconds(call: Callable[[], Any]) -> float:
 
 
 def row(make: Callable[[], CellMetric], p: FloatArray, y: FloatArray) -> str:
-    """The times of one measure of a stream, as cells of a table."""
+    """Return the times of one measure of a stream, as cells of a table."""
     measure, other = make(), make()
     measure.update_many(y, p)
     first = y[:UPDATES], p[:UPDATES]
@@ -61,6 +61,7 @@ def row(make: Callable[[], CellMetric], p: FloatArray, y: FloatArray) -> str:
 
 
 def main() -> None:
+    """Print the table of all measures on all streams."""
     require_compiled()
     for name, value in environment(SEED).items():
         print(f"{name}: {value}")

@@ -70,7 +70,7 @@ def timed(
     clock: Callable[[], float],
     use: Callable[[Any], Any] | None = None,
 ) -> list[float]:
-    """The time of each step (query, observation, outcome) by a clock; none is begun after so many seconds."""
+    """Time each step (query, observation, outcome) by a clock; start none after `seconds`."""
     times = []
     gc.collect()
     gc.disable()
@@ -91,13 +91,13 @@ def timed(
 
 
 def _cost(clock: Callable[[], float]) -> float:
-    """What reading a clock twice takes."""
+    """Return the time of reading a clock twice."""
     pairs = [(clock(), clock()) for _ in range(10_000)]
     return median(second - first for first, second in pairs)
 
 
 def methods(names: list[str], sizes: list[int]) -> list[dict[str, Any]]:
-    """The rows of all methods at all sizes, printed as they come."""
+    """Return the rows of all methods at all sizes, printed as they are measured."""
     rows = []
     for name in names:
         for size in sizes:
@@ -110,7 +110,7 @@ def methods(names: list[str], sizes: list[int]) -> list[dict[str, Any]]:
 
 
 def section(rows: list[dict[str, Any]], about: dict[str, str]) -> str:
-    """The table, methods down and sizes across: median (99th percentile) in microseconds."""
+    """Write the table, methods down and sizes across: median (99th percentile) in microseconds."""
     sizes = sorted({row["size"] for row in rows})
     found = {(row["method"], row["size"]): row for row in rows}
     lines = [
@@ -131,6 +131,7 @@ def _us(seconds: float) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Measure the methods, and write the tables of a full run."""
     tables = {"methods": (list(REGISTRY), SIZES), "rooms": (list(SUBJECTS), SIZES_OF_ROOMS)}
     parser = argparse.ArgumentParser(prog="python -m benchmarks.methods", description=__doc__.split("\n")[0])
     every = [name for names, _ in tables.values() for name in names]

@@ -66,7 +66,7 @@ class Score(NamedTuple):
 
 
 def centre(rate: float) -> float:
-    """The mean log-odds for which the mean probability is `rate`."""
+    """Return the mean log-odds for which the mean probability is `rate`."""
     levels = DEVIATION * norm.ppf((np.arange(20_000) + 0.5) / 20_000)  # by the midpoint rule
     return float(brentq(lambda c: np.mean(expit(c + levels)) - rate, -30.0, 30.0))
 
@@ -81,7 +81,7 @@ CHANGES: dict[str, Callable[[Array, float, npt.NDArray[np.int64]], Array]] = {
 
 
 def stream(change: str, before: int, seed: int) -> Stream:
-    """A stream that changes after `before` outcomes."""
+    """Draw a stream that changes after `before` outcomes."""
     rng = np.random.default_rng([SEED, seed, before])
     c = centre(BASE_RATE)
     z = c + DEVIATION * rng.standard_normal(before + AFTER)
@@ -91,14 +91,14 @@ def stream(change: str, before: int, seed: int) -> Stream:
 
 
 def alarms_of_monitor(given: Stream, keys: bool, **parameters: float) -> list[int]:
-    """The numbers of the outcomes at which a monitor raised its alarms."""
+    """Return the numbers of the outcomes at which a monitor raised its alarms."""
     monitor = CalibrationMonitor(**parameters)
     found = monitor.update_many(given.y, given.p, {"campaign": given.campaign} if keys else None)
     return [alarm.n for alarm in found]
 
 
 def alarms_of_adwin(given: Stream) -> list[int]:
-    """The same of ADWIN with its defaults, on the log loss."""
+    """Return the same for ADWIN with its defaults, on the log loss."""
     detector, found = ADWIN(), []
     for number, loss in enumerate(-np.log(np.where(given.y, given.p, 1.0 - given.p)), 1):
         detector.update(float(loss))
@@ -144,16 +144,18 @@ def delay_table(before: int, streams: int) -> str:
 
 
 def shown(delay: float) -> str:
+    """Write a delay in outcomes; an infinite one is "none"."""
     return f"{delay:,.0f}" if math.isfinite(delay) else "none"
 
 
 def null_outcomes(rate: float, length: int, rng: np.random.Generator) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Draw calibrated forecasts of a base rate, and their labels."""
     p = expit(centre(rate) + DEVIATION * rng.standard_normal(length))
     return p, rng.random(length) < p
 
 
 def false_alarms(rate: float, streams: int) -> int:
-    """The number of calibrated streams of `NULL_LENGTH` outcomes on which a monitor with α raises an alarm."""
+    """Count the calibrated streams of `NULL_LENGTH` outcomes on which a monitor with α raises an alarm."""
     found = 0
     for seed in range(streams):
         p, y = null_outcomes(rate, NULL_LENGTH, np.random.default_rng([SEED, seed, round(1e4 * rate)]))
@@ -162,7 +164,7 @@ def false_alarms(rate: float, streams: int) -> int:
 
 
 def false_segments(rate: float, streams: int, segments: int = 50) -> int:
-    """The same, of calibrated streams with segments of Zipf's frequencies: those on which any segment has an alarm."""
+    """Count the calibrated streams with segments of Zipf's frequencies on which any segment has an alarm."""
     share = 1.0 / np.arange(1, segments + 1)
     found = 0
     for seed in range(streams):
@@ -175,7 +177,7 @@ def false_segments(rate: float, streams: int, segments: int = 50) -> int:
 
 
 def run_lengths(rate: float, runs: int) -> Array:
-    """The numbers of outcomes until the first alarm on calibrated streams."""
+    """Return the numbers of outcomes until the first alarm on calibrated streams."""
     lengths = []
     for seed in range(runs):
         rng = np.random.default_rng([SEED, seed, round(1e4 * rate), 7])
@@ -188,7 +190,7 @@ def run_lengths(rate: float, runs: int) -> Array:
 
 
 def null_table(streams: int) -> str:
-    """False alarms by base rate."""
+    """Write the table of false alarms by base rate."""
     lines = [
         f"| base rate | streams of {NULL_LENGTH:,} with an alarm, `alpha=0.05` "
         "| of those with 50 segments, any segment | mean run length, `run_length=1e4` |",
@@ -245,7 +247,7 @@ def pits(change: str, seed: int) -> Array:
 
 
 def alarms_of_histogram(u: Array) -> list[int]:
-    """The first time at which the e-process of `PITHistogram` reaches 1/α."""
+    """Return the first time at which the e-process of `PITHistogram` reaches 1/α."""
     histogram = PITHistogram()
     for number, one in enumerate(u.tolist(), 1):
         histogram.update(one, UNIFORM)
@@ -255,6 +257,7 @@ def alarms_of_histogram(u: Array) -> list[int]:
 
 
 def alarms_of_adwin_on(u: Array) -> list[int]:
+    """Return the alarms of ADWIN on PIT values."""
     detector, found = ADWIN(), []
     for number, one in enumerate(u.tolist(), 1):
         detector.update(one)
@@ -273,7 +276,7 @@ MONITORS_OF_DISTRIBUTIONS: dict[str, Callable[[Array], list[int]]] = {
 
 
 def pit_table(streams: int) -> str:
-    """As `delay_table`."""
+    """Write the table of delays for monitors of distributions, as in `delay_table`."""
     heading = " | ".join(CHANGES_OF_DISTRIBUTIONS)
     lines = [f"| | {heading} | alarms before, a stream |", "|---|" + "---:|" * (len(CHANGES_OF_DISTRIBUTIONS) + 1)]
     for name, monitor in MONITORS_OF_DISTRIBUTIONS.items():
@@ -304,6 +307,7 @@ def write(mark: str, text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Measure the monitors, and print or write their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--streams", type=int, help=f"streams for every figure (default {STREAMS:,}; without change {NULL_STREAMS:,})"

@@ -60,7 +60,7 @@ def codes(values: list[str | int]) -> Array:
 
 
 def groups(stream: Stream, z: Array) -> Iterator[Array]:
-    """The group of each row, family by family."""
+    """Yield the group of each row, family by family."""
     bins = np.floor(logit(np.clip(z, 2.0**-52, 1.0 - 2.0**-52))).astype(np.int64) + 40
     yield np.zeros(len(z), dtype=np.int64)
     yield bins
@@ -71,7 +71,7 @@ def groups(stream: Stream, z: Array) -> Iterator[Array]:
 
 
 def worst(p: Array, stream: Stream, z: Array) -> tuple[float, float]:
-    """The largest |z| of a group at the end, and over any window."""
+    """Return the largest |z| of a group at the end, and over any window."""
     end = within = 0.0
     block = np.arange(len(p)) // STEP
     blocks, p = int(block[-1]) + 1, np.clip(p, 2.0**-52, 1.0 - 2.0**-52)
@@ -89,7 +89,7 @@ def worst(p: Array, stream: Stream, z: Array) -> tuple[float, float]:
 
 
 def largest(gap: Array, variance: Array) -> float:
-    """The largest |z| among groups of enough variance."""
+    """Return the largest |z| among groups of enough variance."""
     kept = variance >= LEAST
     return float((np.abs(gap[kept]) / np.sqrt(variance[kept])).max()) if kept.any() else 0.0
 
@@ -98,14 +98,14 @@ def largest(gap: Array, variance: Array) -> float:
 
 
 def every(rows: int | None) -> Iterator[tuple[str, Stream]]:
-    """All streams by name."""
+    """Yield all streams by name."""
     for name, found in (*streams(rows, SEEDS), *held_out(rows)):
         for seed, stream in enumerate(found):
             yield (f"{name}, seed {seed}" if seed else name), stream
 
 
 def forecasts(stream: Stream) -> dict[str, Array]:
-    """What comes in, by base."""
+    """Return the forecasts to correct, by base."""
     auto = Auto().predict_learn_many(stream.scores, stream.y)
     names = list(stream.fields)
     return {
@@ -138,7 +138,7 @@ class Found:
 
 
 def late(stream: Stream, z: Array) -> float:
-    """The log loss minus that of z where labels come late, in 1e-4 nats a row."""
+    """Return the log loss minus that of z if labels are late, in 1e-4 nats a row."""
     cal, waiting = Multicalibrated("identity", list(stream.fields)), []
     rows = zip(z.tolist(), zip(*stream.fields.values(), strict=True), stream.y.tolist(), strict=True)
     for score, levels, y in rows:
@@ -156,7 +156,7 @@ HEAD = (
 
 
 def tables(rows: int | None) -> tuple[str, str]:
-    """The table by base, and that of all streams."""
+    """Write the table by base, and the table of all streams."""
     lines, by_base = [HEAD], {base: [] for base in BASES}
     for name, stream in every(rows):
         for base, z in forecasts(stream).items():
@@ -173,6 +173,7 @@ def tables(rows: int | None) -> tuple[str, str]:
 
 
 def summarised(found: list[Found]) -> str:
+    """Write the means and extremes of the results of a base as cells."""
     cells = [f"{np.mean([one.loss for one in found]):+.1f} ({max(one.loss for one in found):+.2f})"]
     for place in (0, 1):
         before, after = (
@@ -187,7 +188,7 @@ def summarised(found: list[Found]) -> str:
 
 
 def numbered(families: Iterator[Array]) -> Groups:
-    """The number of each group of each row, a column for each family."""
+    """Return the number of each group of each row, a column for each family."""
     columns, first = [], 0
     for family in families:
         found = np.unique(family, return_inverse=True)[1]
@@ -197,7 +198,7 @@ def numbered(families: Iterator[Array]) -> Groups:
 
 
 def rivals(rows: int | None) -> str:
-    """The log loss and the worst gaps of each rival, on the first rows of every stream, on top of `OnlinePlatt`."""
+    """Write the log loss and the worst gaps of each rival, on the first rows of every stream, after `OnlinePlatt`."""
     found: dict[str, list[tuple[float, ...]]] = {}
     for name, stream in every(rows or RIVAL_ROWS):
         size = min(len(stream.y), rows or RIVAL_ROWS)
@@ -221,12 +222,12 @@ def rivals(rows: int | None) -> str:
 
 
 def losses(p: Array, y: Array) -> float:
-    """The mean log loss."""
+    """Return the mean log loss."""
     return float(-np.log(np.where(y, p, 1.0 - p)).mean())
 
 
 def each_rival(stream: Stream, z: Array) -> Iterator[tuple[str, Array]]:
-    """The predictions of each rival, of all rows; MCGrad's, where it is installed, begin after the first tenth."""
+    """Yield the predictions of each rival for all rows; those of MCGrad, if installed, start after the first tenth."""
     yield "`OnlinePlatt` alone", z
     yield (
         "`Multicalibrated`",
@@ -255,7 +256,7 @@ class Held:
 
 
 def adversaries(rows: int | None) -> str:
-    """The log loss minus that of what comes in, and the worst gap of any group, where labels follow the predictions."""
+    """Write the log loss less that of the incoming forecasts, and the worst gap, under adversarial labels."""
     makes: dict[str, Callable[[int], Rival]] = {
         "z alone": lambda groups: Incoming(),
         "`Multicalibrated`": Held,
@@ -288,7 +289,7 @@ def against(make: Callable[[int], Rival], kind: str, rows: int) -> str:
 
 
 def seconds(work: object, repeats: int = 3) -> float:
-    """The shortest processor time of some runs."""
+    """Return the shortest processor time of some runs."""
     found = []
     for _ in range(repeats):
         begun = time.process_time()
@@ -313,7 +314,7 @@ def cost(rows: int) -> str:
 
 
 def sharing(column: list[str]) -> object:
-    """A function that returns one object for equal texts, as columns of categories have."""
+    """Return a function that returns one object for equal texts, as columns of categories contain."""
     known = {text: text for text in column}
     return known.__getitem__
 
@@ -364,7 +365,7 @@ def memory(held: int) -> str:
 
 
 def drift(rows: int) -> str:
-    """The counters after so many rows, and how far they are from what is recomputed."""
+    """Compare the counters after `rows` rows with recomputed ones."""
     rng, accounts, gains, part = np.random.default_rng(0), Accounts(2, [], 1.0, 1000, 0.005), [0.0], 250_000
     for done in range(0, rows, part):
         z = np.clip(rng.beta(1.0, 9.0, min(part, rows - done)), 1e-6, 1.0 - 1e-6)
@@ -420,7 +421,7 @@ Growth of resident memory in a process of its own that learns new groups of one 
 
 
 def sections(rows: int | None) -> dict[str, Callable[[], str]]:
-    """What makes each section of the page."""
+    """Return the function that writes each section of the page."""
     return {
         "streams": lambda: "\n\n".join(tables(rows)),
         "rivals": lambda: rivals(rows),
@@ -432,6 +433,7 @@ def sections(rows: int | None) -> dict[str, Callable[[], str]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Write the sections of the page, or print them for a shortened run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--rows", type=int, metavar="N", help="the first N rows of every stream; prints, writes nothing"

@@ -151,7 +151,7 @@ RIVALS: dict[str, Callable[[int], Rival]] = {
 
 
 def predictions(rival: Rival, z: npt.NDArray[np.float64], groups: Groups, y: npt.NDArray[np.bool_]) -> Iterator[float]:
-    """What a rival predicts of each row; `groups` has a row of numbers for each."""
+    """Yield a rival's prediction of each row; `groups` has a row of group numbers for each."""
     for score, row, label in zip(z.tolist(), groups, y.tolist(), strict=True):
         yield rival.predict(score, row)
         rival.learn(label)
@@ -173,15 +173,15 @@ class Adversary:
         return y
 
     def unlikely(self, p: float, z: float, groups: Groups) -> bool:
-        """What was thought less likely."""
+        """Return the label that the prediction thinks less likely."""
         return p < 0.5
 
     def against(self, p: float, z: float, groups: Groups) -> bool:
-        """What punishes any distance from z."""
+        """Return the label that punishes any distance from z."""
         return p < z
 
     def widening(self, p: float, z: float, groups: Groups) -> bool:
-        """What widens the gaps of the groups of the row."""
+        """Return the label that widens the gaps of the row's groups."""
         return float(self.gap[groups].sum()) > 0.0
 
     def flipping(self, p: float, z: float, groups: Groups) -> bool:

@@ -81,7 +81,7 @@ class Stream(NamedTuple):
 
 
 def covertype(folder: Path, rows: int) -> Stream:
-    """The scores of a model of the first, balanced rows, for the rows that follow."""
+    """Return the scores of a model of the first, balanced rows, for the rows that follow."""
     with gzip.open(folder / COVERTYPE, "rt", newline="") as file:
         reader = csv.reader(file)
         next(reader)
@@ -94,7 +94,7 @@ def covertype(folder: Path, rows: int) -> Stream:
 
 
 def image_segments(rows: int) -> Stream:
-    """The scores of a model that learns each row after predicting it; rows without a prediction are left out."""
+    """Return the scores of a model that learns each row after predicting it; rows without a prediction are dropped."""
     model = preprocessing.StandardScaler() | naive_bayes.GaussianNB()
     found, y = [], []
     for x, label in datasets.ImageSegments().take(rows):
@@ -108,7 +108,7 @@ def image_segments(rows: int) -> Stream:
 
 
 def prequential(build: Callable[[], MulticlassCalibrator] | None, stream: Stream) -> tuple[Array, float]:
-    """The probabilities, each block predicted and then learned, and the microseconds per row."""
+    """Return the probabilities, each block predicted and then learned, and the microseconds per row."""
     if build is None:
         return stream.scores, 0.0
     cal, predicted, start = build(), [], time.perf_counter()
@@ -129,7 +129,7 @@ class Row(NamedTuple):
 
 
 def measured(stream: Stream) -> dict[str, Row]:
-    """The results of every method, and of the raw scores."""
+    """Measure every method, and the raw scores."""
     rows = {}
     for name, build in {SCORES: None, **METHODS}.items():
         p, cost = prequential(build, stream)
@@ -142,13 +142,13 @@ def measured(stream: Stream) -> dict[str, Row]:
 
 
 def line_of(name: str, row: Row) -> str:
-    """A line of the table."""
+    """Write a line of the table."""
     values = " | ".join(f"{value:.4f}" for value in row[:3])
     return f"| {name} | {values} | {'–' if name == SCORES else f'{row.cost:,.0f}'} |"
 
 
 def table_of(rows: dict[str, Row]) -> str:
-    """A line for each method."""
+    """Write a table with a line for each method."""
     head = ["| | log loss | Brier | classwise ECE | µs a row |", "|---|---:|---:|---:|---:|"]
     return "\n".join([*head, *(line_of(*item) for item in rows.items())])
 
@@ -175,7 +175,7 @@ def by_limit(stream: Stream) -> str:
 
 
 def reading(cover: dict[str, Row], segments: dict[str, Row]) -> str:
-    """The summary below the tables, with its figures."""
+    """Write the summary below the tables, with its figures."""
     both = (("the cover types", cover), ("the image segments", segments))
 
     def lowest(measure: str) -> str:
@@ -250,6 +250,7 @@ PAIRS = (
 
 
 def main() -> None:
+    """Measure the methods on both streams, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, help="rows of each stream; nothing is written then")
     rows = parser.parse_args().rows

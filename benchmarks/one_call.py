@@ -85,9 +85,9 @@ def one_call(plan: Plan) -> dict[str, Any]:
 
 
 def _measured(subject: Subject, stream: Stream, plan: Plan) -> dict[str, Any]:
-    """The three in turn, each on a calibrator of its own that has learned the same: the least of all rounds.
+    """Return the least time of each of the three ways over all rounds, each on its own calibrator with the same past.
 
-    The ratio to the kernel is the median of those of the rounds: trees grow meanwhile.
+    The ratio to the kernel is the median over the rounds, because trees grow meanwhile.
     """
     ways = {"call": _call, "loop": _loop, "kernel": _kernel}
     held = 5_000 if subject.name.startswith("Auto") else stream.held  # its step does not grow
@@ -133,7 +133,7 @@ def _loop(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any]:
 
 
 def _kernel(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any] | None:
-    """The kernel's prediction and its update for each row in C, without checks; None where it is not alone."""
+    """Return a call of the kernel's prediction and update for each row in C, without checks; None if impossible."""
     y, w, found, none = labels.astype(np.float64), np.ones(len(scores)), np.empty((2, len(scores))), np.empty(0)
     if isinstance(cal, Auto | Identity | Platt | HistogramBinning | Gaussian):
         return None

@@ -33,7 +33,7 @@ class Plan:
     seed: int = 3
 
     def with_sizes(self, sizes: list[int]) -> Plan:
-        """The plan for another ladder: nothing is larger than its largest size."""
+        """Return the plan for another ladder; no size in the plan is above its largest size."""
         largest = max(sizes)
         return replace(
             self,

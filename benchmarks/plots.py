@@ -58,7 +58,7 @@ def _cost(results: Results) -> Figure:
 
 
 def _growth(results: Results) -> Figure:
-    """The step of the tree with the fitted line a + b·log₂² n, on an axis on which that is straight."""
+    """Draw the step of the tree with the fitted line a + b·log₂² n, on an axis on which the line is straight."""
     fit = results["growth"]
     figure, axes = _axes("distinct scores held, n  (axis: log² n)", "µs per step", (7.0, 4.2))
     for name, label in ((OURS, "VennAbers"), ("SortedList", "SortedList: add + bisect_left")):
@@ -77,7 +77,7 @@ def _growth(results: Results) -> Figure:
 
 
 def _tail(results: Results) -> Figure:
-    """How many steps are slower than a time."""
+    """Draw the share of steps that are slower than a time."""
     tail = results["tail"]
     figure, axes = _axes("µs", "share of steps that take as long", (7.0, 4.2))
     seconds, shares = np.array(tail["exceeded"]).T

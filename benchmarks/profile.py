@@ -59,7 +59,7 @@ def _tree(stream: Stream) -> list[Verb]:
 
 
 def _bernstein(stream: Stream, degree: int) -> list[Verb]:
-    """One verb: a prediction after each observation, so that every one is solved for."""
+    """Return one verb: a prediction after each observation, so that every prediction needs a solve."""
     cal, sums, program = Bernstein(degree), BernsteinSums(degree), MonotoneQP(degree)
     scores, labels = stream.start()
     cal.learn_many(scores, labels)
@@ -101,7 +101,7 @@ def _all(query: float, score: float, y: bool) -> tuple[float, float, bool]:
 
 
 def _measured(what: str, verbs: list[Verb], stream: Stream, rounds: int) -> list[dict[str, Any]]:
-    """The medians over rounds; in each, all public verbs in their order, then all kernel calls in theirs."""
+    """Return the medians over rounds; each round has all public calls in order, then all kernel calls in order."""
     taken: dict[tuple[str, str], list[float]] = {}
     gc.disable()
     for turn in range(rounds + 1):  # the first is not counted

@@ -49,7 +49,7 @@ class CrossedEffects:
         return v * e, v
 
     def step(self, z: float, levels: Sequence[Hashable], y: bool) -> float:
-        """The probability for an observation of these levels, before its outcome y is learned.
+        """Return the probability for an observation of these levels, then learn its outcome y.
 
         It is σ(m/√(1 + πv/8)) for log-odds of mean m and variance v (MacKay, *The evidence framework applied to
         classification networks*, 1992).
@@ -71,9 +71,9 @@ class CrossedEffects:
 
 
 def _mode(mean: float, variance: float, y: bool) -> tuple[float, float]:
-    """y − σ and σ(1 − σ) at the posterior mode of log-odds that are normal before: at the x = mean + v·(y − σ(x)).
+    """Return y − σ and σ(1 − σ) at the posterior mode of log-odds with a normal prior.
 
-    By Newton's method within the interval in which the mode is.
+    The mode is x = mean + v·(y − σ(x)), found by Newton's method within the interval that contains it.
     """
     low, high = (mean, mean + variance) if y else (mean - variance, mean)
     x = mean
@@ -98,7 +98,7 @@ def _sigmoid(x: float) -> float:
 def stream(
     base: npt.NDArray[np.float64], columns: Sequence[Iterable[Hashable]], y: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.float64]:
-    """The probability of each of n rows before its outcome: of forecasts, with columns of levels, shape (n,)."""
+    """Return the forecast of each of n rows before its outcome, from base forecasts and columns of levels."""
     effects = CrossedEffects(len(columns))
     with np.errstate(divide="ignore"):
         z = np.clip(np.log(base) - np.log1p(-base), -LIMIT, LIMIT).tolist()

@@ -61,7 +61,7 @@ class Stream(NamedTuple):
 
 
 def synthetic(base_rate: float, rows: int, seed: int) -> Stream:
-    """A stream of the model above."""
+    """Draw a stream of the model above."""
     rng = np.random.default_rng([seed, round(1e6 * base_rate)])
     levels = norm.ppf((np.arange(20_000) + 0.5) / 20_000)  # the mean of π by the midpoint rule
     centre = brentq(lambda c: np.mean(expit(c + DEVIATION * levels)) - base_rate, -30.0, 30.0)
@@ -71,7 +71,7 @@ def synthetic(base_rate: float, rows: int, seed: int) -> Stream:
 
 
 def clicks(folder: Path, rows: int | None) -> Stream:
-    """The real stream: impressions of advertiser 2997 in log order and a model's click probabilities."""
+    """Read the real stream: impressions of advertiser 2997 in log order and a model's click probabilities."""
     with gzip.open(folder / CLICKS, "rt", newline="") as file:
         table = [(float(row["pctr"]), float(row["click"])) for row in csv.DictReader(file)]
     scores, y = np.array(table[:rows]).T
@@ -79,7 +79,7 @@ def clicks(folder: Path, rows: int | None) -> Stream:
 
 
 def prequential(stream: Stream) -> dict[str, Array]:
-    """The prediction of each method for every row before its outcome was learned."""
+    """Return the prediction of each method for every row before its outcome was learned."""
     venn_abers, isotonic = VennAbers(), Isotonic()
     intervals = np.empty((len(stream.y), 2))
     steps = np.empty(len(stream.y))
@@ -153,6 +153,7 @@ def way_table(found: dict[float, dict[str, Array]], rows: int) -> str:
 
 
 def percent(rate: float) -> str:
+    """Write a rate in percent."""
     return f"{100.0 * rate:.3g} %"
 
 
@@ -250,7 +251,7 @@ minimax points bound the regret of one prediction and not the sum of many: keep 
 
 
 def advice(found: dict[str, dict[str, ad_streams.Found]]) -> str:
-    """The sentences below the tables of the ad streams."""
+    """Write the sentences below the tables of the ad streams."""
     above = {method: ad_streams.above_raw(found, method) for method in ad_streams.METHODS}
     sentences = ADVICE.format(
         streams=len(found),
@@ -264,7 +265,7 @@ def advice(found: dict[str, dict[str, ad_streams.Found]]) -> str:
 
 
 def reading(found: dict[float, tuple[dict[str, Array], dict[str, Array]]], real: dict[str, float]) -> str:
-    """The sentences below the table, with its figures."""
+    """Write the sentences below the table, with its figures."""
     # A hundred events are expected at the last checkpoint of 0.05 %, the one before of 0.5 % and the first of 5 %.
     hundred = {0.05: 0, 0.005: 1, 0.0005: 2}
     sentences = READING.format(
@@ -281,7 +282,7 @@ def reading(found: dict[float, tuple[dict[str, Array], dict[str, Array]]], real:
 
 
 def ad_tables() -> dict[str, str]:
-    """What the page says of ad streams."""
+    """Return the tables and sentences of the page on ad streams."""
     ads = ad_streams.results()
     return {
         "losses": ad_streams.loss_table(ads),
@@ -293,6 +294,7 @@ def ad_tables() -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Measure the methods, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, help=f"length of every stream (default {ROWS:,}, and all clicks)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="streams per base rate (default: %(default)s)")

@@ -96,6 +96,7 @@ Rows = list[tuple[Normal, float]]
 
 
 def synthetic(noise: str, c: float, rows: int) -> Rows:
+    """Draw normal forecasts whose width is wrong by a factor, and outcomes with one kind of noise."""
     rng = np.random.default_rng(0)
     m = rng.normal(size=rows)
     y = m + NOISE[noise](rng, rows)
@@ -103,7 +104,7 @@ def synthetic(noise: str, c: float, rows: int) -> Rows:
 
 
 def forecast(data: str, model: str, rows: int) -> Rows:
-    """The forecasts that a model of River made of the rows of a set, before each outcome."""
+    """Return the forecasts that a model of River made for the rows of a set, before each outcome."""
     base, found = MODELS[model](), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of trees, on constant features
@@ -117,7 +118,7 @@ def forecast(data: str, model: str, rows: int) -> Rows:
 
 
 def coverage(rows: Rows, make: Callable[[], DistributionCalibrator] | None) -> np.ndarray[Any, Any]:
-    """The share of outcomes in the central interval of each level."""
+    """Return the share of outcomes in the central interval of each level."""
     cal, hits = make() if make else None, []
     after = LEARNED if len(rows) >= 2 * LEARNED else len(rows) // 2
     for i, (one, y) in enumerate(rows):
@@ -130,13 +131,13 @@ def coverage(rows: Rows, make: Callable[[], DistributionCalibrator] | None) -> n
 
 
 def by_level(rows: Rows, make: Callable[[float], DistributionCalibrator]) -> np.ndarray[Any, Any]:
-    """The coverage of an interval of each level, by a calibrator made for it."""
+    """Return the coverage of an interval of each level, by a calibrator made for the level."""
     shares = [coverage(rows, lambda level=level: make(level))[i] for i, level in enumerate(LEVELS.tolist())]  # type: ignore[misc]
     return np.array(shares)
 
 
 def sharpness(rows: Rows, make: Callable[[], DistributionCalibrator] | None) -> tuple[float, float]:
-    """The mean log-likelihood and the mean CRPS of what `coverage` counts."""
+    """Return the mean log-likelihood and the mean CRPS of the forecasts that `coverage` counts."""
     cal, logs, scores = make() if make else None, [], []
     after = LEARNED if len(rows) >= 2 * LEARNED else len(rows) // 2
     for i, (one, y) in enumerate(rows):
@@ -150,7 +151,7 @@ def sharpness(rows: Rows, make: Callable[[], DistributionCalibrator] | None) -> 
 
 
 def cells(found: np.ndarray[Any, Any]) -> str:
-    """The shares as cells of a table, in bold where the goal is reached."""
+    """Write the shares as cells of a table, in bold if the goal is reached."""
     return " | ".join(
         f"**{share:.3f}**" if abs(share - level) <= GOAL else f"{share:.3f}"
         for share, level in zip(found.tolist(), LEVELS.tolist(), strict=True)
@@ -158,10 +159,12 @@ def cells(found: np.ndarray[Any, Any]) -> str:
 
 
 def heading(first: str) -> list[str]:
+    """Return the heading of a table of coverages."""
     return [f"| {first} | method | 50 % | 80 % | 90 % | 95 % |", "|---|---|---:|---:|---:|---:|"]
 
 
 def synthetic_tables(rows: int) -> Iterator[str]:
+    """Yield a table of coverages for each kind of noise."""
     for noise in NOISE:
         lines = heading(f"{noise}: c")
         for c in WIDTHS:
@@ -171,6 +174,7 @@ def synthetic_tables(rows: int) -> Iterator[str]:
 
 
 def river_table(rows: int, sets: list[str]) -> str:
+    """Write the table of coverages of River's models."""
     lines = heading("set, model")
     for data in sets:
         for model in MODELS:
@@ -198,6 +202,7 @@ START, END = "<!-- coverage -->", "<!-- end of coverage -->"
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Measure the coverages, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer rows and sets: prints, writes nothing")
     quick = parser.parse_args(arguments).quick

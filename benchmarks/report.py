@@ -12,13 +12,13 @@ from benchmarks.targets import US, Results, targets
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first are aligned right."""
+    """Write a Markdown table; all columns but the first are aligned right."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def sections(results: Results) -> dict[str, str]:
-    """The text of every section that was run, by the name of its markers."""
+    """Write every section that was run, by the name of its markers."""
     return {name: write(results) for name, (key, write) in SECTIONS.items() if results.get(key)}
 
 
@@ -146,7 +146,7 @@ def _runs(results: Results) -> str:
 
 
 def _limit_of_run(row: dict[str, Any]) -> tuple[str, str]:
-    """The target of a run, and the verdict."""
+    """Return the target of a run, and the verdict."""
     if row["times"] is not None:
         return f"≤ {row['times']:g} × Arrow", _verdict(row["processor"] / row["arrow"] / row["times"])
     if row["above"] is None:
@@ -156,7 +156,7 @@ def _limit_of_run(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _verdict(share: float) -> str:
-    """Whether what was measured, as a share of its target, meets it."""
+    """Describe whether a measurement, as a share of its target, meets the target."""
     return "met" if share <= 1.0 else f"**missed**, {share:.2f} ×"
 
 
@@ -165,7 +165,7 @@ def _nanoseconds(seconds: float | None) -> str:
 
 
 def _limit(row: dict[str, Any]) -> tuple[str, str]:
-    """The target of a stream in one call, and the verdict."""
+    """Return the target of a stream in one call, and the verdict."""
     if row["times"] is not None:
         limit, found = f"≤ {row['times']} × kernel", row["over_kernel"] / row["times"]
     elif row["most"] is not None:

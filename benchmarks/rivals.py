@@ -168,7 +168,7 @@ INTERVALS = tuple(REFITS)[:3]
 
 
 def disagreement(stream: Stream, name: str) -> float:
-    """The largest difference between a rival's intervals and ours, over a few queries."""
+    """Return the largest difference between a rival's intervals and ours, over a few queries."""
     ours, rival = VennAbers(), REFITS[name](stream)
     ours.learn_many(*stream.start())
     worst = 0.0

@@ -48,7 +48,7 @@ def classes(held: int, arrivals: int, rng: np.random.Generator) -> Observations:
 
 
 def distributions(held: int, arrivals: int, rng: np.random.Generator) -> Observations:
-    """Normal distributions that are too narrow by a third."""
+    """Draw normal forecasts that are too narrow by a third, and outcomes."""
     means = rng.uniform(-2.0, 2.0, held + arrivals)
     y = rng.normal(means, 1.5).tolist()
     forecasts = [regression.Normal(mean, 1.0) for mean in means.tolist()]
@@ -63,7 +63,7 @@ class Subject(NamedTuple):
     use: Callable[[Any], Any] | None = None
 
     def started(self, size: int, arrivals: int, seed: int) -> tuple[Any, Iterator[tuple[Any, Any, Any]]]:
-        """The method after `size` observations, and (query, observation, outcome) of each arrival."""
+        """Return the method after `size` observations, and (query, observation, outcome) of each arrival."""
         stream = self.stream(size, arrivals + 1, np.random.default_rng([seed, size]))
         cal = self.make()
         cal.learn_many(*stream.start, **stream.named)
@@ -72,7 +72,7 @@ class Subject(NamedTuple):
 
 
 def at_zero(forecast: Any) -> float:
-    """The distribution function at 0: a predicted distribution that is not looked at may not have been computed."""
+    """Return the distribution function at 0, since an unused forecast may not have been computed."""
     return float(forecast.cdf(0.0))
 
 
@@ -81,7 +81,7 @@ BOUNDED = ("empirical-density", "isotonic-distributional", "venn-abers-regressio
 
 
 def _subjects() -> dict[str, Subject]:
-    """All methods of these rooms with default parameters, and some that have a target of their own."""
+    """Return all methods of these packages with default parameters, and some with a target of their own."""
     two, three = partial(scores, 2), partial(scores, 3)
     found = [
         {f"{method.__name__}()": Subject(method, two) for method in fusion.METHODS.values()},

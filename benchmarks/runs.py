@@ -129,7 +129,7 @@ def _command(source: Path, target: Path, options: tuple[str, ...]) -> list[str]:
 
 
 def _taken(command: list[str]) -> Taken:
-    """The time of a process, its start included."""
+    """Return the time of a process, including its start."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     wall, after = perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -154,7 +154,7 @@ def _ipinyou() -> Path | None:
 
 
 def _file(folder: Path, format: str, rows: int) -> Path:
-    """A file of so many rows: click, market_price, pctr."""
+    """Write a file with `rows` rows of click, market_price and pctr, and return its path."""
     source = _ipinyou()
     header, lines = _lines(source) if source else _synthetic()
     content = header + b"\n" + b"\n".join((lines * (rows // len(lines) + 1))[:rows]) + b"\n"

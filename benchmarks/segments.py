@@ -77,12 +77,12 @@ def _table(name: str, rows: int | None) -> Table:
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    """The fields of a table."""
+    """Return the fields of a table."""
     return FIELDS[name] if name in FIELDS else HELD_OUT[name]
 
 
 def real(name: str, base: str, rows: int | None) -> Stream:
-    """A table scored by a base."""
+    """Return a table scored by a base."""
     read = _table(name, rows)
     train = 0 if name == "open_bandit" else train_size(name)
     scores = frozen(read, train) if base == "frozen" else online(read, train, delay=0)
@@ -120,7 +120,7 @@ def _shares(weights: Array) -> Array:
 
 
 def _drawn(rng: np.random.Generator, weights: Array, n: int, start: float) -> Array:
-    """The campaigns of a hundredth of n impressions."""
+    """Draw the campaigns of a hundredth of n impressions."""
     size = round(n * (start + 0.01)) - round(n * start)
     return rng.choice(len(weights), size, p=_shares(weights))
 
@@ -145,7 +145,7 @@ def held_out(rows: int | None) -> Iterator[tuple[str, list[Stream]]]:
 
 
 def split(stream: Stream) -> Array:
-    """An `OnlinePlatt` for each level of the first field."""
+    """Predict by an `OnlinePlatt` for each level of the first field."""
     found, each = np.empty(len(stream.y)), {}
     levels = next(iter(stream.fields.values()))
     for i, (score, level, y) in enumerate(zip(stream.scores.tolist(), levels, stream.y.tolist(), strict=True)):
@@ -206,18 +206,19 @@ def late(stream: Stream, delay: int, chosen: bool = False) -> tuple[Array, Array
 
 
 def losses(p: Array, y: Flags) -> Array:
+    """Return the log loss of each row."""
     with np.errstate(divide="ignore"):
         return -np.log(np.where(y, p, 1.0 - p))
 
 
 def nats(p: Array, base: Array, y: Flags) -> tuple[float, float]:
-    """The log loss minus that of the base, in sum, and its standard error."""
+    """Return the sum of the log loss minus that of the base, and its standard error."""
     difference = losses(p, y) - losses(base, y)
     return float(difference.sum()), float(np.sqrt(np.square(difference).sum()))
 
 
 def fieldwise(p: Array, stream: Stream) -> list[FieldwiseECE]:
-    """The measure of each field, over the second half of the stream."""
+    """Return the measure of each field, over the second half of the stream."""
     half, found = len(p) // 2, []
     for levels in stream.fields.values():
         metric = FieldwiseECE()
@@ -227,9 +228,9 @@ def fieldwise(p: Array, stream: Stream) -> list[FieldwiseECE]:
 
 
 def multicalibration(p: Array, stream: Stream, n: int) -> tuple[float, float]:
-    """The ℓ₁ multicalibration error after n outcomes, and that of right forecasts on average, both for the worst group.
+    """Return the worst group's ℓ₁ multicalibration error after n outcomes, and its expectation for true forecasts.
 
-    max over groups g of Σ over bins b of |Σ_{t ≤ n, g, b} (yₜ − pₜ)| / n, a group being a level of a field.
+    The error is max over groups g of Σ over bins b of |Σ_{t ≤ n, g, b} (yₜ − pₜ)| / n; a group is a level of a field.
     """
     bins = np.floor(logit(np.clip(p[:n], 1e-7, 1.0 - 1e-7)) / BIN).astype(int) + 40
     worst, floor = 0.0, 0.0
@@ -246,7 +247,7 @@ def multicalibration(p: Array, stream: Stream, n: int) -> tuple[float, float]:
 
 
 def shown(values: list[tuple[float, float]]) -> str:
-    """The mean over streams, and its standard error."""
+    """Write the mean over streams, and its standard error."""
     mean = float(np.mean([value for value, _ in values]))
     if math.isinf(mean):
         return "∞"
@@ -255,7 +256,7 @@ def shown(values: list[tuple[float, float]]) -> str:
 
 
 def row(name: str, given: list[Stream]) -> tuple[str, list[Array]]:
-    """The line of a stream in the table of losses, and the forecasts of `Segmented`."""
+    """Return the line of a stream in the table of losses, and the forecasts of `Segmented`."""
     found: dict[str, list[tuple[float, float]]] = {}
     chi: list[tuple[float, float]] = []
     forecasts = []
@@ -275,7 +276,7 @@ def row(name: str, given: list[Stream]) -> tuple[str, list[Array]]:
 
 
 def effects_row(name: str, given: list[Stream]) -> str:
-    """The line of a stream in the table of random effects."""
+    """Write the line of a stream in the table of random effects."""
     found: tuple[list[tuple[float, float]], ...] = ([], [])
     for stream in given:
         base = Auto().predict_learn_many(stream.scores, stream.y)
@@ -286,7 +287,7 @@ def effects_row(name: str, given: list[Stream]) -> str:
 
 
 def pairs_row(name: str, given: list[Stream]) -> str:
-    """The line of a stream in the table of pairs: labels in time, also with fields of noise, and then late."""
+    """Write the line of a stream in the table of pairs: immediate labels, also with noise fields, and late labels."""
     found: dict[str, list[tuple[float, float]]] = {}
     for stream in given:
         base = Auto().predict_learn_many(stream.scores, stream.y)
@@ -302,6 +303,7 @@ def pairs_row(name: str, given: list[Stream]) -> str:
 
 
 def late_row(name: str, stream: Stream, delay: int) -> str:
+    """Write the line of a stream in the table of late labels."""
     base, found = late(stream, delay)
     total, error = nats(found, base, stream.y)
     return f"| {name} | {total:+,.0f} ± {error:,.0f} | {total / len(stream.y):+.5f} |"
@@ -344,7 +346,7 @@ def cost(stream: Stream, repeats: int = 3, pairs: bool = False) -> str:
 
 
 def _best(work: Callable[[], int], repeats: int) -> float:
-    """The shortest of some measurements, in microseconds an observation."""
+    """Return the shortest of some measurements, in microseconds an observation."""
     found = []
     for _ in range(repeats):
         begun = time.process_time()
@@ -365,7 +367,7 @@ HEADS = {
 
 
 def tables(rows: int | None, seeds: int) -> dict[str, str]:
-    """The parts of the page."""
+    """Write the parts of the page."""
     lines: dict[str, list[str]] = {name: [head] for name, head in HEADS.items() if name != "pairs"}
     for name, given in streams(rows, seeds):
         line, forecasts = row(name, given)
@@ -380,13 +382,14 @@ def tables(rows: int | None, seeds: int) -> dict[str, str]:
 
 
 def cost_line(stream: Stream) -> str:
-    """What the page says of it."""
+    """Write the page's sentence on processor time."""
     today = datetime.date.today().isoformat()
     found = f"For four fields, `OnlinePlatt` included: {cost(stream)};\nwith `pairs=True` {cost(stream, pairs=True)}"
     return f"{found}\n(`--cost` measures these lines alone; {today})."
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Measure the tables, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="streams of the simulator")

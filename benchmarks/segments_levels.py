@@ -25,7 +25,7 @@ PARTS = 10
 
 
 def resident() -> float:
-    """The memory of this process in MB, where the system tells it."""
+    """Return the memory of this process in MB, if the system reports it."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 1e6
 
@@ -47,6 +47,7 @@ def run(rows: int, store: str | None) -> tuple[list[float], float, Segmented]:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Measure memory and time with and without a store of levels."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--rows", type=int, default=ROWS)
     given = parser.parse_args(arguments)

@@ -33,7 +33,7 @@ PARTS = 10
 
 
 def tenths(n: int) -> Iterator[tuple[int, int]]:
-    """Where each tenth but the first begins and ends."""
+    """Yield the bounds of each tenth but the first."""
     edges = [n * k // PARTS for k in range(PARTS + 1)]
     yield from pairwise(edges[1:])
 
@@ -67,6 +67,7 @@ def row(name: str, stream: Stream) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Measure MCGrad beside `Segmented`, and write the table of a full run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--rows", type=int, help="of each table; prints, writes nothing")
     parser.add_argument("--names", nargs="+", help="streams whose name begins so; prints, writes nothing")

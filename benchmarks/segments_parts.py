@@ -53,7 +53,7 @@ def in_batches(stream: Stream, base: Array, size: int, parts: int) -> Array:
 
 
 def added(before: Segmented, learned: list[Segmented]) -> Segmented:
-    """The state before a batch, with all that its parts have changed."""
+    """Return the state before a batch plus all changes of its parts."""
     states = [one.state_dict()["learned"] for one in (before, *learned)]
     fields = [field(*rows) for rows in zip(*(state["fields"] for state in states), strict=True)]
     state = {**states[0], "fields": fields, "learned": sum(one["learned"] for one in states[1:])}
@@ -87,11 +87,12 @@ def field(before: list[Any], *learned: list[Any]) -> list[Any]:
 
 
 def key(level: Any) -> Any:
+    """Return a level as a key."""
     return tuple(level) if isinstance(level, list) else level
 
 
 def sums(before: Array, learned: Array) -> Array:
-    """The numbers of a level, with what each part has added."""
+    """Add to the numbers of a level the changes of each part."""
     found: Array = before + (learned - before).sum(axis=0)
     if max(found[3], learned[:, 3].max()) >= RECENT_INFORMATION * (1.0 - 1e-9):
         shares = learned[:, 3] / learned[:, 3].sum()
@@ -122,6 +123,7 @@ def cost(rows: int = 500_000, repeats: int = 3) -> str:
 
 
 def main() -> None:
+    """Print the losses of batches learned in parts, or their processor time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)

@@ -66,7 +66,7 @@ class Measured(NamedTuple):
 
 @contextmanager
 def server(folder: str, *options: str) -> Iterator[tuple[int, int]]:
-    """A server in its own process; its id and port."""
+    """Run a server in its own process; yield its process id and port."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
@@ -88,6 +88,7 @@ def server(folder: str, *options: str) -> Iterator[tuple[int, int]]:
 
 
 def request(path: str, content: str) -> bytes:
+    """Return the bytes of a POST request."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     )
@@ -123,7 +124,7 @@ async def client(port: int, name: str, load: Load, until: float, most: float = m
 
 
 def process_of_clients(port: int, name: str, load: Load, until: float) -> list[float]:
-    """What a process of clients does; the seconds of each request."""
+    """Run a process of clients; return the seconds of each request."""
 
     async def all_of_them() -> list[float]:
         names = [f"{name}.{k}" for k in range(load.connections)]
@@ -133,7 +134,7 @@ def process_of_clients(port: int, name: str, load: Load, until: float) -> list[f
 
 
 def asked_by_all(port: int, load: Load, seconds: float, name: str) -> list[float]:
-    """The seconds of each request of all processes, whose ids begin with this name."""
+    """Run all processes, whose ids start with this name; return the seconds of each request."""
     until = time.perf_counter() + seconds
     with ProcessPoolExecutor(PROCESSES) as pool:
         asking = [pool.submit(process_of_clients, port, f"{name}{k}", load, until) for k in range(PROCESSES)]
@@ -147,6 +148,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def measure(load: Load, seconds: float, *options: str) -> Measured:
+    """Measure a load on a new server."""
     with tempfile.TemporaryDirectory() as folder, server(folder, "--horizon", "1h", *options) as (pid, port):
         asked_by_all(port, load, 1.0, "warm")
         before = processor_seconds(pid)
@@ -158,6 +160,7 @@ def measure(load: Load, seconds: float, *options: str) -> Measured:
 
 
 def table(seconds: float) -> str:
+    """Write the table of loads by method and journal."""
     rows = [
         "| method | journal | asked | impressions a second | p50, ms | p99, ms | processor time, µs each |",
         "|---|---|---|---:|---:|---:|---:|",
@@ -186,7 +189,7 @@ PACES = {100: 20.0, 1: 50.0}
 
 
 async def paced(port: int, items: int, seconds: float) -> list[tuple[float, float]]:
-    """Requests at a steady pace, whether or not others have been answered: when each was due, and its seconds."""
+    """Send requests at a steady pace, answered or not; return when each was due, and its seconds."""
     start, taken, asked = time.perf_counter(), [], []
 
     async def one(number: int, due: float) -> None:
@@ -276,6 +279,7 @@ def soak(minutes: float) -> None:
 
 
 def main() -> None:
+    """Run the measurements, and print or write their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, help="of each row; prints only")
     parser.add_argument("--snapshots", type=float, metavar="SECONDS")

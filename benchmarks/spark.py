@@ -64,7 +64,7 @@ def write(folder: Path, rows: int) -> list[str]:
 
 
 def folded(path: str) -> list[Any]:
-    """One file as states, for `alone`."""
+    """Return the states folded from one file, for `alone`."""
     table = parquet.read_table(path, columns=["key", "score", "label"])
     labels = table.column("label").cast(pa.int8()).cast(pa.float64())
     batches = table.set_column(2, "label", labels).to_batches()
@@ -193,7 +193,7 @@ def stream(spark: Any, folder: Path, events: int, batches: int) -> tuple[float, 
 
 
 def with_settings(spark: Any, settings: dict[str, str], make: Callable[[], Any]) -> Any:
-    """What is found with other settings, which are taken back."""
+    """Call `make` under other settings, restore them, and return its result."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -249,6 +249,7 @@ def least(make: Callable[[], int], repeats: int) -> float:
 
 
 def main() -> None:
+    """Run the measurements on Spark, and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000, help="0: the stream alone")
     parser.add_argument(

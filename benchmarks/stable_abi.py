@@ -41,6 +41,7 @@ SUBJECTS: dict[str, Callable[[], Calibrator]] = {
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Compare steps of both forms in separate processes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stable_abi", description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=15, help="processes of each form")
     parser.add_argument("--time", action="store_true", help=argparse.SUPPRESS)  # what a process of one form does
@@ -55,7 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def compiled(tree: Path, flags: str) -> Path:
-    """A copy of the package, compiled in place with these flags."""
+    """Compile a copy of the package in place with these flags."""
     shutil.copytree(ROOT / "streamcal", tree / "streamcal", ignore=shutil.ignore_patterns("*.so", "*.pyd"))
     shutil.copytree(ROOT / "benchmarks", tree / "benchmarks", ignore=shutil.ignore_patterns("papers", "streams"))
     for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
@@ -80,7 +81,7 @@ def timed(tree: Path) -> dict[str, float]:
 
 
 def seconds_per_step(make: Callable[[], Calibrator], batches: int = 40) -> float:
-    """The fastest of some batches of steps, at ten thousand distinct scores or a little more."""
+    """Return the fastest of some batches of steps, at ten thousand distinct scores or a few more."""
     rng = np.random.default_rng(3)
     scores = rng.random(HELD + batches * BATCH)
     labels = rng.random(len(scores)) < scores
@@ -100,6 +101,7 @@ def seconds_per_step(make: Callable[[], Calibrator], batches: int = 40) -> float
 
 
 def report(rounds: list[dict[str, dict[str, float]]], trees: dict[str, Path]) -> None:
+    """Print the steps of both forms and the sizes of the kernels."""
     print("| a step of | usual, µs | stable ABI, µs | ratio |\n|---|---:|---:|---:|")
     for name in SUBJECTS:
         usual, stable = ([turn[form][name] for turn in rounds] for form in FORMS)
@@ -111,6 +113,7 @@ def report(rounds: list[dict[str, dict[str, float]]], trees: dict[str, Path]) ->
 
 
 def is_compiled(file: Path) -> bool:
+    """Return whether a file is a compiled extension module."""
     return file.suffix in {".so", ".pyd"}
 
 

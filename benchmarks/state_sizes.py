@@ -51,7 +51,7 @@ LARGE_SUBJECTS: dict[str, Calibrator] = {
 
 
 def seconds(work: Callable[[], Any], in_a_row: int) -> float:
-    """The processor time of a call: the least of some repetitions."""
+    """Return the processor time of a call: the least of some repetitions."""
     times = []
     for _ in range(REPEATS):
         start = process_time()
@@ -62,13 +62,14 @@ def seconds(work: Callable[[], Any], in_a_row: int) -> float:
 
 
 def times(cal: Calibrator, in_a_row: int) -> tuple[int, float, float]:
-    """The number of bytes, and the seconds to write and to read them."""
+    """Return the number of bytes, and the seconds to write and to read them."""
     content = cal.to_bytes()
     kind = type(cal)
     return len(content), seconds(cal.to_bytes, in_a_row), seconds(lambda: kind.from_bytes(content), in_a_row)
 
 
 def main() -> None:
+    """Print the sizes and times of all states."""
     rng = np.random.default_rng(SEED)
     scores = rng.random(LARGE)
     y = rng.random(LARGE) < scores

@@ -30,7 +30,7 @@ SUBJECTS: dict[str, Callable[[], Calibrator]] = {**REGISTRY, DECAYING: lambda: V
 
 
 def moved(make: Callable[[], Calibrator], weight: Callable[[Random], float], seed: int, rows: int = ROWS) -> float:
-    """The largest difference of forecasts between a calibrator whose state is written and one whose state is not."""
+    """Return the largest difference of forecasts between a calibrator whose state is written and one whose is not."""
     rng, largest = Random(seed), 0.0
     written, other = make(), make()
     for i in range(rows):
@@ -47,6 +47,7 @@ def moved(make: Callable[[], Calibrator], weight: Callable[[Random], float], see
 
 
 def main() -> None:
+    """Print the largest differences by method and kind of weight."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--rows", type=int, default=ROWS, help="observations")
     rows = parser.parse_args().rows

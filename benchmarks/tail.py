@@ -76,7 +76,7 @@ def _exceeded(seconds: Array) -> list[tuple[float, float]]:
 
 
 def _idle_for(seconds: float) -> Callable[[float, float, bool], None]:
-    """A control step of about this length that computes without memory access."""
+    """Return a control step of about this length that computes without memory access."""
     turns = 1_000
     start = time.perf_counter()
     for _ in range(turns):

@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
 
 def targets(results: Results) -> list[Target]:
-    """All rows."""
+    """Return all targets with their measurements."""
     return [
         target if found is None else target._replace(measured=found[0], met=found[1])
         for target, find in TARGETS
@@ -36,7 +36,7 @@ Found = tuple[str, bool] | None
 
 
 def _row(results: Results, subject: str, size: int | None = None) -> dict[str, Any] | None:
-    """The ladder's row of a subject, at a size or at its largest."""
+    """Return the ladder's row of a subject, at a size or at its largest."""
     rows = [row for row in results.get("ladder", []) if row["subject"] == subject and size in (None, row["size"])]
     return rows[-1] if rows else None
 
@@ -46,7 +46,7 @@ def _us(seconds: float) -> str:
 
 
 def _step(subject: str, limit: float, size: int | None = None) -> Callable[[Results], Found]:
-    """The median step of a subject against a guide in microseconds."""
+    """Compare the median step of a subject with a guide in microseconds."""
 
     def find(results: Results) -> Found:
         row = _row(results, subject, size)
@@ -58,7 +58,7 @@ def _step(subject: str, limit: float, size: int | None = None) -> Callable[[Resu
 
 
 def _over(subject: str, key: str, limit: float, size: int | None = None) -> Callable[[Results], Found]:
-    """The ratio of a subject's step to the floor or to the limit."""
+    """Compare the ratio of a subject's step to the floor or to the limit with its target."""
 
     def find(results: Results) -> Found:
         row = _row(results, subject, size)
@@ -107,7 +107,7 @@ def _fill(results: Results) -> Found:
 
 
 def _throughput(key: str, limit: float) -> Callable[[Results], Found]:
-    """Of the fastest calibrator on a grid; the others stand in the table of throughputs."""
+    """Compare the throughput of the fastest calibrator on a grid with its target."""
 
     def find(results: Results) -> Found:
         rows = [row for row in results.get("bulk", {}).get("throughput", []) if "Platt()" not in row["calibrator"]]
@@ -146,7 +146,7 @@ def _over_osqp(results: Results) -> Found:
 
 
 def _osqp(tolerance: float | None, limit: float) -> Callable[[Results], Found]:
-    """At one tolerance, or at the loosest whose error is at most 1e-6."""
+    """Compare OSQP at one tolerance, or at the loosest whose error is at most 1e-6, with its target."""
 
     def find(results: Results) -> Found:
         rows = results.get("accuracy", {}).get("osqp", [])

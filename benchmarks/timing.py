@@ -63,7 +63,7 @@ class Times:
         return min(self.rounds)
 
     def over(self, other: Times) -> float:
-        """How many times as long this takes as `other`: the median of the ratios of the rounds."""
+        """Return how many times as long this takes as `other`: the median of the ratios of the rounds."""
         return median(a / b for a, b in zip(self.rounds, other.rounds, strict=True))
 
 
@@ -96,7 +96,7 @@ def race(subjects: Mapping[str, Subject], stream: Stream, rounds: int) -> dict[s
 
 
 def arrivals(rounds: int, warm_up: int = WARM_UP) -> int:
-    """How many arrivals a stream needs for a race."""
+    """Return how many arrivals a stream needs for a race."""
     return len(Turns._fields) * rounds * BATCH + warm_up
 
 

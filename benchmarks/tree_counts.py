@@ -38,7 +38,7 @@ COUNTED = {
 
 
 def load_plain(**constants: float) -> ModuleType:
-    """The hull tree as ordinary Python, with some of its constants replaced: a module of its own at every call."""
+    """Load the hull tree as ordinary Python, with some constants replaced: a new module at every call."""
     made = f"plain_{next(_LOADED)}_"
     left = set(constants)
     for name in FILES:
@@ -80,14 +80,14 @@ class Counts:
         setattr(owner, name, wrapped)
 
     def take(self) -> tuple[Counter[str], int]:
-        """What was counted since the last time."""
+        """Return the counts since the last call."""
         taken = self.seen, self.longest
         self.seen, self.longest = Counter(), 0
         return taken
 
 
 def count_stream(kind: str, size: int, operations: int) -> None:
-    """Counts per operation on a tree of `size` scores: `operations` learned, predicted and removed again."""
+    """Count per operation on a tree of `size` scores: `operations` learned, predicted and removed again."""
     module = load_plain()
     counts, tree = Counts(module), module.HullTree()
     rng = np.random.default_rng(SEED)
@@ -134,7 +134,7 @@ def misleading(rng: np.random.Generator, n: int) -> dict[str, tuple[Array, Array
 
 
 def count_misleading(size: int, queries: int) -> None:
-    """Steps of Newton's method on streams made to mislead it."""
+    """Count steps of Newton's method on streams made to mislead it."""
     module = load_plain()
     counts = Counts(module)
     rng = np.random.default_rng(SEED)
@@ -170,6 +170,7 @@ def print_memory(size: int) -> None:
 
 
 def main() -> None:
+    """Print the counts."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick

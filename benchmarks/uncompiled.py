@@ -22,7 +22,7 @@ ROWS, SLOW_ROWS, SEED, REPEATS = 3_000, 100, 0, 3
 
 
 def microseconds(rows: int) -> dict[str, float]:
-    """Method of the demonstration → microseconds of a step in this process."""
+    """Return the microseconds of a step in this process, by method of the demonstration."""
     from streamcal.app.demo import methods
     from streamcal.calibrators.auto import Auto
 

@@ -11,7 +11,7 @@ from streamcal.datasets import fetch
 
 
 def path_of(name: str) -> Path:
-    """The file of a data set: in `$STREAMCAL_DATA`, else in the cache, else downloaded; a script ends without it."""
+    """Return the file of a data set from `$STREAMCAL_DATA`, the cache or a download; exit if there is none."""
     try:
         return fetch(name)
     except StreamcalError as error:

@@ -127,7 +127,7 @@ def read(rows: int | None) -> tuple[Array, Array, list[str]]:
 
 
 def ece(y_true: Array, y_prob: Array, n_bins: int = 10) -> float:
-    """The function of the post, unchanged but for its line breaks."""
+    """Return the ECE by the function of the post, unchanged except for its line breaks."""
     bins = np.linspace(0.0, 1.0, n_bins + 1)
     binids = np.searchsorted(bins[1:-1], y_prob)
     bin_sums = np.bincount(binids, weights=y_prob, minlength=len(bins))
@@ -140,11 +140,12 @@ def ece(y_true: Array, y_prob: Array, n_bins: int = 10) -> float:
 
 
 def errors(y: Array, p: Array) -> Errors:
+    """Return the three errors of probabilities."""
     return Errors(ece(y, p), float(brier_score_loss(y, p)), float(log_loss(y, p)))
 
 
 def pipeline(names: list[str], machine: LinearSVC) -> Pipeline:
-    """The pipeline of the post around a support-vector machine."""
+    """Return the pipeline of the post around a support-vector machine."""
     categorical = [i for i, name in enumerate(names) if name not in NUMERICAL]
     one_hot = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=10)
     columns = [
@@ -155,6 +156,7 @@ def pipeline(names: list[str], machine: LinearSVC) -> Pipeline:
 
 
 def calibrators(scale: Interval) -> dict[str, Calibrator]:
+    """Return the calibrators of the post on a scale."""
     return {
         "Platt": Platt(scale=scale),
         "Isotonic": Isotonic(scale=scale),
@@ -165,7 +167,7 @@ def calibrators(scale: Interval) -> dict[str, Calibrator]:
 
 
 def streamed(scale: Interval, learned: Part, test: Part) -> tuple[dict[str, Errors], dict[str, float]]:
-    """The errors of each method after one pass over the calibration part, and its seconds; and learn_many agrees."""
+    """Return each method's errors and seconds after one pass over the calibration part; check that bulk agrees."""
     found, seconds = {}, {}
     at_once = calibrators(scale)
     for name, cal in calibrators(scale).items():
@@ -183,13 +185,13 @@ def streamed(scale: Interval, learned: Part, test: Part) -> tuple[dict[str, Erro
 
 
 def curve(y: Array, p: Array, bins: int = 10) -> Curve:
-    """As scikit-learn's `CalibrationDisplay`, with which the post draws."""
+    """Return the reliability curve as scikit-learn's `CalibrationDisplay` computes it for the post."""
     observed, predicted = calibration_curve(y, p, n_bins=bins)
     return Curve(predicted, observed, ece(y, p))
 
 
 def shown(scale: Interval, learned: Part, test: Part) -> tuple[dict[str, Curve], dict[str, Function]]:
-    """What the plots of the post show: reliability curves on the test part, and the functions; learned in bulk."""
+    """Return the data of the post's plots: reliability curves on the test part and functions, learned in bulk."""
     curves = {"SVM and sigmoid": curve(test.y, 1.0 / (1.0 + np.exp(-test.margins)))}
     functions = {}
     margins = np.linspace(scale.lo, scale.hi, 1_000)
@@ -219,7 +221,7 @@ def draw(curves: dict[str, Curve], functions: dict[str, Function], path: Path) -
 
 
 def polynomials(scale: Interval, learned: Part, test: Part) -> dict[str, Errors]:
-    """The errors of the three polynomials on another scale."""
+    """Return the errors of the three polynomials on another scale."""
     found = {}
     for name in POLYNOMIALS:
         cal = calibrators(scale)[name]
@@ -229,7 +231,7 @@ def polynomials(scale: Interval, learned: Part, test: Part) -> dict[str, Errors]
 
 
 def as_in_post(fitted: Pipeline, learned: Part, test: Part) -> dict[str, Errors]:
-    """The post's way: scikit-learn's calibrators, and polynomials scaled by the extremes of the calibration part."""
+    """Return the errors of the post's way: scikit-learn's calibrators, and polynomials scaled by extremes."""
     found = {}
     for name, method in (("Platt", "sigmoid"), ("Isotonic", "isotonic")):
         theirs = CalibratedClassifierCV(FrozenEstimator(fitted), method=method).fit(learned.x, learned.y)
@@ -238,7 +240,7 @@ def as_in_post(fitted: Pipeline, learned: Part, test: Part) -> dict[str, Errors]
 
 
 def range_of(margins: Array, tail: float = 0.0) -> Interval:
-    """The scale between two quantiles of the margins; by default between their extremes."""
+    """Return the scale between two quantiles of the margins; by default between their extremes."""
     lo, hi = np.quantile(margins, (tail, 1.0 - tail))
     return Interval(float(lo), float(hi))
 
@@ -274,12 +276,12 @@ def run(x: Array, y: Array, names: list[str], machine: LinearSVC) -> Result:
 
 
 def row(name: str, *measures: Errors) -> str:
-    """A line of a table: all ECEs, then all Brier scores, then all log losses."""
+    """Write a line of a table: all ECEs, then all Brier scores, then all log losses."""
     return f"| {name} | " + " | ".join(f"{v:.5f}" for same in zip(*measures, strict=True) for v in same) + " |"
 
 
 def table(result: Result) -> str:
-    """Published, streamed and the post's way on the same margins, side by side."""
+    """Write published, streamed and the post's results on the same margins, side by side."""
     sources = " | ".join(f"{what}{name}" for what in ("", "Brier: ", "log loss: ") for name in SOURCES)
     lines = [f"| calibrator | ECE: {sources} |", "|---|" + "---:|" * 9]
     for name, published in PUBLISHED.items():
@@ -288,7 +290,7 @@ def table(result: Result) -> str:
 
 
 def tail_table(result: Result) -> str:
-    """The polynomials on scales narrower than the extremes of the training margins."""
+    """Write the table of polynomials on scales narrower than the extremes of the training margins."""
     sources = " | ".join(f"{what}deg 20 | deg 10 | logistic, deg 10" for what in ("ECE: ", "Brier: ", "log loss: "))
     lines = [f"| scale: the training margins | {sources} |", "|---|" + "---:|" * 9]
     by_tail = {0.0: result.streamed, **result.by_tail}
@@ -354,13 +356,13 @@ Seconds on two shared cores: {seconds}.
 
 
 def verdict(found: dict[str, Errors], names: list[str]) -> str:
-    """How near these figures are to the published ones, which have five digits."""
+    """Describe the distance of these figures from the published ones, which have five digits."""
     gap = max(abs(ours - theirs) for n in names for ours, theirs in zip(found[n], PUBLISHED[n], strict=True))
     return " to the last printed digit" if gap < 1e-5 else f" within {gap:.5f}"
 
 
 def page(balanced: Result, printed: Result, rows: int) -> str:
-    """The page of the documentation, for the full run: what its reading says was read off that."""
+    """Write the page of the documentation for the full run, from which its reading was taken."""
     own, post = balanced.scales
     return PAGE_TEXT.format(
         rows=rows,
@@ -389,6 +391,7 @@ def page(balanced: Result, printed: Result, rows: int) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the experiment, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, help="a shortened run on this many rows: prints its tables, writes no page")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page a full run writes (default: %(default)s)")

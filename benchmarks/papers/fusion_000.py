@@ -87,13 +87,14 @@ def ranked(one: Round) -> Round:
 
 
 def fitted(make: Callable[[Any], Fusion], parameter: Any, scores: Array, y: Array) -> Fusion:
+    """Return a fusion with this parameter, fitted to the scores."""
     fusion = make(parameter)
     fusion.learn_many(scores, y)
     return fusion
 
 
 def crossed(make: Callable[[Any], Fusion], parameter: Any, scores: Array, y: Array, seed: int) -> float:
-    """The Brier loss of cross-validation; infinite where the method found no solution."""
+    """Return the Brier loss of cross-validation; infinite if the method found no solution."""
     loss = 0.0
     try:
         for train, rest in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(scores, y):
@@ -112,6 +113,7 @@ class Grid(NamedTuple):
 
 
 def grid_of(one: Round) -> Grid:
+    """Return the shares of positives in the cells with enough test rows."""
     cell = np.minimum((one.test_scores * CELLS).astype(int), CELLS - 1) @ [CELLS, 1]
     count = np.bincount(cell, minlength=CELLS**2)
     positive = np.bincount(cell, one.test_y, minlength=CELLS**2)
@@ -128,7 +130,7 @@ def measured(fusion: Fusion, one: Round, grid: Grid) -> tuple[float, float, floa
 
 
 def scored(rows: Callable[[], Rows], name: str, seed: int, cache: Path | None, quick: bool) -> Round:
-    """One round's scores, kept in `cache` where one is given: training the networks takes nearly all of the time."""
+    """Return one round's scores, kept in `cache` if given: training the networks takes nearly all of the time."""
     path = None if cache is None else cache / f"{name}-{seed}.npz"
     if path is not None and path.is_file():
         with np.load(path) as kept:
@@ -140,13 +142,13 @@ def scored(rows: Callable[[], Rows], name: str, seed: int, cache: Path | None, q
 
 
 def run(names: tuple[str, ...], rounds: int, cache: Path | None, quick: bool) -> Result:
-    """Every method on every data set."""
+    """Run every method on every data set."""
     found = Result({}, {}, {})
     for name in names:
         read: list[Rows] = []
 
         def rows(name: str = name, read: list[Rows] = read) -> Rows:
-            """Read once, and only if a round is not in the cache."""
+            """Read the rows once, and only if a round is not in the cache."""
             if not read:
                 read.append(SETS[name]())
             return read[0]
@@ -172,7 +174,7 @@ def spread(values: list[float]) -> str:
 
 
 def table(result: Result, measure: str) -> str:
-    """Published and found figures of one measure; what was not run is said."""
+    """Write published and found figures of one measure, and mark what was not run."""
     place, columns = MEASURES.index(measure), list(SETS)
     lines = [
         f"| {measure} | " + " | ".join(f"{name}: published | streamcal" for name in columns) + " |",
@@ -241,7 +243,7 @@ def times(one: Round, stream: int) -> str:
 
 
 def draw(rows: Rows, path: Path) -> str:
-    """The contours of three functions of one sample, and how far each falls where it should rise; by method."""
+    """Draw the contours of three functions of one sample; return by method how far each falls where it should rise."""
     order = np.random.default_rng(0).permutation(len(rows.y))
     first, second, rest = order[:200], order[200:400], order[400:800]
     networks = [Network(rows, sample, [(width, 1.0)], 0) for width, sample in ((10, first), (20, second))]
@@ -360,7 +362,7 @@ LIMITS = """\
 
 
 def lowest(result: Result, measure: str) -> dict[str, str]:
-    """The method with the lowest mean, by data set."""
+    """Return the method with the lowest mean, by data set."""
     place = MEASURES.index(measure)
     names = {name for name, _ in result.figures}
     means = {key: float(np.mean([row[place] for row in rows])) for key, rows in result.figures.items()}
@@ -368,7 +370,7 @@ def lowest(result: Result, measure: str) -> dict[str, str]:
 
 
 def orders(result: Result) -> str:
-    """Which method has the lowest mean, as published and here."""
+    """Write which method has the lowest mean, as published and here."""
     lines = ["| lowest mean | " + " | ".join(f"{name}: published | streamcal" for name in RUNNABLE) + " |"]
     lines.append("|---|" + "---|" * (2 * len(RUNNABLE)))
     for measure in MEASURES:
@@ -397,7 +399,7 @@ READING = """{orders}
 
 
 def gaps(result: Result) -> str:
-    """By how much the figures here are above the published ones: the least and the most of the three methods."""
+    """Write how far the figures here are above the published ones: the least and the most of the three methods."""
     found = []
     for place, measure in enumerate(MEASURES):
         apart = []
@@ -412,13 +414,13 @@ def gaps(result: Result) -> str:
 
 
 def rates(names: list[str]) -> str:
-    """The Brier score of the rate of positives, in percent, by data set."""
+    """Write the Brier score of the rate of positives, in percent, by data set."""
     positive = {name: float(SETS[name]().y.mean()) for name in names}
     return ", ".join(f"{100.0 * rate * (1.0 - rate):.1f} ({name})" for name, rate in positive.items())
 
 
 def reading(result: Result, rounds: int) -> str:
-    """What the tables show."""
+    """Describe what the tables show."""
     cells = [line.strip("| ").split(" | ")[1:] for line in orders(result).splitlines()[2:]]
     chosen = [f"{name} {np.mean(result.chosen[name, 'BernPolyFusion']):.1f}" for name in result.cells]
     wins = []
@@ -444,7 +446,7 @@ def reading(result: Result, rounds: int) -> str:
 
 
 def page(result: Result, rounds: int, cache: Path | None, figure: Path) -> str:
-    """The page of the documentation, for the full run."""
+    """Write the page of the documentation for the full run."""
     covertypes = ranked(scored(SETS["Covertypes"], "Covertypes", 0, cache, False))
     return PAGE_TEXT.format(
         rounds=rounds,
@@ -469,6 +471,7 @@ def page(result: Result, rounds: int, cache: Path | None, figure: Path) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the rounds, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument(

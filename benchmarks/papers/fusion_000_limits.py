@@ -50,7 +50,7 @@ def brier(p: np.ndarray, y: np.ndarray, balanced: bool) -> float:
 
 
 def limit(name: str, most: int | None) -> Limit:
-    """A logistic regression on many rows of one data set, C chosen by nobody (1), tested on all other rows."""
+    """Test a logistic regression on many rows of one data set, with C = 1, on all other rows."""
     rows = SETS[name]()
     trained = min(TRAINED[name], most or TRAINED[name])
     order = np.random.default_rng(SEED).permutation(len(rows.y))
@@ -66,7 +66,7 @@ def limit(name: str, most: int | None) -> Limit:
 
 
 def table(limits: dict[str, Limit]) -> str:
-    """The limits beside what was published."""
+    """Write the limits beside the published figures."""
     lines = [
         "| Brier, percent | published: least to most of the three | positives' share | rows | natural | balanced |",
         "|---|---:|---:|---:|---:|---:|",
@@ -79,6 +79,7 @@ def table(limits: dict[str, Limit]) -> str:
 
 
 def published(measure: str, name: str) -> list[float]:
+    """Return the published figures of a measure on a data set."""
     place = list(SETS).index(name)
     return [float(row[place].split("±")[0]) for row in PUBLISHED[measure].values()]
 
@@ -100,6 +101,7 @@ def susy() -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Print the table of limits, and the check of SUSY."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, help="most training rows (default: 24,000 of Adult, else 80,000)")
     parser.add_argument("--sets", nargs="+", choices=list(TRAINED), default=list(TRAINED), help="data sets")

@@ -56,7 +56,7 @@ class Round(NamedTuple):
 
 
 def local(name: str) -> Path:
-    """A file of the folder named by STREAMCAL_DATA; a script ends without it."""
+    """Return a file of the folder named by STREAMCAL_DATA; exit if the file is not there."""
     path = Path(os.environ.get("STREAMCAL_DATA", "."), name)
     if not path.is_file():
         raise SystemExit(f"{path} is not there; set STREAMCAL_DATA to the folder that has {name}")
@@ -78,7 +78,7 @@ def read(names: tuple[str, ...]) -> tuple[list[str], npt.NDArray[np.str_]]:
 def tabled(
     names: tuple[str, ...], target: str, positive: str, numerical: Callable[[str], bool], unused: tuple[str, ...] = ()
 ) -> Rows:
-    """A data set whose columns are numerical where the function says so, and categories elsewhere."""
+    """Return a data set with numerical columns as `numerical` decides, and categories in the other columns."""
     header, cells = read(names)
     numbers = [k for k, column in enumerate(header) if numerical(column) and column not in (target, *unused)]
     others = [k for k, column in enumerate(header) if k not in numbers and column not in (target, *unused)]
@@ -183,6 +183,7 @@ class Network:
 
 
 def fitted(parameters: tuple[int, float], x: npt.NDArray[np.float32], y: Array, seed: int) -> MLPClassifier:
+    """Train a network of one hidden layer."""
     width, decay = parameters
     network = MLPClassifier((width,), activation="tanh", solver="lbfgs", alpha=decay, max_iter=200, random_state=seed)
     with warnings.catch_warnings():
@@ -191,7 +192,7 @@ def fitted(parameters: tuple[int, float], x: npt.NDArray[np.float32], y: Array, 
 
 
 def crossed(parameters: tuple[int, float], x: npt.NDArray[np.float32], y: Array, seed: int) -> float:
-    """The Brier loss of cross-validation."""
+    """Return the Brier loss of cross-validation."""
     loss = 0.0
     for train, rest in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(x, y):
         p = fitted(parameters, x[train], y[train], seed).predict_proba(x[rest])[:, 1]
@@ -200,7 +201,7 @@ def crossed(parameters: tuple[int, float], x: npt.NDArray[np.float32], y: Array,
 
 
 def played(rows: Rows, seed: int, grid: list[tuple[int, float]] = GRID) -> Round:
-    """One round: draw the samples, train the networks, score the rest."""
+    """Play one round: draw the samples, train the networks, score the rest."""
     order = np.random.default_rng(seed).permutation(len(rows.y))
     first, second, third, rest = np.split(order, [SAMPLE, 2 * SAMPLE, 3 * SAMPLE])
     networks = [Network(rows, first, grid, seed), Network(rows, second, grid, seed)]

@@ -84,7 +84,7 @@ ZERO_MEAN_KERNELS = tuple(
 
 
 def paper_gpc(thresholds: int, support: Support) -> GaussianProcessCDF:
-    """The paper's: of q itself, with mean 0, averaged over the posterior."""
+    """Return the paper's model: of q itself, with mean 0, averaged over the posterior."""
     options = {"mean": "zero", "point": "mean", "scale": Probability(), "kernel": ZERO_MEAN_KERNELS}
     return GaussianProcessCDF(thresholds, support=support, **options)
 
@@ -120,7 +120,7 @@ class Data(NamedTuple):
 
 
 def toy(rows: int, seed: int) -> Data:
-    """Half of the outcomes on an ascending line, half on a flat one; normal noise."""
+    """Draw outcomes half on an ascending line, half on a flat one, with normal noise."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(0.0, 10.0, rows)
     line = np.where(rng.random(rows) < 0.5, x, 0.0)
@@ -128,13 +128,13 @@ def toy(rows: int, seed: int) -> Data:
 
 
 def toy_density(x: Array, t: Array) -> Array:
-    """The true density of the toy outcomes at every t (rows) for every x (columns)."""
+    """Return the true density of the toy outcomes at every t (rows) for every x (columns)."""
     lines = (x[None, :], np.zeros((1, len(x))))
     return sum(0.5 * norm.pdf(t[:, None], line, TOY_NOISE) for line in lines)
 
 
 def read(name: str) -> Data:
-    """A data set; columns of words become a column for each word."""
+    """Read a data set; columns of words become a column for each word."""
     if name == "Diabetes":
         return Data(*load_diabetes(return_X_y=True))
     file, target = FILES[name]
@@ -153,7 +153,7 @@ def read(name: str) -> Data:
 
 
 def path_of(file: str) -> Path:
-    """A file in `$STREAMCAL_DATA`; the script ends without it."""
+    """Return a file in `$STREAMCAL_DATA`; exit if the file is not there."""
     folder = os.environ.get("STREAMCAL_DATA")
     path = Path(folder or ".") / f"{file}.csv.gz"
     if folder is None or not path.is_file():
@@ -175,12 +175,13 @@ def ols(data: Data) -> Model:
 
 
 def bayesian_ridge(data: Data) -> Model:
+    """Fit Bayesian ridge regression."""
     fitted = BayesianRidge().fit(data.x, data.y)
     return lambda x: normals(*fitted.predict(x, return_std=True))
 
 
 def gaussian_process(data: Data) -> Model:
-    """A squared-exponential kernel and noise, on the one feature of the largest variance, as in the paper."""
+    """Fit a squared-exponential kernel and noise, on the one feature of the largest variance, as in the paper."""
     place = int(np.argmax(data.x.var(axis=0)))
     centre, width = data.x[:, place].mean(), data.x[:, place].std()
 
@@ -198,6 +199,7 @@ def gaussian_process(data: Data) -> Model:
 
 
 def normals(mean: Array, sd: Array) -> list[Normal]:
+    """Return normal distributions with these means and deviations."""
     return [Normal(*one) for one in zip(mean.tolist(), sd.tolist(), strict=True)]
 
 
@@ -205,6 +207,7 @@ BASES: dict[str, Callable[[Data], Model]] = {"OLS": ols, "BRR": bayesian_ridge, 
 
 
 def support_of(y: Array) -> Support:
+    """Return the range of the outcomes with a margin."""
     margin = MARGIN * float(y.max() - y.min())
     return float(y.min()) - margin, float(y.max()) + margin
 
@@ -251,6 +254,7 @@ def folds_of(data: Data, task: Task) -> Iterator[tuple[Data, Data]]:
 
 
 def thirds(train: Data, test: Data, base: Callable[[Data], Model], seed: int) -> list[Calibrated]:
+    """Return the forecasts of models trained without each third, for the third and the test part."""
     parts = []
     for rest, third in KFold(INNER_FOLDS, shuffle=True, random_state=seed).split(train.x):
         model = base(train.take(rest))
@@ -259,7 +263,7 @@ def thirds(train: Data, test: Data, base: Callable[[Data], Model], seed: int) ->
 
 
 def assessed(forecasts: list[list[Any]], y: Array, support: Support, seconds: float) -> Found:
-    """The average of several models' forecasts of each test outcome. CRPS by the trapezoid rule over the support."""
+    """Average several models' forecasts of each test outcome and assess them; CRPS is integrated over the support."""
     knots = np.linspace(*support, 513)
     floor = np.log(FLOOR / (support[1] - support[0]))
     logs, scores, floored = [], [], 0
@@ -273,7 +277,7 @@ def assessed(forecasts: list[list[Any]], y: Array, support: Support, seconds: fl
 
 
 def run(task: Task) -> Results:
-    """All methods on all folds of one task."""
+    """Run all methods on all folds of one task."""
     results: Results = {}
     base, data = BASES[task.base], read(task.data_set)
     for train, test in folds_of(data, task):
@@ -294,6 +298,7 @@ def run(task: Task) -> Results:
 
 
 def calibrated(calibrator: DistributionCalibrator, part: Calibrated) -> list[Any]:
+    """Return a calibrator's forecasts after it has learned a part."""
     calibrator.learn_many(part.known, part.y)
     forecasts: list[Any] = calibrator.predict_many(part.asked)
     return forecasts
@@ -317,7 +322,7 @@ SHOWN = ("base", "e-logistic", "e-beta", "GPC, paper", "GPC")
 
 
 def toy_forecasts(train: Data, x: Array, base: str, seed: int) -> dict[str, list[Any]]:
-    """One training: the base on two thirds, the calibrators on the last; forecasts at `x` by method."""
+    """Train once, the base on two thirds, the calibrators on the last; return forecasts at `x` by method."""
     rest, third = next(iter(KFold(INNER_FOLDS, shuffle=True, random_state=seed).split(train.x)))
     model = BASES[base](train.take(rest))
     part = Calibrated(model(train.x[third]), train.y[third], model(x))
@@ -388,6 +393,7 @@ AllResults = dict[tuple[str, str], Results]
 
 
 def mean_of(found: list[Found], what: str) -> float:
+    """Return the mean of one measure."""
     return float(np.mean([getattr(one, what) for one in found]))
 
 
@@ -412,7 +418,7 @@ def draw_figure_6(file: Path, results: AllResults) -> None:
 
 
 def table_6(results: AllResults, base: str) -> str:
-    """The log-likelihoods of one base model; the largest of each data set is bold."""
+    """Write the log-likelihoods of one base model; the largest of each data set is bold."""
     names = [name for name in DATA_SETS if (name, base) in results]
     rows: dict[str, list[float]] = {}
     keys = [key for key in results[names[0], base] if key[0] not in OTHERS]
@@ -429,7 +435,7 @@ def table_6(results: AllResults, base: str) -> str:
 
 
 def comparison(results: AllResults, k: int) -> str:
-    """All methods at one K: how their log-likelihood and CRPS differ from the base model's, on average over the cells.
+    """Write how all methods at one K differ from the base in log-likelihood and CRPS, on average over the cells.
 
     The CRPS is relative to that of the base.
     """
@@ -455,7 +461,7 @@ def comparison(results: AllResults, k: int) -> str:
 
 
 def statements(results: AllResults) -> str:
-    """What the paper says of its Figure 6, counted here."""
+    """Count here what the paper states about its Figure 6."""
 
     def log(found: Results, name: str, k: int) -> float:
         return mean_of(found[name, k], "log_likelihood")
@@ -484,6 +490,7 @@ def statements(results: AllResults) -> str:
 
 
 def distances_table(distances: dict[tuple[str, str], float]) -> str:
+    """Write the table of mean distances from the diagonal."""
     lines = ["| mean distance from the diagonal | " + " | ".join(SHOWN) + " |", "|---|" + "---:|" * len(SHOWN)]
     for base in dict.fromkeys(base for base, _ in distances):
         lines.append(f"| {base} | " + " | ".join(f"{distances[base, name]:.3f}" for name in SHOWN) + " |")
@@ -587,7 +594,7 @@ READING = """\
 
 
 def page(results: AllResults, distances: dict[tuple[str, str], float], rounds: int) -> str:
-    """The page of the documentation, for a full run."""
+    """Write the page of the documentation for a full run."""
     return PAGE_TEXT.format(
         toy_rows=TOY_ROWS,
         toy_k=TOY_THRESHOLDS,
@@ -610,7 +617,7 @@ def page(results: AllResults, distances: dict[tuple[str, str], float], rounds: i
 
 
 def gathered(tasks: list[Task], jobs: int, folder: Path | None) -> AllResults:
-    """The results of all tasks, rounds of one cell together."""
+    """Collect the results of all tasks, with the rounds of one cell together."""
     results: AllResults = {}
     with ProcessPoolExecutor(jobs) as pool:
         for task, found in zip(tasks, pool.map(resumed, tasks, [folder] * len(tasks)), strict=True):
@@ -621,6 +628,7 @@ def gathered(tasks: list[Task], jobs: int, folder: Path | None) -> AllResults:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run all tasks, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of cross-validation (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: %(default)s)")

@@ -146,7 +146,7 @@ class Task(NamedTuple):
 
 
 def table_of(names: Iterable[str]) -> tuple[list[list[str]], list[str]]:
-    """All rows of files of one header, and the header."""
+    """Return all rows of files with one header, and the header."""
     rows: list[list[str]] = []
     for name in names:
         with gzip.open(path_of(name), "rt", newline="") as file:
@@ -172,6 +172,7 @@ def read(data_set: str) -> tuple[npt.NDArray[np.object_], Array, list[int]]:
 
 
 def is_number(text: str) -> bool:
+    """Return whether a cell is a number."""
     return text.removeprefix("-").replace(".", "", 1).isdigit()
 
 
@@ -212,14 +213,14 @@ def errors(y: Array, p: Array, bins: int = TEST_BINS) -> tuple[float, float]:
 
 
 def learned(cal: Calibrator, scores: Array, y: Array) -> Calibrator:
-    """The calibrator, after learning one by one."""
+    """Return the calibrator after it has learned the scores one by one."""
     for score, label in zip(scores.tolist(), y.tolist(), strict=True):
         cal.learn_one(score, label)
     return cal
 
 
 def exact(name: str, scale: Interval, **params: object) -> Calibrator:
-    """A method on these scores, without a grid where it has one."""
+    """Return a method on these scores, without a grid if the method has one."""
     method = REGISTRY[name]
     if hasattr(method(), "resolution") and "resolution" in method().params():
         params["resolution"] = None
@@ -227,7 +228,7 @@ def exact(name: str, scale: Interval, **params: object) -> Calibrator:
 
 
 def bins_by_bdeu(scores: Array, y: Array) -> int:
-    """The number of equal-frequency bins of the best BDeu score, with a prior weight of 2 shared by the bins."""
+    """Return the number of equal-frequency bins of the best BDeu score, with prior weight 2 shared by the bins."""
     labels = y[np.argsort(scores, kind="stable")]
 
     def score(bins: int) -> float:
@@ -267,7 +268,7 @@ def by_cross_validation(scores: Scores, degrees: Iterable[int], bounds: Iterable
 
 
 def calibrator(method: str, scores: Scores, task: Task) -> Calibrator:
-    """A method with the hyperparameters the paper chooses for it, after the training scores."""
+    """Return a method with the paper's hyperparameters, after it has learned the training scores."""
     if method == "RPR":
         grid = (DEGREES, BOUNDS) if task.thorough else (FEW_DEGREES, FEW_BOUNDS)
         return by_cross_validation(scores, *grid, seed=task.round)
@@ -302,6 +303,7 @@ def toy(rng: np.random.Generator, rows: int) -> tuple[Array, Array]:
 
 
 def toy_scores() -> Scores:
+    """Return the scores of the toy problem."""
     rng = np.random.default_rng(0)
     (x, y), (x_test, y_test) = toy(rng, TOY_ROWS), toy(rng, TOY_TEST_ROWS)
     model = SVC(gamma=TOY_GAMMA).fit(x, y)
@@ -354,6 +356,7 @@ def maps(file: Path | None) -> dict[str, tuple[float, float]]:
 
 
 def seconds_of(act: Callable[[], object]) -> float:
+    """Return the processor time of a call."""
     start = time.process_time()
     act()
     return time.process_time() - start
@@ -381,11 +384,12 @@ Found = dict[tuple[str, str, int], list[dict[str, tuple[float, float]]]]
 
 
 def cells(sizes: Iterable[int]) -> list[tuple[str, int]]:
+    """Return the cells of the tables."""
     return [(data_set, size) for data_set in DATA_SETS for size in sizes]
 
 
 def table(found: Found, classifier: str, kind: int, sizes: Iterable[int]) -> str:
-    """Published and found, ECE (kind 0) or MCE (1), for one classifier; found as mean ± standard deviation."""
+    """Write published and found ECE (kind 0) or MCE (1) of one classifier; found as mean ± standard deviation."""
     heads = [f"{data_set} {size}: printed | ours" for data_set, size in cells(sizes)]
     lines = [f"| {('ECE', 'MCE')[kind]} | " + " | ".join(heads) + " |", "|---|" + "---:|" * (2 * len(heads))]
     for method in [*METHODS, RAW, FLOOR]:
@@ -402,6 +406,7 @@ def table(found: Found, classifier: str, kind: int, sizes: Iterable[int]) -> str
 
 
 def timing_table(found: dict[int, tuple[float, float]]) -> str:
+    """Write the table of times."""
     lines = ["| N | learning, one by one | µs each | solving |", "|---:|---:|---:|---:|"]
     for size, (learning, solving) in found.items():
         lines.append(f"| {size:,} | {learning:.1f} ms | {1e3 * learning / size:.1f} | {solving:.1f} ms |")
@@ -409,6 +414,7 @@ def timing_table(found: dict[int, tuple[float, float]]) -> str:
 
 
 def maps_table(found: dict[str, tuple[float, float]]) -> str:
+    """Write the table of the errors of the drawn maps."""
     lines = ["| method | ECE | MCE |", "|---|---:|---:|"]
     return "\n".join([*lines, *(f"| {method} | {ece:.2f} | {mce:.2f} |" for method, (ece, mce) in found.items())])
 
@@ -499,7 +505,7 @@ READING = """## Reading
 
 
 def reading(found: Found) -> str:
-    """What the figures say, with the figures of this run."""
+    """Describe the figures of this run."""
     ours: dict[tuple[str, str, int], dict[str, tuple[float, float]]] = {
         cell: {name: tuple(np.mean([result[name] for result in rounds], axis=0)) for name in rounds[0]}
         for cell, rounds in found.items()
@@ -540,7 +546,7 @@ def reading(found: Found) -> str:
 
 
 def page(found: Found, tables: dict[str, str], drawn: str, timed: str, rounds: int) -> str:
-    """The page of the documentation."""
+    """Write the page of the documentation."""
     return PAGE_TEXT.format(
         rounds=rounds,
         **tables,
@@ -557,6 +563,7 @@ def page(found: Found, tables: dict[str, str], drawn: str, timed: str, rounds: i
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the rounds, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of the tables (default: %(default)s)")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, choices=SIZES, help="training rows")

@@ -102,7 +102,7 @@ class Errors(NamedTuple):
 
 
 def bdeu(y: Array, starts: npt.NDArray[np.intp], shared: bool) -> float:
-    """log BDeu of labels, in order of their scores, cut at `starts`: prior weight 2, shared by the bins or each."""
+    """Return log BDeu of labels in order of score, cut at `starts`; prior weight 2, shared by the bins or each."""
     prior = 1.0 / len(starts) if shared else 1.0
     size = np.diff(starts, append=len(y))
     positive = np.add.reduceat(y, starts)
@@ -171,7 +171,7 @@ class MonotoneSpline:
 
 
 def smooth(scores: Scores, seed: int) -> Callable[[Array], Array]:
-    """The monotone spline with λ of the least MCE over 10 bins, in sum over two folds."""
+    """Return the monotone spline with the λ of the least MCE over 10 bins, summed over two folds."""
     spline = MonotoneSpline(scores.scale)
     folds = np.array_split(np.random.default_rng(seed).permutation(len(scores.y)), 2)
 
@@ -192,7 +192,7 @@ def smooth(scores: Scores, seed: int) -> Callable[[Array], Array]:
 
 
 def maps_of(scores: Scores, seed: int) -> dict[str, Callable[[Array], Array]]:
-    """Each method's map, with streamcal's default choice and with the paper's."""
+    """Return each method's map, with streamcal's default choice and with the paper's."""
     order = np.argsort(scores.train, kind="stable")
     x, y, scale = scores.train[order], scores.y[order], scores.scale
     penalties = {
@@ -210,6 +210,7 @@ def maps_of(scores: Scores, seed: int) -> dict[str, Callable[[Array], Array]]:
 
 
 def choices(task: Task) -> dict[str, Errors]:
+    """Return the errors of each choice on one task."""
     scores = scored(task, *rows_of(task.data_set))
     return {
         name: Errors(*errors(scores.y_test, predict(scores.test)))
@@ -290,6 +291,7 @@ Found = dict[tuple[str, str, int], list[dict[str, Errors]]]
 
 
 def spread(values: Iterable[float]) -> str:
+    """Write the mean ± the standard deviation."""
     given = list(values)
     return f"{np.mean(given):.2f} ± {np.std(given):.2f}"
 
@@ -393,7 +395,7 @@ spline with λ has a lower ECE than is printed for SmoIsoReg, and interpolation 
 
 
 def lowest(rounds: list[dict[tuple[int, float], Panel | None]], these: list[tuple[int, float]]) -> tuple[int, float]:
-    """The choice with the lowest mean ECE."""
+    """Return the choice with the lowest mean ECE."""
 
     def ece(choice: tuple[int, float]) -> float:
         return float(np.mean([one.errors.ece for found in rounds if (one := found[choice]) is not None] or [np.inf]))
@@ -402,13 +404,13 @@ def lowest(rounds: list[dict[tuple[int, float], Panel | None]], these: list[tupl
 
 
 def reading_2(rounds: list[dict[tuple[int, float], Panel | None]]) -> str:
-    """What holds of the paper's text on Figure 3."""
+    """Describe how far the paper's text on Figure 3 is true here."""
     degree, bound = lowest(rounds, PANELS[:4])[0], lowest(rounds, PANELS[4:])[1]
     return READING_2.format(degree=degree, bound=bound)
 
 
 def page(found: Found, rounds: list[dict[tuple[int, float], Panel | None]], command: str, seconds: float) -> str:
-    """The page of the documentation."""
+    """Write the page of the documentation."""
     return PAGE_TEXT.format(
         rounds=len(rounds),
         figure=FIGURE,
@@ -430,7 +432,7 @@ def page(found: Found, rounds: list[dict[tuple[int, float], Panel | None]], comm
 
 
 def reading_3(found: Found) -> str:
-    """In how many cells a choice as in the paper has the lower mean ECE."""
+    """Count the cells in which the paper's choice has the lower mean ECE."""
     default, counts = "", []
     for name, method in CHOICES.items():
         if not default.startswith(method):
@@ -445,6 +447,7 @@ def reading_3(found: Found) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the rounds, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: %(default)s)")

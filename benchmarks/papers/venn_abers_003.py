@@ -133,7 +133,7 @@ class Learner(NamedTuple):
 
 
 def dummies(rows: Rows, numerical: Any) -> ColumnTransformer:
-    """One column for each value of each nominal feature, and the numerical features transformed."""
+    """Return a transformer: a column for each value of each nominal feature, and numerical features transformed."""
     count = rows.numerical
     nominal = OneHotEncoder(categories=[np.arange(k) for k in rows.values])
     return ColumnTransformer(
@@ -190,7 +190,7 @@ LEARNERS = {
 
 
 def read(train: int) -> Rows:
-    """All rows; a missing value is replaced by the most frequent one of the first `train`, as Weka's filter does."""
+    """Read all rows; a missing value becomes the most frequent value of the first `train`, as in Weka's filter."""
     table: list[dict[str, str]] = []
     for name in FILES:
         with gzip.open(path_of(name), "rt", newline="") as file:
@@ -225,10 +225,12 @@ class Result(NamedTuple):
 
 
 def brier(p: Array, y: Array) -> float:
+    """Return the Brier loss on the paper's scale."""
     return float(4.0 * np.mean((y - p) ** 2))
 
 
 def loss(p: Array, y: Array) -> Loss:
+    """Return the log losses in bits, the number of wrong certainties, and the Brier loss."""
     right = np.where(y == 1.0, p, 1.0 - p)
     clipped = float(-np.log2(np.clip(right, CLIP, 1.0 - CLIP)).mean())
     wrong = int(np.sum(right == 0.0))
@@ -236,14 +238,14 @@ def loss(p: Array, y: Array) -> Loss:
 
 
 def scores(base: Any, x: Array) -> Array:
-    """What is calibrated: the probability of the base, or its margin."""
+    """Return the scores to calibrate: the probability of the base, or its margin."""
     if hasattr(base, "predict_proba"):
         return np.clip(np.asarray(base.predict_proba(x)[:, 1]), 0.0, 1.0)
     return np.asarray(base.decision_function(x), dtype=np.float64)
 
 
 def streamed(cal: Calibrator, at: Array, y: Array) -> Calibrator:
-    """The calibrator, after one `learn_one` a row."""
+    """Return the calibrator after one `learn_one` a row."""
     for score, label in zip(at.tolist(), y.tolist(), strict=True):
         cal.learn_one(score, label)
     return cal
@@ -291,7 +293,7 @@ def crossed(learner: Learner, seed: int, train: Rows, test: Rows) -> Loss:
 
 
 def run(rows: Rows, train_size: int, learners: dict[str, Learner], seeds: tuple[int, ...]) -> Result:
-    """Every base learner under every method."""
+    """Run every base learner with every method."""
     train, test = rows.take(slice(0, train_size)), rows.take(slice(train_size, None))
     found: dict[str, dict[str, list[Loss]]] = {}
     seconds, unfinished = {}, {}
@@ -311,17 +313,18 @@ def run(rows: Rows, train_size: int, learners: dict[str, Learner], seeds: tuple[
 
 
 def shown(value: float, digits: int = 4) -> str:
+    """Write a loss with some digits, or ∞."""
     return "∞" if math.isinf(value) else f"{value:.{digits}f}"
 
 
 def averaged(values: list[float]) -> str:
-    """The mean over the seeds, ± the standard deviation of one run where there are several."""
+    """Write the mean over the seeds, ± the standard deviation of one run if there are several."""
     spread = f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 and not math.isinf(sum(values)) else ""
     return shown(float(np.mean(values))) + spread
 
 
 def certain(losses: list[Loss]) -> str:
-    """A log loss; where it is infinite, how often a certainty was wrong, and the clipped loss."""
+    """Write a log loss; if it is infinite, how often a certainty was wrong, and the clipped loss."""
     if not any(one.wrong for one in losses):
         return averaged([one.log for one in losses])
     wrong = round(float(np.mean([one.wrong for one in losses])))
@@ -329,7 +332,7 @@ def certain(losses: list[Loss]) -> str:
 
 
 def table(found: dict[str, dict[str, list[Loss]]], published: dict[str, tuple[float, ...]], log: bool) -> str:
-    """Published and found figures of each method side by side."""
+    """Write published and found figures of each method side by side."""
     lines = [
         "| base learner | " + " | ".join(f"{method}: published | streamcal" for method in METHODS) + " |",
         "|---|" + "---:|" * (2 * len(METHODS)),
@@ -353,11 +356,12 @@ ORDERS = [
 
 
 def mean_of(losses: list[Loss], log: bool) -> float:
+    """Return the mean loss."""
     return float(np.mean([one.log if log else one.brier for one in losses]))
 
 
 def orders(found: dict[str, dict[str, list[Loss]]]) -> str:
-    """For how many base learners one method is better than another, as published and here."""
+    """Count the base learners for which one method is better than another, as published and here."""
     lines = ["| smaller loss | published | streamcal |", "|---|---:|---:|"]
     for first, second, log in ORDERS:
         table_, i, j = (PUBLISHED_LOG if log else PUBLISHED_BRIER), METHODS.index(first), METHODS.index(second)
@@ -369,7 +373,7 @@ def orders(found: dict[str, dict[str, list[Loss]]]) -> str:
 
 
 def plain_gap(found: dict[str, dict[str, list[Loss]]], log: bool) -> float:
-    """The largest difference that Platt's regularised targets make."""
+    """Return the largest difference due to Platt's regularised targets."""
     return max(abs(mean_of(one["Platt"], log) - mean_of(one[PLAIN], log)) for one in found.values())
 
 
@@ -459,7 +463,7 @@ READING = """- **The order of the methods** is the subject of the tables. Number
 
 
 def page(result: Result, tested: int) -> str:
-    """The page of the documentation, for the full run: what its reading says was read off that."""
+    """Write the page of the documentation for the full run, from which its reading was taken."""
     found = result.losses
     return PAGE_TEXT.format(
         tested=tested,
@@ -481,6 +485,7 @@ def page(result: Result, tested: int) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the experiment, and write the page of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, help="a shortened run on this many training rows: prints, writes no page")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page a full run writes (default: %(default)s)")

@@ -101,29 +101,33 @@ def table(names: tuple[str, ...], target: str, positive: str, nominal: Callable[
 
 
 def is_text(name: str, cell: str) -> bool:
+    """Return whether a cell is no number."""
     return not cell.removeprefix("-").replace(".", "", 1).isdigit()
 
 
 def two_to_one(rows: Rows) -> tuple[Rows, Rows]:
-    """The first two thirds and the rest, in the order of the file."""
+    """Split into the first two thirds and the rest, in the order of the file."""
     size = math.ceil(2 * len(rows.y) / 3)
     return rows.take(slice(0, size)), rows.take(slice(size, None))
 
 
 def permuted(rows: Rows) -> Rows:
+    """Return the rows in random order."""
     return rows.take(np.random.default_rng(SEED).permutation(len(rows.y)))
 
 
 def adult() -> Rows:
+    """Read the Adult data set."""
     return tables.read(ADULT_TRAIN)
 
 
 def adult_split(rows: Rows) -> tuple[Rows, Rows]:
+    """Split the Adult data set into its training and test rows."""
     return rows.take(slice(0, ADULT_TRAIN)), rows.take(slice(ADULT_TRAIN, None))
 
 
 def covertype() -> tuple[Rows, Rows]:
-    """The largest class against the rest: 5,000 random rows to train, 25,000 to test."""
+    """Return the largest class against the rest: 5,000 random rows to train, 25,000 to test."""
     rows = permuted(table(("covtype",), "Cover_Type", "2", lambda name, cell: False))
     return rows.take(slice(0, 5_000)), rows.take(slice(5_000, 30_000))
 
@@ -152,7 +156,7 @@ SOURCES = {
 
 
 def some(rows: Rows, most: int | None) -> Rows:
-    """At most so many rows, drawn at random, in their order."""
+    """Draw at most `most` rows at random, and keep their order."""
     if most is None or len(rows.y) <= most:
         return rows
     return rows.take(np.sort(np.random.default_rng(SEED).choice(len(rows.y), most, replace=False)))
@@ -162,7 +166,7 @@ def some(rows: Rows, most: int | None) -> Rows:
 
 
 def of_methods(learner: Learner, proper: Rows, rest: Rows, test: Rows) -> Iterator[tuple[str, Loss]]:
-    """The base itself and the methods of one calibration set, each with the parameter of the least Brier loss on it."""
+    """Yield the losses of the base and of each method with one calibration set, tuned by Brier loss on that set."""
     bases = [learner.make(p, SEED, proper).fit(proper.x, proper.y) for p in learner.grid]
     seen = [scores(base, rest.x) for base in bases]
     if hasattr(bases[0], "predict_proba"):
@@ -239,6 +243,7 @@ def read(name: str, rows: int | None) -> tuple[Rows, Rows]:
 
 
 def computed(split: Split) -> Computed:
+    """Compute the losses of one split."""
     start = time.process_time()
     learner = LEARNERS[split.learner]
     shorter = learner._replace(grid=thinned(learner.grid, split.grid))
@@ -253,7 +258,7 @@ def computed(split: Split) -> Computed:
 
 
 def run(given: argparse.Namespace, found: Results) -> Iterator[tuple[Split, Computed]]:
-    """All that is not found already, as it is computed."""
+    """Yield all splits that are not found yet, as they are computed."""
     splits = [
         Split(name, learner, column, given.rows, given.grid)
         for learner in given.learners
@@ -272,7 +277,7 @@ TESTED, DIGITS = 5, 5
 
 
 def thinned(grid: list[Any], most: int | None) -> list[Any]:
-    """At most so many parameters, spread over the grid."""
+    """Return at most `most` parameters, spread over the grid."""
     if most is None or len(grid) <= most:
         return grid
     return [grid[round((k + 0.5) * len(grid) / most - 0.5)] for k in range(most)]
@@ -295,7 +300,7 @@ def drawn(of_set: dict[str, dict[str, dict[str, list[float | None]]]], path: Pat
 
 
 def panel(axis: Any, columns: dict[str, dict[str, list[float | None]]], kind: int) -> None:
-    """One base learner and one loss; the axis shows all below the median, and cuts off what is far above it."""
+    """Draw one base learner and one loss; the axis cuts off values far above the median."""
     names, shown = list(columns), []
     for method in METHODS:
         colour, marker, line = STYLES[method]
@@ -313,7 +318,7 @@ def panel(axis: Any, columns: dict[str, dict[str, list[float | None]]], kind: in
 
 
 def at_four_to_one(found: Results, kind: int) -> str:
-    """The losses at 4:1, by data set and base learner."""
+    """Write the losses at 4:1, by data set and base learner."""
     lines = [f"| {('log loss', 'Brier loss')[kind]} | base learner | " + " | ".join(METHODS) + " |"]
     lines.append("|---|---|" + "---:|" * len(METHODS))
     for name, of_set in found.items():
@@ -327,11 +332,12 @@ def at_four_to_one(found: Results, kind: int) -> str:
 
 
 def number(value: float | None) -> float:
+    """Return a loss as a number; infinity for None."""
     return math.inf if value is None else value
 
 
 def counted(found: Results, kind: int) -> str:
-    """In how many pairs of data set and base learner each method has the least loss at 4:1, by data set."""
+    """Count the pairs of data set and base learner in which each method has the least loss at 4:1, by data set."""
     lines = ["| least at 4:1 | " + " | ".join(METHODS) + " |", "|---|" + "---:|" * len(METHODS)]
     for name, of_set in found.items():
         best = [
@@ -343,7 +349,7 @@ def counted(found: Results, kind: int) -> str:
 
 
 def changed_by_all(found: Results) -> str:
-    """The Brier loss in the column "all" less that at 4:1, by base learner: mean over data sets, and extremes."""
+    """Write the Brier loss in the column "all" less that at 4:1, by base learner: mean over data sets and extremes."""
     lines = ["| all less 4:1, Brier loss | Platt | Isotonic | IVAP |", "|---|---:|---:|---:|"]
     for learner in LEARNERS:
         columns = [of_set[learner] for of_set in found.values() if learner in of_set and ALL in of_set[learner]]
@@ -358,7 +364,7 @@ def changed_by_all(found: Results) -> str:
 
 
 def steadiness(found: Results) -> str:
-    """How far the Brier loss moves over the splits, without "all": the mean range over data sets and learners."""
+    """Write the mean range of the Brier loss over the splits except "all", over data sets and learners."""
     parts = []
     for method in METHODS:
         ranges = []
@@ -372,6 +378,7 @@ def steadiness(found: Results) -> str:
 
 
 def picture(name: str) -> str:
+    """Return the file name of a data set's picture."""
     return f"venn_abers_003_{name.lower().replace(', ', '_')}.png"
 
 
@@ -433,7 +440,7 @@ SETTINGS = """- **Details that the paper does not state.** Insurance is both fil
 
 
 def left_out(found: Results) -> str:
-    """Which base learners of the paper are missing in this run."""
+    """List the base learners of the paper that are missing in this run."""
     missing = [
         f"{learner} on {' and '.join(names)}"
         for learner in LEARNERS
@@ -447,7 +454,7 @@ Sizes = dict[str, tuple[int | None, int | None]]
 
 
 def stated(sizes: Sizes) -> str:
-    """Which data sets have the sizes of the paper, and how large the others are."""
+    """Describe which data sets have the sizes of the paper, and the sizes of the others."""
     smaller: dict[tuple[int | None, int | None], list[str]] = {}
     for name, size in sizes.items():
         smaller.setdefault(size, []).append(name)
@@ -461,7 +468,7 @@ def stated(sizes: Sizes) -> str:
 
 
 def commands(sizes: Sizes) -> str:
-    """What computes them again."""
+    """Write the commands that compute the figures again."""
     by_size: dict[tuple[int | None, int | None], list[str]] = {}
     for name, size in sizes.items():
         by_size.setdefault(size, []).append(f'"{name}"' if " " in name else name)
@@ -473,7 +480,7 @@ def commands(sizes: Sizes) -> str:
 
 
 def page(found: Results, sizes: Sizes, seconds: float, warned: int) -> str:
-    """The page of the documentation."""
+    """Write the page of the documentation."""
     pictures = [
         f"**Figures {SOURCES[name].figures}: {name}**\n\n![{name}]({picture(name)})\n" for name in found if found[name]
     ]
@@ -500,6 +507,7 @@ def page(found: Results, sizes: Sizes, seconds: float, warned: int) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the splits that are not found yet, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=list(SOURCES), default=list(SOURCES), help="data sets")
     parser.add_argument("--learners", nargs="+", choices=list(LEARNERS), default=list(LEARNERS), help="base learners")
@@ -526,7 +534,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def whole(kept: Results) -> Results:
-    """The base learners with all splits, in the order of the tables."""
+    """Return the base learners with all splits, in the order of the tables."""
     found: Results = {}
     for name, source in SOURCES.items():
         for learner in LEARNERS:

@@ -21,6 +21,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the race, and write the pages of a full run."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.streams",
         description=__doc__,

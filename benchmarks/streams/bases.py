@@ -29,7 +29,7 @@ Features = dict[str, float | str]
 
 
 def train_size(name: str) -> int:
-    """How many of the first rows train the frozen base; both bases are scored on the rows after them."""
+    """Return how many of the first rows train the frozen base; both bases are scored on the rows after them."""
     return SHORT_TRAIN if name in SHORT_TABLES else TRAIN
 
 
@@ -49,12 +49,12 @@ def naive_bayes(table: Table, train: int) -> Array:
 
 
 def network(table: Table, train: int) -> Array:
-    """A network of one hidden layer, trained once on standardised features."""
+    """Score by a network of one hidden layer, trained once on standardised features."""
     return _trained(make_pipeline(StandardScaler(), MLPClassifier(random_state=SEED)), table, train)
 
 
 def _trained(model: Any, table: Table, train: int) -> Array:
-    """The probabilities of the later rows; words are ordinal codes."""
+    """Return the probabilities of the later rows; words are ordinal codes."""
     x = np.column_stack(list(table.numbers.values()))
     if table.words:
         words = np.array(list(table.words.values()), dtype=object).T
@@ -90,7 +90,7 @@ def online(table: Table, train: int, delay: int) -> Array:
 
 
 def features(table: Table) -> Iterator[dict[str, Any]]:
-    """The rows as River wants them."""
+    """Yield the rows in the form that River expects."""
     columns = {name: values.tolist() for name, values in table.numbers.items()} | table.words
     for row in zip(*columns.values(), strict=True):
         yield dict(zip(columns, row, strict=True))

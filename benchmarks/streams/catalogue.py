@@ -23,8 +23,10 @@ DRAWS = 10
 
 
 class Stream(NamedTuple):
-    """Scores and labels in order; the oracle's probabilities for generated streams; times in seconds, where there are
-    any; and how late each label is, where that varies."""
+    """Scores and labels in order, with the oracle's probabilities for generated streams.
+
+    `t` has times in seconds, if there are any; `lateness` has how late each label is, if that varies.
+    """
 
     scores: Array
     y: Flags
@@ -62,7 +64,7 @@ def _frozen(name: str, base: Callable[[Table, int], Array] | None = None) -> Cal
 
 
 def _random(name: str) -> Callable[[int, int | None], Stream]:
-    """A stream whose labels are late by a random number of steps, of this mean."""
+    """Return a maker of a stream whose labels are late by a random number of steps with this mean."""
 
     def make(delay: int, rows: int | None) -> Stream:
         made = stream(name, delay, rows)
@@ -105,7 +107,7 @@ def _generated(setting: str, draw: int) -> Callable[[int, int | None], Stream]:
 
 
 def draws(setting: str) -> list[str]:
-    """The names of all draws of a generated stream, starting with the one of the race."""
+    """Return the names of all draws of a generated stream, starting with that of the race."""
     return [setting, *(f"{setting} draw {draw}" for draw in range(1, DRAWS))]
 
 
@@ -176,7 +178,7 @@ CATALOGUE |= {
 
 
 def names(development: bool, further: bool = False, packaged: bool = False) -> list[str]:
-    """The streams of one side of the split, as they race."""
+    """Return the streams of one side of the split, as they race."""
     return [
         name
         for name, entry in CATALOGUE.items()
@@ -185,17 +187,17 @@ def names(development: bool, further: bool = False, packaged: bool = False) -> l
 
 
 def cache() -> Path:
-    """The folder of cached scores and predictions."""
+    """Return the folder of cached scores and predictions."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "streamcal", "race", VERSION)
 
 
 def file_name(stream: str, *parts: Any) -> str:
-    """A name for a file of a stream."""
+    """Return a name for a file of a stream."""
     return "-".join(map(str, (stream.replace(" ", "_"), *parts)))
 
 
 def stream(name: str, delay: int, rows: int | None = None) -> Stream:
-    """A stream whose labels are `delay` steps late: from the cache, or made and put there."""
+    """Return a stream whose labels are `delay` steps late: from the cache, or made and put there."""
     entry = CATALOGUE[name]
     parts = [f"delay{delay}"] * entry.learns + [f"rows{rows}"] * (rows is not None)
     path = cache() / "scores" / f"{file_name(name, *parts)}.npz"

@@ -36,22 +36,24 @@ class Entrant(NamedTuple):
     made: Callable[[], Calibrator] | None = None
 
     def predicted(self, data: Stream, delay: int) -> Array | None:
-        """The probabilities on a stream; None where the entrant cannot run."""
+        """Return the probabilities on a stream; None if the entrant cannot run."""
         if self.made is not None and not (data.t is None and data.lateness is None):
             return stepwise(self.made(), data.scores, data.y, delay, data.t, data.lateness)
         return self.run(data.scores, data.y, delay) if data.lateness is None else None
 
 
 def _ours(method: type[Calibrator]) -> Entrant:
-    """A method of the registry with its defaults; those that can refresh their map rarely predict blocks with one."""
+    """Return a method of the registry with its defaults; one that can refresh its map rarely predicts in blocks."""
     if "refresh_every" in inspect.signature(method).parameters:
         return Entrant(lambda scores, y, delay: blockwise(method(), scores, y, delay), ours=True)
     return Entrant(lambda scores, y, delay: stepwise(method(), scores, y, delay), ours=True, made=method)
 
 
 def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
-    """Predict a block, then learn the labels available by its end: one solve for each block, after a first block of
-    scores."""
+    """Predict a block, then learn the labels available by its end.
+
+    Each block needs one solve. The first block is predicted by the scores.
+    """
     predicted, end, learned = np.empty(len(y)), 0, 0
     longest = max(LEAST_LONGEST, len(y) // LONGEST_PART)
     while end < len(y):
@@ -86,7 +88,7 @@ def _times(size: int, t: Array | None) -> list[float] | list[None]:
 
 
 def _arrivals(arrives: Array) -> Iterator[list[int]]:
-    """For each step the rows whose labels arrive after it, given the step of each."""
+    """Yield for each step the rows whose labels arrive after it, given the step of each."""
     order = np.argsort(arrives, kind="stable").tolist()
     until = np.searchsorted(arrives[order], np.arange(len(arrives)), side="right").tolist()
     for first, last in zip([0, *until], until, strict=False):

@@ -28,13 +28,13 @@ class Made(NamedTuple):
 
 
 def waves(period: int, phase: float, seed: int) -> Made:
-    """x ~ N(−1, 1.5²); the log-odds of a positive are x + sin, of which `period` rows are a day."""
+    """Draw x ~ N(−1, 1.5²); the log-odds of a positive are x + sin, and `period` rows are a day."""
     day = np.arange(ROWS) / period
     return _cycle(day, np.sin(2.0 * math.pi * (day + phase)), seed)
 
 
 def hours(period: int, opens: float, closes: float, seed: int) -> Made:
-    """The same with a step: ¾ higher between two times of the day, ½ lower otherwise, and at the weekend."""
+    """Draw the same with a step: ¾ higher between two times of the day, ½ lower otherwise, and at the weekend."""
     day = np.arange(ROWS) / period
     is_open = (day % 1.0 >= opens) & (day % 1.0 < closes) & (day % 7.0 < 5.0)
     return _cycle(day, np.where(is_open, 0.75, -0.5), seed)
@@ -47,7 +47,7 @@ def _cycle(day: Array, moved: Array, seed: int) -> Made:
 
 
 def leaves(centre: float, seed: int) -> Made:
-    """The 20 leaves of a tree, some of which come often: log-odds N(centre, 1.5²), each wrong by N(0, 1)."""
+    """Draw the 20 leaves of a tree, some of them often: log-odds N(centre, 1.5²), each wrong by N(0, 1)."""
     rng = np.random.default_rng([seed, 2])
     x, wrong = rng.normal(centre, 1.5, LEAVES), rng.normal(0.0, 1.0, LEAVES)
     of = rng.choice(LEAVES, ROWS, p=rng.dirichlet(np.ones(LEAVES)))
@@ -67,5 +67,5 @@ def _labelled(rng: np.random.Generator, x: Array, z: Array, t: Array | None = No
 
 
 def lateness(rows: int, mean: int) -> Array:
-    """How many predictions are made between each score and its label: geometric, some at once and some very late."""
+    """Draw how many predictions are made between each score and its label: geometric, some 0 and some very many."""
     return np.random.default_rng([rows, mean]).geometric(1.0 / (1.0 + mean), rows) - 1.0

@@ -34,7 +34,7 @@ sequence. Σp/Σy is after the first fifth, with two standard errors of the numb
 
 
 def write(results: Results, out: Path, held_out: bool) -> None:
-    """The page, with the held-out part where that was run."""
+    """Write the page, with the held-out part if it was run."""
     parts = {"Development streams": names(True, further=True)}
     if held_out:
         parts["Held-out streams"] = names(False, further=True)
@@ -50,7 +50,7 @@ def write(results: Results, out: Path, held_out: bool) -> None:
 
 
 def table(standings: Standings) -> str:
-    """A line for each course."""
+    """Write a line for each course."""
     lines = [
         "| stream | delay | raw | `ops` | `protected` | `venn-abers` | `auto` | to the oracle | best other "
         "| bootstrap | sequence | Σp/Σy |",

@@ -22,7 +22,7 @@ class Goal(NamedTuple):
 
 
 def goals(standings: Standings) -> list[Goal]:
-    """The goals that can be evaluated on the given courses."""
+    """Return the goals that can be evaluated on the given courses."""
     found = [_first(standings, "log_loss", "log loss"), _first(standings, "brier", "Brier score")]
     found += [_harmless(standings, against) for against in (RAW, OPS)]
     found.append(_calibrated(standings))
@@ -56,7 +56,7 @@ def _calibrated(standings: Standings) -> Goal:
 
 
 def _gap(standings: Standings) -> Goal:
-    """In all draws, since one draw of a small gap is mostly noise; the result of the first draws is added."""
+    """Judge the gap in all draws, since one draw of a small gap is mostly noise; add the result of the first draws."""
     pooled, first = (
         [standings.median_gap_closed(REFERENCE, delay, in_all_draws) for delay in DELAYS]
         for in_all_draws in (True, False)
@@ -67,7 +67,7 @@ def _gap(standings: Standings) -> Goal:
 
 
 def _percents(shares: list[float | None]) -> str:
-    """At each delay."""
+    """Write the share at each delay."""
     return ", ".join(
         f"{'–' if share is None else f'{100 * share:.1f} %'} at delay {delay}"
         for share, delay in zip(shares, DELAYS, strict=True)

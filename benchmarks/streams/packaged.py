@@ -110,28 +110,28 @@ TABLES: dict[str, Packaged] = {
 
 
 def drawn() -> dict[str, tuple[bool, bool]]:
-    """Each table's half (is it to choose by?) and base (is it online?), both drawn once by `SEED`, half and half."""
+    """Draw each table's half (is it to choose by?) and base (is it online?) by `SEED`, half and half."""
     places = np.random.default_rng(SEED).permutation(len(TABLES)).tolist()
     return {name: (2 * place < len(TABLES), place % 2 == 1) for name, place in zip(TABLES, places, strict=True)}
 
 
 def rows_of(name: str) -> int:
-    """The rows of a table."""
+    """Return the number of rows used of a table."""
     return min(TABLES[name].rows, MOST_ROWS)
 
 
 def delays(name: str) -> tuple[int, ...]:
-    """How late the labels of a table come, in rows."""
+    """Return how late the labels of a table are, in rows."""
     return (0, 48, 1_000) if rows_of(name) >= ROWS_FOR_LATE else (0, 48)
 
 
 def train_size(name: str) -> int:
-    """How many of the first rows train the frozen base; both bases are scored on the rows after them."""
+    """Return how many of the first rows train the frozen base; both bases are scored on the rows after them."""
     return min(TRAIN, rows_of(name) // TRAIN_SHARE)
 
 
 def scored(name: str, delay: int, rows: int | None) -> tuple[Array, Flags]:
-    """The base model's scores of the rows after the training, and the labels: all, or the first `rows`."""
+    """Return the base's scores of the rows after the training, and the labels: all, or the first `rows`."""
     train = train_size(name)
     data = table(name, None if rows is None else train + rows)
     scores = online(data, train, delay) if drawn()[name][1] else frozen(data, train)
@@ -139,7 +139,7 @@ def scored(name: str, delay: int, rows: int | None) -> tuple[Array, Flags]:
 
 
 def table(name: str, rows: int | None = None) -> Table:
-    """A table in the order of its stream, or its first `rows` rows."""
+    """Return a table in the order of its stream, or its first `rows` rows."""
     packaged = TABLES[name]
     read = _read(packaged.source)
     asked = re.findall(r"\w+", re.sub(r"'[^']*'", "", packaged.positive))
@@ -165,7 +165,7 @@ def table(name: str, rows: int | None = None) -> Table:
 
 
 def _read(source: str) -> pd.DataFrame:
-    """A table as its package has it."""
+    """Read a table from its package."""
     package, item = source.split("/")
     if package == "river":
         return pd.DataFrame([{**x, "label": y} for x, y in getattr(datasets, item)()])

@@ -51,12 +51,12 @@ Rows are the complete ones. A table of more than {most:,} rows is sampled down t
 
 
 def streams() -> list[str]:
-    """The streams of both halves."""
+    """Return the streams of both halves."""
     return [name for half in HALVES.values() for name in names(half, packaged=True)]
 
 
 def write(results: Results, out: Path) -> None:
-    """The page, of the courses that have run."""
+    """Write the page of the courses that have run."""
     halves = {title: Standings(results, names(half, packaged=True)) for title, half in HALVES.items()}
     page = PAGE.format(
         tables=len(packaged.TABLES),
@@ -73,7 +73,7 @@ def write(results: Results, out: Path) -> None:
 
 
 def summary(halves: dict[str, Standings]) -> str:
-    """A line for each half, delay and rival."""
+    """Write a line for each half, delay and rival."""
     lines = [
         "| half | delay | courses | rival | mean | median | best | worst | better on | worse on |",
         "|---|---:|---:|---|---:|---:|---:|---|---:|---:|",
@@ -97,7 +97,7 @@ def _spread(found: dict[Course, Difference]) -> str:
 
 
 def courses(standings: Standings) -> str:
-    """A line for each course."""
+    """Write a line for each course."""
     lines = [
         f"| stream | delay | rows | raw | `auto` | {' | '.join(f'to {rival}' for rival in RIVALS)} | to raw, nats |",
         f"|---|---:|---:|---:|---:|{'---|' * len(RIVALS)}---:|",
@@ -116,7 +116,7 @@ def _line(standings: Standings, course: Course) -> str:
 
 
 def listed() -> str:
-    """What each table predicts, and the order of its rows."""
+    """Write the target of each table, and the order of its rows."""
     lines = ["| table | source | positive | rows | order |", "|---|---|---|---:|---|"]
     for name, (source, positive, rows, order, _) in packaged.TABLES.items():
         lines.append(

@@ -30,7 +30,7 @@ DASH = "–"
 
 
 def write(results: Results, out: Path) -> None:
-    """The page, the full tables and the picture; the held-out part if it was run."""
+    """Write the page, the full tables and the picture, and the held-out part if it was run."""
     development = Standings(results, catalogue.names(True))
     held_out = Standings(results, catalogue.names(False))
     parts = {"development": development} | ({"held_out": held_out} if _complete(held_out) else {})
@@ -46,12 +46,12 @@ def write(results: Results, out: Path) -> None:
 
 
 def _complete(standings: Standings) -> bool:
-    """Whether the reference ran on every course: an incomplete part is not reported."""
+    """Return whether the reference ran on every course; an incomplete part is not reported."""
     return REFERENCE in standings.ranked
 
 
 def table(results: Results, streams: list[str], chosen: Iterable[str] | None) -> str:
-    """The log losses, printed by a shortened race."""
+    """Write the log losses, as a shortened race prints them."""
     standings = Standings(results, streams)
     return _measure_table(standings, "log_loss", [e for e in standings.entrants if chosen is None or e in chosen])
 
@@ -135,7 +135,7 @@ def _png(part: str) -> str:
 
 
 def _summary(standings: Standings) -> str:
-    """All entrants by mean rank in log loss; those that did not run on all courses at the end."""
+    """Write all entrants by mean rank in log loss; those that did not run on all courses come last."""
     log_ranks, brier_ranks = standings.mean_ranks("log_loss"), standings.mean_ranks("brier")
     lines = [
         f"{len(standings.courses)} courses; ranks are among the {len(standings.ranked)} that ran on all of them.",
@@ -196,7 +196,7 @@ def _figure(value: float | None, digits: int = 4) -> str:
 
 
 def _gaps(standings: Standings) -> str:
-    """The reference and those whose median at delay 0 is highest."""
+    """Write the reference and the entrants with the highest median at delay 0."""
     medians = {e: standings.median_gap_closed(e, 0) for e in standings.ranked}
     leaders = sorted((e for e, m in medians.items() if m is not None), key=lambda e: -(medians[e] or 0.0))
     shown = [REFERENCE, *[e for e in leaders if e != REFERENCE][:5]]
@@ -232,7 +232,7 @@ def _goals(parts: dict[str, Standings]) -> str:
 
 
 def _notes(parts: dict[str, Standings]) -> str:
-    """The significant losses."""
+    """Write the significant losses."""
     lines = []
     for name, standings in parts.items():
         lost = {
@@ -253,7 +253,7 @@ def _lost(standings: Standings, course: Course, entrant: str) -> bool:
 
 
 def _full(standings: Standings, part: str) -> str:
-    """Every measure of all entrants on every course."""
+    """Write every measure of all entrants on every course."""
     title = f"# The race: {_title(part).lower()}, every measure\n\nSee [the page of the race](../race.md)."
     sections = [
         f"## {text}\n\n{_measure_table(standings, measure, standings.entrants)}" for measure, text in MEASURES.items()

@@ -27,12 +27,12 @@ Predict = Callable[[Array], Array]
 
 
 def every(rows: int) -> int:
-    """Steps between two refits."""
+    """Return the steps between two refits."""
     return max(SHORTEST, rows // REFITS)
 
 
 def refitted(fit: Callable[[Array, Flags], Predict]) -> Callable[[Array, Flags, int], Array]:
-    """A method that is refitted at intervals, on a sliding window of the labels available by then."""
+    """Return a method that is refitted at intervals, on a sliding window of the labels available by then."""
 
     def run(scores: Array, y: Flags, delay: int) -> Array:
         window, step = max(SMALLEST_WINDOW, len(y) // 20), every(len(y))
@@ -60,7 +60,7 @@ def sigmoid(scores: Array, y: Flags) -> Predict:
 
 
 def venn_abers(scores: Array, y: Flags) -> Predict:
-    """The package `venn-abers`; its merged probability is the log-minimax one."""
+    """Fit the package `venn-abers`, whose merged probability is log-minimax."""
     from venn_abers import VennAbers
 
     model = VennAbers()
@@ -94,10 +94,10 @@ def _online(model: Any, features: list[dict[Any, float]], y: Flags, delay: int) 
 
 
 def log_odds(scores: Array) -> Array:
-    """log s/(1 − s), limited."""
+    """Return log s/(1 − s), limited."""
     return np.asarray(logit(np.clip(scores, LOWEST, 1.0 - LOWEST)))
 
 
 def installed(module: str) -> bool:
-    """Whether a peer can be imported."""
+    """Return whether a peer can be imported."""
     return find_spec(module) is not None

@@ -19,7 +19,7 @@ MARKED = {RAW: ("#000000", "x", "raw score"), OPS: ("#0f766e", "D", "ops"), ORAC
 
 
 def draw(standings: Standings, path: Path) -> None:
-    """Every entrant a dot at its log loss minus that of the reference: to the right is worse than the reference."""
+    """Draw a dot for every entrant at its log loss minus the reference's; dots to the right are worse."""
     figure = Figure(figsize=(9.0, 0.24 * len(standings.courses) + 1.4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

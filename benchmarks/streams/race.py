@@ -1,5 +1,4 @@
-"""Running the race: every entrant on every stream. Each result is written at once, so that an interrupted race can
-resume."""
+"""Run the race of every entrant on every stream; each result is written at once, so that a race can resume."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ class Results:
         self.found[key] = key._asdict() | result
 
     def predicted(self, key: Key) -> Array:
-        """What was predicted."""
+        """Return the entrant's predictions."""
         return np.asarray(np.load(self._predictions(key)))
 
     def _predictions(self, key: Key) -> Path:
@@ -90,7 +89,7 @@ def _run(keys: list[Key], racing: dict[str, Entrant], data: Stream, results: Res
 
 
 def measures(predicted: Array, data: Stream) -> Result:
-    """The measures of one entrant on one stream: those of `streamcal.compare`."""
+    """Return the measures of one entrant on one stream: those of `streamcal.compare`."""
     found = Standing(name="", shown="")
     found.add(Forecasts.of(predicted, data.y.astype(np.float64), np.ones(len(data.y))))
     return {

@@ -50,12 +50,12 @@ class Standings:
         self._differences: dict[Key, Difference | None] = {}
 
     def get(self, course: Course, entrant: str, measure: str) -> float | None:
-        """One measure; None where it did not run."""
+        """Return one measure; None if the entrant did not run."""
         result = self._results.found.get(Key(*course, entrant))
         return None if result is None else result[measure]
 
     def predicted(self, course: Course, entrant: str) -> tuple[Array, Array] | None:
-        """What an entrant predicted, and the labels; None where it did not run."""
+        """Return an entrant's predictions, and the labels; None if it did not run."""
         key = Key(*course, entrant)
         if key not in self._results.found:
             return None
@@ -67,12 +67,12 @@ class Standings:
         return [e for e in self.entrants if all(Key(*c, e) in self._results.found for c in self.courses)]
 
     def mean_ranks(self, measure: str) -> dict[str, float]:
-        """The mean over all courses of the rank among `ranked`, from 1; ties share."""
+        """Return the mean over all courses of the rank among `ranked`, from 1; ties share a rank."""
         table = [[self.get(course, entrant, measure) for entrant in self.ranked] for course in self.courses]
         return dict(zip(self.ranked, np.mean([rankdata(row) for row in table], axis=0).tolist(), strict=True))
 
     def difference(self, course: Course, entrant: str) -> Difference | None:
-        """The reference against a rival, with a confidence sequence; None where one of them did not run."""
+        """Compare the reference with a rival by a confidence sequence; None if one of them did not run."""
         key = Key(*course, entrant)
         if key not in self._differences:
             self._differences[key] = self._compare(key)
@@ -89,10 +89,11 @@ class Standings:
         return Difference(difference.get(), *difference.interval)
 
     def bootstrapped(self, course: Course, entrant: str) -> Difference | None:
-        """The reference against a rival, with a 95 % interval of a paired bootstrap over blocks of neighbours in time.
+        """Compare the reference with a rival, with a 95 % interval of a paired bootstrap over blocks of time.
 
-        It holds for one look at the end, where the confidence sequence holds at every time and is therefore wider. It
-        takes blocks for exchangeable: on a stream that drifts it is the noise of this stream, not of another one.
+        The interval is valid for one look at the end; the confidence sequence is valid at every time and is therefore
+        wider. The bootstrap treats blocks as exchangeable: on a stream that drifts it measures the noise of this
+        stream, not of another one.
         """
         mine, theirs = self.predicted(course, REFERENCE), self.predicted(course, entrant)
         if mine is None or theirs is None:
@@ -104,12 +105,12 @@ class Standings:
         return Difference(float(more.mean()), float(low), float(high))
 
     def best_other(self, course: Course) -> str:
-        """The entrant with the lowest log loss other than `auto`."""
+        """Return the entrant with the lowest log loss other than `auto`."""
         losses = {e: self.get(course, e, "log_loss") for e in self.entrants if e != REFERENCE}
         return min((e for e in losses if losses[e] is not None), key=lambda e: losses[e] or 0.0)
 
     def worst_harm(self, entrant: str, against: str) -> tuple[float, Course] | None:
-        """The largest excess log loss in nats, and its course; below 0 if better everywhere. None if it never ran."""
+        """Return the largest excess log loss in nats and its course; below 0 if always better, None if never run."""
         harms = [
             (mine - theirs, course)
             for course in self.courses
@@ -123,7 +124,7 @@ class Standings:
         return _closed([self._losses(course, entrant)])
 
     def gap_closed_in_all_draws(self, course: Course, entrant: str) -> float | None:
-        """The same for the sums over all draws of the generator; None unless all have run."""
+        """Return the closed share of the gap, summed over all draws of the generator; None unless all have run."""
         return _closed([self._losses((drawn, course[1]), entrant) for drawn in draws(course[0])])
 
     def median_gap_closed(self, entrant: str, delay: int, in_all_draws: bool = False) -> float | None:
@@ -144,7 +145,7 @@ class Standings:
         return float(np.median(timed)) if timed else None
 
     def less_calibrated(self, course: Course, than: str = TOPS) -> bool | None:
-        """Whether the squared calibration error of the reference is above the other's by two standard errors."""
+        """Return whether the reference's squared calibration error is above the other's by two standard errors."""
         keys = [Key(*course, name) for name in (REFERENCE, than)]
         if any(key not in self._results.found for key in keys):
             return None
@@ -156,12 +157,12 @@ class Standings:
         return bool(seen > 2.0 * drawn.std())
 
     def generated(self) -> list[Course]:
-        """The courses of generated streams."""
+        """Return the courses of generated streams."""
         return [course for course in self.courses if CATALOGUE[course[0]].generated]
 
 
 def _closed(losses: list[tuple[float, float, float] | None]) -> float | None:
-    """The share of the gap between the first and the third that the second closes, all summed."""
+    """Return the share of the gap between the first and the third that the second closes, all summed."""
     known = [one for one in losses if one is not None]
     if len(known) < len(losses):
         return None
@@ -170,14 +171,15 @@ def _closed(losses: list[tuple[float, float, float] | None]) -> float | None:
 
 
 def _log_losses(p: Array, y: Array) -> Array:
-    """Of each label, capped as in `LogLoss`."""
+    """Return the log loss of each label, capped as in `LogLoss`."""
     return np.asarray(-np.log(np.maximum(np.where(y, p, 1.0 - p), LOG_LOSS_CLIP)))
 
 
 def _squared_errors(p: Array, y: Array, counts: Array) -> Array:
-    """The debiased squared calibration error, its blocks of neighbours in time counted as each row of `counts` says.
+    """Return the debiased squared calibration error for each row of `counts`.
 
-    Bins of equal mass as in `DebiasedECE`, cut once between distinct probabilities.
+    `counts` gives how often each block of neighbours in time counts. Bins have equal mass as in `DebiasedECE`, cut
+    once between distinct probabilities.
     """
     _, place, mass = np.unique(p, return_inverse=True, return_counts=True)
     middle = np.cumsum(mass) - mass / 2.0

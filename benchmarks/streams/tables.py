@@ -87,7 +87,7 @@ SOURCES = {
 
 
 def path_of(file: str) -> Path:
-    """The file in `$STREAMCAL_DATA`; a script ends without it."""
+    """Return the file in `$STREAMCAL_DATA`; exit if the file is not there."""
     folder = os.environ.get("STREAMCAL_DATA")
     if not folder:
         raise SystemExit("set STREAMCAL_DATA to the folder of the data sets (benchmarks/streams/README.md)")
@@ -98,13 +98,13 @@ def path_of(file: str) -> Path:
 
 
 def rows_of(file: str) -> Iterator[dict[str, str]]:
-    """The rows of a file, by column."""
+    """Yield the rows of a file, by column."""
     with gzip.open(path_of(file), "rt", encoding="utf-8", newline="") as text:
         yield from csv.DictReader(text)
 
 
 def table(name: str, rows: int | None = None) -> Table:
-    """A table, or its first `rows` rows."""
+    """Return a table, or its first `rows` rows."""
     source = SOURCES[name]
     read = islice(chain.from_iterable(map(rows_of, source.files)), 0, None, source.step)
     kept = list(read if source.shuffled else islice(read, rows))
@@ -120,6 +120,6 @@ def table(name: str, rows: int | None = None) -> Table:
 
 
 def served(file: str, rows: int | None = None) -> tuple[Array, Flags]:
-    """The click probabilities that a model served, and the clicks (iPinYou)."""
+    """Return the click probabilities that a model served, and the clicks (iPinYou)."""
     kept = list(islice(rows_of(file), rows))
     return np.array([float(row["pctr"]) for row in kept]), np.array([row["click"] == "1" for row in kept])
