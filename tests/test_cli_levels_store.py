@@ -105,7 +105,7 @@ app(sys.argv[1:])
 
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     """Whatever was written last, the store or the state, the state that is there can be loaded."""
-    source = save(tmp_path / "in.csv", rows_with_levels(15_000))
+    source = save(tmp_path / "in.csv", rows_with_levels(8_000))
     assert run(source, *OPTIONS, "--out", tmp_path / "all.csv").exit_code == 0
     out, state, draw, struck = tmp_path / "out.csv", tmp_path / "state.json", random.Random(1), 0
     files = ("--state", state, "--checkpoint", "0.02", "--out", out)

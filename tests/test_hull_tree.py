@@ -189,11 +189,11 @@ def stream_over_cells(seed, operations, n, scores):
     return asked
 
 
-def test_a_hundred_thousand_operations():
+def test_thirty_thousand_operations():
     uniform = np.linspace(0.0, 1.0, 700).tolist()
     rare = np.sort(np.random.default_rng(0).beta(1, 200, 700)).tolist()  # clicks: 0.5 % positives
-    assert stream_over_cells(1, 50_000, 700, uniform) > 10_000
-    assert stream_over_cells(2, 50_000, 700, rare) > 10_000
+    assert stream_over_cells(1, 15_000, 700, uniform) > 3_000
+    assert stream_over_cells(2, 15_000, 700, rare) > 3_000
 
 
 @pytest.mark.long
@@ -339,7 +339,7 @@ def test_weights_scaled_to_where_their_products_underflow(kernel, halvings):
     """What a pause of hundreds of half-lives leaves: what is too light to be compared goes, the rest is fitted."""
     rng = np.random.default_rng(halvings)
     tree, oracle = kernel(), Oracle()
-    for score in rng.random(100).tolist():
+    for score in rng.random(50).tolist():
         w = 2.0 ** int(rng.integers(0, 40))
         tree.update(score, w, w * (rng.random() < 0.5), 1)
     scores, weight, *_ = tree.to_arrays()
@@ -406,7 +406,7 @@ def test_beside_a_heavy_group_whole_masses_are_still_known_exactly():
 def test_sums_are_not_exact_any_more_once_rounding_shows(kernel):
     """A group saved as 4 that was 4 + 10⁻²⁰ looks whole until the 4 is taken back."""
     tree = kernel()
-    n = 200
+    n = 80
     tree.rebuild(np.arange(n) / n, np.full(n, 4.0), np.arange(n) % 5.0, np.full(n, 2))
     assert tree.exact
     for i in range(n):

@@ -290,7 +290,7 @@ def test_a_torn_write_loses_nothing_that_was_acknowledged(path):
     longer = Path(f"{path}-wal").read_bytes()
     journal.close()
     database = crashed.read_bytes()
-    for cut in range(len(whole), len(longer), 97):
+    for cut in range(len(whole), len(longer), 397):
         crashed.write_bytes(database)
         Path(f"{crashed}-wal").write_bytes(longer[:cut])
         assert held(crashed) == numbered(*range(30))

@@ -935,9 +935,9 @@ def survives(state, seed):
 @pytest.mark.parametrize(
     ("early", "seeds"),
     [
-        (None, range(300)),
-        (20.0, range(300)),
-        pytest.param(20.0, range(300, 6_000), marks=pytest.mark.full),
+        (None, range(120)),
+        (20.0, range(120)),
+        pytest.param(20.0, range(120, 6_000), marks=pytest.mark.full),
     ],
 )
 def test_random_damage_is_refused_or_harmless(early, seeds):

@@ -228,7 +228,7 @@ def test_conformal_pits_are_uniform_in_finite_samples(resolution):
 
 
 def test_conformal_quantiles_have_their_levels_exactly():
-    trials, n = 2000, 4
+    trials, n = 800, 4
     outcomes, _ = repeated(trials, n, seed=8)
     forecast = Normal(0.0, 3.0)
     below = np.zeros(n)
@@ -287,7 +287,7 @@ def test_venn_abers_regression_is_two_isotonic_regressions_at_each_threshold():
 def test_venn_abers_pairs_are_calibrated_at_each_threshold():
     """P(Y > t | p_Y) = p_Y: the selected probability, over many small samples of a wrong model."""
     rng = np.random.default_rng(11)
-    trials, n = 1500, 12
+    trials, n = 600, 12
     chosen, happened = [], []
     for _ in range(trials):
         m = rng.normal(size=n + 1)

@@ -126,7 +126,7 @@ def covered(cal: object, forecasts: list[Normal], y: np.ndarray, after: int) -> 
 @pytest.mark.parametrize(
     ("noise", "c"),
     [
-        pytest.param(noise, c, marks=[pytest.mark.full] * (i != j))
+        pytest.param(noise, c, marks=[pytest.mark.full] * (i != j or i > 0))
         for i, noise in enumerate(["normal", "student", "laplace"])
         for j, c in enumerate([0.2, 3.0, 20.0])
     ],
@@ -372,13 +372,13 @@ def test_calibrated_counts_stay_calibrated(make):
 
 def test_overdispersed_counts_are_widened():
     rng = np.random.default_rng(7)
-    lam = rng.uniform(2.0, 20.0, 3000)
+    lam = rng.uniform(2.0, 20.0, 1_200)
     y = rng.negative_binomial(2.0, 2.0 / (2.0 + lam)).astype(float)
     cal = QuantileRecalibration(1.0, resolution=64)
     forecasts = [stats.poisson(one) for one in lam.tolist()]
-    cal.learn_many(forecasts[:2000], y[:2000])
-    before = np.mean([complete(one).crps(v) for one, v in zip(forecasts[2000:2300], y[2000:], strict=False)])
-    after = np.mean([one.crps(v) for one, v in zip(cal.predict_many(forecasts[2000:2300]), y[2000:], strict=False)])
+    cal.learn_many(forecasts[:1_000], y[:1_000])
+    before = np.mean([complete(one).crps(v) for one, v in zip(forecasts[1_000:], y[1_000:], strict=True)])
+    after = np.mean([one.crps(v) for one, v in zip(cal.predict_many(forecasts[1_000:]), y[1_000:], strict=True)])
     assert after < 0.97 * before
 
 
@@ -593,7 +593,7 @@ def test_quantiles_beyond_a_support_are_its_ends():
 @pytest.mark.parametrize(("n", "level"), [(3, 0.9), (9, 0.95), (9, 0.8), (19, 0.9), (40, 0.95)])
 def test_conformal_intervals_contain_the_next_outcome_as_often_as_promised(n, level):
     """Exchangeable outcomes, forecasts that are too narrow; infinite exactly where n + 1 < 2/(1 − level)."""
-    rng, inside, trials = np.random.default_rng(n), 0, 1_000
+    rng, inside, trials = np.random.default_rng(n), 0, 400
     for _ in range(trials):
         y = rng.normal(1.0, 3.0, n + 1)
         cal = ConformalPredictive()

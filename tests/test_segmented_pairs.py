@@ -510,7 +510,7 @@ def test_an_observation_taken_back_leaves_little_of_what_it_changed():
 
 
 def test_taking_everything_back_leaves_no_level():
-    rows = list(rows_of(*stream(200, seed=9)))
+    rows = list(rows_of(*stream(80, seed=9)))
     for order in (reversed(rows), rows):
         cal = paired("platt")
         for score, key, y in rows:
@@ -521,7 +521,7 @@ def test_taking_everything_back_leaves_no_level():
             Segmented.from_state(plain(cal))
         # The bins of scores are those of the calibrator as it is now, so that some of them keep a weight.
         assert [place[2] for place in plain(cal)["learned"]["pairs"]["places"][:-1]] == [[]] * 6
-        assert cal.pairs_found()[0].variance == pytest.approx(0.02, abs=1e-12)  # rounding of 200 sums
+        assert cal.pairs_found()[0].variance == pytest.approx(0.02, abs=1e-12)  # rounding of 80 sums
 
 
 # -- late labels -------------------------------------------------------------------------------------------------------
@@ -608,7 +608,7 @@ def test_damaged_states_are_refused_or_go_on():
     state = plain(learned(paired("platt"), *stream(60)))
     for part in ("overall", "fields"):
         assert part in state["learned"]
-    refused, seeds = 0, 400
+    refused, seeds = 0, 150
     for seed in range(seeds):
         found = copy.deepcopy(state)
         found["learned"]["pairs"] = damaged({"learned": found["learned"]["pairs"]}, seed)["learned"]
@@ -621,7 +621,7 @@ def test_damaged_states_are_refused_or_go_on():
         forecasts = cal.predict_learn_many(scores, keys, y)
         assert ((forecasts > 0.0) & (forecasts < 1.0)).all(), seed
         Segmented.from_state(plain(cal))
-    assert 200 < refused < seeds
+    assert 75 < refused < seeds
 
 
 @pytest.mark.parametrize(

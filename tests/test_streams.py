@@ -115,7 +115,7 @@ def test_a_sequential_stream_is_the_loop(make, weights):
     assert_same_stream(make, weights, 600, 3)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("make", ADDITIVE, ids=lambda make: make().name)
 def test_an_additive_stream_is_the_loop(make, policy):
