@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from typer.main import get_command
+from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -25,6 +27,7 @@ import streamcal
 import streamcal.sklearn
 import streamcal.spark
 from streamcal import REGISTRY, datasets, fusion, live, metrics, multiclass, plot, regression, river
+from streamcal.app.cli import app
 from streamcal.river import metrics as river_metrics
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +47,8 @@ REFERENCE: dict[str, tuple[Any, tuple[str, ...] | None]] = {
     "streamcal.plot": (plot, None),
     "streamcal.datasets": (datasets, None),
 }
+#: The title of the page with the help of every command.
+COMMANDS = "commands"
 
 
 class Room(NamedTuple):
@@ -73,7 +78,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             "methods/index.md",
             *({room.title: [{name: f"methods/{room.folder}{name}.md"} for name in room.methods]} for room in ROOMS),
         ],
-        "REFERENCE": [{title: f"reference/{title}.md"} for title in REFERENCE],
+        "REFERENCE": [{title: f"reference/{title}.md"} for title in (*REFERENCE, COMMANDS)],
         "PAPERS": [{_title(path): f"papers/{path.name}"} for path in sorted((DOCS / "papers").glob("*.md"))],
     }
     for section in config.nav or []:
@@ -218,7 +223,19 @@ def _table_of_performance(kind: str) -> list[list[str]]:
 
 
 def _reference_pages() -> dict[str, str]:
-    return {f"reference/{title}.md": _reference(title, *shown) for title, shown in REFERENCE.items()}
+    pages = {f"reference/{title}.md": _reference(title, *shown) for title, shown in REFERENCE.items()}
+    return {**pages, f"reference/{COMMANDS}.md": _commands()}
+
+
+def _commands() -> str:
+    """The help of every command, as the terminal shows it."""
+    parts = [
+        "# Commands\n\nWhat `streamcal COMMAND --help` prints. [The command line](../command_line.md) has the rules.\n"
+    ]
+    for name in get_command(app).commands:
+        shown = CliRunner().invoke(app, [name, "--help"], prog_name="streamcal", env={"COLUMNS": "100"}).stdout
+        parts.append(f"## {name}\n\n```text\n{shown.strip()}\n```\n")
+    return "\n".join(parts)
 
 
 def _reference(title: str, module: Any, names: Iterable[str] | None) -> str:
