@@ -16,7 +16,7 @@ from test_kernel_forms import twins
 from streamcal import InputError, Platt, Window
 from streamcal.datasets import bank
 from streamcal.kernels.segment_chain import NOTHING, SHARE
-from streamcal.live import LabelJoin, Segmented
+from streamcal.live import LabelJoin, Multicalibrated, Segmented
 
 BY = ["campaign", ("campaign", "placement")]
 
@@ -506,6 +506,56 @@ def test_levels_make_room_in_the_order_of_their_last_outcomes(most):
             assert cal.levels("c") == list(held)
     assert cal.levels("c") == list(held)
     assert Segmented.from_state(cal.state_dict()).levels("c") == list(held)
+
+
+#: Texts whose characters have 1, 2 and 4 bytes, one that no file can have, and whole numbers of several sizes.
+LEVELS = ["", "a", "ab", "é", "日本", "😀x", "\udc80", "x" * 300, "7", 7, 0, -1, 255, 256, 2**53, -(2**53)]
+LEVELS += [("a", 1), ("a", "b"), ("b", "a"), ("ab", ""), ("é", -5, "日")]
+
+
+def test_names_of_levels_are_kept_as_they_are():
+    """In one buffer, which is gathered when levels have made room; pairs are found as such and read as tuples."""
+    plain_form, rng, held = twins("level_table")[1], np.random.default_rng(6), {}
+    table = plain_form.LevelTable(2, 12, 2)
+    for level in map(LEVELS.__getitem__, rng.integers(len(LEVELS), size=3_000).tolist()):
+        k = table.find(0, level)
+        assert (k >= 0) == (level in held)
+        if k < 0:
+            if table.is_full(0):
+                table.drop(0, table.oldest(0))
+                del held[next(iter(held))]
+            table.admit(0, level, -1)
+        else:
+            table.use(k)
+        held.pop(level, None)
+        held[level] = None
+        assert table.levels(0) == list(held)
+        assert [type(one) for one in table.levels(0)] == list(map(type, held))
+    assert table._names._bytes.shape[0] < 5_000
+    k = table.admit(1, plain_form.LevelPair("é", 1), -1)
+    assert table.find(1, plain_form.LevelPair("é", 1)) == k
+    assert table.find(1, plain_form.LevelPair(1, "é")) == -1
+    assert table.levels(1) == [("é", 1)]
+    with pytest.raises(ValueError, match="too long"):
+        table.admit(1, "x" * 70_000, -1)
+
+
+def test_names_of_all_kinds_are_kept_by_the_compiled_kernels():
+    """With so few levels held that each makes room for another."""
+    kept = [one for one in LEVELS if not isinstance(one, tuple) and one not in ("", "7")]
+    drawn = np.random.default_rng(7).integers(len(kept), size=(2, 4_000)).tolist()
+    keys = {name: [kept[k] for k in places] for name, places in zip("ab", drawn, strict=True)}
+    scores, y = np.full(4_000, 0.1), np.arange(4_000) % 10 == 0
+    pairs = list(dict.fromkeys(reversed(list(zip(*keys.values(), strict=True)))))[8::-1]
+    singles = list(dict.fromkeys(reversed(keys["a"])))[8::-1]
+    joint = Segmented("identity", ["a", ("a", "b")], max_levels=9)
+    paired = Segmented("identity", ["a", "b"], max_levels=9, pairs=True)
+    held = Multicalibrated("identity", ["a", "b"], max_levels=9, pairs=True)
+    for cal in (joint, paired, held):
+        cal.learn_many(scores, keys, y)
+        assert type(cal).from_bytes(cal.to_bytes()).to_bytes() == cal.to_bytes()
+    assert [joint.levels("a"), joint.levels(("a", "b")), paired.levels("a")] == [singles, pairs, singles]
+    assert [held._accounts.held(j)[0] for j in (1, 3)] == [singles, pairs]
 
 
 def test_uses_are_numbered_anew_where_numbers_end(monkeypatch):

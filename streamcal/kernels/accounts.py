@@ -29,14 +29,14 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.level_table import LevelTable
+    from streamcal.kernels.level_table import LevelPair, LevelTable
     from streamcal.kernels.logistic import logit
     from streamcal.kernels.weights import steps_of
 
     exp, floor, log, sqrt = math.exp, math.floor, math.log, math.sqrt
 else:
     from cython.cimports.libc.math import exp, floor, log, sqrt
-    from cython.cimports.streamcal.kernels.level_table import LevelTable
+    from cython.cimports.streamcal.kernels.level_table import LevelPair, LevelTable
     from cython.cimports.streamcal.kernels.logistic import logit
     from cython.cimports.streamcal.kernels.weights import steps_of
 
@@ -63,8 +63,6 @@ _ALL = cython.declare(cython.Py_ssize_t, 10)
 _GAP = cython.declare(cython.Py_ssize_t, 8)
 _VARIANCE = cython.declare(cython.Py_ssize_t, 9)
 _LOWEST = cython.declare(cython.double, LOWEST)
-_ODD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
-_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 PRECISION = cython.declare(cython.double, 1e-13)
 """The root is found when accounts gain at most this together, whatever the label."""
 MOST_STEPS = cython.declare(cython.Py_ssize_t, 100)
@@ -72,29 +70,6 @@ UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 """The slot of a group that is not held."""
 MISSING = cython.declare(cython.Py_ssize_t, -2)
 """The slot of a family in which the observation has no group."""
-
-
-@cython.final
-@cython.no_gc
-@cython.cclass
-class GroupName:
-    """Two levels, or a level and a bin: a pair of 32 bytes, where a tuple has 72, that a search need not make anew."""
-
-    first = cython.declare(object, visibility="public")
-    second = cython.declare(object, visibility="public")
-
-    def __init__(self, first: object, second: object):
-        self.first, self.second = first, second
-
-    def __hash__(self):
-        product: cython.ulonglong = cython.cast(cython.ulonglong, hash(self.first)) * _ODD
-        return cython.cast(cython.Py_hash_t, (product + cython.cast(cython.ulonglong, hash(self.second))) & _BITS)
-
-    def __eq__(self, of: object):
-        other: GroupName = of
-        return (self.first is other.first or self.first == other.first) and (
-            self.second is other.second or self.second == other.second
-        )
 
 
 @cython.final
@@ -120,10 +95,10 @@ class Accounts:
 
     Notes
     -----
-    A level is any hashable object, None where a field has none: the observation is then in no group of that field.
+    Levels are those of a `LevelTable`, None where a field has none: the observation is then in no group of that field.
     `injected`, `total`, `aside`, `gone` and `gain` are counters: I, C, the parts of C that are set aside for labels to
     come and that were of groups which made room, and the log loss of z minus that of p. O(groups of the observation)
-    for a prediction and for a label; 80 bytes for a group, some 19 for its place, and its name.
+    for a prediction and for a label; 80 bytes for a group, some 24 for its place, and its name.
     """
 
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -148,7 +123,7 @@ class Accounts:
     _table: LevelTable
     _values: cython.double[:, ::1]  # those of the table
     _row: list  # the levels of a row of columns
-    _level: list  # of the observation, by family; a GroupName, always the same, where a group has two levels
+    _level: list  # of the observation, by family; a LevelPair, always the same, where a group has two levels
     _bins: list  # the numbers of bins, which groups share
     _slot: cython.Py_ssize_t[::1]
     _d: cython.double[::1]
@@ -177,7 +152,7 @@ class Accounts:
         self._table = LevelTable(self.size, most, WIDTH)
         self._values = self._table.values
         self._row = [None] * fields
-        self._level = [GroupName(None, None) if self._is_double(j) else None for j in range(self.size)]
+        self._level = [LevelPair(None, None) if self._is_double(j) else None for j in range(self.size)]
         self._bins = list(range(-self._reach(), self._reach() + 1)) if width > 0.0 else []
         self._slot = np.full(self.size, -2, dtype=np.intp)
         tilts = [*TILTS, *(-h for h in TILTS), FINE, -FINE]
@@ -246,17 +221,19 @@ class Accounts:
 
     @cython.cfunc
     def _find_two(self, j: cython.Py_ssize_t, first: object, second: object):
-        name: GroupName = self._level[j]
+        name: LevelPair = self._level[j]
         name.first, name.second = first, second
         self._slot[j] = MISSING if first is None or second is None else self._table.find(j, name)
 
     @cython.cfunc
-    def _find_named(self, j: cython.Py_ssize_t, level: object):
-        """`_find` of a group of which two levels are given as a tuple."""
+    @cython.exceptval(-3, check=True)
+    def _named(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
+        """`_find` of a group of which two levels are given as a tuple; its slot."""
         if self._is_double(j):
             self._find_two(j, level[0], level[1])
         else:
             self._find(j, level)
+        return self._slot[j]
 
     @cython.cfunc
     def _admit(self, j: cython.Py_ssize_t):
@@ -270,11 +247,7 @@ class Accounts:
             self._drop_fine(k)
             self._table.drop(j, k)
             self.evicted += 1
-        level: object = self._level[j]
-        if self._is_double(j):
-            name: GroupName = level
-            level = GroupName(name.first, name.second)
-        self._slot[j] = self._table.admit(j, level, UNKNOWN)
+        self._slot[j] = self._table.admit(j, self._level[j], UNKNOWN)
         self._values = self._table.values
 
     # -- predictions -----------------------------------------------------------------------------------------------
@@ -655,19 +628,19 @@ class Accounts:
 
     def values(self, j: cython.Py_ssize_t, level: object):
         """The capitals and moments of a group; None where it is not held."""
-        self._find_named(j, level)
+        self._named(j, level)
         return None if self._slot[j] < 0 else np.array(self._values[self._slot[j]])
 
     def fine(self, j: cython.Py_ssize_t):
         """The places of large groups in what `held` returns of a family, and the numbers of their further accounts."""
         levels: list = self._table.levels(j) if self._fine else []
-        rows: list = [self._fine.get(self._table.find(j, level), UNKNOWN) for level in levels]
+        rows: list = [self._fine.get(self._named(j, level), UNKNOWN) for level in levels]
         places: list = [place for place, row in enumerate(rows) if row >= 0]
         return places, np.asarray(self._fine_values)[[rows[place] for place in places]].reshape(-1, FINE_WIDTH)
 
     def fine_values(self, j: cython.Py_ssize_t, level: object):
         """The numbers of the further accounts of a group; None where it has none."""
-        self._find_named(j, level)
+        self._named(j, level)
         r: cython.Py_ssize_t = self._fine.get(self._slot[j], UNKNOWN)
         return None if r < 0 else np.array(self._fine_values[r])
 
@@ -680,11 +653,9 @@ class Accounts:
         found = np.empty((len(levels), WIDTH))
         rows: cython.double[:, ::1] = found
         for i in range(len(levels)):
-            k = self._table.find(j, levels[i])
+            k = self._named(j, levels[i])
             for a in range(rows.shape[1]):
                 rows[i, a] = self._values[k, a]
-        if self._is_double(j):
-            levels = [(name.first, name.second) for name in levels]
         return levels, found
 
     # -- merging and saving ----------------------------------------------------------------------------------------
@@ -715,7 +686,7 @@ class Accounts:
         i: cython.Py_ssize_t
         r: cython.Py_ssize_t
         for i in range(len(levels)):
-            self._find_named(j, levels[i])
+            self._named(j, levels[i])
             r = self._fine.get(self._slot[j], UNKNOWN)
             values = others.get(i)
             if self._slot[j] < 0 or (r < 0 and values is None):
@@ -734,7 +705,7 @@ class Accounts:
         a: cython.Py_ssize_t
         r: cython.Py_ssize_t
         for i in range(len(levels)):
-            self._find_named(j, levels[i])
+            self._named(j, levels[i])
             r = self._open_fine(self._slot[j])
             for a in range(FINE_WIDTH):
                 self._fine_values[r, a] = rows[i, a]
@@ -746,7 +717,7 @@ class Accounts:
         a: cython.Py_ssize_t
         k: cython.Py_ssize_t
         for i in range(len(levels)):
-            self._find_named(j, levels[i])
+            self._named(j, levels[i])
             if self._slot[j] == UNKNOWN:
                 self._admit(j)
             k = self._slot[j]

@@ -1,20 +1,59 @@
 cimport cython
 
 @cython.final
+@cython.no_gc
+cdef class LevelPair:
+    cdef public object first
+    cdef public object second
+
+
+@cython.final
+cdef class LevelNames:
+    cdef unsigned int[::1] codes  # of each slot, 32 bits of the hash of its level
+    cdef long long[::1] _starts  # of each slot, where its level is written; -1: it has none
+    cdef unsigned char[::1] _bytes
+    cdef list _arrays  # _starts, codes and _bytes, which grow in place
+    cdef Py_ssize_t _end  # of what is written
+    cdef Py_ssize_t _released  # bytes of levels that were dropped
+    cdef Py_ssize_t _at  # the place of what is read or written next
+
+    cdef object resize(self, Py_ssize_t size)
+    cdef int write(self, Py_ssize_t k, object level, unsigned int code) except? -1
+    cdef bint is_level(self, Py_ssize_t k, object level) except? -1
+    cdef object read(self, Py_ssize_t k)
+    cdef int release(self, Py_ssize_t k) except? -1
+    cdef object _make_room(self, Py_ssize_t size)
+    cdef Py_ssize_t _size_of(self, object level) except? -1
+    cdef Py_ssize_t _length(self, Py_ssize_t i) noexcept
+    cdef Py_ssize_t _characters(self, Py_ssize_t i) noexcept
+    cdef Py_ssize_t _byte(self, Py_ssize_t i) noexcept
+    cdef int _write(self, object level) except? -1
+    cdef bint _is_next(self, object level) except? -1
+    cdef long long _whole(self, Py_ssize_t i) noexcept
+    cdef object _read(self)
+
+
+@cython.final
 cdef class LevelIndex:
     cdef Py_ssize_t count  # levels
     cdef Py_ssize_t _size  # cells
     cdef int[::1] _cells
     cdef unsigned char[::1] _marks
+    cdef int[::1] _aging
+    cdef int[::1] _when
+    cdef Py_ssize_t _left
 
     cdef object _allocate(self, Py_ssize_t cells)
-    cdef Py_ssize_t _home(self, unsigned long long product) noexcept
-    cdef Py_ssize_t find(self, object level, list names) except? -1
-    cdef object add(self, object level, Py_ssize_t slot, list names)
-    cdef void _put(self, unsigned long long product, Py_ssize_t slot) noexcept
-    cdef object _grow(self, list names)
-    cdef object remove(self, object level, Py_ssize_t slot, list names)
+    cdef Py_ssize_t _home(self, unsigned long long code) noexcept
+    cdef Py_ssize_t find(self, object level, LevelNames names) except? -1
+    cdef object add(self, Py_ssize_t slot, LevelNames names)
+    cdef void _put(self, unsigned int code, Py_ssize_t slot) noexcept
+    cdef object _grow(self, LevelNames names)
+    cdef void remove(self, Py_ssize_t slot, LevelNames names) noexcept
     cdef object held(self)
+    cdef Py_ssize_t oldest(self, int[::1] used) except? -1
+    cdef object _sort(self, object used)
+    cdef void forget_order(self) noexcept
     cdef Py_ssize_t _distance(self, Py_ssize_t i, Py_ssize_t j) noexcept
 
 
@@ -26,10 +65,10 @@ cdef class LevelTable:
     cdef Py_ssize_t[::1] absent  # levels of each field that are in the store alone
     cdef int[::1] _used  # the number of the last use of each slot, 0 where it is free
     cdef Py_ssize_t _clock  # uses so far
-    cdef list _aging  # of each field, the slots used longest ago and the numbers of these uses; see `oldest`
     cdef list _arrays  # values and _used, which grow in place
     cdef list _slots  # a LevelIndex for each field
-    cdef list _names  # level of each slot
+    cdef LevelNames _names  # level of each slot
+    cdef Py_ssize_t _count  # slots that have been taken so far
     cdef list _free  # slots released, that released last at the end
     cdef list _looked  # the level looked up last in the store, of each field
     cdef list _found  # whether it was there

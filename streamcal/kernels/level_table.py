@@ -6,6 +6,11 @@ that is in the store alone are read to that of its field, where forecasts find t
 """
 
 import cython
+
+if cython.compiled:
+    from cython.cimports.cpython.unicode import PyUnicode_DATA, PyUnicode_FromKindAndData, PyUnicode_KIND
+    from cython.cimports.libc.string import memcmp, memcpy
+
 import numpy as np
 
 UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
@@ -15,10 +20,265 @@ MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 MOST_SLOTS = cython.declare(cython.Py_ssize_t, 2147483647)
 """Slots are numbers of 32 bits."""
+WHOLE = cython.declare(cython.int, 0)
+"""What a whole number begins with in a buffer of names. A text begins with the bytes of a character: 1, 2 or 4."""
+SEVERAL = cython.declare(cython.int, 8)
+"""What a level of several parts begins with."""
+LONGEST = cython.declare(cython.Py_ssize_t, 65535)
+"""A text has at most this many characters, and a level at most 255 parts."""
 MOST_USES = cython.declare(cython.Py_ssize_t, 2147483647)
 """The number of the last use, of 32 bits, after which they are numbered from 1 again."""
 LEAST_AGING = cython.declare(cython.Py_ssize_t, 64)
 """The number of oldest levels of a field that are sorted at once, or a sixteenth of its levels if that is more."""
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class LevelPair:
+    """Two levels as one, which a search need not make anew. It is found as such, and read as a tuple."""
+
+    def __init__(self, first: object, second: object):
+        self.first, self.second = first, second
+
+    def __hash__(self):
+        product: cython.ulonglong = cython.cast(cython.ulonglong, hash(self.first)) * MULTIPLIER
+        return cython.cast(cython.Py_hash_t, (product + cython.cast(cython.ulonglong, hash(self.second))) & BITS)
+
+
+@cython.final
+@cython.cclass
+class LevelNames:
+    """The level of each slot, all of them in one buffer, and 32 bits of its hash.
+
+    A whole number takes 9 bytes, a text 3 and its characters, a level of several parts 2 and its parts. Room that was
+    released is gathered when it is half of all.
+    """
+
+    def __init__(self, size: cython.Py_ssize_t):
+        self._arrays = [
+            np.full(size, -1, dtype=np.int64),
+            np.zeros(size, dtype=np.uint32),
+            np.zeros(64, dtype=np.uint8),
+        ]
+        self._starts, self.codes, self._bytes = self._arrays
+        self._end = self._released = self._at = 0
+
+    @cython.cfunc
+    def resize(self, size: cython.Py_ssize_t):
+        """Make room for so many slots."""
+        before: cython.Py_ssize_t = self._starts.shape[0]
+        self._arrays[0].resize(size, refcheck=False)
+        self._arrays[1].resize(size, refcheck=False)
+        self._arrays[0][before:] = -1
+        self._starts, self.codes = self._arrays[0], self._arrays[1]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def write(self, k: cython.Py_ssize_t, level: object, code: cython.uint) -> cython.int:
+        """Give a slot that has none a level."""
+        size: cython.Py_ssize_t = self._size_of(level)
+        if self._end + size > self._bytes.shape[0]:
+            self._make_room(size)
+        self._starts[k], self.codes[k] = self._end, code
+        self._at = self._end
+        self._end += size
+        self._write(level)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def is_level(self, k: cython.Py_ssize_t, level: object) -> cython.bint:
+        """Whether a slot has this level."""
+        self._at = self._starts[k]
+        return self._is_next(level)
+
+    @cython.cfunc
+    def read(self, k: cython.Py_ssize_t) -> object:
+        """The level of a slot."""
+        self._at = self._starts[k]
+        return self._read()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def release(self, k: cython.Py_ssize_t) -> cython.int:
+        """Drop the level of a slot."""
+        self._released += self._length(self._starts[k])
+        self._starts[k] = -1
+        return 0
+
+    @cython.cfunc
+    def _make_room(self, size: cython.Py_ssize_t):
+        """Make room for so many bytes: what is released, if it is half of all, else a 32nd more."""
+        k: cython.Py_ssize_t
+        length: cython.Py_ssize_t
+        a: cython.Py_ssize_t
+        if 2 * self._released > self._end:
+            before: cython.uchar[::1] = self._bytes
+            self._arrays[2] = np.zeros(before.shape[0], dtype=np.uint8)
+            after: cython.uchar[::1] = self._arrays[2]
+            self._end = self._released = 0
+            for k in range(self._starts.shape[0]):
+                if self._starts[k] >= 0:
+                    length = self._length(self._starts[k])
+                    for a in range(length):
+                        after[self._end + a] = before[self._starts[k] + a]
+                    self._starts[k] = self._end
+                    self._end += length
+            self._bytes = after
+        room: cython.Py_ssize_t = self._bytes.shape[0]
+        if self._end + size > room:
+            self._arrays[2].resize(room + max(room // 32, size, 64), refcheck=False)
+            self._bytes = self._arrays[2]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _size_of(self, level: object) -> cython.Py_ssize_t:
+        """The bytes that a level takes."""
+        if isinstance(level, str):
+            if len(level) > LONGEST:
+                raise ValueError(f"a level of {len(level)} characters is too long")
+            return 3 + len(level) * _kind(level)
+        if isinstance(level, LevelPair):
+            pair: LevelPair = level
+            return 2 + self._size_of(pair.first) + self._size_of(pair.second)
+        if isinstance(level, tuple):
+            if len(level) > 255:
+                raise ValueError(f"a level of {len(level)} parts is too long")
+            return 2 + sum([self._size_of(part) for part in level])
+        return 9
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _length(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The bytes of the level at a place."""
+        kind: cython.Py_ssize_t = self._byte(i)
+        if kind == WHOLE:
+            return 9
+        if kind != SEVERAL:
+            return 3 + kind * self._characters(i)
+        length: cython.Py_ssize_t = 2
+        for _ in range(self._byte(i + 1)):
+            length += self._length(i + length)
+        return length
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _characters(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of characters of the text at a place."""
+        return self._byte(i + 1) + 256 * self._byte(i + 2)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _byte(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        return cython.cast(cython.Py_ssize_t, self._bytes[i])
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _write(self, level: object) -> cython.int:
+        """Write a level, and go on behind it."""
+        a: cython.int
+        i: cython.Py_ssize_t = self._at
+        if isinstance(level, str):
+            self._bytes[i] = _kind(level)
+            self._bytes[i + 1], self._bytes[i + 2] = len(level) & 255, len(level) >> 8
+            self._at = i + 3 + len(level) * _kind(level)
+            if cython.compiled:
+                memcpy(cython.address(self._bytes[i + 3]), PyUnicode_DATA(level), self._at - i - 3)
+            else:
+                self._bytes[i + 3 : self._at] = np.frombuffer(_characters_of(level), dtype=np.uint8)
+        elif isinstance(level, (LevelPair, tuple)):
+            parts: tuple = (level.first, level.second) if isinstance(level, LevelPair) else level
+            self._bytes[i], self._bytes[i + 1] = SEVERAL, len(parts)
+            self._at = i + 2
+            for part in parts:
+                self._write(part)
+        else:
+            number: cython.longlong = level
+            self._bytes[i] = WHOLE
+            for a in range(8):
+                self._bytes[i + 1 + a] = (number >> 8 * a) & 255
+            self._at = i + 9
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _is_next(self, level: object) -> cython.bint:
+        """Whether a level comes next, and go on behind it if so."""
+        i: cython.Py_ssize_t = self._at
+        kind: cython.Py_ssize_t = self._byte(i)
+        if isinstance(level, str):
+            characters: cython.Py_ssize_t = len(level)
+            size: cython.Py_ssize_t = kind * characters
+            self._at = i + 3 + size
+            if kind != _kind(level) or self._characters(i) != characters:
+                return False
+            if cython.compiled:
+                return memcmp(cython.address(self._bytes[i + 3]), PyUnicode_DATA(level), size) == 0
+            return bytes(self._bytes[i + 3 : self._at]) == _characters_of(level)
+        if isinstance(level, LevelPair):
+            pair: LevelPair = level
+            self._at = i + 2
+            return (
+                kind == SEVERAL and self._bytes[i + 1] == 2 and self._is_next(pair.first) and self._is_next(pair.second)
+            )
+        if isinstance(level, tuple):
+            self._at = i + 2
+            if kind != SEVERAL or self._bytes[i + 1] != len(level):
+                return False
+            for part in level:  # noqa: SIM110 (a loop has no generator to make)
+                if not self._is_next(part):
+                    return False
+            return True
+        number: cython.longlong = level
+        self._at = i + 9
+        return kind == WHOLE and self._whole(i) == number
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _whole(self, i: cython.Py_ssize_t) -> cython.longlong:
+        """The whole number at a place."""
+        a: cython.int
+        number: cython.longlong = self._byte(i + 8) - (256 if self._byte(i + 8) > 127 else 0)
+        for a in range(7):
+            number = number * 256 + self._byte(i + 7 - a)
+        return number
+
+    @cython.cfunc
+    def _read(self) -> object:
+        """Read the level that comes next, and go on behind it."""
+        i: cython.Py_ssize_t = self._at
+        kind: cython.Py_ssize_t = self._byte(i)
+        if kind == WHOLE:
+            self._at = i + 9
+            return int(self._whole(i))
+        if kind == SEVERAL:
+            self._at = i + 2
+            found: list = []
+            for _ in range(self._byte(i + 1)):
+                found.append(self._read())
+            return tuple(found)
+        size: cython.Py_ssize_t = kind * self._characters(i)
+        self._at = i + 3 + size
+        if cython.compiled:  # from a copy, where each character has the place that its size asks for
+            content: bytes = cython.cast(cython.p_char, cython.address(self._bytes[i + 3]))[:size]
+            return PyUnicode_FromKindAndData(kind, cython.cast(cython.p_char, content), self._characters(i))
+        return bytes(self._bytes[i + 3 : i + 3 + size]).decode("utf-32-le", "surrogatepass")
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _kind(text: object) -> cython.int:
+    """The bytes of a character of a text."""
+    return PyUnicode_KIND(text) if cython.compiled else 4
+
+
+def _characters_of(text: str) -> bytes:
+    """The characters of a text, where this is not compiled."""
+    return text.encode("utf-32-le", "surrogatepass")
 
 
 @cython.final
@@ -28,11 +288,15 @@ class LevelIndex:
 
     A cell has a slot and a mark: eight bits of the hash of the slot's level, 0 where the cell is empty. Names are
     compared where marks are equal. Between 74 % and 83 % of the cells are taken, so that a level takes 7 bytes at most.
-    `names`, which every call is given, has the level of each slot.
+    `names`, which calls are given, has the level of each slot, and the 32 bits of its hash that decide on its cell.
+
+    `_aging` has the slots of the oldest levels of the field at one moment, that longest without an outcome last, and
+    `_when` the number of their last use then; `_left` of them may still be the oldest.
     """
 
     def __init__(self):
-        self.count = 0
+        self.count = self._left = 0
+        self._aging = self._when = np.zeros(0, dtype=np.int32)
         self._allocate(16)
 
     @cython.cfunc
@@ -43,60 +307,59 @@ class LevelIndex:
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
-    def _home(self, product: cython.ulonglong) -> cython.Py_ssize_t:
+    def _home(self, code: cython.ulonglong) -> cython.Py_ssize_t:
         """The cell where the search for a level begins."""
         size: cython.ulonglong = self._size
-        return cython.cast(cython.Py_ssize_t, ((product >> 32) * size) >> 32)
+        return cython.cast(cython.Py_ssize_t, (cython.cast(cython.ulonglong, code) * size) >> 32)
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def find(self, level: object, names: list) -> cython.Py_ssize_t:
+    def find(self, level: object, names: LevelNames) -> cython.Py_ssize_t:
         """The slot of a level, −1 where there is none."""
-        product: cython.ulonglong = _product(level)
-        mark: cython.uchar = _mark(product)
-        i: cython.Py_ssize_t = self._home(product)
+        code: cython.uint = _code(level)
+        mark: cython.uchar = _mark(code)
+        i: cython.Py_ssize_t = self._home(code)
         while self._marks[i] != 0:
-            if self._marks[i] == mark:
-                name: object = names[self._cells[i]]
-                if name is level or name == level:
-                    return self._cells[i]
+            if self._marks[i] == mark and names.is_level(self._cells[i], level):
+                return self._cells[i]
             i += 1
             if i == self._size:
                 i = 0
         return UNKNOWN
 
     @cython.cfunc
-    def add(self, level: object, slot: cython.Py_ssize_t, names: list):
-        """Add a level that is not there."""
+    def add(self, slot: cython.Py_ssize_t, names: LevelNames):
+        """Add the level of a slot, which is not there."""
         if 6 * (self.count + 1) > 5 * self._size:
             self._grow(names)
-        self._put(_product(level), slot)
+        self._put(names.codes[slot], slot)
         self.count += 1
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _put(self, product: cython.ulonglong, slot: cython.Py_ssize_t) -> cython.void:
-        i: cython.Py_ssize_t = self._home(product)
+    def _put(self, code: cython.uint, slot: cython.Py_ssize_t) -> cython.void:
+        i: cython.Py_ssize_t = self._home(code)
         while self._marks[i] != 0:
             i += 1
             if i == self._size:
                 i = 0
         self._cells[i] = slot
-        self._marks[i] = _mark(product)
+        self._marks[i] = _mark(code)
 
     @cython.cfunc
-    def _grow(self, names: list):
+    def _grow(self, names: LevelNames):
         i: cython.Py_ssize_t
         cells: cython.int[::1] = self._cells
         self._allocate(self._size + self._size // 8)
         for i in range(cells.shape[0]):
             if cells[i] >= 0:
-                self._put(_product(names[cells[i]]), cells[i])
+                self._put(names.codes[cells[i]], cells[i])
 
     @cython.cfunc
-    def remove(self, level: object, slot: cython.Py_ssize_t, names: list):
-        """Remove a level that is there, and close the gap: no search may end before its level."""
-        i: cython.Py_ssize_t = self._home(_product(level))
+    @cython.exceptval(check=False)
+    def remove(self, slot: cython.Py_ssize_t, names: LevelNames) -> cython.void:
+        """Remove the level of a slot, and close the gap: no search may end before its level."""
+        i: cython.Py_ssize_t = self._home(names.codes[slot])
         while self._cells[i] != slot:
             i = i + 1 if i + 1 < self._size else 0
         j: cython.Py_ssize_t = i
@@ -104,7 +367,7 @@ class LevelIndex:
             j = j + 1 if j + 1 < self._size else 0
             if self._marks[j] == 0:
                 break
-            home: cython.Py_ssize_t = self._home(_product(names[self._cells[j]]))
+            home: cython.Py_ssize_t = self._home(names.codes[self._cells[j]])
             if self._distance(home, j) >= self._distance(i, j):
                 self._cells[i], self._marks[i] = self._cells[j], self._marks[j]
                 i = j
@@ -118,6 +381,35 @@ class LevelIndex:
         return cells[cells >= 0]
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def oldest(self, used: cython.int[::1]) -> cython.Py_ssize_t:
+        """The slot used longest ago, by the number of the last use of each slot; there is at least one."""
+        while True:
+            while self._left > 0:
+                if used[self._aging[self._left - 1]] == self._when[self._left - 1]:
+                    return self._aging[self._left - 1]
+                self._left -= 1
+            self._sort(np.asarray(used))
+
+    @cython.cfunc
+    def _sort(self, used: object):
+        """Sort the oldest levels, by the number of the last use of each slot."""
+        held = self.held()
+        when = used[held]
+        self._left = min(max(len(held) // 16, LEAST_AGING), len(held))
+        if self._left < len(held):
+            part = np.argpartition(when, self._left)[: self._left]
+            held, when = held[part], when[part]
+        order = np.argsort(-when)
+        self._aging, self._when = held[order], when[order]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def forget_order(self) -> cython.void:
+        """Sort the oldest levels anew when one is asked for: uses have other numbers."""
+        self._left = 0
+
+    @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
     def _distance(self, i: cython.Py_ssize_t, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -127,16 +419,18 @@ class LevelIndex:
 
 @cython.cfunc
 @cython.inline
-def _product(level: object) -> cython.ulonglong:
-    return (cython.cast(cython.ulonglong, hash(level)) * MULTIPLIER) & BITS
+@cython.exceptval(0, check=True)
+def _code(level: object) -> cython.uint:
+    """The upper half of the product of a hash, 32 bits."""
+    return cython.cast(cython.uint, ((cython.cast(cython.ulonglong, hash(level)) * MULTIPLIER) & BITS) >> 32)
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _mark(product: cython.ulonglong) -> cython.uchar:
-    """Bits of the product that hardly decide on the cell; never 0."""
-    return cython.cast(cython.uchar, ((product >> 24) & 0xFF) | 1)
+def _mark(code: cython.uint) -> cython.uchar:
+    """Bits of a code that hardly decide on the cell; never 0."""
+    return cython.cast(cython.uchar, (code & 0xFF) | 1)
 
 
 @cython.final
@@ -153,9 +447,10 @@ class LevelTable:
 
     Notes
     -----
-    A level is any hashable object but None. O(1) for each call but `levels`, `oldest` on average. A level takes 8 bytes
-    for each value and some 20 for its place, and its name. Arrays grow in place by a 64th. `rows`, the store, reads and
-    writes the values of a level as an array and as bytes.
+    A level is a text, a whole number of 64 bits, a tuple of levels, or a `LevelPair`, which is read as a tuple but is
+    another level than it. O(1) for each call but `levels`, `oldest` on average. A level takes 8 bytes for each value,
+    some 24 for its place, and its name. Arrays grow in place by a 64th. `rows`, the store, reads and writes the values
+    of a level as an array and as bytes.
     """
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t, width: cython.Py_ssize_t):
@@ -165,9 +460,8 @@ class LevelTable:
         self.values, self._used = self._arrays
         self.absent = np.zeros(fields, dtype=np.intp)
         self._clock = 0
-        self._aging = [[] for _ in range(fields)]
         self._slots = [LevelIndex() for _ in range(fields)]
-        self._names, self._free = [None] * fields, []
+        self._names, self._free, self._count = LevelNames(fields), [], fields
         self._looked, self._found = [None] * fields, [False] * fields
 
     @cython.cfunc
@@ -221,39 +515,22 @@ class LevelTable:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def oldest(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot of the level of field j that is longest without an outcome; there is at least one.
-
-        `_aging` has the slots of the oldest levels of the field at one moment, that longest without an outcome last,
-        and when each was used last. Of those that have not been used since, the last is the oldest of all.
-        """
-        k: cython.Py_ssize_t
-        when: cython.Py_ssize_t
-        while True:
-            aging: list = self._aging[j]
-            while aging:
-                k, when = aging[len(aging) - 1]
-                if self._used[k] == when:
-                    return k
-                aging.pop()
-            slots: LevelIndex = self._slots[j]
-            held = np.asarray(slots.held())
-            used = np.asarray(self._used)[held]
-            size: cython.Py_ssize_t = max(len(held) // 16, LEAST_AGING)
-            if len(held) > size:
-                part = np.argpartition(used, size)[:size]
-                held, used = held[part], used[part]
-            order = np.argsort(-used)
-            self._aging[j] = list(zip(held[order].tolist(), used[order].tolist(), strict=True))
+        """The slot of the level of field j that is longest without an outcome; there is at least one."""
+        slots: LevelIndex = self._slots[j]
+        return slots.oldest(self._used)
 
     @cython.cfunc
     def _renumber(self):
         """Count uses from 1 again, in the same order, where there are no more numbers."""
+        j: cython.Py_ssize_t
         used = self._arrays[1]
-        order = np.argsort(used[: len(self._names)], kind="stable")
+        order = np.argsort(used[: self._count], kind="stable")
         ranks = np.arange(1, len(order) + 1, dtype=np.int32)
         used[order] = np.where(used[order] > 0, ranks, 0)
         self._clock = len(order)
-        self._aging = [[] for _ in self._aging]
+        for j in range(len(self._slots)):
+            slots: LevelIndex = self._slots[j]
+            slots.forget_order()
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -262,8 +539,8 @@ class LevelTable:
         a: cython.Py_ssize_t
         slots: LevelIndex = self._slots[j]
         k: cython.Py_ssize_t = self._take()
-        self._names[k] = level
-        slots.add(level, k, self._names)
+        self._names.write(k, level, _code(level))
+        slots.add(k, self._names)
         self._looked[j] = None
         if source >= 0:
             for a in range(self.values.shape[1]):
@@ -275,7 +552,7 @@ class LevelTable:
     @cython.cfunc
     def put_away(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Write a level to the store, which has it alone from now on."""
-        self.rows.write(j, self._names[k], np.asarray(self.values[k]).tobytes())
+        self.rows.write(j, self._names.read(k), np.asarray(self.values[k]).tobytes())
         self.absent[j] += 1
         self._release(j, k)
 
@@ -283,7 +560,7 @@ class LevelTable:
     def drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Forget a level, in the store too."""
         if self.rows is not None:
-            self.rows.write(j, self._names[k], b"")
+            self.rows.write(j, self._names.read(k), b"")
         self._release(j, k)
 
     @cython.cfunc
@@ -293,8 +570,8 @@ class LevelTable:
         slots: LevelIndex = self._slots[j]
         for a in range(self.values.shape[1]):
             self.values[k, a] = 0.0
-        slots.remove(self._names[k], k, self._names)
-        self._names[k] = None
+        slots.remove(k, self._names)
+        self._names.release(k)
         self._used[k] = 0
         self._free.append(k)
 
@@ -304,10 +581,10 @@ class LevelTable:
         """A slot that is free: one that was released, or the first that has never been used."""
         if self._free:
             return self._free.pop()
-        k: cython.Py_ssize_t = len(self._names)
+        k: cython.Py_ssize_t = self._count
         if k == self.values.shape[0]:
             self._grow()
-        self._names.append(None)
+        self._count += 1
         return k
 
     @cython.cfunc
@@ -319,6 +596,7 @@ class LevelTable:
             raise MemoryError("more than 2**31 levels cannot be held; give a smaller max_levels")
         self._arrays[0].resize((size, self.values.shape[1]), refcheck=False)
         self._arrays[1].resize(size, refcheck=False)
+        self._names.resize(size)
         self.values, self._used = self._arrays
 
     @cython.cfunc
@@ -326,6 +604,5 @@ class LevelTable:
         """The levels held of a field, that longest without an outcome first."""
         slots: LevelIndex = self._slots[j]
         held = slots.held()
-        names: list = self._names
         order = np.argsort(np.asarray(self._used)[held])
-        return [names[k] for k in held[order].tolist()]
+        return [self._names.read(k) for k in held[order].tolist()]

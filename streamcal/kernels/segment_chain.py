@@ -102,8 +102,8 @@ class SegmentChain:
 
     Notes
     -----
-    A level is any hashable object, None where a field has none: the forecast passes such a field, and one whose level
-    is not held. O(J) for a forecast and for an outcome; 112 bytes for a level, and what Python takes for its name.
+    Levels are those of a `LevelTable`, None where a field has none: the forecast passes such a field, and one whose
+    level is not held. O(J) for a forecast and for an outcome; 136 bytes for a level, and its name.
     """
 
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")
