@@ -37,6 +37,9 @@ from streamcal.parameters.types import FloatArray
 #: Labels that change SORTED times less often than labels of shuffled rows are taken for sorted, if shuffled rows would
 #: have at least FEWEST_RUNS runs of equal labels. Labels that come in tens are not.
 SORTED, FEWEST_RUNS = 20, 20
+#: Rows at the end that all have one label are taken for what a split by class has left there, where shuffled rows would
+#: end like that with less than this probability.
+UNLIKELY_END = 1e-9
 #: Tolerance for probabilities outside [0, 1], since models normalise in floating point, some in single precision.
 ROUNDING = 1e-6
 
@@ -282,6 +285,16 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
                 f"the rows are sorted by their labels, which change {runs - 1} times in {len(y)} rows, and what is "
                 "fitted depends on their order; if they are in no order of time, shuffle them: "
                 "X, y = sklearn.utils.shuffle(X, y, random_state=0)",
+                stacklevel=3,
+            )
+            return
+        last = len(y) - int(np.max(np.flatnonzero(y != y[-1]), initial=-1)) - 1
+        share = float((y == y[-1]).mean())
+        if share**last < UNLIKELY_END:
+            warnings.warn(
+                f"the last {last} rows all have a label that {share:.0%} of all rows have, as a split by class leaves "
+                "them, and what is fitted depends on the order of the rows; split by time, cv=TimeSeriesSplit(), or "
+                "where rows are in no order of time, cv=StratifiedKFold(shuffle=True)",
                 stacklevel=3,
             )
 

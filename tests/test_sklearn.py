@@ -17,7 +17,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.metrics import brier_score_loss, log_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit, cross_val_predict
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    StratifiedKFold,
+    TimeSeriesSplit,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -529,6 +537,22 @@ def test_rows_sorted_by_their_labels_are_warned_of(base, calibrator):
         warnings.filterwarnings("error", message="the rows are sorted")
         model.fit(X, Y)
         model.fit(X, persisting)
+
+
+def test_rows_that_a_split_by_class_leaves_at_the_end_are_warned_of():
+    """`StratifiedKFold` takes a third of each class in turn: what is left ends with rows of one class."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(6_000, 1)), rng.random(6_000) < 0.3
+    model = StreamingCalibratedClassifier(GaussianNB(), "online-platt")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cross_val_score(model, x, y, cv=StratifiedKFold(3))
+    told = [str(one.message) for one in caught]
+    assert any("the last" in one and "cv=StratifiedKFold(shuffle=True)" in one for one in told)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cross_val_score(model, x, y, cv=StratifiedKFold(3, shuffle=True, random_state=0))
+        cross_val_score(model, x, y, cv=TimeSeriesSplit(3))
 
 
 def test_a_frozen_base_of_other_classes_is_refused():
