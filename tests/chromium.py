@@ -59,7 +59,7 @@ class Browser:
         os.close(self._from)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """The result of a command; events that come before it are looked at for errors."""
+        """Return the result of a command; events that come before it are checked for errors."""
         self._number += 1
         said = {"id": self._number, "method": method, "params": parameters}
         os.write(self._to, json.dumps(said | ({"sessionId": self._session} if self._session else {})).encode() + b"\0")
@@ -86,7 +86,7 @@ class Browser:
         path.write_bytes(base64.b64decode(found["data"]))
 
     def value(self, expression: str) -> Any:
-        """The value of an expression, or of the promise that it is."""
+        """Return the value of an expression, or of the promise that it is."""
         found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")

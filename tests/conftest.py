@@ -1,5 +1,7 @@
-"""How the tests are run: where the package is imported from, how much Hypothesis tries in every file, and what is not
-done again for every test."""
+"""Configure the tests.
+
+Set where the package is imported from, how much Hypothesis tries in every file, and what is done once for all tests.
+"""
 
 import functools
 import gc
@@ -77,8 +79,10 @@ def leave_to_full(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Thousands of tests and the modules that they import are collected without the collector of garbage, and are none
-    of its business afterwards: it would walk through them a quarter of a second each time."""
+    """Collect thousands of tests, and the modules that they import, without the garbage collector.
+
+    They are frozen afterwards: each collection would walk through them for a quarter of a second.
+    """
     gc.disable()
     try:
         return (yield)

@@ -74,7 +74,7 @@ Place = tuple[Any, ...]
 
 
 def places(plain: Any, at: Place = ()) -> Iterator[Place]:
-    """The paths to everything in plain data."""
+    """Yield the paths to everything in plain data."""
     yield at
     if isinstance(plain, dict):
         for key, value in plain.items():
@@ -91,7 +91,7 @@ def get(plain: Any, place: Place) -> Any:
 
 
 def put(plain: Any, place: Place, value: Any) -> Any:
-    """The data with a value at a place."""
+    """Return the data with a value at a place."""
     if not place:
         return value
     get(plain, place[:-1])[place[-1]] = value
@@ -99,7 +99,7 @@ def put(plain: Any, place: Place, value: Any) -> Any:
 
 
 def chosen_place(rng: np.random.Generator, plain: Any) -> Place:
-    """A walk down the data: a short list beside a long one is chosen as often."""
+    """Walk down the data at random: a short list beside a long one is chosen as often."""
     place: Place = ()
     while isinstance(plain, (dict, list)) and plain and rng.random() < 0.93:
         keys = list(plain) if isinstance(plain, dict) else range(len(plain))
@@ -109,7 +109,7 @@ def chosen_place(rng: np.random.Generator, plain: Any) -> Place:
 
 
 def damaged(rng: np.random.Generator, plain: Any) -> tuple[Any, str]:
-    """The data, changed in one to three places, and what was changed."""
+    """Return the data, changed in one to three places, and what was changed."""
     plain, said = copy.deepcopy(plain), []
     for _ in range(int(rng.choice([1, 2, 3], p=[0.8, 0.15, 0.05]))):
         place = chosen_place(rng, plain)
@@ -221,7 +221,7 @@ def room_of(subject: Subject) -> Room:
 
 
 def stream_of(subject: Subject) -> dict[str, Any]:
-    """The operations that a learner is given: as recorded, if they are."""
+    """Return the operations of a learner: the recorded ones, if there are any."""
     streams = {} if subject.room in LIVE else recorded(subject.room)["streams"]
     name = subject.case.stream
     return streams[name] if name in streams else room_of(subject).stream(name)
@@ -229,7 +229,7 @@ def stream_of(subject: Subject) -> dict[str, Any]:
 
 @functools.cache
 def content(subject: Subject) -> str:
-    """The state of a learner after its stream, or a map, as text."""
+    """Return the state of a learner after its stream, or a map, as text."""
     case = subject.case
     if subject.room == "map":
         return json.dumps(recorded("binary")["cases"][case.name]["map"]["json"])
@@ -329,7 +329,7 @@ def _tried_map(text: str, said: str) -> tuple[str, str]:
 
 
 def _memory() -> int:
-    """The most memory this process has held, in bytes."""
+    """Return the most memory that this process has held, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

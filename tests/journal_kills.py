@@ -47,7 +47,7 @@ def new_shadow(journal=None):
 
 
 def give_to_shadow(join, number):
-    """The same with scores far too high, versions of the model, promotions, rollbacks, and challengers that change."""
+    """Give events with scores far too high, versions of the model, promotions, rollbacks, and changing challengers."""
     rng = random.Random(number)
     k, now = number // 2, number / 4.0
     if number % 41 == 40:
@@ -79,7 +79,7 @@ PLAIN, SHADOW = (new_join, give), (new_shadow, give_to_shadow)
 
 
 def work(path, pipe, seed, stream):
-    """What the child does until it is killed."""
+    """Write events in the child until it is killed."""
     rng, (new, give_one) = random.Random(seed), stream
     with Journal(path) as journal:
         join = new(journal)

@@ -44,7 +44,7 @@ def known(cal):
 
 
 def kill(kills, seed=0):
-    """The number of kills that struck before the end; `AssertionError` where anything differs."""
+    """Return the number of kills that struck before the end; `AssertionError` if anything differs."""
     rng, struck = random.Random(seed), 0
     whole = LabelJoin(Segmented("ops", ["campaign"]), 10.0)
     for k in range(EVENTS):

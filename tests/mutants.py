@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 
 
 def failing_tests(copy: Path, tests: list[str], *options: str) -> list[str]:
-    """The tests that fail in a copy of the tree, `NO_END` alone if time runs out."""
+    """Return the tests that fail in a copy of the tree, `NO_END` alone if time runs out."""
     report = copy / "report.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "--tb=no"]
@@ -81,14 +81,17 @@ def failing_tests(copy: Path, tests: list[str], *options: str) -> list[str]:
 
 
 def first_failing(copy: Path, tests: list[str], *options: str) -> str | None:
-    """The first test that fails, if one does."""
+    """Return the first test that fails, if one does."""
     return next(iter(failing_tests(copy, tests, "-x", *options)), None)
 
 
 @contextmanager
 def edited(copy: Path, mutant: Mutant) -> Iterator[None]:
-    """Edit the copy. Bytecode of the file goes, since an edit may keep the size and the second of writing, and so does
-    its compiled form, if the checkout was compiled in place."""
+    """Edit the copy, and restore it afterwards.
+
+    Bytecode of the file is removed, since an edit may keep the size and the second of writing, and so is its compiled
+    form, if the checkout was compiled in place.
+    """
     path = copy / "streamcal" / mutant.file
     source = path.read_text(encoding="utf-8")
     if source.count(mutant.old) != 1:
@@ -112,8 +115,10 @@ def edited(copy: Path, mutant: Mutant) -> Iterator[None]:
 
 
 def outcome(copy: Path, mutant: Mutant, full: bool) -> Outcome:
-    """Try a mutant: on the test that noticed it the last time, and on the files that concern it; if it survives and
-    `full` is asked for, wider and with -m full."""
+    """Try a mutant on the test that noticed it the last time, and on the files that concern it.
+
+    If it survives and `full` is set, try it on more files and with -m full.
+    """
     begun = time.perf_counter()
     own, last = files(mutant.tests), noticed_last(mutant)
     with edited(copy, mutant):
@@ -128,7 +133,7 @@ def outcome(copy: Path, mutant: Mutant, full: bool) -> Outcome:
 
 
 def noticed_last(mutant: Mutant) -> str | None:
-    """The test of the default run that the table names, if it is still there."""
+    """Return the test of the default run that the table names, if it still exists."""
     pattern = rf"^\| `{mutant.name}` \|.*\| `(\w+\.py)::(\w+)` \|"
     row = re.search(pattern, PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     path = ROOT / "tests" / row[1] if row else None
@@ -141,7 +146,7 @@ def files(stems: str) -> list[str]:
 
 
 def confirmed(copy: Path, outcomes: list[Outcome]) -> list[Outcome]:
-    """The outcomes, without the kills by tests that fail on the unedited source too."""
+    """Return the outcomes, without the kills by tests that fail on the unedited source too."""
     failing: set[str] = set()
     for options, tests in (
         ((), {one.by for one in outcomes if one.killed and not one.by.startswith(FULL)}),
@@ -156,7 +161,7 @@ def confirmed(copy: Path, outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def tried(mutants: list[Mutant], full: bool, jobs: int) -> list[Outcome]:
-    """The outcomes of these mutants, told as they come; `jobs` at a time, each in a copy of its own."""
+    """Return the outcomes of these mutants, reported as they come; `jobs` at a time, each in a copy of its own."""
     with tempfile.TemporaryDirectory() as folder:
         copies: SimpleQueue[Path] = SimpleQueue()
         for job in range(jobs):
@@ -177,7 +182,7 @@ def tried(mutants: list[Mutant], full: bool, jobs: int) -> list[Outcome]:
 
 
 def summary(by: list[str]) -> str:
-    """The totals of a list of `Outcome.by`."""
+    """Write the totals of a list of `Outcome.by`."""
     by_default = sum(one not in (NOBODY, NO_END) and not one.startswith(FULL) for one in by)
     by_full = sum(one.startswith(FULL) for one in by)
     return (

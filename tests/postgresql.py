@@ -13,7 +13,7 @@ import pytest
 
 
 def programs() -> Path:
-    """The folder of initdb and postgres; skips the test where there is none."""
+    """Return the folder of initdb and postgres; skip the test if there is none."""
     found = [Path(one).parent for one in (shutil.which("initdb"),) if one]
     found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
     found = [path for path in found if (path / "postgres").exists() and (path / "psql").exists()]

@@ -42,7 +42,7 @@ def new_join(journal=None):
 
 
 def started(path, port):
-    """The process id of a new server."""
+    """Start a new server and return its process id."""
     child = os.fork()
     if child:
         return child
@@ -71,7 +71,7 @@ class Client:
         self.failure = None
 
     def next(self):
-        """A request: its path and its items."""
+        """Return a request: its path and its items."""
         if self.open and self.rng.random() < 0.5:
             told = [self.open.pop(self.rng.randrange(len(self.open))) for _ in range(min(len(self.open), 10))]
             return "/v1/outcome", [{"id": id, "y": self.rng.random() < 0.3} for id in told]

@@ -93,7 +93,7 @@ def labelled(rows, advertisers, number, rng):
 
 
 def expected(tables):
-    """What one join for each key says: forecasts by id, and for each key what was learned."""
+    """Return what one join for each key gives: forecasts by id, and for each key what was learned."""
     joins, labels, said = {}, defaultdict(list), {}
     for table in tables:
         by_key = defaultdict(list)
@@ -108,7 +108,7 @@ def expected(tables):
 
 
 def expected_of_segments(tables):
-    """What one `Segmented` says that learns after each table: forecasts by id, and the last state."""
+    """Return what one `Segmented` gives that learns after each table: forecasts by id, and the last state."""
     said, cal = {}, new_segmented()
     for table in tables:
         said.update(zip(table.column("id").to_pylist(), cal.predict_many(*columns_of(table)[:2]), strict=True))
@@ -265,7 +265,7 @@ def started(folder, what, *arguments):
 
 
 def processes(root, *workers):
-    """What descends from a process, and from the workers of a cluster: kind → process ids."""
+    """Return the descendants of a process, and of the workers of a cluster: process ids by kind."""
     children, commands = defaultdict(list), {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -285,7 +285,7 @@ def processes(root, *workers):
 
 
 def own(found):
-    """The processes that a stream has started: not the workers of a cluster."""
+    """Return the processes that a stream has started, without the workers of a cluster."""
     return [one for kind, some in found.items() for one in some if kind != CLUSTER]
 
 
@@ -351,7 +351,7 @@ class Killed:
             self.start()
 
     def said(self):
-        """What was killed."""
+        """Describe what was killed."""
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.done.items())
         return f"{sum(self.done.values())} kills ({kinds}), {self.starts} starts"
 

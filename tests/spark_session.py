@@ -57,7 +57,7 @@ def _missing(java):
 
 
 def session():
-    """A session on two threads of this machine."""
+    """Start a session on two threads of this machine."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -85,7 +85,7 @@ def test_categories_that_are_not_possible(arguments):
 
 
 def hostile(n: int) -> np.ndarray:
-    """Normal scores of outcomes: calm, then ten times as far out, then shifted, then right outside of each interval."""
+    """Return normal scores of outcomes: calm, ten times as far out, shifted, then right outside each interval."""
     rng = np.random.default_rng(3)
     calm = rng.normal(size=n)
     calm[n // 4 :] *= 10.0
@@ -244,7 +244,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 
 def shares_inside(cal, rows):
-    """The shares of the outcomes after the first 500 in the intervals of `LEVELS`, each predicted before."""
+    """Return the shares of the outcomes after the first 500 in the intervals of `LEVELS`, each predicted before."""
     inside = []
     for i, (forecast, y) in enumerate(rows):
         if i >= 500:

@@ -19,7 +19,7 @@ FILES = ("test_laws.py", "test_laws_binary.py", "test_map_exports.py", "test_nam
 
 
 def code_of(page):
-    """The first block of Python on a page."""
+    """Return the first block of Python on a page."""
     return page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
 
 

@@ -11,7 +11,7 @@ N = 3_000
 
 
 def against(p, score, i, rng):
-    """The label that the calibrator finds less likely than the score does."""
+    """Return the label that the calibrator finds less likely than the score does."""
     return p < score
 
 
@@ -26,12 +26,12 @@ def blocks(p, score, i, rng):
 
 
 def random(p, score, i, rng):
-    """The score is right."""
+    """Draw the label by the score, which is right."""
     return rng.random() < score
 
 
 def taken(order, waiting, learned, delay, rng):
-    """The place of the forecast whose label comes next; None where it never does.
+    """Return the place of the forecast whose label comes next; None if it never does.
 
     A forecast was made after `waiting[k][0]` labels. None may be later than `delay`: in another order than that of the
     forecasts, one is drawn among those that are not yet due, if each of those due can still be in time after it.

@@ -33,7 +33,7 @@ def explicit(n, u):
 
 
 def uncompiled(module):
-    """The .py source of a kernel as a module of its own."""
+    """Load the .py source of a kernel as a module of its own."""
     path = Path(module.__file__).parent / f"{module.__name__.rpartition('.')[2]}.py"
     spec = importlib.util.spec_from_file_location(f"uncompiled_{path.stem}", path)
     loaded = importlib.util.module_from_spec(spec)

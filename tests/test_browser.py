@@ -83,7 +83,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def segmented():
-    """A page with tables and pictures of segments."""
+    """Return a page with tables and pictures of segments."""
     rng = np.random.default_rng(6)
     scores = np.round(rng.beta(1, 3, 900), 2)
     table = pd.DataFrame({"score": scores, "y": rng.random(900) < scores, "campaign": rng.integers(9, size=900)})
@@ -122,7 +122,7 @@ def addresses(tmp_path_factory, shown):
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    """The address of a `streamcal serve` that has learned a thousand labels."""
+    """Return the address of a `streamcal serve` that has learned a thousand labels."""
     pytest.importorskip("uvicorn", reason="the extra serve is not installed")
     address = f"http://127.0.0.1:{(port := free_port())}/"
     options = ("--method", "ops", "--horizon", "1s", "--memory", "--log-level", "error", "--port", str(port))
@@ -149,7 +149,7 @@ def live(tmp_path_factory):
 
 @pytest.fixture(params=["report", "compare", "run", "empty", "live"])
 def address(request, addresses):
-    """The address of one page after another."""
+    """Return the address of one page after another."""
     return request.getfixturevalue("live") if request.param == "live" else addresses[request.param]
 
 
@@ -233,7 +233,7 @@ def test_axe_finds_nothing(browser, address):
 
 
 def contrast(one, other):
-    """The contrast ratio of WCAG 2 of two colours rgb(r, g, b)."""
+    """Return the contrast ratio of WCAG 2 of two colours rgb(r, g, b)."""
 
     def luminance(text):
         channels = [int(value) / 255 for value in re.findall(r"\d+", text)[:3]]

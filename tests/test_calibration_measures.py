@@ -102,7 +102,7 @@ def test_the_bands_contain_the_fit_of_calibrated_forecasts_and_not_that_of_other
 
 
 def fitted_knots(data):
-    """The ends of the blocks, and the fit there."""
+    """Return the ends of the blocks, and the fit there."""
     knots = [(end, block.frequency) for block in data.blocks for end in (block.low, block.high)]
     return zip(*knots, strict=True)
 

@@ -59,7 +59,7 @@ PATIENCE = 60.0
 
 
 def made(rows: int = ROWS, seed: int = 1) -> list[dict[str, Any]]:
-    """A stream of rows: scores with ties that are too high by half, labels, weights, and times a unit apart or so."""
+    """Make rows: scores with ties that are too high by half, labels, weights, and times about a unit apart."""
     draw = np.random.default_rng(seed)
     scores = np.round(draw.beta(1, 3, rows), 3).tolist()
     labels = (draw.random(rows) < np.array(scores) / 1.5).astype(int).tolist()
@@ -111,7 +111,7 @@ def run(stream: object, *options: object, stdin: bytes | None = None) -> Any:
 
 
 def the_line(result: Any) -> str:
-    """The one line on standard error of a run that ended with exit code 2."""
+    """Return the one line on standard error of a run that ended with exit code 2."""
     assert result.exit_code == USAGE_ERROR, result.output
     lines = [line for line in result.stderr.splitlines() if line.startswith("streamcal: ")]
     assert len(lines) == 1
@@ -120,7 +120,7 @@ def the_line(result: Any) -> str:
 
 
 def loop(calibrator: Calibrator, rows: list[dict[str, Any]]) -> list[float]:
-    """The definition of the job: predict, then learn, row by row."""
+    """Run the definition of the job: predict, then learn, row by row."""
     predictions = []
     for row in rows:
         predictions.append(calibrator.predict_one(float(row["score"])))
@@ -286,7 +286,7 @@ def test_the_closing_table_compares_raw_and_calibrated(stream: Path) -> None:
 
 
 def biased(tmp_path: Path, score: float, rows: int = 4_000) -> Path:
-    """A stream of one score, half of whose labels are positive."""
+    """Save a stream of one score, half of whose labels are positive."""
     labels = np.random.default_rng(0).permutation(np.arange(rows) % 2).tolist()
     return save(tmp_path / f"{score}.csv", [{"score": score, "click": y} for y in labels])
 
@@ -832,7 +832,7 @@ def test_the_ends_of_the_probability_scale_and_every_word_for_a_label(tmp_path: 
 
 
 def labelled(path: Path, negative: str, positive: str) -> Path:
-    """The stream of `made` with these two words for its labels."""
+    """Save the stream of `made` with these two words for its labels."""
     return save(path, [{**row, "click": positive if row["click"] else negative} for row in made()])
 
 
@@ -1152,7 +1152,7 @@ def test_no_file_of_a_run_overwrites_another(stream: Path, tmp_path: Path) -> No
 
 
 def shell(command: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
-    """A line for the shell in which "$@" is the program with these arguments."""
+    """Run a line of the shell in which "$@" is the program with these arguments."""
     words = ["sh", "-c", command, "sh", *PROGRAM, *map(str, arguments)]
     return subprocess.run(words, capture_output=True, timeout=PATIENCE)
 
@@ -1354,7 +1354,7 @@ def test_no_progress_bar_where_there_is_no_terminal(stream: Path) -> None:
 
 
 def live(*options: object, before: Callable[[], object] | None = None) -> subprocess.Popen[bytes]:
-    """The program on an open pipe; `before` is called in its process first."""
+    """Start the program on an open pipe; `before` is called in its process first."""
     command = [*PROGRAM, "run", "-", "--score", "score", "--label", "click", *map(str, options)]
     # Unbuffered here, so that a line can be waited for; the program buffers as it always does.
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -1368,7 +1368,7 @@ def give(process: subprocess.Popen[bytes], content: bytes) -> None:
 
 
 def line_of(pipe: IO[bytes] | None) -> bytes:
-    """The next line; a failure where it does not come."""
+    """Read the next line; fail if none comes."""
     assert pipe is not None
     ready, _, _ = select.select([pipe], [], [], PATIENCE)
     assert ready, "no line came"
@@ -1393,7 +1393,7 @@ def until(condition: Any) -> None:
 
 
 def chunks_of(terminal: int) -> Iterator[bytes]:
-    """What a pseudo terminal shows until the process closes it, which Linux reports as an error."""
+    """Yield what a pseudo terminal shows until the process closes it, which Linux reports as an error."""
     while True:
         try:
             chunk = os.read(terminal, 4096)
@@ -1410,7 +1410,7 @@ def calibrated_in(path: Path) -> list[dict[str, str]]:
 
 
 def half_labelled(path: Path) -> Path:
-    """A click log with the label 1 or none, as a LEFT JOIN on clicks makes it."""
+    """Save a click log with the label 1 or none, as a LEFT JOIN on clicks makes it."""
     draw, rows = random.Random(5), []
     for _ in range(400):
         score = draw.uniform(0.05, 0.4)

@@ -218,7 +218,7 @@ def test_python_takes_names_of_several_files(tmp_path: Path) -> None:
 
 
 def with_commas(path: Path, delimiter: str, rows: int = 300) -> Path:
-    """The rows of `made` with decimal commas in scores, weights and times."""
+    """Save the rows of `made` with decimal commas in scores, weights and times."""
     found = [
         {name: str(value).replace(".", ",") if name in ("score", "w", "t") else value for name, value in row.items()}
         for row in halved(rows)

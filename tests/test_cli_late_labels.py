@@ -30,7 +30,7 @@ OPTIONS = (*REQUIRED, "--horizon", "60s", "--method", "ops")
 
 
 def impressions(n: int = 400, seed: int = 3) -> list[dict[str, Any]]:
-    """A second or so apart; a third is clicked, 20 to 200 s later; a few are a little out of order."""
+    """Make impressions about a second apart: a third is clicked, 20 to 200 s later; a few are out of order."""
     draw, rows, now = random.Random(seed), [], 0.0
     for k in range(n):
         now += draw.expovariate(1.0)
@@ -47,7 +47,7 @@ def run(stream: object, *options: object, stdin: bytes | None = None) -> Any:
 
 
 def expected(join: LabelJoin, rows: list[dict[str, Any]], keys: tuple[str, ...] = ()) -> list[float]:
-    """The definition of the job: every click is told at its own time, as a service would hear of it."""
+    """Run the definition of the job: every click is resolved at its own time, as in a service."""
     found, clicks = [], []  # type: ignore[var-annotated]
     for row in rows:
         while clicks and clicks[0][0] <= row["t"]:
@@ -62,7 +62,7 @@ def expected(join: LabelJoin, rows: list[dict[str, Any]], keys: tuple[str, ...] 
 
 
 def versioned(rows: list[dict[str, Any]], each: int = 100) -> list[dict[str, Any]]:
-    """The same with a column `model`: another version after so many rows, and one row in nine without one."""
+    """Add a column `model`: another version after every `each` rows, and one row in nine without one."""
     versions = [f"v{k // each}" if k % 9 else None for k in range(len(rows))]
     return [{**row, "model": version} for row, version in zip(rows, versions, strict=True)]
 
@@ -277,7 +277,7 @@ def test_thirty_kills_at_any_moment(tmp_path: Path) -> None:
 
 
 def kills_and_goes_on(tmp_path: Path, number: int, kills: int, rows: int) -> None:
-    """The output after kills is that of a run that was not killed, to the last bit, and no row was issued twice."""
+    """Check that the output after kills is that of an undisturbed run, to the last bit, and no row is issued twice."""
     given, journal, out = versioned(impressions(rows), each=2_000), tmp_path / "journal", tmp_path / "out.csv"
     source, options = save(tmp_path / "in.csv", given), (*OPTIONS, "--version", "model")
     assert run(source, *options, "--out", tmp_path / "whole.csv").exit_code == 0

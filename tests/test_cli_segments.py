@@ -28,7 +28,7 @@ def rows_with_segments(n: int = 900) -> list[dict[str, Any]]:
 
 
 def expected(rows: list[dict[str, Any]], as_text: bool, cal: Segmented | None = None) -> list[float]:
-    """The definition of the job."""
+    """Run the definition of the job."""
     cal, found = cal or Segmented(OnlinePlatt(), FIELDS), []
     for row in rows:
         placement = str(row["placement"]) if as_text else row["placement"]

@@ -46,7 +46,7 @@ class DeviceTensor:
 
 
 def assert_same_index(given, plain, columns=None):
-    """A Series, or a DataFrame, with the index of the scores and the numbers that arrays are answered with."""
+    """Assert a Series, or a DataFrame, with the index of the scores and the numbers that arrays get."""
     assert type(given) is (pd.Series if plain.ndim == 1 else pd.DataFrame)
     pd.testing.assert_index_equal(given.index, INDEX)
     np.testing.assert_array_equal(given.to_numpy(), plain)

@@ -57,7 +57,7 @@ def stream(n=3_000, seed=1, bend=2.0):
 
 
 def late(calibrator, scores, y, delay):
-    """The definition: the label of a row is learned before the prediction of the row delay + 1 later."""
+    """Run the definition: the label of a row is learned before the prediction of the row delay + 1 later."""
     found, waiting = [], deque()
     for score, label in zip(scores.tolist(), y.tolist(), strict=True):
         found.append(calibrator.predict_one(score))

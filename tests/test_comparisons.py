@@ -138,7 +138,7 @@ def test_mixture_is_the_integral_of_its_definition(v: float, c: float) -> None:
     for s in (0.0, 5.0, 2.5 * math.sqrt(v)):
 
         def integrand(u: float, s: float = s) -> float:
-            """u = 1 − cλ; in logarithms of the density, which is infinite at 0 where b < 1."""
+            """Return the integrand at u = 1 − cλ, by logarithms of the density, which is infinite at 0 if b < 1."""
             psi = (-math.log(u) - (1 - u)) / c**2
             return math.exp((1 - u) / c * s - psi * v) * gamma.pdf(u, b, scale=1 / b) / below_one
 

@@ -20,7 +20,7 @@ PACKAGE = Path(streamcal.__file__).parent
 
 @pytest.fixture
 def tree(tmp_path):
-    """A checkout as `git clone` leaves it."""
+    """Make a checkout as `git clone` leaves it."""
     leave = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__", "datasets")
     shutil.copytree(PACKAGE, tmp_path / "streamcal", ignore=leave)
     (tmp_path / "pyproject.toml").touch()
@@ -28,7 +28,7 @@ def tree(tmp_path):
 
 
 def imported(tree, statement="import streamcal", **environment):
-    """Standard error of a new Python in the checkout, which says first where the package is from."""
+    """Return standard error of a new Python in the checkout, after checking where the package is from."""
     inherited = {name: value for name, value in os.environ.items() if name != "STREAMCAL_COMPILE"}
     code = f"{statement}; print(sys.modules['streamcal'].__file__)"
     run = subprocess.run(

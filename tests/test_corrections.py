@@ -8,7 +8,7 @@ from streamcal.live import importance_weight, shift_prior, undo_downsampling
 
 
 def population(n=400_000, seed=0):
-    """True probabilities of a rare event, and labels."""
+    """Draw true probabilities of a rare event, and labels."""
     rng = np.random.default_rng(seed)
     p = 1.0 / (1.0 + np.exp(-(rng.normal(-4.0, 1.0, n))))
     return p, rng.random(n) < p, rng

@@ -38,14 +38,14 @@ ROWS = [(0.1, 0), (0.35, 1), (0.35, 0), (0.6, 1), (0.9, 1)]
 
 
 def after(cal: Any, rows: Any = ROWS) -> dict[str, Any]:
-    """The state of a calibrator after some rows."""
+    """Return the state of a calibrator after some rows."""
     for row in rows:
         cal.learn_one(*row)
     return cal.state_dict()
 
 
 def changed(state: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """The state with another value at a path, and the checksum that belongs to it."""
+    """Return the state with another value at a path, and a matching checksum."""
     found = copy.deepcopy(state)
     *above, last = path.split(".")
     part = found
@@ -117,7 +117,7 @@ def damages() -> Any:
 
 
 def other_rooms() -> Any:
-    """The same, (learner, rows, path, value): found by `tests/fuzz_states.py` among 140,000 damaged states."""
+    """Yield (learner, rows, path, value), found by `tests/fuzz_states.py` among 140,000 damaged states."""
     pairs, normal = [((0.2, 0.4), True), ((0.7, 0.3), False)], [(Normal(0.0, 1.0), 0.5), (Normal(0.0, 2.0), 1.0)]
     three = [({"a": 0.5, "b": 0.25, "c": 0.25}, label) for label in "abc"]
     theta = [1e308, *LogisticFusion(2)._state()["regression"][0][1:]]

@@ -97,7 +97,7 @@ def test_factories_give_models_that_know_nothing(name: str) -> None:
 
 
 def running_base_rate(labels: Iterable[bool]) -> LogLoss:
-    """The log loss of the share of positives so far (with half an observation of each label)."""
+    """Return the log loss of the share of positives so far (with half an observation of each label)."""
     loss, positives = LogLoss(), 0
     for n, y in enumerate(labels):
         loss.update(y, (positives + 0.5) / (n + 1))

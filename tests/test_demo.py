@@ -33,7 +33,7 @@ WITHIN = 0.01
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What the program prints, and the picture it saves."""
+    """Return what the program prints, and the picture that it saves."""
     picture = tmp_path_factory.mktemp("demo") / "diagrams.png"
     command = [
         sys.executable,
@@ -52,7 +52,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first calls only."""
+    """Keep the first calls only."""
     monkeypatch.setattr(demo, "bank", lambda: islice(bank(), CALLS))
     monkeypatch.setattr(demo, "BANK_ROWS", CALLS)
 
@@ -64,7 +64,7 @@ def printed(what: Any) -> str:
 
 
 def figures(shown: str, model: str) -> dict[str, list[float]]:
-    """The rows of a model's table: name → log loss, Brier, ECE, calibration ratio, ..."""
+    """Return the rows of a model's table: name → log loss, Brier, ECE, calibration ratio, ..."""
     table = shown.partition(f"\n{model}, learning online\n")[2].partition("\n\n")[0]
     rows = (re.split(r"  +", re.sub(r" \[.*?\]", "", line)) for line in table.splitlines()[1:])
     return {name: [float(cell) for cell in cells] for name, *cells in rows if cells}

@@ -67,7 +67,7 @@ def test_scores_that_say_nothing_are_not_called_falling() -> None:
 
 
 def scored(path: Path, scale: str) -> tuple[Path, np.ndarray, np.ndarray]:
-    """A credit score, or the probability of the other class."""
+    """Save a credit score, or the probability of the other class."""
     rng = np.random.default_rng(4)
     z = rng.normal(size=3_000)
     truth = 1.0 / (1.0 + np.exp(1.0 + 1.1 * z))
@@ -126,7 +126,7 @@ def falling_stream(scale: Scale, columns: int | None = None) -> tuple[np.ndarray
 
 
 def made(method: Any, scale: Scale) -> Any:
-    """A calibrator on a scale; skip where the method has no such parameter, or not this scale."""
+    """Make a calibrator on a scale; skip if the method has no such parameter, or not this scale."""
     if "scale" not in inspect.signature(method).parameters:
         pytest.skip("the method reads probabilities alone")
     try:

@@ -224,7 +224,7 @@ def test_calibrated_counts_are_uniform_and_wrong_ones_are_not(rate):
 
 
 def log_e_paths(u: np.ndarray, bins: int) -> np.ndarray:
-    """The e-process of many streams at every moment, shape as u; vectorised, tested against the class below."""
+    """Return the e-process of many streams at every moment, shape as u; vectorised, tested against the class below."""
     counts = np.zeros((len(u), bins))
     rows, path = np.arange(len(u)), np.zeros(len(u))
     paths = np.empty(u.shape)

@@ -24,13 +24,13 @@ PUBLIC = (
 
 
 def function_of(value):
-    """The function of a method, property or class method; None for a field."""
+    """Return the function of a method, property or class method; None for a field."""
     value = getattr(value, "fget", None) or getattr(value, "fn", None) or getattr(value, "__func__", value)
     return value if inspect.isfunction(value) else None
 
 
 def undocumented(found):
-    """The class or function, and public methods of the class and those that it inherits from, without a docstring."""
+    """Return the class or function, and public methods of the class and its bases, that have no docstring."""
     own = [cls for cls in getattr(found, "__mro__", [found]) if cls.__module__.startswith("streamcal")]
     missing = {f"{one.__module__}.{one.__qualname__}" for one in own if not one.__doc__}
     for cls in own:

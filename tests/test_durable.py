@@ -89,7 +89,7 @@ def test_what_is_saved_is_loaded(methods, name, learned, tmp_path):
 
 
 def joined() -> LabelJoin:
-    """Waiting forecasts with keys, an outcome set aside, early labels, a second version, and a note."""
+    """Make a join with forecasts that wait, an outcome set aside, early labels, a second version, and a note."""
     join = LabelJoin(Segmented("ops", by=["place"]), 60.0, early=10.0)
     for k in range(90):
         join.issue(f"i{k}", 0.1 + k / 200, float(k), {"place": k % 3}, version="v2" if k > 50 else "v1")

@@ -79,7 +79,7 @@ def test_divided_intervals_hold_the_divided_probabilities():
 
 
 def log_loss(printed: str, row: str) -> float:
-    """The first number of a row of the table."""
+    """Return the first number of a row of the table."""
     found = re.search(rf"^{re.escape(row)} +([0-9.]+)", printed, re.MULTILINE)
     assert found, printed
     return float(found[1])

@@ -53,7 +53,7 @@ def assert_query_is_the_forecast(cal, found):
 
 
 def tables(cal, text, number):
-    """The tables that the query joins: name, columns with their types, and rows."""
+    """Yield the tables that the query joins: name, columns with their types, and rows."""
     names = level_columns(cal)
     kinds = ["INTEGER", *[text] * (len(names) - 6), *[number] * 5]
     yield "levels", ", ".join(map(" ".join, zip(names, kinds, strict=True))), flat_rows(cal)
@@ -65,7 +65,7 @@ def query(cal, dialect):
 
 
 def executed(database, cal, dialect, text, number):
-    """What a database of the DB-API finds."""
+    """Return what a database of the DB-API finds."""
     for name, columns, rows in tables(cal, text, number):
         database.execute(f"CREATE TABLE {name} ({columns})")
         for row in rows:

@@ -65,7 +65,7 @@ def zipped(content: bytes, *path: str) -> bytes:
 
 
 def original(name: str, rows: list[list[str]]) -> bytes:
-    """The publisher's file, from the rows of ours."""
+    """Return the publisher's file, from our rows."""
     header, *rest = rows
     if name == "adult_train":
         text = "".join(", ".join(row) + "\n" for row in rest) + "\n"
@@ -84,7 +84,7 @@ def original(name: str, rows: list[list[str]]) -> bytes:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without data, whose cache is a folder of the test."""
+    """Set up a machine without data, whose cache is a folder of the test."""
     monkeypatch.delenv("STREAMCAL_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -93,7 +93,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def asked() -> list[str]:
-    """The addresses the server was asked for."""
+    """Return the list of addresses requested from the server."""
     return []
 
 
@@ -135,7 +135,7 @@ def move(name: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def silent_port() -> int:
-    """A port of this machine where nobody listens."""
+    """Return a port of this machine on which nothing listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

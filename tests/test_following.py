@@ -88,7 +88,7 @@ def log_odds(fitted, x):
 
 
 def assert_followed(cal, t=None):
-    """The map is that of `solve` without a start, in log-odds, at the points of the table."""
+    """Assert that the map is that of `solve` without a start, in log-odds, at the points of the table."""
     statistic = cal._memory.present(t)
     x = statistic.points()[0]
     found, expected = log_odds(cal._map_at(t), x), log_odds(cal.solve(statistic, None), x)

@@ -52,12 +52,12 @@ each_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: meth
 
 
 def exact(**params):
-    """A method whose map shows at once which scores are held."""
+    """Make a method whose map shows at once which scores are held."""
     return Isotonic(**params)
 
 
 def held_scores(cal):
-    """The scores a tree holds."""
+    """Return the scores that a tree holds."""
     return cal._memory.statistic.scores().tolist()
 
 
@@ -523,8 +523,10 @@ def test_weights_of_any_size_may_fade_for_any_time(method, params):
 @pytest.mark.parametrize(("method", "params"), list(additive_methods()))
 @pytest.mark.parametrize("score", [0.3, 0.301])
 def test_what_was_rounded_away_by_a_retraction_is_no_obstacle(method, params, score):
-    """1 beside 1e60 is nothing to a float; what is left after the retraction is a row of weight 0, or no weight, or the
-    retraction is refused."""
+    """Unlearn 1 beside 1e60, where a float has lost it.
+
+    What is left after the retraction is a row of weight 0, or no weight, or the retraction is refused.
+    """
     for rest in ([], [(0.305, 0)], [(0.8, 1), (0.1, 0)]):
         cal = method(**params)
         learned(cal, [(0.3, 1, 1e60), (score, 1, 1.0)])

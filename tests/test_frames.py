@@ -75,7 +75,7 @@ def test_columns_of_other_types(name: str) -> None:
 
 
 def texts(values: list[Any], kind: Any, coded: bool) -> Any:
-    """A column of texts or bytes of this type of Arrow, or a dictionary of them."""
+    """Make a column of texts or bytes of this type of Arrow, or a dictionary of them."""
     as_bytes = kind in (pa.binary(), pa.large_binary(), pa.binary_view())
     column = pa.array([str(value).encode() if as_bytes else str(value) for value in values], kind)
     return pa.DictionaryArray.from_arrays(pa.array(range(len(values)), pa.int32()), column) if coded else column
@@ -165,7 +165,7 @@ def test_columns_that_are_not_there_or_there_already() -> None:
 
 
 def frame(library: Any, scores: list[Any], labels: list[Any]) -> Any:
-    """A table with columns of objects, as they come where values are of several types."""
+    """Make a table with columns of objects, as for values of several types."""
     if library is pd:
         return pd.DataFrame({"s": pd.Series(scores, dtype=object), "y": pd.Series(labels, dtype=object)})
     return pl.DataFrame({"s": pl.Series(scores, dtype=pl.Object), "y": pl.Series(labels, dtype=pl.Object)})

@@ -153,7 +153,7 @@ def value_of(what, name):
 
 
 def made(what, **given):
-    """What is made, by all that is seen of it: what it is printed as, what it is saved as, and what it returns."""
+    """Return everything visible of an object: its repr, its saved form, and what it returns."""
     one = what(**{**GIVEN.get(what.__name__, {}), **given})
     if not inspect.isclass(what):
         return pickle.dumps(list(one) if inspect.isgenerator(one) else one)
@@ -163,7 +163,7 @@ def made(what, **given):
 
 
 def forms(value):
-    """A number, or a tuple of them, in types of NumPy, and beside each the same number of Python."""
+    """Pair a number, or a tuple of them, in types of NumPy with the same number of Python."""
     if isinstance(value, tuple):
         parts = [forms(one) for one in value]
         return [tuple(map(tuple, zip(*each, strict=True))) for each in zip(*parts, strict=False)]

@@ -58,7 +58,7 @@ def recorded(room: str, case: Case) -> dict[str, Any]:
 
 
 def answers(room: str, case: Case, cal: Any) -> dict[str, Any]:
-    """What a copy predicts: `Auto` logs the forecasts that it is asked for, which are no part of its state."""
+    """Return the predictions of a copy: `Auto` logs the forecasts that it makes, which are no part of its state."""
     file = golden(room)
     later = file["streams"][case.stream]["later"] if case.timed else None
     return plain(CALLS[room].answers(copy.deepcopy(cal), file["probes"][case.stream], later))
@@ -71,7 +71,7 @@ def assert_answers(found: dict[str, Any], expected: dict[str, Any], within: floa
 
 
 def assert_close(found: Any, expected: Any, within: float, where: str) -> None:
-    """Lists of numbers, of equal shapes."""
+    """Assert that lists of numbers of equal shapes are close."""
     assert type(found) is type(expected), where
     if isinstance(expected, list):
         assert len(found) == len(expected), where
@@ -103,7 +103,7 @@ def assert_same_structure(found: Any, expected: Any, where: str = "state") -> No
 
 
 def with_ratios(state: dict[str, Any]) -> dict[str, Any]:
-    """The integers of `Totals` over their common denominator, which the last place of a decayed weight may double."""
+    """Divide the integers of `Totals` by their denominator, which the last place of a decayed weight may double."""
     if state.keys() != {"integers", "count"}:
         return state
     *numerators, denominator = (int(one, 16) for one in state["integers"])
@@ -111,14 +111,17 @@ def with_ratios(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def unsigned(state: dict[str, Any]) -> dict[str, Any]:
-    """A state without its checksum, which is of numbers that another machine rounds otherwise."""
+    """Return a state without its checksum, since other machines round its numbers otherwise."""
     return {name: plain(value) for name, value in state.items() if name != CHECK}
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_method_has_golden_cases(room: str) -> None:
-    """A new method is tried under the policies and in the variants that its signature offers, in the rooms of one score
-    and of several; in the other two, `golden/cases.py` has to say how it is built."""
+    """Try a new method under the policies and in the variants that its signature offers.
+
+    This holds in the rooms of one score and of several; for the other two, `golden/cases.py` has to state how it is
+    built.
+    """
     methods, cases = ROOMS[room]
     made = golden(room)["cases"]
     classes = {content["state"]["class"] for content in made.values()}

@@ -525,7 +525,7 @@ def test_both_scans_of_a_leaf_find_the_same_end(distinct):
 
 
 def ends(node):
-    """What every pool below a node holds."""
+    """Return what every pool below a node holds."""
     if node is None or node.leaves == 1:
         return []
     own = (node.lo, node.hi, node.P, node.W, node.near_w, node.near_p, node.far_w, node.far_p, node.low, node.high)

@@ -78,7 +78,7 @@ OPERATIONS = st.lists(
 
 
 def observation(kind, score, label):
-    """What a learner takes for a score and a label."""
+    """Return the arguments of a learner for a score and a label."""
     if kind in FUSED:
         return [score, 1.0 - score], label
     if kind in CLASSES:

@@ -20,7 +20,7 @@ def traffic(n, seed=0):
 
 
 def joined(cal, n, early=None, save_at=None):
-    """The join after n impressions, one a second, and the forecasts."""
+    """Return the join after n impressions, one a second, and the forecasts."""
     join, forecasts = LabelJoin(cal, HORIZON, early=early), []
     for k, (score, campaign, y) in enumerate(zip(*traffic(n), strict=True)):
         if k == save_at:

@@ -172,7 +172,7 @@ def test_room_is_given_back_in_parts(path, monkeypatch):
 
 
 def store(journal, state, upto):
-    """A snapshot without giving room back."""
+    """Store a snapshot without freeing space."""
     parts = journal.write_parts(upto)
     parts.add(Journal.compressed(state))
     parts.finish()

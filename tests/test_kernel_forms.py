@@ -84,7 +84,7 @@ HERE = {
 
 @cache
 def plain(name):
-    """The source of a kernel as ordinary Python, using those of other kernels as ordinary Python too."""
+    """Load the source of a kernel as ordinary Python, together with the kernels that it uses."""
     used = {f"streamcal.kernels.{other}": plain(other) for other in USES.get(name, ())}
     spec = importlib.util.spec_from_file_location(f"plain_{name}", FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
@@ -105,7 +105,7 @@ def twins(name):
 
 
 def bits(value):
-    """A float, or a sequence of them, as the bytes it is made of: −0.0 and NaN compare too."""
+    """Return a float, or a sequence of them, as its bytes: −0.0 and NaN compare too."""
     return np.asarray(value, dtype=np.float64).tobytes()
 
 
@@ -526,7 +526,7 @@ def test_several_online_newtons_in_one_call(size):
 
 
 def made_of(form, name, attribute, *arguments):
-    """What a kernel makes, in its compiled form (0) or as ordinary Python (1), of the kernels it uses in the same."""
+    """Return what a kernel makes, compiled (0) or as ordinary Python (1), from kernels in the same form."""
     return getattr(twins(name)[form], attribute)(*arguments)
 
 
@@ -717,7 +717,7 @@ def test_jumper_loads_the_state_of_its_twin():
 
 
 def forgetting(steps):
-    """A regression of three features, and a curve."""
+    """Make a regression of three features, and a curve."""
     return steps.ForgettingRegression(0.9, [4.0, 1.0, 2.0], [1.0, 0.0, 0.0]), steps.Correction(1.0, 20.0, 4.0, 8)
 
 
@@ -900,7 +900,7 @@ def test_hedger(outcomes):
 
 @cache
 def edges_and_finders(kind, cells):
-    """The inner edges of a grid, equally spaced in log-odds or in x, and the finders of both forms."""
+    """Return the inner edges of a grid, equally spaced in log-odds or in x, and the finders of both forms."""
     edges = np.linspace(-16.0, 16.0, cells + 1)[1:-1]
     if kind == "logarithmic":
         edges = 1.0 / (1.0 + np.exp(-edges))

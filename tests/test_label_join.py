@@ -224,7 +224,7 @@ CHEAP = {"monotone-polynomial": {"degree": 4}, "bernstein": {"degree": 6}, "bern
 
 
 def lived(make, early, order):
-    """A join that has issued 40 impressions, whose outcomes came in an order of this seed between every two clocks."""
+    """Return a join that has issued 40 impressions, with outcomes in a random order between every two clocks."""
     rng, shuffle = random.Random(5), random.Random(order)
     join, due = LabelJoin(make(), 100.0, early=early), []
     for k in range(40):
@@ -397,7 +397,7 @@ NOT_CORRECTING = {
 
 
 def with_a_late_click(make, late=None):
-    """A join whose second impression of three is clicked after its negative was learned; and what should be learned."""
+    """Return a join with a click after its negative was learned, of three impressions, and what should be learned."""
     join, timed = LabelJoin(make(), HORIZON, late=late), getattr(make(), "_timed", False)
     for k, score in enumerate((0.2, 0.4, 0.6)):
         join.issue(k, score, float(k))
@@ -471,7 +471,7 @@ def delayed(seed, hours, base=-3.9, per_hour=2_000, ten_minutes=0.8, jump=None):
 
 
 def played(join, t, score, delay):
-    """The forecasts of a stream, its clicks told when they come."""
+    """Return the forecasts of a stream whose clicks are resolved when they come."""
     p, order = np.empty(len(t)), np.argsort(t + delay)
     clicks = [(float(t[k] + delay[k]), int(k)) for k in order[: np.isfinite(delay).sum()]]
     next_click = 0
@@ -763,7 +763,7 @@ def test_a_refused_label_does_not_weigh_the_version_before():
 
 
 def rich(early=None):
-    """A join that holds something of everything."""
+    """Return a join that holds something of everything."""
     join = LabelJoin(OnlinePlatt(), HORIZON, early=early)
     for k in range(60):
         join.issue(f"i{k}", 0.1 + 0.01 * k, 3.0 * k, {"campaign": k % 4} if k % 3 else None, f"v{k // 25}")
@@ -794,7 +794,7 @@ def test_a_join_that_was_saved_goes_on_to_the_last_bit(early):
 
 
 def changed(state, *path_and_value):
-    """A state in which one field is another, signed again."""
+    """Return a state in which one field is another, signed again."""
     *path, value = path_and_value
     copy = json.loads(json.dumps(state))
     place = copy

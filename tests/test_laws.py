@@ -427,7 +427,7 @@ def make_solvers_fail(cal):
 
 
 def first_prediction_fails(cal, stream):
-    """A calibrator none of whose solves has succeeded."""
+    """Return a calibrator none of whose solves has succeeded."""
     make_solvers_fail(cal)
     return learned(cal, stream)
 
@@ -511,9 +511,9 @@ def test_a_state_is_plain_data_that_later_learning_does_not_move(case):
 
 
 def damaged(state, optional=()):
-    """The state with one thing missing or wrong, in turn; the checksum is right, but where it is what is missing.
+    """Yield the state with one thing missing or wrong; the checksum is right, unless it is what is missing.
 
-    Fields that are optional read as None where they are missing.
+    Fields that are optional read as None if they are missing.
     """
     yield {key: value for key, value in state.items() if key != "check"}
     yield {key: value for key, value in state.items() if key != "streamcal"}
@@ -556,7 +556,7 @@ def test_hard_streams_in_every_variant(case):
 
 
 def tried_on_hard_streams(case):
-    """The variant that is tried most and, without forgetting, one more for the first method of each statistic."""
+    """Return the variant tried most and, without forgetting, one more for the first method of a statistic."""
     return case.makers[: 2 if case.policy in ("forever", None) and case.first else 1]
 
 
@@ -658,7 +658,7 @@ def test_a_map_refreshed_at_intervals_is_that_of_the_last_one(case, draw):
 
 
 def life_of(case):
-    """A machine that learns, unlearns, merges, saves and predicts in any order, against the model of the policy."""
+    """Make a machine that learns, unlearns, merges, saves and predicts in any order, to compare with the model."""
 
     class Life(RuleBasedStateMachine):
         @initialize(data=st.data())

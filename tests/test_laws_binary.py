@@ -308,8 +308,10 @@ def test_nobody_else_can_write_what_is_predicted(case):
 
 @each(CASES)
 def test_before_anything_is_learned(case):
-    """The definition where there is one, the interval [0, 1] or the midpoint of a bin; else the score on the
-    probability scale."""
+    """Predict the definition if there is one, the interval [0, 1] or the midpoint of a bin.
+
+    Otherwise the prediction is the score on the probability scale.
+    """
     for params in case.variants():
         if "prior" in params:
             continue
@@ -419,7 +421,7 @@ BAD = {
 
 @contextlib.contextmanager
 def unchanged(cal):
-    """The calibrator is afterwards what it was, and predicts what it did."""
+    """Check that the calibrator is afterwards what it was, and predicts what it did."""
     before, predicted = held(cal), cal.predict_many(PROBES).tolist()
     yield
     assert held(cal) == before

@@ -35,8 +35,10 @@ assert_same = CASES[0].assert_same
 
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if "vs" in name or "ov" in name])
 def test_a_window_retracts_whole_observations(variant):
-    """Two give the same answer about "a" against "b", but not about "c": the older one goes, and the newer one stays as
-    long as it would have."""
+    """Learn two observations that give the same answer about "a" against "b", but not about "c".
+
+    The older one leaves the window, and the newer one stays as long as it would have.
+    """
     build = VARIANTS[variant]
     older = Observation({"a": 0.25, "b": 0.75}, "a")
     newer = [

@@ -67,7 +67,7 @@ def test_nothing_is_left_of_a_batch_that_was_taken_back(case):
 
 
 def assert_distribution(one: CalibratedDistribution) -> None:
-    """It is a distribution: a cdf from 0 to 1, with its quantiles, and its score by numerical integration."""
+    """Assert that it is a distribution: a cdf from 0 to 1, its quantiles, and its score by numerical integration."""
     low, high = one.interval(0.5)
     if isinstance(one, ConformalDistribution):  # outwards; the rest is that of the distribution inside
         assert low <= one.ppf(0.25) <= one.ppf(0.75) <= high

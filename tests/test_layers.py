@@ -39,7 +39,7 @@ FOUNDATIONS = {"numpy", "scipy", "sortedcontainers", "osqp", "cython"}
 
 
 def rooms_in_order():
-    """The rooms of the table of `docs/architecture.md`, from the foundation to the edges."""
+    """Return the rooms of the table of `docs/architecture.md`, from the foundation to the edges."""
     cells = re.findall(r"^\| (`.+?) \|", TABLE.split("## Packages")[1].split("\n## ")[0], re.MULTILINE)
     return [name.removesuffix("/").removesuffix(".py") for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
 
@@ -56,7 +56,7 @@ def room_of(module):
 
 @functools.cache
 def modules():
-    """Module name → syntax tree, for every source of the package."""
+    """Return the syntax tree of every source of the package by module name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -92,7 +92,7 @@ def imports_of(tree):
 
 @functools.cache  # not when the file is imported, which every process of a run does
 def all_imports():
-    """(module, name of the module imported, whether at the top of the file), of the whole package."""
+    """Return (module, name of the module imported, whether at the top of the file), of the whole package."""
     return [(module, imported, at_top) for module, tree in modules().items() for imported, at_top in imports_of(tree)]
 
 
@@ -101,7 +101,7 @@ def ours():
 
 
 def foreign():
-    """(module, library, whether at the top of the file)."""
+    """Return (module, library, whether at the top of the file)."""
     named = [(module, imported.split(".")[0], at_top) for module, imported, at_top in all_imports()]
     return [row for row in named if row[1] not in ("streamcal", "__future__")]
 
@@ -169,7 +169,7 @@ def test_kernels_need_nothing_but_numpy_and_cython():
 
 
 def loaded_by(statement):
-    """The modules in a new interpreter after `statement`."""
+    """Return the modules in a new interpreter after `statement`."""
     code = f"import sys\n{statement}\nprint(sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     return set(ast.literal_eval(run.stdout))

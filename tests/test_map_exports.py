@@ -33,7 +33,7 @@ SAME, FALLS, BEYOND = 1e-12, 1e-13, {"sql": 1e-13}
 
 
 def learned(name):
-    """A map on each scale that the method accepts; on a scale of its own if it has none."""
+    """Return a map on each scale that the method accepts; on a scale of its own if it has none."""
     method, maps = REGISTRY[name], []
     scales = SCALES if "scale" in inspect.signature(method).parameters else [None]
     for seed, scale in enumerate(scales):
@@ -52,7 +52,7 @@ def learned(name):
 
 
 def _on_no_grid(method, scale):
-    """A scale without bounds has no grid."""
+    """Return parameters without a grid for a scale without bounds."""
     unbounded = not math.isfinite(scale.hi - scale.lo)
     return {"resolution": None} if unbounded and "resolution" in inspect.signature(method).parameters else {}
 

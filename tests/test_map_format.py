@@ -74,7 +74,7 @@ def needs(*programs):
 
 
 def built(language, folder):
-    """The command of an evaluator."""
+    """Return the command of an evaluator."""
     sources = FOLDER / language
     if language == "javascript":
         needs("node")

@@ -76,7 +76,7 @@ def state(metric: Metric) -> dict[str, object]:
 
 
 def exact_ece(rows: list[tuple[float, bool, float]], bins: int) -> float:
-    """The ECE over equal-mass bins of the distinct probabilities, from all predictions at once."""
+    """Return the ECE over equal-mass bins of the distinct probabilities, from all predictions at once."""
     p, y, w = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     _, place = np.unique(p, return_inverse=True)
     mass = np.bincount(place, w)

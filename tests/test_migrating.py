@@ -15,7 +15,7 @@ def traffic(join, numbers):
 
 @pytest.fixture
 def path(tmp_path):
-    """The journal of a join with a horizon of 50 seconds and 300 impressions."""
+    """Return the journal of a join with a horizon of 50 seconds and 300 impressions."""
     path = tmp_path / "events.journal"
     with Journal(path) as journal:
         join = LabelJoin(Platt(), 50.0, journal=journal)

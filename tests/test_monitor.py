@@ -61,7 +61,7 @@ def test_the_mean_under_calibration_is_that_of_the_theorems(p, form, mean):
 
 
 def naive(p, y, restarting):
-    """The mixture of the likelihood ratios of labels."""
+    """Return the mixture of the likelihood ratios of labels."""
     x = logit(p)
     means = np.cumsum(x) / np.arange(1, len(x) + 1)
     z = x + np.add.outer(LEVELS, 0.0 * x) + np.multiply.outer(SLOPES, x - means)
@@ -102,8 +102,11 @@ def test_false_alarms_are_as_few_as_promised(centre):
 
 @pytest.mark.parametrize("centre", [-1.0, -3.2])
 def test_false_alarms_of_the_detector_are_as_rare_as_promised(centre):
-    """At most n/run_length are expected; alarms within a stream are a renewal process, hardly more variable than
-    Poisson's, so that six deviations of it are exceeded by none of a million correct builds."""
+    """Compare the number of false alarms with its expectation, at most n/run_length.
+
+    Alarms within a stream are a renewal process, hardly more variable than Poisson's, so that six deviations of it are
+    exceeded by none of a million correct builds.
+    """
     expected = 200 * 5000 / 2000.0
     found = sum(
         len(CalibrationMonitor(run_length=2000).update_many(*calibrated(5000, s, centre)[::-1])) for s in range(200)
@@ -442,8 +445,10 @@ def test_what_cannot_be_merged_is_refused():
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("form", "mean"), [({"alpha": 1e-9}, 1.0), ({"run_length": 1e15}, 2.0)])
 def test_the_mean_over_calibrated_distributions_is_that_of_the_theorems(form, mean):
-    """Two normal scores, integrated by the trapezoidal rule, which is exact to rounding for such densities: the widest
-    ratio has the standard deviation 2.5, so that 1e-3 of its mass lies beyond the clamp at 8.25."""
+    """Integrate over two normal scores by the trapezoidal rule, which is exact to rounding for such densities.
+
+    The widest ratio has the standard deviation 2.5, so that 1e-3 of its mass lies beyond the clamp at 8.25.
+    """
     z = np.linspace(-9.0, 9.0, 61)
     weights = norm.pdf(z) * (z[1] - z[0])
     total = 0.0

@@ -44,7 +44,7 @@ def rows_of(scores, keys, y):
 
 
 def plain(cal):
-    """The state as JSON would give it back."""
+    """Return the state as JSON reads it back."""
     return json.loads(json.dumps(cal.state_dict()))
 
 
@@ -71,7 +71,7 @@ class Adversary:
         return p < 0.5
 
     def push(self, t, p, z, keys, cal):
-        """What widens the gaps of the levels."""
+        """Return the label that widens the gaps of the levels."""
         sum_of_gaps = sum(self.gaps.get(item, 0.0) for item in keys.items())
         y = sum_of_gaps > 0.0 or (sum_of_gaps == 0.0 and t % 2 == 0)
         for item in keys.items():
@@ -79,11 +79,11 @@ class Adversary:
         return y
 
     def against(self, t, p, z, keys, cal):
-        """What punishes a prediction that is not z."""
+        """Return the label that punishes a prediction other than z."""
         return p < z
 
     def flip(self, t, p, z, keys, cal):
-        """The rate of one level changes every 500 observations."""
+        """Draw labels from a rate that one level changes every 500 observations."""
         return self.rng.random() < ((0.02, 0.5)[t // 500 % 2] if keys["a"] == 0 else z)
 
     def pump(self, t, p, z, keys, cal):
@@ -93,13 +93,13 @@ class Adversary:
         return self.rng.random() < (1.5 * p if self.rising else 0.0)
 
     def richest(self, t, p, z, keys, cal):
-        """What feeds the largest account."""
+        """Return the label that feeds the largest account."""
         values = [cal._accounts.values(1 + i, keys[name]) for i, name in enumerate(BY)]
         held = [one[:SIZE] for one in values if one is not None]
         return bool(np.argmax(np.max(held, axis=0)) < SIZE // 2) if held else True
 
     def certain(self, t, p, z, keys, cal):
-        """Always positive, and once in a while not."""
+        """Return a label that is always positive, except once in a while."""
         return t % 400 != 399
 
     def right(self, t, p, z, keys, cal):
@@ -116,7 +116,7 @@ BASES = {
 
 
 def most_injected(cal, n):
-    """A bound on what floors inject in n observations, whatever comes."""
+    """Return a bound on what floors inject in n observations, whatever comes."""
     return cal.share * (n + len(capitals(cal)))
 
 
@@ -210,7 +210,7 @@ def test_a_heavy_observation_moves_as_far_as_several():
 
 
 def oracle(z, capital, share, groups):
-    """The prediction by a solver for roots, from the formulas: accounts below their floors are at them."""
+    """Return the prediction by a solver for roots, from the formulas: accounts below their floors are at them."""
     floor = share / (SIZE * groups)
     least = floor * 2.0 * (1.0 + z * D) / (2.0 + D)
     stakes = np.maximum(capital, least).sum(axis=0)
@@ -337,7 +337,7 @@ def test_late_labels_in_any_order_keep_the_log_loss(kind, delay):
 
 
 def delayed_by_400(issue, learn, n=3000):
-    """What the log loss of z exceeds by that of predictions where all labels come 400 observations late."""
+    """Return the log loss of z minus that of predictions whose labels all come 400 observations late."""
     cal, rng, waiting, lost = Multicalibrated("identity", by=BY), np.random.default_rng(8), [], 0.0
     nature = Adversary("flip", 4)
     for t in range(n):
@@ -540,7 +540,7 @@ def large_groups(cal):
 
 
 def large_in(cal, j):
-    """The further accounts in a family, by level."""
+    """Return the further accounts in a family, by level."""
     (levels, _), (places, rows) = cal._accounts.held(j), cal._accounts.fine(j)
     return {levels[place]: row for place, row in zip(places, rows, strict=True)}
 

@@ -174,7 +174,7 @@ def test_a_misspelt_word_brings_the_nearest(call, meant):
 
 
 def kebab(cls):
-    """The name of a class in kebab case: capitals in a row are one word."""
+    """Return the name of a class in kebab case: capitals in a row are one word."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", cls.__name__.replace("ELiTE", "Elite")).lower()
 
 

@@ -49,7 +49,7 @@ def by_row(path: Path, kind: str) -> list[Observation] | None:
 
 
 def assert_agree(path: Path, kind: str, *, surely: bool = False) -> None:
-    """What is read by column is what is read by row. `surely`: it is read by column at all."""
+    """Assert that columns and rows read the same. `surely`: columns must be readable at all."""
     found, expected = by_column(path, kind), by_row(path, kind)
     if found is None:
         assert not surely or expected is None

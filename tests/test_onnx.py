@@ -45,7 +45,7 @@ ONE_OF_EACH_KIND += ("venn-abers", "bernstein-logistic", "identity")
 
 
 def run(model, scores, output="probability", /, **inputs):
-    """What ONNX Runtime computes, in one thread."""
+    """Return what ONNX Runtime computes, in one thread."""
     onnx.checker.check_model(model, full_check=True)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -182,7 +182,7 @@ def test_a_map_is_joined_behind_a_model_of_scikit_learn(method, zipmap):
 
 
 def exported_from(package, x, y):
-    """A classifier of gradient boosting, and its model as onnxmltools converts it."""
+    """Return a classifier of gradient boosting, and its model as onnxmltools converts it."""
     boosting = pytest.importorskip(package, reason='pip install ".[test]" installs LightGBM and XGBoost')
     converters = pytest.importorskip("onnxmltools")
     from onnxmltools.convert.common.data_types import FloatTensorType

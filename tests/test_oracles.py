@@ -398,7 +398,7 @@ class OnlinePlattByHand:
             self.projected += 1
 
     def nearest_in_ball(self, target):
-        """argmin (θ − target)ᵀ A (θ − target) over |θ| ≤ radius, by SLSQP in units of the radius."""
+        """Return argmin (θ − target)ᵀ A (θ − target) over |θ| ≤ radius, by SLSQP in units of the radius."""
         target, a = target / self.radius, self.a / np.trace(self.a)
         ball = {"type": "ineq", "fun": lambda v: 1.0 - v @ v, "jac": lambda v: -2.0 * v}
         fit = minimize(
@@ -447,7 +447,7 @@ def test_ops_projects_on_an_ordinary_stream_with_a_small_ball(monkeypatch):
 
 
 def design(u, degree):
-    """The Bernstein basis as the code of paper 001 has it: binomial probabilities. Shape (len(u), degree + 1)."""
+    """Return the Bernstein basis as in paper 001's code: binomial probabilities. Shape (len(u), degree + 1)."""
     return binom.pmf(np.arange(degree + 1), degree, np.asarray(u)[:, None])
 
 
@@ -478,7 +478,7 @@ def bernstein_by_clarabel(u, y, w, degree):
 
 
 def bernstein_by_nnls(u, y, w, degree):
-    """The same by scipy's nonnegative least squares, exact also where scores crowd at an end and Clarabel gives up.
+    """Solve by scipy's nonnegative least squares, exact also where scores crowd at an end and Clarabel gives up.
 
     Σd ≤ 1 is a row of weight 1e5 with a slack variable: it is broken by 1e-10 of its multiplier at most.
     """

@@ -104,7 +104,7 @@ class AutoByHand:
         return np.array([x, 1.0, 0.0, 0.0, u * u, u**3, *means])
 
     def experts_at(self, x, knot):
-        """The log-odds of all experts at a knot, the last one as at a score that has not come before."""
+        """Return the log-odds of all experts at a knot, the last one as at a score that has not come before."""
         said = [x, float(np.clip(self.line[0] * x + self.line[1], -16.0, 16.0))]
         phi = self.phi(x, self.means)
         said += [one.predict(phi[places]) for one, places in zip(self.regressions, self.places, strict=True)]
@@ -135,7 +135,7 @@ class AutoByHand:
         return {"experts": said, **found, "first": rows[0], "second": rows[1]}
 
     def record(self, x):
-        """What is forecast at x: that at the knots beside it, by nearness; at a score that came before, for itself."""
+        """Return the forecast at x, from the knots beside it by nearness; a repeated score has its own."""
         knot = min(int((x + 16.0) * 8.0), 255)
         share = (x + 16.0) * 8.0 - knot
         left, right = (self.experts_at(KNOTS[k], k) for k in (knot, knot + 1))
@@ -268,7 +268,7 @@ class GuardByHand:
         return [max(stakes[max(0, n + j - self.delay) :]) for j in range(self.delay + 1)]
 
     def reserve(self, stake):
-        """What the forecasts up to now can lose, those of now staking `stake`."""
+        """Return what the forecasts up to now can lose, if the present ones stake `stake`."""
         largest, n = self.largest([*self.stakes, stake]), len(self.stakes)
         return sum(largest) + sum(min(1.0, 4.0 * largest[max(0, at - n)]) for at in self.back)
 

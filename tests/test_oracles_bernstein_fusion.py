@@ -42,7 +42,7 @@ def sample(n, width, seed=0, kind="smooth"):
 
 
 def program(degrees, scores, y, w=None):
-    """The program of eqs. (10) to (13), with V from scipy: P, r and Ac ≥ b, written down by nested loops."""
+    """Write the program of eqs. (10) to (13) by nested loops, with V from scipy: P, r and Ac ≥ b."""
     w = np.ones(len(y)) if w is None else w
     v = np.ones((len(y), 1))
     for degree, column in zip(degrees, scores.T, strict=True):

@@ -40,7 +40,7 @@ def everywhere(rng):
 
 
 def vine_copula(family, *parameters):
-    """The same copula of pyvinecopulib, which has no Plackett."""
+    """Return the same copula of pyvinecopulib, which has no Plackett."""
     vine = pytest.importorskip("pyvinecopulib")
     kind = getattr(vine.BicopFamily, family.removeprefix("rotated-"))
     rotation = 180 if family.startswith("rotated-") else 0

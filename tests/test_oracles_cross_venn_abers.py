@@ -54,9 +54,10 @@ def pair(s, y, w, query, weight):
 
 
 def algorithm_7(held, folds, queries, weight=1.0):
-    """The three merged probabilities and the K pairs, from the single observations (score, label, weight, fold).
+    """Return the three merged probabilities and the K pairs, from the single observations.
 
-    A fold without observations has the pair (0, 1), and takes part in a merge only if all have.
+    Observations are (score, label, weight, fold). A fold without observations has the pair (0, 1), and takes part in a
+    merge only if all have.
     """
     s, y, w, fold = np.array(held, dtype=float).reshape(-1, 4).T
     pairs = np.array(
@@ -188,7 +189,7 @@ def test_the_interval_contains_the_probability_where_folds_disagree(point):
 
 
 def test_the_range_of_lemma_2():
-    """p is in [1/(k+2), 1 − 1/(k+2)], k being the size of the largest fold; both ends are reached."""
+    """Reach both ends of Lemma 2's range: p is in [1/(k+2), 1 − 1/(k+2)], k being the size of the largest fold."""
     for label, expected in ((0, Fraction(1, 10)), (1, Fraction(9, 10))):
         cal = CrossVennAbers(folds=3)
         for k in range(24):
@@ -216,7 +217,7 @@ def test_rounding_is_magnified_as_documented():
 
 
 def splitmix64(bits):
-    """The finalizer as published (Steele, Lea and Flood 2014, with Stafford's constants)."""
+    """Return the finalizer as published (Steele, Lea and Flood 2014, with Stafford's constants)."""
     mask = 2**64 - 1
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & mask
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & mask
@@ -262,7 +263,7 @@ def test_the_hash_fills_the_folds_evenly(folds, kind):
 
 
 def dealt(held, folds, fold_of):
-    """The folds of observations without one, by definition: of each score and label one unit after another."""
+    """Return the folds of observations without one, by definition: of each score and label one unit after another."""
     sums, found = {}, []
     for score, y, w in held:
         sums[score, y] = sums.get((score, y), 0.0) + w
@@ -273,7 +274,7 @@ def dealt(held, folds, fold_of):
 
 
 def assert_dealt(cal, held):
-    """The pairs are those of the folds by definition, and the invariants hold."""
+    """Assert that the pairs are those of the folds by definition, and that the invariants hold."""
     cal._check()
     assert cal.n == pytest.approx(sum(w for _, _, w in held), rel=1e-12)
     units = dealt(held, cal.folds, cal._memory.statistic.fold_of)
@@ -511,7 +512,7 @@ def simulated(seed, make, trials=2_500, folds=3, size=30):
 
 
 def noisy_mean(rng, x, y):
-    """A base that has learned something: a logistic curve around the middle of the two classes' means."""
+    """Return a base that has learned something: a logistic curve around the middle of the two classes' means."""
     middle = 0.5 * (x[y == 1.0].mean() + x[y == 0.0].mean()) if 0.0 < y.mean() < 1.0 else 0.0
     slope = rng.uniform(0.5, 4.0)
     return lambda at: 1.0 / (1.0 + np.exp(-slope * (at - middle)))

@@ -45,7 +45,7 @@ def max_min(x, positive, weight):
 
 
 def quadratic(hessian, linear, order):
-    """min ½pᵀHp − lᵀp over p that rise along the covers, by quadprog."""
+    """Return argmin ½pᵀHp − lᵀp over p that rise along the covers, by quadprog."""
     rises = np.zeros((len(linear), len(order.lower)))
     rises[order.upper, np.arange(len(order.lower))] = 1.0
     rises[order.lower, np.arange(len(order.lower))] = -1.0
@@ -347,8 +347,10 @@ def test_mrmic_is_equation_6_of_the_paper():
 
 
 def test_the_similarity_itself_would_be_no_penalty():
-    """The form of ω with nothing on its diagonal takes negative values: the program would have no minimum for large λ.
-    That of its Laplacian does not."""
+    """Check that ω without a diagonal takes negative values: the program would have no minimum for large λ.
+
+    The form of its Laplacian does not.
+    """
     x = np.random.default_rng(8).random((30, 2))
     matrix = laplacian(x, np.ones(30))
     assert np.linalg.eigvalsh(np.diag(np.diag(matrix)) - matrix).min() < -1.0

@@ -41,7 +41,7 @@ def stream(size, seed=0):
 
 
 def as_points(cal, distributions, y):
-    """The training set of the paper: (x of q(t), t) and the label 1[y ≤ t], for every threshold after the other."""
+    """Return the training set of the paper: (x of q(t), t) and the label 1[y ≤ t], threshold after threshold."""
     cuts = cal._thresholds
     x = np.array([at_scale(cal, one, cuts) for one in distributions]).T.ravel()
     t = np.repeat(cuts, len(y))
@@ -49,7 +49,7 @@ def as_points(cal, distributions, y):
 
 
 def at_scale(cal, distribution, t):
-    """The coordinates of q(t), written plainly."""
+    """Return the coordinates of q(t), written plainly."""
     if cal.scale != "normal":
         return cal.scale.coordinates(distribution.cdf(t))
     is_normal = isinstance(distribution, Normal)  # of which 1 − q(t) may be below rounding
@@ -58,7 +58,7 @@ def at_scale(cal, distribution, t):
 
 
 def scaled(cal, x, t, kernel):
-    """Inputs in units of the lengths: scikit-learn then has the lengths 1."""
+    """Return inputs in units of the lengths: scikit-learn then has the lengths 1."""
     lo, hi = (-np.arcsinh(40.0), np.arcsinh(40.0)) if cal.scale == "normal" else (cal.scale.lo, cal.scale.hi)
     u = (x - lo) / (hi - lo) / kernel.q_length
     lo, hi = cal.support

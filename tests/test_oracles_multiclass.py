@@ -148,7 +148,7 @@ def test_one_vs_rest_is_a_binary_calibrator_a_label(inner):
 
 
 def transcribed(P, y, w, build, size, prior, odir=None):
-    """The parameters that minimise Σ w·loss + ½·prior·‖δ‖² (+ W·odir(δ)), by scipy; `build(δ)` is (n, K) log-odds."""
+    """Return argmin Σ w·loss + ½·prior·‖δ‖² (+ W·odir(δ)), by scipy; `build(δ)` is (n, K) log-odds."""
     rows = np.arange(len(y))
 
     def loss(delta):
@@ -267,7 +267,7 @@ def test_structured_matrix_scaling_is_safer_than_a_free_matrix_where_observation
 
 
 def test_two_classes_of_dirichlet_are_beta_calibration():
-    """ln p/(1 − p) is then any combination of ln s and ln(1 − s): `Beta`, its bounds not being reached."""
+    """Compare two classes with `Beta`: ln p/(1 − p) is any combination of ln s and ln(1 − s), within its bounds."""
     P, y = stream(9, 500, 2)
     beta = Beta(resolution=None)
     beta.learn_many(P[:, 1], y)

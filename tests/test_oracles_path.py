@@ -20,7 +20,7 @@ ROUNDING = {"rtol": 1e-11, "atol": 1e-11}
 
 
 def solved_by_clarabel(quadratic, linear, constraints, bounds):
-    """argmin ½ zᵀPz + qᵀz with Gz ≤ h."""
+    """Return argmin ½ zᵀPz + qᵀz with Gz ≤ h."""
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
@@ -32,7 +32,7 @@ def solved_by_clarabel(quadratic, linear, constraints, bounds):
 
 
 def penalised(distinct, weight, mean, operator, penalty, *, signed):
-    """argmin Σ w (p − ȳ)² / W + λ Σ (Bp)₊, or λ Σ |Bp| where `signed` is False: z = (p, t), Bp ≤ t, 0 ≤ t."""
+    """Return argmin Σ w (p − ȳ)² / W + λ Σ (Bp)₊, or λ Σ |Bp| if not `signed`: z = (p, t), Bp ≤ t, 0 ≤ t."""
     k, m = len(distinct), operator.shape[0]
     share = weight / weight.sum()
     quadratic = sparse.block_diag((sparse.diags(2.0 * share), sparse.csc_matrix((m, m))))
@@ -233,7 +233,7 @@ def test_enir_weighs_several_fits():
 
 
 def slope_changes(x):
-    """The matrix of second divided differences of paper 002, eq. (11)."""
+    """Return the matrix of second divided differences of paper 002, eq. (11)."""
     width = np.diff(x)
     bands = (1.0 / width[:-1], -1.0 / width[:-1] - 1.0 / width[1:], 1.0 / width[1:])
     return sparse.diags(bands, [0, 1, 2], shape=(len(x) - 2, len(x)))

@@ -41,7 +41,7 @@ FITTED = 1e-6
 
 
 def two_lines(n: int, seed: int = 0) -> tuple[list[Normal], np.ndarray]:
-    """The toy data of paper 004, Figure 1, in small: two lines, and forecasts that know their mean alone."""
+    """Draw the toy data of paper 004, Figure 1, in small: two lines, and forecasts that know only their mean."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(0.0, 2.0, n)
     y = np.where(rng.random(n) < 0.5, x, -1.0) + 0.2 * rng.normal(size=n)

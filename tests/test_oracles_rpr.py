@@ -48,13 +48,13 @@ def solved(degree, u, y, **bound):
 
 
 def objective(c, u, y):
-    """What is minimised, from the data."""
+    """Return what is minimised, from the data."""
     residuals = chebyshev.chebval(2.0 * u - 1.0, c) - y
     return 0.5 * np.mean(residuals**2) + 0.5 * RIDGE * np.sum(c[1:] ** 2)
 
 
 def by_exchange(degree, u, y, rounds=8):
-    """The same problem with p' >= 0 on finitely many points, which are moved to where p' is smallest, and again.
+    """Solve with p' >= 0 on finitely many points, move them to where p' is smallest, and repeat.
 
     Each round is a relaxation, so that its objective is a lower bound of the minimum.
     """
@@ -157,7 +157,7 @@ def test_it_fits_better_than_bernstein_coefficients_can(degree):
 
 
 def bounded_by_clarabel(degree, u, y, bound, to_chebyshev, to_penalised):
-    """The bounded fit from the data, in monomials, with p' >= 0 on points: a program without a semidefinite matrix."""
+    """Return the bounded fit from the data, in monomials, with p' >= 0 on points: no semidefinite matrix."""
     n, m = degree + 1, len(u)
     V = polynomial.polyvander(u, degree)
     points = 0.5 * (1.0 + FINE)
@@ -189,7 +189,7 @@ def bounded_by_clarabel(degree, u, y, bound, to_chebyshev, to_penalised):
 
 
 def in_monomials(c):
-    """Chebyshev coefficients in 2u − 1 as coefficients of 1, u, u², …"""
+    """Convert Chebyshev coefficients in 2u − 1 to coefficients of the powers 1, u and so on."""
     total, power = np.zeros(1), np.ones(1)
     for a in chebyshev.cheb2poly(c):
         total = polynomial.polyadd(total, a * power)

@@ -64,7 +64,7 @@ class OnlineBetaByHand:
             self.projected += 1
 
     def nearest_in_ball(self, target):
-        """argmin (θ − target)ᵀ A (θ − target) over |θ| ≤ radius, by SLSQP in units of the radius."""
+        """Return argmin (θ − target)ᵀ A (θ − target) over |θ| ≤ radius, by SLSQP in units of the radius."""
         target, a = target / self.radius, self.a / np.trace(self.a)
         fit = minimize(
             lambda v: (v - target) @ a @ (v - target),
@@ -120,7 +120,7 @@ def test_online_beta_stays_in_its_ball(exponent):
 
 
 def solved(matrix, right):
-    """The solution of a system of Fractions, by elimination."""
+    """Return the solution of a system of Fractions, by elimination."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     for i, pivot in enumerate(rows):
         for row in rows[i + 1 :]:
@@ -240,8 +240,11 @@ def test_protected_is_the_plain_transcription(params, weights):
 
 
 def test_protected_is_the_mixture_over_all_paths_of_jumping_calibrators():
-    """What the wealth means: a path names the calibrator of each outcome, starts at the score, and jumps with
-    probability J to a calibrator drawn from all nine. Here every path is walked."""
+    """Walk every path of the mixture, which is what the wealth means.
+
+    A path names the calibrator of each outcome, starts at the score, and jumps with probability J to a calibrator drawn
+    from all nine.
+    """
     s, y = [0.2, 0.9, 0.6, 0.35], [1, 0, 1]
     said = [[sigmoid(beta * log_odds(score) + alpha) for alpha, beta in COX] for score in s]
     top = bottom = 0.0
@@ -321,7 +324,7 @@ def bins_of(p, bins):
 
 
 def ops_forecasts(s, y, w):
-    """What `OnlinePlatt`, which has oracles of its own, says before each outcome."""
+    """Return the forecasts of `OnlinePlatt`, which has oracles of its own, before each outcome."""
     cal, said = OnlinePlatt(), []
     for i in range(len(s)):
         said.append(cal.predict_one(s[i]))

@@ -198,7 +198,7 @@ def probabilities(seed, n, a=2.0, b=3.0, power=1.0, levels=None):
 
 
 def beta_log_loss(parameters, s, y, w):
-    """The mean log loss of (a, b, c), and its gradient: the likelihood of paper 004, §2.1, one observation a term."""
+    """Return the mean log loss of (a, b, c), and its gradient: the likelihood of paper 004, §2.1, term by term."""
     features = np.column_stack((np.log(s), -np.log1p(-s), np.ones_like(s)))
     log_odds = features @ parameters
     loss = w @ (np.logaddexp(0.0, log_odds) - y * log_odds) / w.sum()
@@ -222,7 +222,7 @@ STREAMS = {
 
 
 def beta_likelihood(form, s, y, w):
-    """The least log loss that L-BFGS-B finds over a, b ≥ 0, and its (a, b, c)."""
+    """Return the least log loss that L-BFGS-B finds over a, b ≥ 0, and its (a, b, c)."""
     shape = FORMS[form]
 
     def value(theta):
@@ -361,8 +361,11 @@ def test_where_the_ridge_alone_decides_rounding_does_not_go_on_for_ever():
 
 @pytest.mark.parametrize("seed", [1, 26, 31, 36, 72, 109])
 def test_one_positive_above_all_negatives_is_fitted(seed):
-    """Found on one segment of a distribution: the parameters are in the hundreds, and the loss too rough for a search
-    along the last steps. One such table in seven ended at the iteration limit."""
+    """Fit one positive above all negatives, as found on one segment of a distribution.
+
+    The parameters are in the hundreds, and the loss too rough for a search along the last steps. One such table in
+    seven ended at the iteration limit.
+    """
     rng = np.random.default_rng(seed)
     scores = np.sort(0.93 * rng.beta(0.5, 0.5, int(rng.integers(50, 300))))
     cal = Beta(resolution=None)
@@ -415,7 +418,7 @@ def cone_program(degree, s, y, w):
 
 
 def bernstein_log_loss(coefficients, s, y, w):
-    """The mean log loss, and its gradient in the coefficients."""
+    """Return the mean log loss, and its gradient in the coefficients."""
     basis = binom.pmf(np.arange(len(coefficients)), len(coefficients) - 1, s[:, None])
     log_odds = basis @ coefficients
     excess = w * (special.expit(log_odds) - y) / w.sum()

@@ -96,7 +96,7 @@ def test_wheels_are_built_once_for_each_kind_of_python(wheels, tmp_path, monkeyp
 
 @pytest.fixture
 def project(tmp_path):
-    """A folder with the setup.py of streamcal and two small kernels; what it prints, kernel by kernel."""
+    """Make a folder with the setup.py of streamcal and two small kernels; return what it prints for each kernel."""
     kernels = tmp_path / "streamcal" / "kernels"
     kernels.mkdir(parents=True)
     for name in ("one", "two"):

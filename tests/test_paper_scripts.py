@@ -38,7 +38,7 @@ def run(module, *arguments, data=DATA, cache=None):
 
 
 def cells(text, name):
-    """The numbers of the first table row that starts with `name`."""
+    """Return the numbers of the first table row that starts with `name`."""
     row = next(line for line in text.splitlines() if line.startswith(f"| {name}"))
     return [
         float(cell.split("±")[0].replace(",", "")) for cell in row.split("|")[2:-1] if re.fullmatch(r"[\d.,± ]+", cell)
@@ -306,6 +306,6 @@ def test_fusion_000_limits_shortened():
 
 
 def row_of(text, start):
-    """The cells of the first table row that starts so."""
+    """Return the cells of the first table row with this start."""
     line = next(line for line in text.splitlines() if line.startswith(start))
     return [cell.strip() for cell in line.strip("|").split("|")]

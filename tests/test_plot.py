@@ -39,7 +39,7 @@ def data(rate: float = 0.1, factor: float = 1.0, n: int = 5_000) -> ReliabilityD
 
 
 def with_an_empty_bin() -> ReliabilityData:
-    """A lowest bin of probability 0 without a positive label: nothing that a logarithmic axis could show."""
+    """Return data with a lowest bin of probability 0 without a positive label, which no logarithmic axis can show."""
     ece = EqualMassECE(bins=2)
     ece.update_many([False] * 127 + [True], [0.0] * 64 + [0.03125] * 64)
     return ece.reliability()

@@ -58,7 +58,7 @@ CHOOSE = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A cache that holds the scores of the stream that is raced."""
+    """Make a cache with the scores of the stream that is raced."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
@@ -68,7 +68,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def cache(made, tmp_path, monkeypatch):
-    """A cache of its own, and no data: what is run here needs none."""
+    """Make a cache of its own, and no data: what is run here needs none."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("STREAMCAL_DATA", raising=False)

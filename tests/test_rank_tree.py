@@ -88,7 +88,7 @@ SCORES = st.sampled_from([-FURTHEST, -60.0, -3.0, -0.5, 0.0, 0.25, 2.0, 2.0, 45.
 
 
 def inner(found):
-    """A map or a distribution without what adds conformal intervals to it."""
+    """Return a map or a distribution without the part that adds conformal intervals to it."""
     return getattr(found, "inner", found)
 
 

@@ -44,19 +44,19 @@ def strided(array: np.ndarray) -> np.ndarray:
 
 
 def column(array: np.ndarray) -> Any:
-    """A pandas Series, or a DataFrame."""
+    """Make a pandas Series, or a DataFrame."""
     pandas = pytest.importorskip("pandas")
     return pandas.Series(array) if array.ndim == 1 else pandas.DataFrame(array)
 
 
 def polars_column(array: np.ndarray) -> Any:
-    """A polars Series, or a DataFrame."""
+    """Make a polars Series, or a DataFrame."""
     polars = pytest.importorskip("polars")
     return polars.Series(array) if array.ndim == 1 else polars.DataFrame(array)
 
 
 def arrow_column(array: np.ndarray) -> Any:
-    """An Arrow array in two chunks, or a table."""
+    """Make an Arrow array in two chunks, or a table."""
     arrow = pytest.importorskip("pyarrow")
     chunked = lambda one: arrow.chunked_array([one[:5], one[5:]], arrow.float64())  # noqa: E731
     return chunked(array) if array.ndim == 1 else arrow.table({str(i): chunked(one) for i, one in enumerate(array.T)})
@@ -122,7 +122,7 @@ def weights(form: str, length: int) -> np.ndarray:
 
 
 def flat(answer: Any) -> list[np.ndarray]:
-    """The arrays of an answer: one, or the lower and the upper end of the intervals."""
+    """Return the arrays of an answer: one, or the lower and the upper end of the intervals."""
     return [np.asarray(one) for one in (answer if isinstance(answer, tuple) else (answer,))]
 
 
@@ -132,7 +132,7 @@ def assert_same(one: Any, other: Any) -> None:
 
 
 def answers(cal: Any, scores: Any, **named: Any) -> list[Any]:
-    """What a calibrator and its map say of many scores."""
+    """Return the predictions of a calibrator and of its map for many scores."""
     asked = [cal.predict_many(scores, **named), cal.map().predict_many(scores, **named)]
     for one in (cal, cal.map()):
         if hasattr(one, "predict_interval_many"):

@@ -98,7 +98,7 @@ def test_the_chart_follows_from_the_standings(tables, monkeypatch):
     found, standings = race_advice.held_out(), race_advice.race()
 
     def best(*needs):
-        """The lowest mean rank, ranks being counted."""
+        """Return the method with the lowest mean rank."""
         able = [name for name in found.methods if name != "identity" and all(need(name) for need in needs)]
         losses = np.array([[row[found.methods.index(name)] for name in able] for row in found.values])
         ranks = (losses[:, :, None] > losses[:, None, :]).sum(axis=2) + 0.5 * (

@@ -42,7 +42,7 @@ def narrow(n: int, c: float, seed: int = 0) -> tuple[list[Normal], np.ndarray]:
 
 
 def true_coverage(cal: object, c: float, m: float = 0.0) -> np.ndarray:
-    """The probability of the calibrated intervals of Normal(m, 1/c) under N(m, 1)."""
+    """Return the probability of the calibrated intervals of Normal(m, 1/c) under N(m, 1)."""
     calibrated = cal.predict_one(Normal(m, 1.0 / c))
     return np.array([np.diff(ndtr(np.array(calibrated.interval(level)) - m))[0] for level in LEVELS])
 
@@ -113,7 +113,7 @@ def test_levels_are_repaired_however_far_out_the_outcomes_are(make, resolution, 
 
 
 def covered(cal: object, forecasts: list[Normal], y: np.ndarray, after: int) -> np.ndarray:
-    """The shares of outcomes in the intervals, each predicted before its outcome was learned."""
+    """Return the shares of outcomes in the intervals, each predicted before its outcome was learned."""
     hits = []
     for i, (forecast, outcome) in enumerate(zip(forecasts, y.tolist(), strict=True)):
         if i >= after:

@@ -34,13 +34,13 @@ def weight(state: Path) -> float:
 
 
 def whole(tmp_path: Path, source: Path, name: str = "whole.csv", *options: object) -> list[dict[str, Any]]:
-    """What a run that is not stopped writes."""
+    """Return what an undisturbed run writes."""
     assert run(source, "--method", "ops", "--out", tmp_path / name, *options).exit_code == 0
     return read(tmp_path / name)
 
 
 def started(source: Path, *options: object) -> subprocess.Popen[bytes]:
-    """A run in a process of its own that keeps a checkpoint after each chunk of rows."""
+    """Start a run in a process of its own that keeps a checkpoint after each chunk of rows."""
     command = [*PROGRAM, "run", source, "--score", "score", "--label", "click", "--method", "ops", "--checkpoint", "0s"]
     return subprocess.Popen([str(one) for one in (*command, *options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

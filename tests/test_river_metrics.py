@@ -32,7 +32,7 @@ def cases(n, seed=0):
 
 
 def of_measure(make):
-    """The measure itself, over all at once."""
+    """Return the measure itself, over all at once."""
 
     def value(y, y_pred, w):
         measure = make()

@@ -31,7 +31,7 @@ TIMES = {"whole": 1.0, "thirds": 1.0 / 3.0}
 
 
 def is_full(case: Case, times: str) -> bool:
-    """A plain `pytest` tries each method in its first variant, in a window and under decay; `-m full` the rest."""
+    """Return whether only `-m full` tries a case; `pytest` tries first variants in a window and under decay."""
     tried = {None: "thirds", "window": "thirds", "time-decay": "whole"}
     return tried.get(case.policy) != times or case.name.count("/") > 1
 
@@ -45,7 +45,7 @@ CASES = [
 
 
 def changed(operation: list[Any], times: float, later: float) -> list[Any]:
-    """The operation with other weights, and its observations so much later."""
+    """Return the operation with other weights, and its observations `later` later."""
     verb, *given = operation
     if verb == "predict":
         return operation

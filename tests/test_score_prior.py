@@ -116,7 +116,7 @@ MODELS = [(1.0, 0.0), (1.2, 0.4), (1.0, 0.7), (0.8, -0.4)]
 
 
 def rare_stream(rate, rows, seed):
-    """True log-odds about a centre for which their mean probability is `rate`, and outcomes."""
+    """Draw true log-odds about a centre for which their mean probability is `rate`, and outcomes."""
     rng = np.random.default_rng([seed, round(1e6 * rate)])
     levels = norm.ppf((np.arange(2000) + 0.5) / 2000)
     centre = logit(rate) - 0.5
@@ -135,9 +135,12 @@ def rare_stream(rate, rows, seed):
     ],
 )
 def test_the_total_is_right_and_nothing_is_impossible(rate, rows):
-    """2,000 to 5,000 events, each forecast before it was learned, cold start included. The total is compared with that
-    of the rate of events so far, which has no bias and the same sampling error: the quotient scatters by .3 % at most,
-    and the mean over three streams by .2 %. Intervals depend on the order of the scores alone: computed once."""
+    """Forecast 2,000 to 5,000 events, each before it was learned, cold start included.
+
+    The total is compared with that of the rate of events so far, which has no bias and the same sampling error: the
+    quotient scatters by 0.3 % at most, and the mean over three streams by 0.2 %. Intervals depend only on the order of
+    the scores, and are computed once.
+    """
     totals = {model: [] for model in MODELS}
     for seed in range(3):
         z, centre, y = rare_stream(rate, rows, seed)

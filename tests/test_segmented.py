@@ -33,7 +33,7 @@ def stream(n, seed=0, campaigns=8, deviation=0.7, centre=-1.5):
 
 
 def rows_of(scores, keys, y):
-    """The same, one observation at a time."""
+    """Yield the same rows, one observation at a time."""
     rows = [dict(zip(keys, levels, strict=True)) for levels in zip(*keys.values(), strict=True)]
     return zip(scores.tolist(), rows, y.tolist(), strict=True)
 
@@ -50,7 +50,7 @@ def learned(cal, scores, keys, y):
 
 
 def plain(cal):
-    """The state as JSON would give it back."""
+    """Return the state as JSON reads it back."""
     return json.loads(json.dumps(cal.state_dict()))
 
 
@@ -58,7 +58,7 @@ def plain(cal):
 
 
 def bound(n, fields, weight=1.0):
-    """What each field may lose in n outcomes: ln 2 for the prior of "nothing", and what sharing takes from it."""
+    """Return what each field may lose in n outcomes: ln 2 for the prior of "nothing", and the cost of sharing."""
     return fields * (-math.log(NOTHING) - n * weight * math.log1p(-SHARE * (1.0 - NOTHING)))
 
 
@@ -154,7 +154,7 @@ class Dense:
         return [*(one["E"] * variance), phi @ cov @ one["e"]], [*variance, phi @ cov @ phi]
 
     def step(self, p, levels, y):
-        """The forecast, and then the step."""
+        """Return the forecast, and then step."""
         z, said = logit(p), []
         for j, level in enumerate(levels):
             means, variances = self.moments(j, level, z)

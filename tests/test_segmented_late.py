@@ -24,7 +24,7 @@ class DenseLate(Dense):
         self.late, self.judged = 0, [0] * fields
 
     def look(self, p, levels):
-        """The forecast, and for each field z, means, variances, forecasts of its members, and if it knows the level."""
+        """Return the forecast, and for each field z, means, variances, forecasts, and whether the level is known."""
         z, said = logit(p), []
         for j, level in enumerate(levels):
             means, variances = self.moments(j, level, z)

@@ -243,7 +243,7 @@ class Plain:
 
 
 def observations(rng, n, issued):
-    """What to do with a row: its calls, whose labels may be late, weighted, retracted."""
+    """Yield the calls for each row, whose labels may be late, weighted or retracted."""
     past = []
     for _ in range(n):
         levels = [rng.choice(["a", "b", "c", None], p=[0.4, 0.3, 0.2, 0.1]), int(rng.integers(4)), ("t", 1)]
@@ -275,7 +275,7 @@ def in_kernel(effects, kind, one):
 
 
 def in_python(model, kind, one):
-    """The same by the formulas."""
+    """Do the same by the formulas."""
     p, chain, levels, y, w = one
     found = model.predict(p, chain, levels)
     if kind == "unlearn":

@@ -222,7 +222,7 @@ def test_the_calibrator_that_learns_is_a_clone():
 
 
 def damaged(state, seed):
-    """The state with one value of its fields replaced, and the checksum that belongs to it."""
+    """Return the state with one value of its fields replaced, and a matching checksum."""
     rng = np.random.default_rng(seed)
     found = copy.deepcopy(state)
     values = [None, "x", -1, 0, 1e300, -1e300, 1e30, -0.5, 2**60, [], [1], {}, True, 1e9, -1e9]

@@ -52,7 +52,7 @@ TOKEN = "a token of some length"
 
 
 def service_of(path=None, horizon=HORIZON, early=None, page=None, **settings):
-    """A service under event time, so that the tests say what time it is."""
+    """Make a service under event time, so that the tests set the time."""
     journal = None if path is None else Journal(path)
     join = ServedJoin(OnlinePlatt(), horizon, early=early, journal=journal)
     return Service(join, journal, Settings(**{"event_time": True, **settings}), page)
@@ -340,7 +340,7 @@ def test_limits():
 
 
 def status_of(service, receive):
-    """The status of the answer to an impression whose body of 10 bytes `receive` is asked for."""
+    """Return the status of the answer to an impression whose body of 10 bytes `receive` gives."""
 
     async def ask():
         sent = []
@@ -1074,7 +1074,7 @@ def asked(port, path, content=None):
 
 @pytest.fixture
 def command(tmp_path):
-    """Starts `streamcal serve` with these options; the process and its port."""
+    """Start `streamcal serve` with these options; return the process and its port."""
     running = []
 
     def start(*options, **environment):

@@ -567,7 +567,7 @@ def test_the_first_bad_place_is_named():
 
 @pytest.mark.parametrize("text", ["0.5", b"0.5"])
 def test_text_among_numbers_is_named_with_its_place(text):
-    """numpy makes text of the whole list; the message is about the one place where it came from."""
+    """Name the place of a text among numbers, although numpy makes texts of the whole list."""
     with pytest.raises(InputError) as error:
         check_scores([0.25, text, 0.75])
     assert "scores[1]" in str(error.value)

@@ -424,7 +424,7 @@ HORIZON = 40.0
 
 
 def late(shadow, scores, y, join=None, first=0, act=lambda k: None):
-    """A row a second through a join, whose positive labels come 10 seconds later."""
+    """Send a row a second through a join; positive labels come 10 seconds later."""
     join = LabelJoin(shadow, HORIZON) if join is None else join
     for k, (score, label) in enumerate(zip(scores.tolist(), y.tolist(), strict=True), start=first):
         join.issue(k, score, float(k))
@@ -492,7 +492,7 @@ def test_a_join_with_a_shadow_goes_on_from_its_state_and_its_journal(tmp_path):
 
 
 def changed(join, k):
-    """What is done beside the events: all that may be done with a shadow, in two versions of the model."""
+    """Do everything that may be done with a shadow beside the events, in two versions of the model."""
     shadow = join.calibrator
     if k == 150:
         assert shadow.promote().name == "window"

@@ -52,7 +52,7 @@ def constraints(n):
 
 
 def solve_by_clarabel(n, u, y):
-    """The whole batch problem: residuals z = Vc − y are variables, so nothing is squared."""
+    """Solve the whole batch problem: residuals z = Vc − y are variables, so nothing is squared."""
     V, m, k = vandermonde(n, u), len(u), n + 1
     P = sparse.block_diag([sparse.csc_matrix((k, k)), 100.0 * sparse.eye_array(m)], format="csc")
     G, h = constraints(n)

@@ -39,7 +39,7 @@ def new():
 
 
 def known(given):
-    """The rows with a label, in the order in which they are learned."""
+    """Return the rows with a label, in the order in which they are learned."""
     columns = ("at", "ctr", "clicked", "w", "advertiser", "place")
     rows = [row for row in given.to_pylist() if row["clicked"] is not None]
     rows.sort(key=lambda row: [(row[name] is not None, row[name] or 0) for name in columns])
@@ -60,7 +60,7 @@ def forecasts(cal, given):
 
 
 def as_batches(rows, weight=True):
-    """What Spark gives to the worker."""
+    """Return the batches that Spark gives to the worker."""
     label = rows.column("clicked").cast(pa.int8()).cast(pa.float64())
     columns = {"score": rows.column("ctr"), "label": label, "time": rows.column("at").cast(pa.float64())}
     columns |= {"weight": rows.column("w")} if weight else {}

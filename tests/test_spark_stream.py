@@ -37,7 +37,7 @@ def new_join(calibrator=None):
 
 
 def straight(given, calibrator=None):
-    """What a join says that is given one event after the other, and the join."""
+    """Return the forecasts of a join that gets one event after the other, and the join."""
     join, said = new_join(calibrator), {}
     for one in given:
         if one.score is not None:
@@ -149,7 +149,7 @@ def test_what_was_learned_is_known_by_sums_over_ids():
 
 
 def packed(given, key="a", id=None):
-    """What `pack` makes of events of one key, in batches of three."""
+    """Pack events of one key, in batches of three."""
     columns = {"key": [key] * len(given), "id": [one.id for one in given]}
     columns |= {"score": [one.score for one in given], "label": [one.label for one in given]}
     micros = [None if math.isnan(one.t) else round(one.t * 1e6) for one in given]
@@ -247,7 +247,7 @@ def as_rows(given):
 
 
 def said(rows):
-    """The forecasts in what a processor gives."""
+    """Return the forecasts in the rows of a processor."""
     told = packing.forecasts_schema(pa.string())
     return [
         {"key": row["key"], **one}
@@ -370,7 +370,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(tmp_path):
             shutil.move(file, source / f"{part}.parquet")
 
     def save(batch, number):
-        """The same files when a batch is run again."""
+        """Save the same files if a batch is run again."""
         batch.write.mode("overwrite").parquet(f"{out}/batch={number}")
 
     past = [("c", 0.1 * (i % 10), i % 3 == 0, i) for i in range(60)]

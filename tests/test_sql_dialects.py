@@ -87,7 +87,7 @@ def assert_same(found, maps, scores):
 
 
 def extremes():
-    """Maps whose terms would underflow or overflow, on scales with the smallest and the largest floats."""
+    """Return maps whose terms would underflow or overflow, on scales with the smallest and the largest floats."""
     tiny = np.array([0.0, 1e-200, 1e-3, 0.5, 1.0])
     maps = [
         KnotMap(Probability(), np.array([0.0, 0.25, 1.0]), np.array([0.0, 1e-3, 1.0])),

@@ -13,7 +13,7 @@ from streamcal.errors import CapabilityError
 
 
 def is_full(subject):
-    """A plain `pytest` tries all that is live, and each method in its first variant, in a window."""
+    """Return whether only `-m full` tries it; `pytest` tries all that is live, and first variants in a window."""
     case = subject.case
     return subject.room not in LIVE and (case.policy not in (None, "window") or case.name.count("/") > 1)
 
@@ -24,7 +24,7 @@ LEARNERS = [
 
 
 def reversed_objects(plain):
-    """The same plain data, the names of every object from the last to the first."""
+    """Return the same plain data, the names of every object from the last to the first."""
     if isinstance(plain, dict):
         return {name: reversed_objects(plain[name]) for name in reversed(plain)}
     return [*map(reversed_objects, plain)] if isinstance(plain, list) else plain

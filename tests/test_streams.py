@@ -81,7 +81,7 @@ def stream(weights, n):
 
 
 def in_turn(cal, scores, y, w):
-    """What `predict_one` says, and the interval if there is one, before `learn_one` learns each."""
+    """Return the results of `predict_one`, and the interval if there is one, before `learn_one` learns each."""
     found = []
     for i in range(len(scores)):
         score, weight = float(scores[i]), 1.0 if w is None else float(w[i])

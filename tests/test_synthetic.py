@@ -91,7 +91,7 @@ def test_reg_1d_fades_to_a_half():
 
 @pytest.mark.parametrize(("name", "degrees"), [("cov-10d-180", 180.0), ("cov-10d-60", 60.0), ("cov-10d-0", 0.0)])
 def test_cov_10d_turns_the_long_axis(name, degrees):
-    """x has variance 121 along the unit vector u, which turns evenly."""
+    """Check that x has variance 121 along the unit vector u, which turns evenly."""
     axes = []
     for t in (0, 6_000):
         values, vectors = np.linalg.eigh(np.cov(draw(name, t).x.T))

@@ -38,7 +38,7 @@ def forms(name):
 
 
 def basis(degrees, u):
-    """The rows of V by scipy, which knows nothing of our kernels: shape (n, Π(K + 1))."""
+    """Return the rows of V by scipy, which knows nothing of our kernels: shape (n, Π(K + 1))."""
     rows = np.ones((len(u), 1))
     for degree, column in zip(degrees, np.asarray(u).T, strict=True):
         one = binom.pmf(np.arange(degree + 1), degree, column[:, None])
@@ -147,7 +147,7 @@ def test_both_forms_of_the_tensor_kernel(degrees, rows):
 
 
 def random_program(seed, n=7, constraints=12):
-    """A factor, a linear term, and constraints that 0 ≤ x_0 … and constants meet."""
+    """Draw a factor, a linear term, and constraints that 0 ≤ x_0 … and constants meet."""
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(n, n))
     quadratic = root @ root.T + 0.01 * np.eye(n)

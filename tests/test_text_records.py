@@ -26,14 +26,14 @@ LONGEST = 40
 
 
 def found(module: Any, text: bytes, wanted: list[int], room: int = 50) -> tuple[list[list[int]], int]:
-    """The spans of a text; wanted fields that a record has not are −1."""
+    """Return the spans of a text; wanted fields that a record lacks are −1."""
     spans = np.zeros((room, 3 + 2 * len(wanted)), dtype=np.int64)
     count, end = module.find_records(text, ord(","), np.array(wanted, dtype=np.int64), LONGEST, spans)
     return spans[:count].tolist(), end
 
 
 def by_csv(text: str) -> list[list[str] | None]:
-    """The records as the csv module reads them one by one; None for one that is not valid."""
+    """Return the records as the csv module reads them one by one; None for one that is not valid."""
     rows: list[list[str] | None] = []
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:

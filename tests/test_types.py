@@ -75,7 +75,7 @@ TemperatureScaling().learn_one({1: 0.5, 2: 0.5}, 1)
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    """A folder with the pages as programs, and one of the types that are known."""
+    """Make a folder with the pages as programs, and one of the types that are known."""
     folder = tmp_path_factory.mktemp("programs")
     for name, blocks in PROGRAMS.items():
         lines = [""] * (blocks[-1].line + blocks[-1].code.count("\n"))
@@ -93,7 +93,7 @@ def programs(tmp_path_factory):
 
 
 def checked(*command, **options):
-    """What a type checker says where it finds an error."""
+    """Return the output of a type checker if it finds an error."""
     done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, **options)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 

@@ -53,7 +53,7 @@ def test_a_factor_common_to_all_weights_changes_nothing(name, power):
 
 
 def learners():
-    """What learns in steps beyond the methods of one score, and how it learns and answers."""
+    """Yield the learners in steps beyond the methods of one score, and how they learn and answer."""
     rng = np.random.default_rng(4)
     s, y = rng.random(300).tolist(), (rng.random(300) < 0.3).tolist()
     z = rng.normal(0.5, 2.0, 300).tolist()

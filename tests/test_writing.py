@@ -155,7 +155,7 @@ def table_batch(column: pa.Array) -> TableBatch:
 
 
 def shaped(kind: str, value: Any) -> Any:
-    """What holds the value in a column of this type."""
+    """Put the value into a column of this type."""
     return [value] if kind == "list" else {"x": [value]} if kind == "struct" else value
 
 

@@ -17,7 +17,7 @@ class WeightsByHand:
         return max(math.ldexp(round(mantissa * 2.0**24), exponent - 24), 1e-50)
 
     def steps(self, w):
-        """The equal steps of an observation, each of relative weight 1 at most, but 32 of them at most."""
+        """Return the equal steps of an observation, each of relative weight 1 at most, but at most 32 of them."""
         relative = self.relative(w)
         count = min(max(math.ceil(relative), 1), 32)
         return [relative / count] * count

@@ -141,7 +141,7 @@ def is_sequential(method: type[Any]) -> bool:
 
 
 def under(name: str, build: Callable[[Any], Any], policies: Any, within: float, stream: str = "long") -> Iterator[Case]:
-    """A case for each policy; `name` may hold a variant after a blank."""
+    """Yield a case for each policy; `name` may contain a variant after a blank."""
     method, _, variant = name.partition(" ")
     for policy in policies:
         words = [word for word in (method, policy, variant) if word]
@@ -219,12 +219,12 @@ def variants(method: type[Any], values: dict[str, tuple[Any, ...]]) -> Iterator[
 
 
 def shown(value: Any) -> str:
-    """A value in the name of a case: its class is enough of a long one."""
+    """Return a value for the name of a case: the class alone if its text is long."""
     return repr(value) if len(repr(value)) <= 30 else type(value).__name__
 
 
 def of_method(method: type[Any], values: dict[str, tuple[Any, ...]], within: float) -> Iterator[Case]:
-    """The method under every policy, its variants without forgetting, and those of memories under some policies."""
+    """Yield the method under every policy, its variants without forgetting, and memories under some policies."""
     stream = "tiny" if method.name in LARGE else "short" if method.name in SLOW else "long"
     for params in variants(method, values):
         name = f"{method.name} {','.join(f'{k}={shown(v)}' for k, v in params.items())}".strip()

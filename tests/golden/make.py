@@ -1,10 +1,9 @@
-"""Golden files: what every learner did at one commit, so that a change of the code that ought to change nothing can
-be held against it.
+"""Golden files: what every learner did at one commit, to compare with after a change that should change nothing.
 
-For each learner of each room, under every policy it accepts and in its variants, `<room>.json.gz` holds its
+For each learner of each room, under every policy it accepts and in its variants, `<room>.json.gz` contains its
 `state_dict()` after a stream, what it then predicts, and what it predicts after that state was loaded and more was
 learned; for methods of one score also the map as JSON. The streams and probes are in the file. `tests/test_golden.py`
-reads the states, goes on from them and replays the streams.
+reads the states, continues from them and replays the streams.
 
 A recorded case may be rewritten when `state_dict()["streamcal"]`, the version of states, changes, or when what it
 recorded was wrong and has been corrected: states in the hands of users must be read and mean what they meant. If a test
@@ -12,8 +11,8 @@ of golden files fails, the code has changed what it does.
 
     python tests/golden/make.py             add the cases that are missing, after a new method or variant
     python tests/golden/make.py --compare   make every case again, and name those that differ in any bit
-    python tests/golden/make.py --rewrite   record every case anew
-    python tests/golden/make.py --correct enir/window ...   record these cases anew
+    python tests/golden/make.py --rewrite   record every case again
+    python tests/golden/make.py --correct enir/window ...   record these cases again
 
 `--compare` is for a refactoring on one machine: other machines, NumPy and SciPy round otherwise.
 """
@@ -42,12 +41,12 @@ LONGEST_MAP = 7500
 
 
 def plain(state: Any) -> Any:
-    """The state as JSON gives it back."""
+    """Return the state as JSON reads it back."""
     return json.loads(json.dumps(state, allow_nan=False))
 
 
 def read(room: str) -> dict[str, Any]:
-    """The golden file of a room: `streams`, `probes` by stream, and `cases`."""
+    """Read the golden file of a room: `streams`, `probes` by stream, and `cases`."""
     path = FOLDER / f"{room}.json.gz"
     if not path.exists():
         return {"streams": {}, "probes": {}, "cases": {}}
@@ -56,7 +55,7 @@ def read(room: str) -> dict[str, Any]:
 
 
 def write(room: str, content: dict[str, Any]) -> None:
-    """The same content makes the same bytes."""
+    """Write the golden file of a room; the same content makes the same bytes."""
     packed = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as file:
         file.write(json.dumps(content, allow_nan=False, separators=(",", ":")).encode())
@@ -64,7 +63,7 @@ def write(room: str, content: dict[str, Any]) -> None:
 
 
 def record(room: str, case: Case, content: dict[str, Any]) -> dict[str, Any]:
-    """What the case does today, over the streams of the file."""
+    """Record what the case does, over the streams of the file."""
     calls, stream, probes = CALLS[room], content["streams"][case.stream], content["probes"][case.stream]
     later = stream["later"] if case.timed else None
     cal = calls.apply_all(case.build(), stream["first"], case.timed)

@@ -37,14 +37,14 @@ class Room(ABC):
 
     @abstractmethod
     def probes(self, stream: str) -> list[Any]:
-        """Some fifteen places to predict at, as plain data."""
+        """Return some fifteen places to predict at, as plain data."""
 
     @abstractmethod
     def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
-        """What is predicted at the probes, and as of the time `later` if there is one."""
+        """Return the predictions at the probes, and as of the time `later` if there is one."""
 
     def read(self, x: Any) -> Any:
-        """What `predict_one` takes, from plain data."""
+        """Return the argument of `predict_one` from plain data."""
         return x
 
     def learn_many(self, cal: Any, rows: list[Any], timed: bool) -> None:
@@ -52,8 +52,10 @@ class Room(ABC):
         cal.learn_many([self.read(one) for one in x], y, w, t if timed else None)
 
     def apply(self, cal: Any, operation: list[Any], timed: bool) -> None:
-        """Carry out one operation; times are given to policies by time only. What cannot unlearn skips retractions, and
-        what cannot merge learns."""
+        """Carry out one operation; times are given to policies by time only.
+
+        Learners that cannot unlearn skip retractions, and those that cannot merge learn.
+        """
         verb, *given = operation
         if verb == "merge" and cal.merges:
             other = cal.clone()

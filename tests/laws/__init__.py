@@ -84,22 +84,22 @@ def one_of_each(*choices: Sequence[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
 
 
 def learned(cal: Any, stream: list[Any]) -> Any:
-    """The calibrator, after the stream."""
+    """Return the calibrator after it learned the stream."""
     for observation in stream:
         cal.learn_one(*observation)
     return cal
 
 
 def changed(cal: Any, **params: Any) -> Any:
-    """A new calibrator of the same parameters but for these."""
+    """Return a new calibrator with the same parameters except these."""
     return type(cal)(**{**cal.params(), **params})
 
 
 def held(cal: Any) -> dict[str, Any]:
-    """The state of a calibrator without what a prediction as of another time may change.
+    """Return the state of a calibrator without what a prediction as of another time may change.
 
     That is the rounding of the sums of a window, whose edge such a prediction moves and the next call moves back: the
-    observations of the window stand beside them.
+    observations of the window are stored beside them.
     """
     return _without_sums(cal.state_dict())
 
@@ -113,7 +113,7 @@ def _without_sums(plain: Any) -> Any:
 
 
 def through_json(cal: Any) -> Any:
-    """The calibrator, saved as text and read again."""
+    """Return the calibrator, saved as text and read back."""
     return type(cal).from_state(json.loads(json.dumps(cal.state_dict(), allow_nan=False)))
 
 
@@ -126,7 +126,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 
 def read_only(values: Any, dtype: Any = np.float64) -> np.ndarray:
-    """An array that cannot be written to."""
+    """Return an array that cannot be written to."""
     array = np.array(values, dtype=dtype)
     array.flags.writeable = False
     return array
@@ -187,7 +187,7 @@ class Model:
         self._let_go()
 
     def held(self) -> list[Observation]:
-        """The observations with the weights they have today."""
+        """Return the observations with their present weights."""
         if self.policy == "decay":
             return [o._replace(w=o.w * 2.0 ** (number - self.number)) for number, o in self.entries]
         if self.policy == "time-decay":
@@ -259,8 +259,10 @@ class Case:
         return 8 if self.costly else 3 if self.first else 4
 
     def settings(self) -> hypothesis.settings:
-        """Those of the profile, with as many examples as the room has time for, and fewer where another method has
-        tried the same statistic."""
+        """Return the settings of the profile, with fewer examples for slower rooms.
+
+        A method whose statistic another method has tried gets fewer examples too.
+        """
         divisor = self.divisor + (self.policy is not None and not self.first)
         return hypothesis.settings(max_examples=max(hypothesis.settings.default.max_examples // divisor, 2))
 
@@ -268,7 +270,7 @@ class Case:
         return self.makers[0]()
 
     def calibrators(self, **fixed: Any) -> st.SearchStrategy[Any]:
-        """New calibrators; with `fixed`, only variants that agree with it where they have such a parameter."""
+        """Return new calibrators; with `fixed`, only variants that agree with it if they have such a parameter."""
         chosen = [make for make in self.makers if all(make().params().get(k, v) == v for k, v in fixed.items())]
         return st.sampled_from(chosen).map(lambda make: make())
 
@@ -284,7 +286,7 @@ class Case:
         return Model(self.policy, stream, lambda o: self.key(cal, o))
 
     def fit(self, cal: Any, held: list[Observation]) -> Any:
-        """A calibrator of the same parameters but for the policy, which learns in bulk what is held."""
+        """Return a calibrator with the same parameters except the policy, which learns in bulk what is held."""
         fresh = self.forever(cal)
         self.learn_many(fresh, held)
         return fresh
@@ -294,13 +296,13 @@ class Case:
         return self.by_many(cal, self.places(cal), t)
 
     def assert_same(self, one: Any, other: Any, within: float | None = None) -> None:
-        """The two hold the same weight and predict the same."""
+        """Assert that the two hold the same weight and predict the same."""
         atol = self.within(one) if within is None else within
         assert one.n == pytest.approx(other.n, rel=ROUNDED, abs=ROUNDED)
         assert_close(self.predictions(self.settled(one)), self.predictions(self.settled(other)), atol)
 
     def assert_empty(self, cal: Any) -> None:
-        """It predicts as if it had never learned, to the last bit; the pseudo-weights of a prior round."""
+        """Assert that it predicts as if it had never learned, to the last bit; the pseudo-weights of a prior round."""
         assert cal.n == 0.0
         seeded = isinstance(cal.params().get("prior"), Prior)
         self.assert_same(cal, cal.clone(), max(self.within(cal), 1e-9) if seeded else 0.0)
@@ -325,15 +327,15 @@ class Case:
     # What a room says, and may leave as it is:
 
     def settled(self, cal: Any) -> Any:
-        """What is compared in place of a calibrator whose solver leaves something open."""
+        """Return what is compared in place of a calibrator whose solver leaves something undetermined."""
         return cal
 
     def key(self, cal: Any, observation: Observation) -> Any:
-        """What two observations share of which one may be retracted for the other."""
+        """Return what two observations share if one may be retracted for the other."""
         return observation[:3]
 
     def spellings(self, stream: list[Observation]) -> Iterator[list[Observation]]:
-        """The stream, its numbers and labels written in other types."""
+        """Yield the stream with its numbers and labels written in other types."""
         for kind in (bool, float, np.bool_, np.int8):
             yield [o._replace(y=kind(o.y)) for o in stream]
 
@@ -370,11 +372,11 @@ class Case:
         raise NotImplementedError
 
     def streamed(self, cal: Any, stream: list[Observation], verb: str) -> np.ndarray:
-        """What `verb` says of the stream: `predict_learn_many` or, with intervals, `predict_interval_learn_many`."""
+        """Return the results of `verb` over the stream: `predict_learn_many` or `predict_interval_learn_many`."""
         raise NotImplementedError
 
     def in_turn(self, cal: Any, stream: list[Observation], verb: str) -> np.ndarray:
-        """The same, by a loop of `predict_one`, `predict_interval_one` and `learn_one`."""
+        """Return the results of a loop of `predict_one`, `predict_interval_one` and `learn_one`."""
         found = []
         for o in stream:
             found.append(self.said(cal.predict_one(o.x, o.t)))
@@ -384,11 +386,11 @@ class Case:
         return np.array(found)
 
     def said(self, answer: Any) -> list[float]:
-        """An answer about one observation, as numbers."""
+        """Return an answer about one observation as numbers."""
         return list(answer) if isinstance(answer, tuple) else [answer]
 
     def forever(self, cal: Any) -> Any:
-        """A calibrator of the same parameters but for the policy."""
+        """Return a calibrator with the same parameters except the policy."""
         return changed(cal, forgetting=Forever())
 
     def within(self, cal: Any) -> float:
@@ -404,11 +406,11 @@ class Case:
         raise NotImplementedError
 
     def by_one(self, cal: Any, places: Any) -> np.ndarray:
-        """The same, one after the other."""
+        """Return the predictions at places, one after the other."""
         raise NotImplementedError
 
     def by_map(self, found: Any, places: Any) -> Iterator[np.ndarray]:
-        """What a map predicts, in each of its ways, without intervals: the first columns of `by_many`."""
+        """Yield the predictions of a map, in each of its ways, without intervals: the first columns of `by_many`."""
         raise NotImplementedError
 
     def assert_possible(self, cal: Any, places: Any, monotone: bool = True) -> None:
@@ -416,7 +418,7 @@ class Case:
         raise NotImplementedError
 
     def bad_calls(self, cal: Any) -> Iterator[Callable[[], Any]]:
-        """Calls that raise `InputError` and leave the calibrator as it was."""
+        """Yield calls that raise `InputError` and leave the calibrator as it was."""
         raise NotImplementedError
 
     def strangers(self) -> Iterator[Any]:
@@ -428,8 +430,11 @@ class Case:
 
 
 def each(cases: Any, under: tuple[str, ...] = ONCE) -> Any:
-    """Parametrize a test over cases; a plain `pytest` tries methods that are not the first of their statistic `under`
-    these policies only, and of all cases a sample."""
+    """Parametrize a test over cases.
+
+    A plain `pytest` tries methods that are not the first of their statistic `under` these policies only, and a sample
+    of all cases.
+    """
 
     def mark(case: Any) -> pytest.MarkDecorator:
         return pytest.mark.sample(case.one_of) if case.is_tried(under) else pytest.mark.full
@@ -470,6 +475,6 @@ def law(cases: Any, under: tuple[str, ...] = ONCE) -> Any:
 
 
 def under_policies(methods: dict[str, Any], is_sequential: Callable[[Any], bool]) -> Iterator[tuple[Any, str | None]]:
-    """(method, policy), with None as the policy of sequential methods."""
+    """Yield (method, policy), with None as the policy of sequential methods."""
     for method in methods.values():
         yield from itertools.product([method], [None] if is_sequential(method) else POLICIES)

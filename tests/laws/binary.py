@@ -190,12 +190,12 @@ def realistic(seed: int, size: int, a: float, b: float, temperature: float = 1.0
 
 
 def columns(stream: list[Observation]) -> tuple[np.ndarray, ...]:
-    """The arguments of `learn_many`."""
+    """Return the arguments of `learn_many`."""
     return tuple(np.array(stream, dtype=np.float64).reshape(-1, 4).T.copy())
 
 
 def solved_exactly(cal: Any) -> Any:
-    """The calibrator or, for OSQP, which leaves open what happens between the scores, the exact solver on its sums."""
+    """Return the calibrator; for OSQP, which leaves the map between scores open, the exact solver on its sums."""
     if cal.params().get("solver") != "osqp":
         return cal
     state = cal.state_dict()
@@ -280,7 +280,7 @@ class ScoreCase(Case):
         return np.transpose(found) if "interval" in verb else found[:, None]
 
     def columns(self, cal: Any, stream: list[Observation]) -> tuple[np.ndarray, ...]:
-        """The arguments of `learn_many`."""
+        """Return the arguments of `learn_many`."""
         return columns(stream)
 
     def within(self, cal: Any) -> float:
@@ -333,7 +333,7 @@ class ScoreCase(Case):
 
 
 def statistic_of(method: type[Any], small: dict[str, dict[str, Any]]) -> type:
-    """What a method keeps of the past."""
+    """Return the class of the statistic of a method."""
     return type(method(**small.get(method.name, {}))._memory.statistic)
 
 
@@ -359,12 +359,12 @@ CASES: list[ScoreCase] = cases_of(ScoreCase, REGISTRY, SMALL)
 
 
 def without_forgetting(cal: Any, held: list[Observation]) -> Any:
-    """A calibrator of the same parameters but for the policy, which learns in bulk what is held."""
+    """Return a calibrator with the same parameters except the policy, which learns in bulk what is held."""
     fresh = changed(cal, forgetting=Forever())
     fresh.learn_many(*columns(held))
     return fresh
 
 
 def assert_same(one: Any, other: Any, within: float | None = None) -> None:
-    """The two hold the same weight and predict the same."""
+    """Assert that the two hold the same weight and predict the same."""
     CASES[0].assert_same(one, other, within)

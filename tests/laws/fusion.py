@@ -67,7 +67,7 @@ def takes_missing(cal: Any) -> bool:
 
 
 def with_gaps(x: tuple[float, ...], gaps: int, width: int) -> tuple[float | None, ...]:
-    """The first scores, those missing whose bits in `gaps` are set, if that are not all of them."""
+    """Return the first scores without those whose bits in `gaps` are set, unless that leaves none."""
     held = tuple(None if gaps >> place & 1 else one for place, one in enumerate(x[:width]))
     return held if any(one is not None for one in held) else x[:width]
 
@@ -124,7 +124,7 @@ class FusionCase(ScoreCase):
         return TOLERANCES.get(cal.name, SOLVED)
 
     def places(self, cal: Any, stream: Any = ()) -> np.ndarray:
-        """The corners of the cube, and places within it, the same ones always."""
+        """Return the corners of the cube, and places within it, always the same ones."""
         width = width_of(cal)
         corners = np.array(list(itertools.product([0.0, 1.0], repeat=width)))
         inside = np.random.default_rng(0).random((20, width)), np.full((1, width), 0.125)

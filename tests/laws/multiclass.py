@@ -136,8 +136,10 @@ OTHERS = [{"b": 0.25, "a": 0.75}, {3: 1.0}, {"z": 0.5, "a": 0.5}, {"z": 1.0}]
 
 
 def is_vacuous(cal: Any, scores: dict[Any, float]) -> bool:
-    """Whether the answer is one by rounding: for an interval of 0 and 1 the self-consistent point is 0/0, and ½ only
-    where that is exact."""
+    """Return whether the answer is a matter of rounding.
+
+    For an interval of 0 and 1 the self-consistent point is 0/0, and ½ only where that is exact.
+    """
     pairs = cal.predict_intervals_one(scores).values() if cal.has_interval else []
     return any(1.0 - upper + lower <= ROUNDED for lower, upper in pairs)
 
@@ -158,7 +160,7 @@ class ClassesCase(Case):
         return [Observation({"a": k / 16, "b": 1 - k / 16}, "ab"[k % 2], 1.0, 4.0 * k) for k in range(size)]
 
     def spellings(self, stream: list[Observation]) -> Iterator[list[Observation]]:
-        """numpy's texts and numbers, 3.0 for 3, and dicts in another order."""
+        """Yield the stream with numpy's texts and numbers, 3.0 for 3, and dicts in another order."""
         as_numpy = {"a": np.str_("a"), "b": np.str_("b"), 3: np.int64(3)}
         yield [
             o._replace(x={as_numpy[k]: np.float64(p) for k, p in reversed(o.x.items())}, y=as_numpy[o.y])

@@ -147,7 +147,7 @@ BAD_DISTRIBUTIONS = [
 
 
 def cdfs(found: list[Any]) -> np.ndarray:
-    """The values of distributions at PLACES, and of their bounds where they have them."""
+    """Return the values of distributions at PLACES, and of their bounds if they have them."""
     ends = [getattr(one, end) for one in found for end in ("lower", "upper") if hasattr(one, end)]
     return np.array([one.cdf(PLACES) for one in [*found, *ends]])
 
@@ -179,7 +179,7 @@ class DistributionCase(Case):
         return [Observation(FORECASTS[2], -1.5, 1.0, 8.0), Observation(FORECASTS[0], -3.0, 3.0, 8.0)]
 
     def key(self, cal: Any, observation: Observation) -> Any:
-        """What the method reads: two distributions may be the same to it."""
+        """Return what the method reads: two distributions may be the same to it."""
         return json.dumps(learned_alone(self.forever(cal), observation))
 
     def learn_many(self, cal: Any, stream: list[Observation], timed: bool = True) -> None:
@@ -222,7 +222,7 @@ class DistributionCase(Case):
         yield cdfs(found.predict_many(places))
 
     def assert_possible(self, cal: Any, places: Any, monotone: bool = True) -> None:
-        """A cdf from 0 to 1, and no less."""
+        """Assert that predictions are cdfs from exactly 0 to exactly 1."""
         for one in cal.predict_many(places):
             values = one.cdf(np.concatenate(([-math.inf], PLACES, [math.inf])))
             assert (values[0], values[-1]) == (0.0, 1.0)
@@ -253,7 +253,7 @@ class DistributionCase(Case):
 
 
 def learned_alone(cal: Any, observation: Observation) -> Any:
-    """What one observation leaves, but for the count of outcomes outside of the support, learned as its ends."""
+    """Return what one observation leaves, except the count of outcomes outside of the support, learned as its ends."""
     cal.learn_one(*observation[:3], observation.t)
     return {name: value for name, value in cal.state_dict()["learned"].items() if name != cal.noted}
 
