@@ -127,7 +127,7 @@ class MethodOptions:
 
     @property
     def unit(self) -> str | None:
-        """The unit of scores that stand for probabilities."""
+        """The unit of scores that represent probabilities; None for other scales."""
         return self.scale if self.scale in PARSED_AS_PROBABILITY else None
 
     @property

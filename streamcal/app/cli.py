@@ -95,7 +95,7 @@ def options(
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """What a run writes."""
+    """Options of the output of a run."""
 
     out: Annotated[
         str | None,

@@ -87,7 +87,7 @@ ProcessesOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Labelled):
-    """What a comparison is asked for: the options that `compare` and `report` share."""
+    """Options that `compare` and `report` share."""
 
     methods: MethodsOption = DEFAULT_METHODS
     scale: UnitOption = None

@@ -1,4 +1,4 @@
-"""What `streamcal compare` prints: the table of methods, live and at the end, and what follows from it."""
+"""Output of `streamcal compare`: the table of methods, live and at the end, and its conclusions."""
 
 from __future__ import annotations
 

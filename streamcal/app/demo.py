@@ -57,7 +57,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class Result:
-    """What `run` found, most of it by base model.
+    """The results of `run`, most of them by base model.
 
     Attributes
     ----------

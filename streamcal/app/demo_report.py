@@ -1,4 +1,4 @@
-"""What `streamcal demo` prints, and its picture."""
+"""Output of `streamcal demo`, and its picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pictures of predictive distributions are drawn from: PIT histograms with a band, and densities on one axis."""
+"""Data of pictures of predictive distributions: PIT histograms with a band, and densities on one axis."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def densities(
     Raises
     ------
     InputError
-        Where there is none, limits do not rise or cannot be told.
+        If there is no distribution, or limits do not rise or cannot be determined.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the table of groups of a `Multicalibrated` shows, as plain data, for the terminal and the report."""
+"""Data of the table of groups of a `Multicalibrated`, for the terminal and the report."""
 
 from __future__ import annotations
 

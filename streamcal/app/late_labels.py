@@ -148,7 +148,7 @@ class LateOptions:
 
 @dataclass(frozen=True)
 class LateLabels:
-    """What was asked for, checked; the three columns are given."""
+    """Checked options of late labels; the three columns are given."""
 
     id: str
     event_time: str
@@ -181,7 +181,7 @@ class LateLabels:
                 raise
 
     def go_on(self, job: Run, every: float) -> None:
-        """Let a job go on where the journal was left, and keep it, at least as often as every so many seconds."""
+        """Let a job resume where the journal ended, and save it at least every `every` seconds."""
         if self.journal is not None and job.replay is not None:
             job.checkpoint, job.keep = job.replay.checkpoint, job.replay.keep
             job.keep_every = min(every, KEEP_EVERY)

@@ -23,7 +23,7 @@ from streamcal.stream.formats import STANDARD_STREAM, same_file
 
 @dataclass(frozen=True)
 class Export:
-    """What `map` is asked for."""
+    """Options of `map`."""
 
     state: StateArgument
     to: Annotated[str, typer.Option("--to", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")] = "json"

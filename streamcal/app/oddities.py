@@ -1,4 +1,4 @@
-"""What `run` and `compare` say at their end about input that could be used, and is likely not what was meant.
+"""Notes that `run` and `compare` print at their end about usable input that is probably not as intended.
 
 | odd | rule |
 |---|---|
@@ -75,7 +75,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
 
 
 def none_negative(rows: int, positives: int) -> str | None:
-    """Say that all of so many labels were positive, if that is odd."""
+    """Report that all labels were positive, if that is odd for this number of rows."""
     if rows < ROWS_FOR_NEGATIVE or positives < rows:
         return None
     return (

@@ -20,7 +20,7 @@ from streamcal.stream.inputs import input_files
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 from streamcal.stream.times import TIME_UNITS, TimeOptions
 
-#: The value of `--scale` for scores that stand for no probability.
+#: The value of `--scale` for scores that are no probabilities.
 MARGIN = "margin"
 FORMATS = get_args(Format)
 #: The choices of `--on-error`.
@@ -261,7 +261,7 @@ UnitOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """How a stream of scores is read: options of every command that reads one."""
+    """Options of every command that reads a stream of scores."""
 
     stream: StreamArgument
     score: ScoreOption
@@ -300,7 +300,7 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled(Scores):
-    """How a stream of scores and labels is read."""
+    """Options of every command that reads a stream of scores and labels."""
 
     label: LabelOption
     positive: PositiveOption = None

@@ -93,7 +93,7 @@ def plot_densities(
     Raises
     ------
     InputError
-        If there is nothing to draw, and where limits do not rise or cannot be told.
+        If there is nothing to draw, or limits do not rise or cannot be determined.
     StreamcalError
         Without matplotlib.
     """

@@ -1,4 +1,4 @@
-"""What pictures of matplotlib share: colours, a figure without pyplot, the frame, the legend and the title."""
+"""Common parts of matplotlib pictures: colours, a figure without pyplot, the frame, the legend and the title."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ OutOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """What is written of rows without labels."""
+    """Options of the output for rows without labels."""
 
     out: OutOption = STANDARD_STREAM
     output_column: OutputColumnOption = CALIBRATED

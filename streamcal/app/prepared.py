@@ -1,4 +1,4 @@
-"""What pictures are drawn from, apart from drawing: axes, histograms and lines. Used by matplotlib and by SVG alike."""
+"""Data of pictures: axes, histograms and lines, for matplotlib and for SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the HTML report shows, as plain data; `html_report.py` writes it and `figures.py` draws it."""
+"""Data of the HTML report; `html_report.py` writes the report and `figures.py` draws its pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `streamcal run --html` measures besides, and the report that it writes: that of `streamcal report`."""
+"""Further measures of `streamcal run --html`, and its report, which is that of `streamcal report`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the table and the forest plot of segments show, as plain data, for the terminal and for pictures."""
+"""Data of the table and the forest plot of segments, for the terminal and for pictures."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class ServedLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedEvents:
-    """Where the events of a service are kept."""
+    """Options of the storage of a service's events."""
 
     journal: Annotated[
         Path | None,
@@ -202,7 +202,7 @@ class ServedRequests:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedWatch:
-    """What a service tells of itself."""
+    """Options of a service's metrics, monitor and logs."""
 
     metric_segments: Annotated[
         int,

@@ -1,4 +1,4 @@
-"""What commands say on the terminal: errors in one line, exit codes, and a progress bar."""
+"""Output of commands on the terminal: errors in one line, exit codes, and a progress bar."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from streamcal.statistics.bernstein_moments import BernsteinMoments
 class Bernstein(AdditiveCalibrator[BernsteinMoments]):
     """Monotone Bernstein least squares: p(u) = Σ cᵢ Bᵢⁿ(u) minimising Σ wⱼ (p(uⱼ) − yⱼ)² over 0 ≤ c₀ ≤ … ≤ cₙ ≤ 1.
 
-    u is the score's unit coordinate on the scale. The problem is solved anew, warm-started, at the first prediction
+    u is the score's unit coordinate on the scale. The problem is solved, with a warm start, at the first prediction
     after an observation. A ridge of 1e-10 on the increments of c, relative to the total weight, makes the solution
     unique where the data do not determine it.
 
@@ -133,7 +133,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self._fitted, self._fitted_for = loop.fitted, version + 1 if loop.solved else -1
 
     def _run(self, x: FloatArray, y: FloatArray, piece: Piece, p: FloatArray, start: int, predicted: bool) -> int:
-        """Have the kernel go on at row `start` of a piece, which may have been predicted; how many rows it has done."""
+        """Let the kernel continue at row `start` of a piece, perhaps predicted; return how many rows it did."""
         learned = np.count_nonzero(piece.w[:start] > 0.0)
         leaving = (column[max(learned - piece.room, 0) :] for column in piece.leaving)
         room = max(piece.room - learned, 0)

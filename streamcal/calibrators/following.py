@@ -10,18 +10,19 @@ from streamcal.kernels.cell_sums import CellSums
 from streamcal.maps.base import ScaledMap
 from streamcal.statistics.score_table import GridTable
 
-#: From this many observations on a step changes the log-odds little enough for what is followed to be of use.
+#: From this many observations on, a step changes the log-odds little enough for following to be useful.
 FOLLOWED_FROM = 64
 
 
 class FollowingCalibrator(TableCalibrator):
-    """A method with a kernel that holds sums over the points of its table, from which it finds the fit.
+    """A method whose kernel keeps sums over the points of its table, and finds the fit from these sums.
 
-    On a grid, where only a few cells have changed since the last solve, the kernel replaces the points of these cells
-    and finds the map that `solve` would. Otherwise, and where it is not sure of it, `solve` is called, and the kernel
-    goes on from its map.
+    On a grid, if only a few cells have changed since the last solve, the kernel replaces the points of these cells
+    and finds the map that `solve` would find. Otherwise, or if the kernel is not sure of the map, `solve` is called and
+    the kernel continues from its map.
 
-    What the kernel holds is not saved: saving drops it, so that a calibrator and its copy go on alike to the last bit.
+    The kernel's sums are not saved. Saving drops them, so that a calibrator and its copy continue equally to the last
+    bit.
     """
 
     #: The table that is followed, None before the first solve that can be, and the kernel with its points.
@@ -34,7 +35,7 @@ class FollowingCalibrator(TableCalibrator):
 
     @abstractmethod
     def _anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
-        """Have the kernel go on from a map of `solve`, and hold the points; False where it cannot."""
+        """Let the kernel continue from a map of `solve`, with the points; return False if it cannot."""
 
     @abstractmethod
     def _replace(self, statistic: GridTable, cell: int) -> None:

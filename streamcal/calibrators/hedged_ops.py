@@ -33,7 +33,7 @@ class HedgedOPS(CalibeatenOPS):
         Number of bins, at least 1; ε = 0.1 is the paper's.
     seed : int
         From 0 to 2⁶⁴ − 1. Draws are a function of the seed and the number of observations learned: until the next
-        `learn`, the same score gets the same prediction, and a saved calibrator goes on drawing as the live one.
+        `learn`, the same score gets the same prediction, and a saved calibrator continues with the live one's draws.
 
     Raises
     ------

@@ -32,7 +32,8 @@ class LogisticCalibrator(FollowingCalibrator):
     """A logistic regression that follows its table.
 
     The kernel keeps sums at an anchor (`kernels/anchored_logistic.py`), and certifies its map to be that of `solve` to
-    1e-10 in every log-odds. Where it cannot, as with separated labels, the sums are made anew at a map of `solve`.
+    1e-10 in every log-odds. If the kernel cannot certify a map, as with separated labels, `solve` finds the map and the
+    sums are rebuilt there.
     """
 
     #: Whether the log-odds are a line in the coordinate.
@@ -111,7 +112,7 @@ class LogisticCalibrator(FollowingCalibrator):
         self._solved_for = (self._memory.version + 1, unit) if loop.solved else None
 
     def _load_loop(self, table: GridTable, solved: bool) -> None:
-        """Have the loop go on from the last map; `solved` says whether it is the present one."""
+        """Let the loop continue from the last map; `solved` is whether this map is the present one."""
         loop, last = self._loop, self._solved
         loop.slope, loop.offset = (last.slope, last.offset) if isinstance(last, SigmoidMap) else (math.nan, math.nan)
         loop.solved, loop.fitted, loop.following = solved, False, self._followed is table.sums

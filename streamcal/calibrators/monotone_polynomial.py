@@ -45,8 +45,8 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     it; it and the solver's tolerance change fitted values by about 1e-6 in the root mean square, and between the scores
     of a few observations by 1e-3 (`streamcal.solvers.conic` has the bounds).
 
-    Cost: an observation O(k), with fixed memory. The first prediction after an observation solves anew, whatever the
-    number of observations: 4 ms at degree 16, 80 ms at 40. There is no warm start; where every observation is predicted
+    Cost: an observation O(k), with fixed memory. The first prediction after an observation needs a solve, whatever the
+    number of observations: 4 ms at degree 16, 80 ms at 40. There is no warm start; if every observation is predicted
     first, use `refresh_every`.
 
     References

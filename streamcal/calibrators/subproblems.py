@@ -73,7 +73,7 @@ class Readers:
         return [self.get(key) for key in keys]
 
     def forget(self) -> None:
-        """Solve anew, without a start; the last maps are kept for where a solver fails."""
+        """Drop all maps and warm starts; the last maps are kept in case a solver fails."""
         self._last |= self._made
         self._starts, self._made = {}, {}
 

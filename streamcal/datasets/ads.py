@@ -17,13 +17,13 @@ DAY = 86_400.0
 CAMPAIGNS, ADVERTISERS, PLACEMENTS = 1_000, 150, 40
 #: The k-th campaign of a list has a share in proportion to k^−1.05 of the requests that it bids for.
 ZIPF = 1.05
-#: The stream is made in so many parts, in each of which the same campaigns are alive.
+#: The number of parts of the stream; the same campaigns are alive throughout a part.
 PARTS = 200
 #: Impressions from which the offset is found that gives the rate.
 PILOT = 20_000
 #: Standard deviations of the effects of the log-odds: user, advertiser, campaign, placement, campaign at placement.
 USER, ADVERTISER, CAMPAIGN, PLACEMENT, PAIR = 0.9, 0.5, 0.5, 0.4, 0.3
-#: By how much the model is overconfident: its log-odds are so many times as far from their mean.
+#: The model's overconfidence: the factor by which its log-odds are too far from their mean.
 SLOPE = 1.25
 #: The rate over the day, in log-odds, and the traffic: from 0.2 to 1.8 times its mean.
 SEASON, TRAFFIC = 0.3, 0.8

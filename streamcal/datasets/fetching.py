@@ -191,7 +191,7 @@ def _cdc_rows(text: str) -> Iterator[list[str]]:
 
 
 class Source(NamedTuple):
-    """Where a data set comes from: its address, the path through nested zip files, its rows, the sha256 of its text."""
+    """The source of a data set: its address, the path through nested zip files, its rows, the sha256 of its text."""
 
     url: str
     members: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How missing scores are read: as None or NaN in a sequence, or as a name that a dict does not have."""
+"""Reading of missing scores: None or NaN in a sequence, or a name that a dict does not have."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from streamcal.states import HEAVIEST, Reader, ensure, listed, numbers, unread
 #: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
 #: next.
 DEGREES = (1, 2, 3, 5)
-#: How often the default candidates are solved anew. All of them predict before every observation.
+#: The number of observations between solves of the default candidates. All predict before every observation.
 REFRESH = 32
 
 

@@ -39,8 +39,8 @@ def chosen(
     Raises
     ------
     InputError
-        For an object of another kind, a name that is not known, with the nearest one, and the name of a method that
-        cannot be made without being told more.
+        For an object of another kind; for an unknown name, with the nearest known name; for the name of a method that
+        needs parameters.
 
     Examples
     --------

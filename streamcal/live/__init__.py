@@ -1,8 +1,8 @@
-"""What stands between a deployed model and its users.
+"""Calibration of a deployed model: late labels, journals, monitors, challengers, segments and groups.
 
 `LabelJoin` joins forecasts with labels that come late, `Journal` keeps its events on the disk; `CalibrationMonitor`
-says when forecasts go wrong, `Shadow` which of several calibrators is better; `Segmented` calibrates campaigns,
-placements and other levels beside the whole, and `Multicalibrated` keeps every group of them calibrated;
+raises an alarm when forecasts go wrong; `Shadow` compares calibrators; `Segmented` calibrates campaigns,
+placements and other levels in addition to the whole, and `Multicalibrated` keeps every group of them calibrated;
 `undo_downsampling`, `importance_weight` and `shift_prior` correct for how the training data of a model differ from its
 traffic.
 """

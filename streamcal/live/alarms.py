@@ -44,7 +44,7 @@ MEANING = {
 
 
 class Alarm(NamedTuple):
-    """What moved, where, in which direction and since when.
+    """An alarm: the kind of change, the segment, the direction, and the start.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`DelayCurve`: the share of clicks that come early, estimated from clicks that have not all had the time to come."""
+"""`DelayCurve`: the share of clicks that are early, estimated while later clicks are still missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamcal.states import ensure, numbers, record
 CELLS = 8
 #: In every cell, the weight in clicks of the share that was expected. Eight such cells are worth some two clicks.
 PRIOR_CLICKS = 2.0
-#: Clicks that are remembered: later ones count 1, earlier ones less, 1/e after so many. The share then has a standard
+#: The memory in clicks: the latest click has weight 1, and a click this many clicks ago 1/e. The share has a standard
 #: error of about 1 %, and follows a change of delays within some thousand clicks.
 CLICKS = 4_000.0
 #: The smallest part of the clicks of a delay up to the end of a cell that is earlier than the cell: shares are divided

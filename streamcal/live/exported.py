@@ -21,7 +21,7 @@ MEMBERS = ("offset_", "recent", "free", "intercept", "slope")
 
 
 class LevelRow(NamedTuple):
-    """What the members of a field add to the log-odds z of a level: a number each, and intercept + slope·z.
+    """The terms that a field's members add to the log-odds z of a level: a number each, and intercept + slope·z.
 
     Attributes
     ----------

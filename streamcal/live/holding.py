@@ -1,4 +1,4 @@
-"""What a `LabelJoin` remembers: forecasts in the order of issue, outcomes, and what it gives up for lack of room."""
+"""The memory of a `LabelJoin`: forecasts in the order of issue, outcomes, and what it drops for lack of space."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Holding:
         self._learned: deque[Issued] = deque()  # remembered, in the order of issue; all of them before those that wait
         self._outcomes: dict[Id, Outcome] = {}  # of what is in the index
         self._aside: OrderedDict[Id, Outcome] = OrderedDict()
-        self._stride = 1  # one of so many is held
+        self._stride = 1  # one forecast of `_stride` is kept
         self._next_stride = -math.inf  # the clock from which on it may be smaller
         self._matched = self._unmatched = 0  # outcomes of this process, by whether the id was held
         self._warned = False

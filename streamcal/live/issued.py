@@ -67,7 +67,7 @@ class Issued(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What is known of the label of an impression.
+    """The known outcomes of an impression.
 
     Parameters
     ----------

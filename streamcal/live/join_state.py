@@ -1,4 +1,4 @@
-"""What a `LabelJoin` holds, as plain data: writing it, reading it, and checks of its parameters."""
+"""The state of a `LabelJoin` as plain data: writing, reading, and checks of the parameters."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def _is_written(id: Any) -> bool:
 
 
 def _places(value: Any, number: int) -> list[int]:
-    """Read places in a list of so many."""
+    """Read places in a list of length `number`."""
     found = counts()(value)
     ensure(not len(found) or int(found.max()) < number, "a place is beyond the end")
     return list(found.tolist())

@@ -48,7 +48,7 @@ _LEFT = "SELECT rowid, length(state) FROM part WHERE number IS NOT (SELECT numbe
 WORTHWHILE, TRIED = 0.7, 2**16
 #: What a part begins with.
 PLAIN, DEFLATED = b"\0", b"\1"
-#: The file is shortened where so many pages in use may have to be moved, or where this part of all is not in use.
+#: The file is shortened if at most this many pages in use have to be moved, or if this share of all is not in use.
 MOVED_PAGES, MOSTLY_FREE = 4_000, 0.7
 
 
@@ -275,7 +275,7 @@ class Journal:
         Raises
         ------
         InputError
-            If there are not so many events, or if they led to an earlier snapshot.
+            If there are fewer events, or if they led to an earlier snapshot.
         """
         with self._writing:
             if not self.upto <= upto <= self.n:
@@ -341,7 +341,7 @@ class Journal:
 
     @property
     def has_snapshot(self) -> bool:
-        """Whether there is one."""
+        """Whether there is a snapshot."""
         return next(iter(self._read("SELECT 1 FROM snapshot")), None) is not None
 
     def state(self) -> bytes | None:
@@ -405,8 +405,8 @@ class Journal:
     def backup(self, path: str | os.PathLike[str]) -> int:
         """Write a copy of the journal as of now to another file, which is replaced when it is whole.
 
-        Other threads go on to append and acknowledge; what they acknowledge meanwhile is in the copy too. It is a
-        journal that can be opened as this one.
+        Other threads continue to append and acknowledge; events acknowledged meanwhile are in the copy too. The
+        copy is a journal that can be opened like this one.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a `LabelJoin` does with a journal: resuming from it, acknowledging, snapshots, and notes of its user."""
+"""The journal side of a `LabelJoin`: resuming, acknowledging, snapshots, and notes of the user."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Journaled(Saved):
     @property
     @abstractmethod
     def calibrator(self) -> Any:
-        """What learns."""
+        """The calibrator that learns."""
 
     @abstractmethod
     def _replay(self, written: Iterator[bytes]) -> int:
@@ -82,14 +82,14 @@ class Journaled(Saved):
 
     @property
     def noted(self) -> Any:
-        """What the last `note` was given; None if there was none."""
+        """The data of the last `note`; None if there was none."""
         return None if self._note is None else json.loads(self._note)
 
     def note(self, data: Any) -> None:
         """Keep plain data with the state and in the journal, between the events before and after it.
 
-        Such as the place in the source of the events: a consumer that notes it before each `acknowledge` goes on from
-        `noted` when it was killed, and takes no event twice.
+        An example is the place in the source of the events: a consumer that notes the place before each `acknowledge`
+        resumes from `noted` after it was killed, and reads no event twice.
 
         Parameters
         ----------

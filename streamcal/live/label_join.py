@@ -55,7 +55,7 @@ COUNTS = (
 
 
 class Spans(NamedTuple):
-    """What a join was made with; a state of other spans belongs to another join."""
+    """The spans of a join; a state with other spans belongs to another join."""
 
     horizon: float
     early: float | None
@@ -103,10 +103,10 @@ class LabelJoin(Holding, Journaled):
         With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
     max_held : int
         The number of forecasts remembered, default 1,000,000 (about half a kilobyte each, and 8 bytes for each part of
-        a mixture). When there are so many, those that were learned are forgotten first. When so many wait, every second
-        of them is given up, and of new ones only every second is held, then every fourth and so on until they find
-        room: evenly spread and whatever their outcomes, so that fewer labels are learned, and right ones. All are held
-        again when a quarter of the room is enough.
+        a mixture). At this number, learned forecasts are forgotten first. If this many wait for labels, every second
+        one is dropped, and only every second new one is kept, then every fourth and so on until there is space. The
+        choice is spread evenly and independent of outcomes, so fewer labels are learned, and without bias. All are
+        kept again when a quarter of the space is enough.
     max_unknown : int
         The number of outcomes of unknown ids set aside until their impression comes, default 10,000, the latest.
     max_jump : float, timedelta or str, optional
@@ -182,7 +182,7 @@ class LabelJoin(Holding, Journaled):
         self.max_held = whole_number(max_held, "max_held", 2)
         self.max_unknown = whole_number(max_unknown, "max_unknown", 0)
         self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
-        #: Is told of each label that is learned.
+        #: Called with each forecast and label that is learned.
         self._on_learned: Callable[[Issued, bool], None] | None = None
         self._set_out(calibrator)
         self._journal: Journal | None = None
@@ -212,7 +212,7 @@ class LabelJoin(Holding, Journaled):
 
     @property
     def calibrator(self) -> Any:
-        """That of the newest version."""
+        """The calibrator of the newest version."""
         return self._versions[self._newest].calibrator
 
     @property

@@ -24,11 +24,11 @@ from streamcal.parameters.types import FloatArray
 APPLICATION, FORMAT = 0x73636C76, 1
 #: Rows kept in memory until they are written in one transaction.
 MOST_PENDING = 4096
-#: Where they cannot be written, so many are kept before nothing more is learned.
+#: If rows cannot be written, the number kept in memory before learning stops with an error.
 MOST_UNWRITTEN = 262_144
 #: The states taken last whose levels are kept: of one alone; and of a join, beside that of its last snapshot.
 STATES, STATES_OF_JOIN = 2, 8
-#: No older rows are dropped before so many were written.
+#: Older rows are dropped only after this many were written.
 FEWEST_ROWS = 20_000
 #: Levels read at once where all are.
 PAGE = 1000
@@ -304,7 +304,7 @@ class LevelRows:
             if owner is None:
                 owner = store.rows("SELECT coalesce(max(owner), 0) + 1 FROM owners")[0][0]
                 statements.append(("INSERT INTO owners VALUES (?, ?)", [(owner, "[]")]))
-            elif behind := self._head() != self._base[0]:  # an earlier state goes on
+            elif behind := self._head() != self._base[0]:  # resumed from an earlier state
                 self._require_base()
                 statements.append(("DELETE FROM levels WHERE owner = ? AND number > ?", [(owner, self._base[0])]))
                 store.generation += behind

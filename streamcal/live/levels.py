@@ -26,7 +26,7 @@ LONGEST_LEVEL = 10_000
 SIMILAR = 0.75
 #: More fields are refused: an observation takes a step in each.
 MOST_FIELDS = 64
-#: Classes of pandas whose objects stand for a missing value, and are not equal to themselves or cannot be compared.
+#: Classes of pandas whose objects represent a missing value, and are not equal to themselves or cannot be compared.
 NULLS = ("NAType", "NaTType")
 #: No sum of curvatures is larger: 2⁵³ observations of weight 1e6, at log-odds of 16.
 LARGEST_SUM = 1e25

@@ -14,7 +14,7 @@ from streamcal.live.versions import VersionLearner
 
 
 class Migrated(NamedTuple):
-    """What became of a journal.
+    """The result of migrating a journal.
 
     Parameters
     ----------
@@ -32,10 +32,11 @@ class Migrated(NamedTuple):
 
 
 def migrate(journal: Journal, join: LabelJoin) -> Migrated | None:
-    """Rewrite a journal for a join with other parameters, which can then be made with it.
+    """Rewrite a journal for a join with other parameters.
 
-    All forecasts and outcomes that are remembered go on. The calibrator does if its parameters and the early window are
-    the same. Otherwise a new one begins, and learns the labels that are remembered, in order.
+    A join with these parameters can then use the journal. All forecasts and outcomes that are remembered are kept. The
+    calibrator is kept if its parameters and the early window are the same. Otherwise a new calibrator learns the labels
+    that are remembered, in order.
 
     Parameters
     ----------

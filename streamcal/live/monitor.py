@@ -41,7 +41,7 @@ class CalibrationMonitor(Saved):
       every outcome. It raises one alarm and then stops.
     - `run_length`: a Shiryaev–Roberts e-detector, the sum over all starts of the bets from there. If the probabilities
       are right, the mean number of outcomes until a false alarm is at least `run_length`, and at most n/`run_length`
-      false alarms are expected among n outcomes. It starts anew after each alarm, and detects late changes sooner.
+      false alarms are expected among n outcomes. It restarts after each alarm, and detects late changes sooner.
 
     Forecasts may be distributions instead: `update_pit` takes u = F(y), uniform if they are right, and bets that the
     normal scores Φ⁻¹(u) are shifted or scaled. A monitor watches either labels or PITs.

@@ -46,7 +46,7 @@ _SIDES = tuple((h, place, place + len(TILTS)) for place, h in enumerate(TILTS))
 
 
 class Certificate(NamedTuple):
-    """What is guaranteed of all predictions so far, from the state alone.
+    """Guarantees for all predictions so far, computed from the state alone.
 
     Attributes
     ----------

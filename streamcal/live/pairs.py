@@ -26,7 +26,7 @@ MOST_SHARE = 1.0 - SHARE * (1.0 - PRIOR) * (1.0 - ROUNDING)
 
 
 class PairFound(NamedTuple):
-    """What `Segmented.pairs_found` says of a pair of fields.
+    """A pair of fields in `Segmented.pairs_found`.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ from streamcal.states import Reader, ensure, listed, maybe, row, unread, whole
 
 
 class Effect(NamedTuple):
-    """What a field adds to the log-odds for a level: mean and standard deviation, and the weight learned of it."""
+    """The effect of a field on a level's log-odds: mean, standard deviation, and the level's learned weight."""
 
     level: Level
     mean: float
@@ -113,7 +113,7 @@ class Segmented(Keyed):
     made of them. The weights of members are not taken back.
 
     With a `store` a state has the levels held, and says which rows of the file are those of the others. It is loaded
-    where the file has the same path, and goes on from there even if more rows were written since. Of the states taken
+    where the file has the same path, and resumes there even if more rows were written since. Of the states taken
     the last two can be loaded, and that of the journal of a `LabelJoin`. One process at a time can use the file. Where
     it cannot be read in the middle of `learn_many` or `merge`, what was learned is undefined: load the last state.
 

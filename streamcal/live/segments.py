@@ -48,10 +48,10 @@ class SegmentFamily:
     threshold : float
         1/α, or the run length.
     restarting : bool
-        Whether it is a run length: segments start anew after an alarm.
+        Whether the threshold is a run length: segments then restart after an alarm.
     most : int
-        The number of segments held. When they are as many, a new one takes the place of the one that has been longest
-        without an outcome; segments with an alarm stay, and when all have one, a new segment is not watched.
+        The number of segments watched at most. A further one takes the place of the segment that has been longest
+        without an outcome. Segments with an alarm stay; if all have one, a new segment is not watched.
 
     Notes
     -----

@@ -94,7 +94,7 @@ class Shadow(Saved):
     α = 1 − `confidence`. The probability that a challenger is ever promoted that was not better, on average over the
     outcomes of the comparison, is therefore at most α, whatever the stream does.
 
-    What was champion goes on learning as a challenger, so that `rollback` returns to a calibrator that is up to date.
+    The former champion continues to learn as a challenger, so that `rollback` returns to an up-to-date calibrator.
 
     Parameters
     ----------
@@ -420,7 +420,7 @@ class Shadow(Saved):
         return self._calibrators.pop(name)
 
     def promote(self, name: str | None = None) -> Version:
-        """Put a challenger into use that is shown to be better than the champion; all comparisons begin anew.
+        """Put a challenger into use that is shown to be better than the champion, and restart all comparisons.
 
         Parameters
         ----------

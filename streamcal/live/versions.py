@@ -41,7 +41,7 @@ def timed(calibrator: Calibrator) -> bool:
 
 
 class ByScore:
-    """How a calibrator of one score is asked and taught."""
+    """Predictions and learning by a calibrator of one score."""
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
@@ -82,12 +82,12 @@ class ByScore:
         self.calibrator.learn_one(score, True, one.w, one.t)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Those at an array of scores, now."""
+        """Return the current probabilities at an array of scores."""
         return np.asarray(self.calibrator.predict_many(scores))
 
 
 class ByKeys:
-    """How a calibrator that reads keys is asked and taught, such as `Segmented`."""
+    """Predictions and learning by a calibrator that reads keys, such as `Segmented`."""
 
     def __init__(self, calibrator: Keyed) -> None:
         self.calibrator = calibrator
@@ -123,12 +123,12 @@ class ByKeys:
         self.calibrator.learn_one(score, self._keys(one.keys), True, *given)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Those of the calibrator of all observations, whatever their keys."""
+        """Return the current probabilities of the calibrator of all observations, whatever their keys."""
         return np.asarray(self.calibrator.overall.predict_many(scores))
 
 
 class ByShadow:
-    """How a `Shadow` is asked and taught."""
+    """Predictions and learning by a `Shadow`."""
 
     def __init__(self, shadow: Shadow) -> None:
         self.shadow = shadow
@@ -163,7 +163,7 @@ class ByShadow:
         raise CapabilityError("a shadow cannot unlearn")
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Those of the champion at an array of scores, now."""
+        """Return the champion's current probabilities at an array of scores."""
         return joined(self.shadow.champion).probabilities(scores)
 
 

@@ -39,7 +39,7 @@ WHOLE = 2.0**50
 
 
 class _Window(Memory[Held]):
-    """What both windows share: they hold observations, and the statistic can be summed anew from them."""
+    """Base of both windows: they keep observations, from which the statistic can be recomputed."""
 
     _evicted: int
 
@@ -64,7 +64,7 @@ class _Window(Memory[Held]):
 class CountWindow(_Window[Held]):
     """The last `size` observations.
 
-    `_buffer` holds them, the oldest first, with None in place of a retracted one; the entry at index i has sequence
+    `_buffer` keeps them, the oldest first, with None in place of an unlearned one; the entry at index i has sequence
     number `_first + i`. `_places`, made at the first retraction, maps each observation to its sequence numbers,
     ascending. Learning costs an update and a removal; memory O(size).
     """
@@ -121,7 +121,7 @@ class CountWindow(_Window[Held]):
         added: tuple[FloatArray, ...],
         leaving: tuple[FloatArray, ...],
     ) -> Iterator[Piece]:
-        """Pieces that end where the statistic has to be summed anew; `learned` are the places of rows of weight > 0."""
+        """Yield pieces that end where the statistic must be recomputed; `learned` are the rows of weight > 0."""
         whole = bool((added[2] == np.floor(added[2])).all()) and self.statistic.n + added[2].sum() < WHOLE
         start = number = gone = 0
         while start < size:
@@ -139,7 +139,7 @@ class CountWindow(_Window[Held]):
             start, number, gone = stop, last, gone + drops
 
     def _took(self, entries: list[list[float]], drops: int) -> None:
-        """Note that the statistic has learned these observations, and that so many of the oldest have left it."""
+        """Note that the statistic has learned these observations, and that the `drops` oldest have left it."""
         self._buffer.extend(zip(*entries, strict=True))
         self._live += len(entries[2]) - drops
         self._lightest = min(self._lightest, min(entries[2], default=math.inf))

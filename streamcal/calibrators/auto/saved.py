@@ -1,4 +1,4 @@
-"""What reads the state of `Auto`: the fields of `AutoMixture.state`, each checked."""
+"""Reader of the state of `Auto`: the fields of `AutoMixture.state`, each checked."""
 
 from __future__ import annotations
 
