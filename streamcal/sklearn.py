@@ -621,6 +621,11 @@ def _for_classes(given: Any, estimator: Any, classes: int) -> Any:
     named = isinstance(given, str) and given in METHODS
     if classes == 2 and not (named and given not in REGISTRY):
         return _for_base(given, estimator)
+    if isinstance(given, Keyed):
+        raise InputError(
+            f"{type(given).__name__} calibrates one score, and y has {classes} classes; give a method of "
+            "streamcal.multiclass such as 'temperature', or labels of two classes"
+        )
     if isinstance(given, str) and given == DEFAULT_METHOD:
         return OnlineVectorScaling()
     if named:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits, load_iris
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.metaestimators import available_if
 from test_sklearn import DENSE, assert_checked
 
 from streamcal import Decay, InputError, Isotonic, VennAbers
+from streamcal.live import Multicalibrated, Segmented
 from streamcal.multiclass import (
     MulticlassVennAbers,
     OneVsRest,
@@ -238,6 +242,14 @@ def test_cross_venn_abers_is_binary_and_other_labels_are_no_classes():
         CrossCalibratedClassifier(GaussianNB()).fit(X, Y)
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         StreamingCalibratedClassifier(GaussianNB()).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("kind", [Segmented, Multicalibrated])
+def test_what_reads_columns_calibrates_two_classes(kind):
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(site="news")
+    base = make_pipeline(make_column_transformer(("passthrough", list("abcd"))), GaussianNB())
+    with pytest.raises(InputError, match="calibrates one score, and y has 3 classes; give a method of"):
+        StreamingCalibratedClassifier(base, kind("platt", by=["site"])).fit(frame, Y)
 
 
 def test_rows_sorted_by_their_labels_are_warned_of():
