@@ -57,7 +57,7 @@ def pit_bars(histogram: PITHistogram, confidence: float = 0.9) -> PITBars:
 
     Notes
     -----
-    Bars are by weight, and the band is by number: with unequal weights bars scatter more than it says.
+    Bars are by weight, and the band is by number: with unequal weights, bars scatter more widely than the band.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def densities(
     distributions : mapping of name to distribution
         Anything with a `cdf`; with a `ppf` too where there are no limits.
     limits : (float, float), optional
-        The range; by default that of the quantiles at .002 and .998 of all of them, and some margin.
+        The range; by default from the smallest quantile at 0.002 to the largest at 0.998, and some margin.
     steps : int
         Number of intervals.
 

@@ -22,7 +22,7 @@ def plot_pit(
 ) -> Axes:
     """Draw histograms of the PITs F(y) over one another: level at 1 where the distributions are calibrated.
 
-    A hill says that the distributions are too wide, a valley that they are too narrow, a slope that they lie too low
+    A hill means that the distributions are too wide, a valley that they are too narrow, a slope that they are too low
     (rising to the right) or too high. The band is where a bar of a calibrated forecaster lies with the confidence, each
     by itself, for the number of observations of the last histogram.
 

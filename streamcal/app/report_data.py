@@ -70,9 +70,9 @@ class ReportData:
     segments : tuple of SegmentTable
         One for each field of segments.
     groups : tuple of GroupTable
-        That of the best method that is kept calibrated in groups, if there is one.
+        The table of the best method that is kept calibrated in groups, if there is one.
     times : tuple of float
-        The times at the ends of the parts of all series, after that of the first row; empty where there are none, or
+        The time of the first row, and the times at the ends of the parts of all series; empty if there are no times, or
         rows are in no order.
     """
 

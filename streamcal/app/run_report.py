@@ -42,7 +42,7 @@ class RunReport:
 
     Notes
     -----
-    Cost: 1 µs a row; bounded memory, as that of `Comparison`.
+    Cost: 1 µs a row; bounded memory, like `Comparison`.
     """
 
     def __init__(self, job: Run, path: Path) -> None:

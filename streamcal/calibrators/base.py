@@ -52,7 +52,7 @@ class Calibrator(Learner):
     ) -> None:
         """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned.
 
-        The weight may be one number, that of all rows.
+        A scalar weight applies to every row.
         """
         self._learn_many(*self._checked_many(scores, y, w, t))
 
@@ -67,22 +67,22 @@ class Calibrator(Learner):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> FloatArray:
-        """Predict and then learn each of n observations in turn: a whole stream in one call.
+        """Predict and then learn each of n observations in order: a whole stream in one call.
 
         Parameters
         ----------
         scores, y : array-like of shape (n,)
             Scores and labels.
         w : array-like of shape (n,) or None
-            Weights; of weight 0, an observation is predicted and not learned.
+            Weights; an observation of weight 0 is predicted and not learned.
         t : array-like of shape (n,) or None
             Times; each prediction is as of the time of its own observation.
 
         Returns
         -------
         ndarray of shape (n,)
-            What `predict_one(scores[i], t[i])` says before `learn_one(scores[i], y[i], w[i], t[i])`, to the last bit;
-            the state afterwards is that of this loop. With a pandas `Series` of scores, a Series.
+            The result of `predict_one(scores[i], t[i])` before `learn_one(scores[i], y[i], w[i], t[i])`, to the last
+            bit; the state afterwards is that of this loop. With a pandas `Series` of scores, a Series.
 
         Raises
         ------

@@ -194,15 +194,15 @@ class Fusion(Learner):
         y : array-like of shape (n,)
             Labels.
         w : array-like of shape (n,) or None
-            Weights; of weight 0, an observation is predicted and not learned.
+            Weights; an observation of weight 0 is predicted and not learned.
         t : array-like of shape (n,) or None
             Times; each prediction is as of the time of its own observation.
 
         Returns
         -------
         ndarray of shape (n,)
-            What `predict_one(scores[i], t[i])` says before `learn_one(scores[i], y[i], w[i], t[i])`, to the last bit;
-            the state afterwards is that of this loop. With a pandas `DataFrame` of scores, a Series.
+            The result of `predict_one(scores[i], t[i])` before `learn_one(scores[i], y[i], w[i], t[i])`, to the last
+            bit; the state afterwards is that of this loop. With a pandas `DataFrame` of scores, a Series.
 
         Raises
         ------

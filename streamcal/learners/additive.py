@@ -40,7 +40,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     forgetting : Forgetting
         The forgetting policy: `Forever()`, `Window(...)` or `Decay(...)`.
     refresh_every : int
-        With 1 (default) the map is always that of all observations held. With r > 1, an option of methods whose `solve`
+        With 1 (default) the map always includes all observations kept. With r > 1, an option of methods whose `solve`
         is slow, the map is updated only after every r-th observation learned, unlearned or merged, so that predictions
         lag by fewer than r observations; before the r-th observation they do not lag. Between refreshes `t` has no
         effect on predictions. The statistic of the last refresh is saved with the state, which is then twice as large.

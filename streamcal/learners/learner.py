@@ -178,7 +178,7 @@ class Learner(Saved):
         Raises
         ------
         InputError
-            For an unknown or impossible parameter, and where weight is held: what was learned depends on the
+            For an unknown or impossible parameter, and after learning: the learned state depends on the
             parameters. The learner is then unchanged.
 
         Examples

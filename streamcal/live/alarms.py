@@ -54,8 +54,8 @@ class Alarm(NamedTuple):
         The frequency of events; how strongly they depend on the forecast; or an outcome whose probability was 0. Of
         distributions: where outcomes lie, or how far they scatter.
     direction : {"higher", "lower"}
-        Whether that is more or less than forecast. A slope that is "lower" is that of an overconfident model, as is a
-        spread that is "higher".
+        Whether the moved quantity is above or below the forecast. An overconfident model has a "lower" slope, or a
+        "higher" spread.
     since : int
         The number of the outcome, counted from 1 over all segments, at which the change most probably began.
     n : int

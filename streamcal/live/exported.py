@@ -102,9 +102,9 @@ def levels_sql(
         The column of scores in `source`. The columns of levels have the names of the fields, and contain texts or
         whole numbers.
     source, levels : str
-        The tables of observations and of levels; the columns of the latter are those of `level_columns`.
+        The tables of observations and of levels; the table of levels has the columns of `level_columns`.
     keep : str
-        The columns of `source` to select besides `calibrated`, with commas between them.
+        The columns of `source` to select in addition to `calibrated`, with commas between them.
     dialect : {"sqlite", "postgresql", "duckdb", "bigquery", "spark"}
         The database.
 

@@ -49,9 +49,9 @@ class Issued(NamedTuple):
     at : float
         The clock of the join: the latest time known when it was issued.
     number : int
-        How many were issued before it.
+        The number of forecasts issued before this one.
     said : array or None
-        What the parts of a mixture said.
+        The forecasts of the parts of a mixture.
     """
 
     id: Id

@@ -33,8 +33,8 @@ class JudgedJoin(LabelJoin):
     def versions(self) -> list[tuple[Id | None, Any, float]]:
         """The versions of the model whose calibration is kept, the newest last.
 
-        Of each its name, its calibrator, and the weight of this in forecasts: the rest is that of the map of the
-        version before.
+        Each version has its name, its calibrator, and the calibrator's weight in forecasts. The map of the version
+        before has the rest of the weight.
         """
         kept = self._versions.items()
         return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in kept]

@@ -208,7 +208,7 @@ class LabelJoin(Holding, Journaled):
         self._ages: list[tuple[float, int, int, Id]] = []
         self._note: str | None = None  # as JSON
 
-    # -- what it says ----------------------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------------------------
 
     @property
     def calibrator(self) -> Any:

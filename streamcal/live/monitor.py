@@ -132,7 +132,7 @@ class CalibrationMonitor(Saved):
         self._count = 0
         self._family = SegmentFamily(self._threshold, self._restarting, self.max_segments)
 
-    # -- what it says ----------------------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------------------------
 
     @property
     def n(self) -> int:

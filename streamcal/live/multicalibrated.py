@@ -54,10 +54,10 @@ class Certificate(NamedTuple):
         No group, over any of its latest observations, has a likelihood ratio above exp(evidence) against its
         predictions.
     regret : float
-        The largest difference in nats by which the log loss of the predictions can exceed that of the calibrator, in
-        sum; below 0 it is lower by at least as much.
+        The largest difference in nats by which the log loss of the predictions can exceed the calibrator's log loss, in
+        sum; a value below 0 means that the predictions' log loss is lower by at least this much.
     gain : float
-        By how many nats it is lower in fact.
+        The number of nats by which the predictions' log loss is in fact lower.
     """
 
     evidence: float
@@ -110,7 +110,7 @@ class IssuedBets(NamedTuple):
     score, keys, w, t
         As given to `issue_one`.
     said : list of float
-        What `learn_issued` needs besides.
+        Further numbers that `learn_issued` needs.
     """
 
     p: float
@@ -185,7 +185,7 @@ class Multicalibrated(Keyed):
     part 1 holds for both streams together, and part 2 for the observations of each stream apart and those after the
     merge. `unlearn_one` is refused: an account's capital depends on the order of its observations.
 
-    Cost beside that of the calibrator: see `docs/multicalibration.md`. 100 bytes for a group, and its name.
+    Cost in addition to the calibrator's: see `docs/multicalibration.md`. 100 bytes for a group, and its name.
 
     References
     ----------
@@ -617,7 +617,7 @@ class Multicalibrated(Keyed):
     def bound(self, field: Field | None, level: Level | None, variance: float, bin: int | None = None) -> float:
         """Return the largest |Σ(y − p)| of a group over its latest observations whose Σp·(1 − p) is `variance`.
 
-        It holds for every number of latest observations at once, and for a group that is not held too.
+        The bound is valid for every number of latest observations at once, also for a group that is not in memory.
 
         Parameters
         ----------

@@ -58,7 +58,7 @@ def pairs_of(by: Sequence[Field]) -> list[tuple[int, int]]:
     Raises
     ------
     InputError
-        If there is none, or more than those of 16 fields.
+        If there is no pair, or there are more than 16 single fields.
 
     Examples
     --------
@@ -79,15 +79,15 @@ def pairs_of(by: Sequence[Field]) -> list[tuple[int, int]]:
 class PairedChain:
     """A chain of fields, and joint effects of fields, pairs and score beside it, mixed by their losses.
 
-    Its methods are those of `SegmentChain`.
+    It has the methods of `SegmentChain`.
 
     Notes
     -----
     **The joint model.** One logistic regression on the log-odds z of the calibrator has an offset and a slope for each
     level of a field, an offset for each level of each pair, and one for the score, in 33 bins of log-odds of width 1.
-    Each of these terms has its own variance of levels, by empirical Bayes, and a share s: what is forecast is
-    z + Σ s·(what the term adds). s is the probability of "with it" against "without it", by the forecasts of both,
-    under fixed share 10⁻⁵ with the prior .9. `kernels/joint_effects.py` has the formulas.
+    Each of these terms has its own variance of levels, by empirical Bayes, and a share s. The forecast is z + Σ s·(what
+    the term adds). s is the probability of "with the term" against "without it", by the forecasts of both, under fixed
+    share 10⁻⁵ with the prior 0.9. `kernels/joint_effects.py` has the formulas.
 
     **The mixture.** The probability forecast is Σ Wₐ·pₐ of the chain (prior ½), of the joint model (¼), and of the mean
     of the log-odds of both (¼), under fixed share 10⁻⁵. By the theorem of fixed share (Herbster and Warmuth 1998), for
@@ -96,9 +96,9 @@ class PairedChain:
     last terms to first order in the share). With the bound of the chain: (J + 1)·(ln 2 + n·share/2) more than the
     calibrator.
 
-    What is remembered of a forecast until its label comes, after what the members of the chain said: the log-odds of
+    Until the label of a forecast arrives, the members' forecasts in the chain are remembered, then the log-odds of
     the chain and of the joint model. W is judged by these at the learning rate of the chain, (1 + d)^−0.3, shares by
-    what the terms say when the label comes, at that rate. `unlearn` subtracts from the sums of each level what the
+    the terms' forecasts when the label arrives, at that rate. `unlearn` subtracts from the sums of each level what the
     observation adds at the present means: an approximation, of second order in the distance of the means. W and shares
     keep what they learned.
 

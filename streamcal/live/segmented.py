@@ -61,11 +61,12 @@ MOST_LABELS = 2.0**53
 class Segmented(Keyed):
     """A calibrator and, field by field, corrections of its probability for the levels that an observation has.
 
-    z₀ is the log-odds of the calibrator's probability. Each field in turn takes the log-odds z that reach it to
+    z₀ is the log-odds of the calibrator's probability. Each field, in the order of `by`, changes its incoming log-odds
+    z to
 
         z′ = logit(Σₐ Wₐ·σ(z + mₐ)),
 
-    mₐ being what its members add for the level at hand: *nothing*; an *offset*, normal with the variance of the levels
+    where mₐ are the terms of its members for the level: *nothing*; an *offset*, normal with the variance of the levels
     of this field, which is estimated from all of them (empirical Bayes); the same of *recent* memory, whose Fisher
     information is capped at 30, that of some 30 clicks; a *free* offset of variance 1; a *line*, offset and slope of
     variances 1 and ¼. The weights W are those of fixed share 10⁻⁵ with the prior ½ for "nothing". A level keeps sums
@@ -77,19 +78,20 @@ class Segmented(Keyed):
     Parameters
     ----------
     calibrator : str or Calibrator
-        What sees all observations: its clone learns, and is the attribute `overall`.
+        The calibrator of all observations: its clone learns, and is the attribute `overall`.
     by : sequence of str and of tuples of str
         The fields, in the order of correction, the coarsest first; a tuple of fields is a field whose levels are
         tuples.
     max_levels : int
-        The number of levels held of each field, default 100,000. When there are as many, a new one takes the place of
-        the one that has been longest without an outcome; this one starts with nothing if it comes back, unless there is
-        a `store`. They are counted in `tally`.
+        The number of levels in memory for each field, default 100,000. At this number, a new level takes the place of
+        the level that has been longest without an outcome. If the latter appears again, it starts from nothing unless
+        there is a `store`. `tally` counts these evictions.
     store : str or path, optional
-        A file for the levels that make room, made when it is first needed. A level comes back as it was, so that
-        forecasts are to the last bit those of a `max_levels` without end. It belongs to the state: see the notes.
+        A file for the evicted levels, created when it is first needed. A level that appears again is restored, so that
+        forecasts equal those of an unlimited `max_levels` to the last bit. The file belongs to the state: see the
+        notes.
     pairs : bool, optional
-        Whether pairs of fields that need not be named, and the score, correct besides; default False. See the notes.
+        Whether all pairs of fields, without being named, and the score correct too; default False. See the notes.
 
     Raises
     ------
@@ -103,19 +105,19 @@ class Segmented(Keyed):
     of a similar name, or only others, are an error. A level never seen leaves the forecast as it is.
 
     A correction is a function of the calibrator's probability, whatever the score. A Venn-Abers interval of the
-    calibrator does not hold for it, and is not given.
+    calibrator is not valid for the corrected probability, and is not returned.
 
     In the corrections a weight counts relative to the running mean of all weights: a factor common to all changes
     nothing. `merge` adds the sums of each level, and multiplies the weights of members, relative to their prior, as
     independent evidence. `unlearn_one` subtracts from the sums what the observation adds to them at the present means:
     exact, up to τ² and the cap, for the last observation of a level, and of second order in the distance of the means
-    for others. It is for labels that are corrected, one in many: errors of retractions add up, and no window should be
-    made of them. The weights of members are not taken back.
+    for others. `unlearn_one` is for rare corrections of labels: errors of retractions add up, so a window must not be
+    built on it. The weights of members are not unlearned.
 
-    With a `store` a state has the levels held, and says which rows of the file are those of the others. It is loaded
-    where the file has the same path, and resumes there even if more rows were written since. Of the states taken
-    the last two can be loaded, and that of the journal of a `LabelJoin`. One process at a time can use the file. Where
-    it cannot be read in the middle of `learn_many` or `merge`, what was learned is undefined: load the last state.
+    With a `store`, a state contains the levels in memory, and names the rows of the file with the others. It is loaded
+    if the file has the same path, and resumes there even if more rows were written since. Only the last two states
+    and the state of a `LabelJoin`'s journal can be loaded. One process at a time can use the file. If the file
+    cannot be read in the middle of `learn_many` or `merge`, the learned state is undefined: load the last saved one.
 
     With `pairs`, a second model is learned beside the chain, of all fields, all pairs of single fields that are not in
     `by`, and the score (`PairedChain`). Forecasts are a mixture of both, with prior ½ for the chain: they lose at most
@@ -227,7 +229,7 @@ class Segmented(Keyed):
         Returns
         -------
         float
-            Inside (0, 1), even where the calibrator says 0 or 1.
+            Inside (0, 1), even if the calibrator predicts 0 or 1.
 
         Raises
         ------
@@ -319,7 +321,7 @@ class Segmented(Keyed):
         Returns
         -------
         ndarray of shape (n,)
-            What `predict_one` says of each before it is learned, to the last bit; with a pandas `Series` of scores, a
+            The result of `predict_one` before each is learned, to the last bit; with a pandas `Series` of scores, a
             Series.
 
         Raises
@@ -397,10 +399,10 @@ class Segmented(Keyed):
     ) -> None:
         """Learn the label of a forecast that was issued earlier with these arguments.
 
-        Members of each field, and the parts of the calibrator, are judged by what they said then, the members with the
-        learning rate (1 + d)^−0.3 where d observations have been learned since. Until as many labels have judged what a
-        field said of levels known to it, "nothing" has twice its weight there. The sums of the levels are moved from
-        where they are now, along the chain that starts at the probability that the calibrator issued.
+        Members of each field, and the parts of the calibrator, are judged by their issued forecasts, the members with
+        the learning rate (1 + d)^−0.3, where d observations have been learned since. "Nothing" has twice its weight in
+        a field until d labels have judged the field's forecasts for levels known to it. The sums of the levels are
+        moved from their present values, along the chain that starts at the probability that the calibrator issued.
 
         Parameters
         ----------
@@ -465,7 +467,7 @@ class Segmented(Keyed):
         field : str or tuple of str
             One of `by`.
         level : text, whole number, or tuple of them
-            It may be new: then the mean is 0, and the deviation that of the levels of this field.
+            For a new level the mean is 0, and the deviation is that between the levels of this field.
 
         Returns
         -------
@@ -507,7 +509,7 @@ class Segmented(Keyed):
         field : str or tuple of str
             One of `by`.
         levels : iterable, optional
-            Those wanted, in their order; by default all that are held, the heaviest first.
+            The levels to return, in their order; by default all in memory, the heaviest first.
 
         Returns
         -------

@@ -174,7 +174,7 @@ class Shadow(Saved):
         for name, calibrator in (challengers or {}).items():
             self.add(name, calibrator)
 
-    # -- what it says ----------------------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------------------------
 
     @property
     def n(self) -> int:

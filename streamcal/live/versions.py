@@ -190,17 +190,17 @@ class VersionLearner:
     Parameters
     ----------
     calibrator : Calibrator, Segmented, Multicalibrated or Shadow
-        That of the new version.
+        The calibrator of the new version.
     before : list of float, optional
         The log-odds of the forecasts of the version before, at `KNOTS` scores.
     factor : float
-        By this scores are multiplied first: the share of clicks that was expected to come early, where only such are
+        The factor by which scores are multiplied first: the expected share of early clicks, if only early clicks are
         learned.
 
     Notes
     -----
-    The log loss is at most that of the map + 0.1 nats, or that of the calibrator + 2.3 nats, and 1e-4 of a nat for
-    every label in both cases. With late labels that holds for forecasts as issued.
+    The log loss is at most the map's + 0.1 nats, or the calibrator's + 2.3 nats, and 1e-4 of a nat for
+    every label in both cases. With late labels this bound is for forecasts as issued.
     """
 
     def __init__(self, calibrator: Any, before: list[float] | None = None, factor: float = 1.0) -> None:
@@ -214,12 +214,12 @@ class VersionLearner:
         self.tell(None)
 
     def tell(self, write: Callable[[str, str, dict[str, Any] | None], None] | None) -> None:
-        """Have each change of a shadow written from now on, before it is made; None: no longer."""
+        """Write each later change of a shadow before it is made; None stops the writing."""
         if isinstance(self.calibrator, Shadow):
             self.calibrator._told = None if write is None else partial(_told, write)
 
     def change(self, what: str, name: str, calibrator: Any) -> None:
-        """Make a change that was written; `StateError` where it is not possible."""
+        """Make a change that was written; raise `StateError` if it is not possible."""
         ensure(
             isinstance(self.calibrator, Shadow), "the journal holds a change of a shadow, and the calibrator is none"
         )
