@@ -30,6 +30,7 @@ from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.live.keyed import Keyed
 from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
+from streamcal.names import suggesting
 from streamcal.parameters.forgetting import Forever
 from streamcal.parameters.scales import Interval, Logit, Probability
 from streamcal.parameters.types import FloatArray
@@ -131,6 +132,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     #: Whether `partial_fit` still has to say that it does not update the base.
     _base_stays: bool
 
+    @suggesting
     def __init__(
         self,
         estimator: Any,
@@ -356,7 +358,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         if not hasattr(estimator, "predict_proba"):
             margins: FloatArray = np.asarray(estimator.decision_function(X), dtype=np.float64)
             return margins if place else -margins
-        return _inside(np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, place])
+        of_class: FloatArray = _probabilities(estimator, X)[:, place]
+        return of_class
 
     def _check_classes(self, estimator: Any, many: bool) -> None:
         """Raise `ValueError` for a base of other classes; one of many classes may lack some: their scores are 0."""
@@ -450,6 +453,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
 
     _many_classes = False
 
+    @suggesting
     def __init__(
         self,
         estimator: Any,
@@ -595,7 +599,11 @@ def _has_interval(calibrator: Any) -> bool:
 def _probabilities(estimator: Any, X: Any) -> FloatArray:
     """Return the base's probabilities, shape (n, K): of margins their softmax, of one margin its sigmoid."""
     if hasattr(estimator, "predict_proba"):
-        return _inside(np.asarray(estimator.predict_proba(X), dtype=np.float64))
+        p = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        if p.ndim != 2:
+            shape = f"predict_proba of {estimator!r} returns shape {p.shape}, and not one column a class"
+            raise InputError(f"{shape}; for two classes return np.column_stack((1 - p, p))")
+        return _inside(p)
     margins = np.asarray(estimator.decision_function(X), dtype=np.float64)
     if margins.ndim == 1:
         return np.column_stack((expit(-margins), expit(margins)))

@@ -288,3 +288,9 @@ def test_compare_report_and_predict_read_decimal_commas(tmp_path: Path) -> None:
     assert "--decimal ," in (tmp_path / "r.html").read_text(encoding="utf-8")
     assert run(source, "--decimal", ",", "--state", state).exit_code == 0
     assert "300 rows predicted" in program("predict", state, source, *columns, "--out", tmp_path / "out.csv").output
+
+
+def test_parquet_in_a_pipe_says_what_can_be_there(tmp_path: Path) -> None:
+    line = the_line(run("-", stdin=save(tmp_path / "in.parquet", made(10)).read_bytes()))
+    assert "Parquet has its index at the end, and cannot be read from a pipe" in line
+    assert "Arrow, CSV or JSON Lines in the pipe" in line

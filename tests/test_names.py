@@ -207,6 +207,10 @@ PARAMETERS = [
     (lambda: segmented().learn_many([0.5], [True], key={"campaign": [1]}), "keys"),
     (lambda: metrics.LogLoss().update_many([True], [0.5], weight=[1.0]), "w"),
     (lambda: Isotonic(window=5), "forgetting"),
+    (lambda: CalibratedClassifier(classifier(), calibratr="ops"), "calibrator"),
+    (lambda: CalibratedRegressor(linear_model.LinearRegression(), calibratr="acp"), "calibrator"),
+    (lambda: streamcal.sklearn.StreamingCalibratedClassifier(GaussianNB(), calibratr="ops"), "calibrator"),
+    (lambda: streamcal.sklearn.CrossCalibratedClassifier(GaussianNB(), calibratr="ops"), "calibrator"),
     (lambda: Isotonic(time="24h"), "forgetting"),
 ]
 

@@ -643,3 +643,18 @@ def test_classes_of_the_base_may_be_in_another_order(frozen, margins):
     model = StreamingCalibratedClassifier(base, calibrator).fit(X, y)
     assert model.classes_.tolist() == ["no", "yes"]
     assert 0.7 < model.predict_proba([[0.9]])[0, 1] < 1.0
+
+
+def test_probabilities_of_one_dimension_say_what_to_return():
+    class OneColumn(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+        def predict_proba(self, X):
+            return np.full(len(X), 0.5)
+
+    X, y = np.zeros((40, 1)), np.arange(40) % 2
+    for model in (StreamingCalibratedClassifier(OneColumn(), "ops"), CrossCalibratedClassifier(OneColumn())):
+        with pytest.raises(InputError, match=r"returns shape \(\d+,\), .*np.column_stack\(\(1 - p, p\)\)"):
+            model.fit(X, y)

@@ -15,7 +15,7 @@ from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
 from streamcal.live.keyed import Keyed
-from streamcal.names import did_you_mean
+from streamcal.names import did_you_mean, suggesting
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.river.bases import NO_SCORE, Classifier, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
@@ -96,6 +96,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     [0.34, 0.01]
     """
 
+    @suggesting
     def __init__(
         self,
         classifier: Classifier,
@@ -273,6 +274,7 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     (5, 1250.0)
     """
 
+    @suggesting
     def __init__(
         self, classifier: Classifier, calibrator: str | CrossVennAbers | None = None, id: str | None = None
     ) -> None:
@@ -370,6 +372,7 @@ class ScoreCalibrator(base.Classifier):
     0.663
     """
 
+    @suggesting
     def __init__(self, calibrator: str | Calibrator = DEFAULT_METHOD, on: str = "score") -> None:
         self.calibrator = fresh(calibrator)
         self.on = on

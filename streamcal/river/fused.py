@@ -10,6 +10,7 @@ from river import base, linear_model, naive_bayes, preprocessing
 from streamcal.errors import InputError
 from streamcal.fusion import METHODS, BernsteinFusion, Fusion, LogisticFusion
 from streamcal.learners.choosing import chosen
+from streamcal.names import suggesting
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
 from streamcal.river.bases import NO_SCORE, Classifier, both, score_of, taken_by_base, takes
@@ -65,6 +66,7 @@ class FusedClassifier(base.Classifier):
     1250.0
     """
 
+    @suggesting
     def __init__(self, classifiers: Sequence[Classifier], fusion: str | Fusion | None = None) -> None:
         if not isinstance(classifiers, (list, tuple)) or not classifiers:
             raise InputError(f"classifiers={classifiers!r} is not possible; give a list of River classifiers")

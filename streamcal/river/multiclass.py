@@ -11,6 +11,7 @@ from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
+from streamcal.names import suggesting
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
 from streamcal.river.bases import Classifier, ShowsCalibrator, probabilities_of, taken_by_base, takes
@@ -56,6 +57,7 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
     0.584
     """
 
+    @suggesting
     def __init__(self, classifier: Classifier, calibrator: str | MulticlassCalibrator | None = None) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")

@@ -12,6 +12,7 @@ from river import base, linear_model, preprocessing
 
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.names import suggesting
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
@@ -93,6 +94,7 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     True
     """
 
+    @suggesting
     def __init__(
         self,
         regressor: Regressor,

@@ -266,6 +266,8 @@ class RecordReader:
             found, allowed = f"compressed by {compression}", f"that, with a name that ends in {ending}"
         else:
             found, allowed = next((one for magic, one in OTHER_KINDS.items() if begin.startswith(magic)), ("", ""))
+        if found == "Parquet" and self.path == STANDARD_STREAM:
+            FileKind.of(self.path, "parquet")  # says why not
         if found:
             raise RecordError(f"the file is {found}", allowed, file=self.path)
 
