@@ -156,7 +156,7 @@ def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
 def methods() -> dict[str, Calibrator]:
     """Return the calibrators of the demonstration."""
     found: dict[str, Calibrator] = {
-        "ops": OnlinePlatt(),
+        "online-platt": OnlinePlatt(),
         "bernstein": Bernstein(10, scale=Logit(), forgetting=Window(WINDOW)),
         "venn-abers": VennAbers(forgetting=Window(WINDOW)),
     }
