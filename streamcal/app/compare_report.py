@@ -119,7 +119,7 @@ def wide_console() -> Console:
 
 
 def size(number: int) -> str:
-    """Bytes in few characters.
+    """Write bytes in few characters.
 
     >>> size(325), size(126_373), size(2_500_000)
     ('325 B', '126 kB', '2.5 MB')

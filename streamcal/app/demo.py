@@ -178,7 +178,7 @@ def bases() -> dict[str, Callable[[], base.Classifier]]:
 
 
 def logistic_regression() -> base.Classifier:
-    """Scaled numeric and one-hot categorical features, and a logistic regression with River's default SGD."""
+    """Return scaled numeric and one-hot categorical features, and a logistic regression with River's default SGD."""
     # Sparse one-hot features: a row then has 19 features instead of 62, with the same model.
     words = compose.Select(*BANK_CATEGORICAL) | preprocessing.OneHotEncoder(drop_zeros=True)
     numbers = compose.Select(*BANK_NUMERIC) | preprocessing.StandardScaler()
@@ -186,7 +186,7 @@ def logistic_regression() -> base.Classifier:
 
 
 def gaussian_naive_bayes() -> base.Classifier:
-    """Numeric and one-hot categorical features, and a Gaussian naive Bayes."""
+    """Return numeric and one-hot categorical features, and a Gaussian naive Bayes."""
     # Dense one-hot features: a Gaussian of a feature that is always 1 would have variance 0.
     words = compose.Select(*BANK_CATEGORICAL) | preprocessing.OneHotEncoder()
     return (compose.Select(*BANK_NUMERIC) + words) | compose.FuncTransformer(in_order) | GaussianNB()

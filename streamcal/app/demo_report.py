@@ -62,13 +62,13 @@ def verdict(result: Result) -> str:
 
 
 def diagrams(result: Result) -> Mapping[str, ReliabilityData]:
-    """Reliability of `SHOWN`, raw and by `BY`."""
+    """Return reliability diagrams of `SHOWN`, raw and by `BY`."""
     boards = result.boards[SHOWN]
     return {name: boards[name].ece.reliability(bins=BINS) for name in ("raw", BY)}
 
 
 def drift_table(parts: list[Part]) -> Table:
-    """Observed and predicted shares by part of the stream."""
+    """Return the table of observed and predicted shares by part of the stream."""
     table = Table(box=None, pad_edge=False)
     table.add_column("calls", justify="right")
     for name in ("subscribed", "raw says", f"{BY} says"):

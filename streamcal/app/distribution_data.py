@@ -85,7 +85,7 @@ def pit_bars(histogram: PITHistogram, confidence: float = 0.9) -> PITBars:
 def densities(
     distributions: Mapping[str, Distribution], limits: tuple[float, float] | None = None, steps: int = STEPS
 ) -> Densities:
-    """Predictive densities on one axis, each the probability of a short interval over its length.
+    """Compute predictive densities on one axis, each the probability of a short interval over its length.
 
     So a single value with mass, as of a count or a sample, has a high bar and not an infinite one.
 

@@ -28,7 +28,7 @@ SLOWER = {"online-platt": 30, "bernstein": 40, "venn-abers": 100, "auto": 450}
 
 
 def slower() -> str:
-    """Say how much slower methods are without compiled kernels, and which method is the default there."""
+    """Describe how much slower methods are without compiled kernels, and which method is the default there."""
     factors = ", ".join(f"{factor} ({name})" for name, factor in SLOWER.items())
     return f"steps take longer by a factor of {factors}; the default method is {DEFAULT_METHOD}"
 

@@ -271,7 +271,7 @@ def _below(axis: Axis, data: ReportData) -> str:
 
 
 def _over_time(edges: list[float], values: list[float]) -> list[Point]:
-    """Values at the middles of the parts; a method that failed has none after that. One part alone from end to end."""
+    """Return values at the middles of the parts, until a method failed; one part alone from end to end."""
     if len(values) == 1:
         return [(edges[0], values[0]), (edges[1], values[0])]
     return [((edges[i] + edges[i + 1]) / 2.0, value) for i, value in enumerate(values)]

@@ -93,7 +93,7 @@ def page(data: ReportData) -> str:
 
 
 def _measures(data: ReportData) -> list[str]:
-    """Everything that is measured of at least one row."""
+    """List every measure of at least one row."""
     return [
         "<h2>Methods</h2>",
         _table("Methods and their measures", data.headings, data.table),

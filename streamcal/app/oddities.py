@@ -85,7 +85,7 @@ def none_negative(rows: int, positives: int) -> str | None:
 
 
 def falling(direction: Direction) -> str | None:
-    """Say that scores fall where labels rise, if they do."""
+    """Report that scores fall where labels rise, if they do."""
     auc = direction.auc_if_falling()
     if auc is None:
         return None
@@ -210,7 +210,7 @@ def _odd_order(job: Run) -> str | None:
 
 
 def disordered(order: TimeOrder) -> str | None:
-    """Say that rows are not in the order of their times, if they are not."""
+    """Report that rows are not in the order of their times, if they are not."""
     if not order.disordered:
         return None
     return (

@@ -443,7 +443,7 @@ def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[floa
 
 
 def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing) -> None:
-    """Diagonal, limits, spacing and labels."""
+    """Draw diagonal, limits, spacing and labels."""
     _draw_square(ax, low, high, spacing)
     ax.set_ylabel("frequency of positive labels", color=INK)
     ax.tick_params(labelbottom=False)
@@ -456,7 +456,7 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
 
 
 def _draw_square(ax: Axes, low: float, high: float, spacing: Spacing) -> None:
-    """Two equal axes, lines and the diagonal."""
+    """Draw two equal axes, lines and the diagonal."""
     if spacing == "log":
         ax.set(xscale="log", yscale="log")
     elif spacing == "linear":
@@ -494,7 +494,7 @@ def _draw_fit(ax: Axes, one: CORPReliability, colour: str, marker: str, low: flo
 
 
 def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: float, label: str) -> None:
-    """Points with their intervals; a point below the lower limit is an open marker at the edge."""
+    """Draw points with their intervals; a point below the lower limit is an open marker at the edge."""
     heaviest = max(b.weight for b in one.bins)
     xs = [max(b.prediction, low) for b in one.bins]
     ys = [max(b.frequency, low) for b in one.bins]

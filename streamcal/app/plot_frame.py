@@ -41,7 +41,7 @@ def axes_for(data: Sized, what: str, ax: Axes | None) -> Axes:
 
 
 def draw_plain_frame(ax: Axes) -> None:
-    """Ticks, and lines at the left and at the bottom only."""
+    """Draw ticks, and lines at the left and at the bottom only."""
     ax.tick_params(colors=INK, labelsize=9, length=3, which="both", width=0.6)
     ax.tick_params(which="minor", length=0)
     ax.spines[["top", "right"]].set_visible(False)
@@ -49,7 +49,7 @@ def draw_plain_frame(ax: Axes) -> None:
 
 
 def finish(ax: Axes, title: str | None, *, legend: bool = True) -> None:
-    """Legend and title."""
+    """Add legend and title."""
     if legend:
         ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
     if title is not None:

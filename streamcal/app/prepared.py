@@ -153,7 +153,7 @@ def tick_text(value: float) -> str:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten inside, as many as there is space for; of few also twice and five times as much."""
+    """Return the powers of ten inside, as many as there is space for; if few, also 2 and 5 times each."""
     powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
     if len(powers) < FEW_TICKS:
         exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -162,7 +162,7 @@ def _decades(low: float, high: float) -> list[float]:
 
 
 def sqrt_ticks(high: float) -> list[float]:
-    """Ticks of an axis from 0 to `high` that is spaced by square roots, not crowded at 0."""
+    """Return ticks of an axis from 0 to `high` that is spaced by square roots, not crowded at 0."""
     return [tick for tick in SQRT_TICKS if tick == 0.0 or high / 100.0 <= tick <= high]
 
 
@@ -198,7 +198,7 @@ def limits(
 def histogram(
     scores: Sequence[float], weights: Sequence[float], axis: Axis, bins: int = HISTOGRAM_BINS
 ) -> tuple[FloatArray, FloatArray]:
-    """Shares of the weight in bins of equal length on the axis, the last with what lies outside; and their edges."""
+    """Return the shares of the weight in bins of equal length on the axis, clipped to it, and their edges."""
     steps, low, high = np.linspace(0.0, 1.0, bins + 1), axis.low, axis.high
     curved = low * (high / low) ** steps if axis.spacing == "log" else high * steps**2
     edges = high * steps if axis.spacing == "linear" else curved

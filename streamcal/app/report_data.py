@@ -150,7 +150,7 @@ def _series(comparison: Comparison, name: str) -> Series:
 
 
 def _table(comparison: Comparison) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Headings, and the row of each method, the best first."""
+    """Return headings, and the row of each method, the best first."""
     names = comparison.names
     rows = [comparison.standings[name] for name in names]
     parts = [row.corp.decomposition for row in rows]
@@ -174,7 +174,7 @@ def _table(comparison: Comparison) -> tuple[tuple[str, ...], tuple[tuple[str, ..
 
 
 def _each(comparison: Comparison, name: str) -> str:
-    """Microseconds a row, where they were measured."""
+    """Return microseconds a row, if they were measured."""
     seconds = comparison.standings[name].seconds
     return f"{1e6 * seconds / comparison.rows:.2g}" if seconds else ""
 

@@ -94,7 +94,7 @@ def _ratio(predicted: float | None, positive: float) -> str:
 
 
 def _sentence(comparison: Comparison, field: Field, shown: list[str]) -> str:
-    """χ² over its degrees of freedom, by series."""
+    """Describe χ² over its degrees of freedom, by series."""
     errors = {name: comparison.segments.errors[name][field] for name in shown}
     found = {name: one.chi_square for name, one in errors.items() if one.chi_square is not None}
     if not found:

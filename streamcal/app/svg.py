@@ -46,7 +46,7 @@ class Canvas:
         return self._bottom - self.y.place(value) * (self._bottom - self._top)
 
     def axes(self, below: str, beside: str, *, lines: bool = True) -> None:
-        """Ticks with their values, faint lines, and what the axes are."""
+        """Draw ticks with their values, faint lines, and the names of the axes."""
         for tick in self.x.ticks():
             place = _number(self.across(tick))
             if lines:
@@ -106,13 +106,13 @@ class Canvas:
         self.area(points, [(points[0][0], base), (points[-1][0], base)] if points else [], css)
 
     def dots(self, points: Iterable[tuple[float, float, float]], css: str) -> None:
-        """Circles: x, y and the radius."""
+        """Draw circles: x, y and the radius."""
         for x, y, radius in points:
             place = f'cx="{_number(self.across(x))}" cy="{_number(self.up(y))}"'
             self.parts.append(f'<circle class="{css}" {place} r="{_number(radius)}"/>')
 
     def marks(self, places: Iterable[float], row: int, css: str) -> None:
-        """Short vertical marks at the top, in one of several rows."""
+        """Draw short vertical marks at the top, in one of several rows."""
         top = self._top + 7 * row
         for place in places:
             self.parts.append(f'<path class="{css}" d="M{_number(self.across(place))} {_number(top)}v6"/>')

@@ -32,7 +32,7 @@ def of_forecasts(data: Any, p: Any, metric: type[Any]) -> Any:
 
 
 def check_reliability(data: Any) -> None:
-    """`InputError` unless these are the data of diagrams by name."""
+    """Raise `InputError` unless these are the data of diagrams by name."""
     if not isinstance(data, Mapping) or not all(isinstance(one, ReliabilityData) for one in data.values()):
         what = f"{data!r} is no mapping of names to ReliabilityData"
         raise InputError(f"{what}; give {{name: metric.reliability()}}, or labels and forecasts")

@@ -87,7 +87,7 @@ class AdaptiveCalibration(CellCalibrator):
 
 
 def window_sums(values: FloatArray, start: Places, stop: Places) -> FloatArray:
-    """Σ values[start:stop] for many windows of nonnegative values, O((k + windows) log k).
+    """Return Σ values[start:stop] for many windows of nonnegative values, O((k + windows) log k).
 
     Sums over blocks of 1, 2, 4, … values are added, and no prefix sums are subtracted: light groups beside heavy ones
     keep their digits.

@@ -151,12 +151,12 @@ class Calibrator(Learner):
         self._learn(x, y, w, t)
 
     def _require_issued(self, said: Sequence[float] | None) -> None:
-        """`InputError` where `_learn_issued` does not take what was said; nothing changes."""
+        """Raise `InputError` if `_learn_issued` does not accept the issued numbers; nothing changes."""
 
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _checked(self, score: float, y: Label, w: float, t: Time | None) -> tuple[float, float, float, float, int]:
-        """Coordinate, label, weight, time, and whether the score is clamped; or an `InputError`."""
+        """Return coordinate, label, weight, time, and whether the score is clamped; or raise `InputError`."""
         s, label, weight, time = check_score(score), check_label(y), check_weight(w), self._time(t)
         x = self.scale.coordinate(s)
         at_bound = x == self.scale.lo or x == self.scale.hi
@@ -169,7 +169,7 @@ class Calibrator(Learner):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        """Coordinates, labels, weights and times, and how many scores are clamped; or an `InputError`."""
+        """Return coordinates, labels, weights, times, and how many scores are clamped; or raise `InputError`."""
         s, labels, weights = check_batch(scores, y, w)
         times = self._times(t, len(s))
         x = self.scale.coordinates(s)

@@ -162,7 +162,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         return BernsteinMap(self.scale, self._kernel.coefficients)
 
     def _keep(self) -> bool:
-        """After a fit that failed: count it, once; whether the kernel has kept the coefficients of an earlier one."""
+        """Count a failed fit, once; return whether the kernel has kept the coefficients of an earlier fit."""
         if self._failed_for != self._memory.version:
             self._failed_for = self._memory.version
             self._count_unsolved()

@@ -32,7 +32,7 @@ MAX_FOLDS = 1000
 
 
 def geometric_pair(lower: Sequence[Value], upper: Sequence[Value]) -> tuple[Value, Value]:
-    """1 − GM(1 − p₀) and GM(p₁) (paper 003, §4, Remark); the first may exceed the second."""
+    """Return 1 − GM(1 − p₀) and GM(p₁) (paper 003, §4, Remark); the first may exceed the second."""
     return 1.0 - geometric_mean([1.0 - p for p in lower]), geometric_mean(upper)
 
 
@@ -217,7 +217,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         folds: npt.NDArray[np.int64] | None,
         kept: npt.NDArray[np.bool_],
     ) -> FloatArray:
-        """`_code` of the observations that are kept."""
+        """Return the `_code` of each observation that is kept."""
         if folds is not None:
             return outcome(labels[kept], folds[kept])
         statistic = self._memory.statistic
@@ -262,7 +262,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     def predict_with_interval_one(
         self, score: float | Sequence[float], t: Time | None = None
     ) -> tuple[float, tuple[float, float]]:
-        """`predict_one` and `predict_interval_one` for one search of the trees."""
+        """Return the results of `predict_one` and `predict_interval_one` by one search of the trees."""
         pairs = self._held_pairs_one(score, 1.0, t)
         one, other = self._pair(*pairs)
         return float(self._merge(*pairs)), (min(one, other), max(one, other))
@@ -308,7 +308,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         *,
         fold: int | npt.ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`predict_learn_many` with the merged pairs: (probabilities, lower, upper), three arrays of shape (n,)."""
+        """Do `predict_learn_many` with the merged pairs: (probabilities, lower, upper), three arrays of shape (n,)."""
         rows = self._rows_in_folds(scores, y, w, t, fold)
         return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self._learn_in_fold, rows))
 
@@ -335,22 +335,22 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return list(zip(*self._pairs_one(scores, positive_weight(w), t), strict=True))
 
     def _pairs_one(self, scores: float | Sequence[float], w: float, t: Time | None) -> tuple[list[float], list[float]]:
-        """p₀ and p₁ of every fold."""
+        """Return p₀ and p₁ of every fold."""
         x = [self.scale.coordinate(score) for score in check_fold_scores(scores, self.folds)]
         return self._present(t).intervals_one(x, w)
 
     def _pairs_many(self, scores: npt.ArrayLike, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
-        """p₀ and p₁ of every fold, arrays of shape (n,)."""
+        """Return p₀ and p₁ of every fold, arrays of shape (n,)."""
         x = [self.scale.coordinates(column) for column in check_fold_scores_many(scores, self.folds)]
         return self._present(t).intervals(x, w)
 
     def _held_pairs_one(self, score: Any, w: float, t: Time | None) -> tuple[list[float], list[float]]:
-        """p₀ and p₁ of the folds that take part in the merge."""
+        """Return p₀ and p₁ of the folds that are merged."""
         lower, upper = self._pairs_one(score, w, t)
         return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
 
     def _held_pairs_many(self, scores: Any, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
-        """`_held_pairs_one` for arrays."""
+        """Return p₀ and p₁ of the folds that are merged, arrays of shape (n,)."""
         lower, upper = self._pairs_many(scores, w, t)
         return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
 

@@ -121,7 +121,7 @@ class GuardedJumper:
         return [float(self.learned), self.at(x)]
 
     def require(self, record: Sequence[float]) -> None:
-        """`InputError` where `issue` cannot have returned this."""
+        """Raise `InputError` if `issue` cannot have returned this."""
         if not (len(record) == 2 and 0.0 <= record[0] <= self.learned and abs(record[1]) <= LOGIT_LIMIT):
             raise InputError(f"these are not the numbers that were issued with the forecast: {list(record)}")
 

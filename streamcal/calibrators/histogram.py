@@ -80,7 +80,7 @@ class HistogramBinning(CellCalibrator):
 def equal_frequency_bins(
     x: FloatArray, weight: FloatArray, positive: FloatArray, bins: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Cuts between the bins, shape (m − 1,), and their shares of positives, shape (m,); m ≤ bins are not empty."""
+    """Return cuts between bins, shape (m − 1,), and shares of positives, shape (m,); m ≤ bins are not empty."""
     first = first_of_bins(middle_ranks(weight), float(weight.sum()), bins)
     shares = np.add.reduceat(positive, first) / np.add.reduceat(weight, first)
     return cuts_before(x, first[1:]), np.clip(shares, 0.0, 1.0)

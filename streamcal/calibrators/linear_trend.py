@@ -91,7 +91,7 @@ class LinearTrend(TableCalibrator):
 
 
 def trend_path(x: FloatArray, weight: FloatArray, positive: FloatArray) -> Iterator[tuple[float, FloatArray]]:
-    """(AICc, fit) for decreasing penalties, the straight line first.
+    """Yield (AICc, fit) for decreasing penalties, the straight line first.
 
     It ends where there are too many parameters for AICc, and at the first fit that is `NEGLIGIBLE` above the least.
     """
@@ -121,6 +121,6 @@ def clipped(solution: Solution) -> FloatArray:
 
 
 def deviance(p: FloatArray, weight: FloatArray, mean: FloatArray, n: float) -> float:
-    """−2 log L, with probabilities limited to a distance of 1/(n + 2) from 0 and 1, as after n equal labels."""
+    """Return −2 log L, with probabilities limited to a distance of 1/(n + 2) from 0 and 1, as after n equal labels."""
     doubt = max(1.0 / (n + 2.0), np.finfo(np.float64).eps)
     return kinks.deviance(p, weight, mean, doubt)

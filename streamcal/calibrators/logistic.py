@@ -55,7 +55,7 @@ class LogisticCalibrator(FollowingCalibrator):
 
     @abstractmethod
     def _feature_columns(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`_features` for an array."""
+        """Return the features u and v of an array of coordinates."""
 
     @abstractmethod
     def _map_with(self, a: float, b: float, c: float) -> ScaledMap:

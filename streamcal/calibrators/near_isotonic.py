@@ -89,7 +89,7 @@ class NearIsotonic(TableCalibrator):
 
 
 def bic_of_path(weight: FloatArray, positive: FloatArray) -> FloatArray:
-    """BIC at every breakpoint of the path, λ = 0 first; infinite where it is sure to be `NEGLIGIBLE` above the least.
+    """Return the BIC at each breakpoint of the path, λ = 0 first; infinite if surely `NEGLIGIBLE` above the least.
 
     No fit has a greater likelihood than λ = 0, and the isotonic fit at the other end is an upper bound of the least.
     """
@@ -111,6 +111,6 @@ def bic_of_path(weight: FloatArray, positive: FloatArray) -> FloatArray:
 
 
 def checked_penalty(penalty: float | None) -> float | None:
-    """`InputError` unless a penalty is None or a finite number of at least 0."""
+    """Check that a penalty is None or a finite number of at least 0, and return it."""
     allowed = "None, or a finite number of at least 0"
     return None if penalty is None else real_number(penalty, "penalty", allowed, least=0.0)

@@ -189,7 +189,7 @@ def _windows_between(x: FloatArray, enter: FloatArray, leave: FloatArray) -> Win
 
 
 def _pairs(first: Places, start: Places, stop: Places) -> tuple[Places, Places]:
-    """(first[i], j) for every i and every j from start[i] to stop[i] − 1."""
+    """Return (first[i], j) for every i and every j from start[i] to stop[i] − 1."""
     number = stop - start
     offset = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)
     return np.repeat(first, number), np.repeat(start, number) + offset

@@ -69,7 +69,7 @@ class Readers:
         return made
 
     def each(self, keys: Sequence[Key]) -> Sequence[CalibrationMap | None]:
-        """`get` for several keys."""
+        """Return the predictors of several subproblems."""
         return [self.get(key) for key in keys]
 
     def forget(self) -> None:
@@ -133,7 +133,7 @@ class SequentialSubproblems(Statistic):
         return self.calibrators.get(key)
 
     def each(self, keys: Sequence[Key]) -> Sequence[CalibrationMap | Calibrator | None]:
-        """`get` for several keys."""
+        """Return the calibrators of several subproblems."""
         if keys is self._last[0]:  # those of the last observation
             return self._last[1]
         return [self.calibrators.get(key) for key in keys]

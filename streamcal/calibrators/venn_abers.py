@@ -122,7 +122,7 @@ class VennAbers(TreeCalibrator):
         return self._present(t).interval(x, 1.0 if w == 1.0 else positive_weight(w))
 
     def predict_with_interval_one(self, score: float, t: Time | None = None) -> tuple[float, tuple[float, float]]:
-        """`predict_one` and `predict_interval_one` for one search of the tree."""
+        """Return the results of `predict_one` and `predict_interval_one` by one search of the tree."""
         interval = self.predict_interval_one(score, t=t)
         return self._reduced(score, interval), interval
 
@@ -140,7 +140,7 @@ class VennAbers(TreeCalibrator):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,).
+        """Do `predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,).
 
         Examples
         --------
@@ -211,7 +211,7 @@ class HeldIntervals(CoordinateMap):
 
 
 def predicted_with_intervals(scores: Any, found: list[Any]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Pairs (p, (lower, upper)) as three arrays of shape (n,), as the caller had the scores."""
+    """Return pairs (p, (lower, upper)) as three arrays of shape (n,), in the caller's form of the scores."""
     columns = np.array([(p, *ends) for p, ends in found], dtype=np.float64).reshape(-1, 3).T
     p, lower, upper = (like(scores, np.ascontiguousarray(column)) for column in columns)
     return p, lower, upper

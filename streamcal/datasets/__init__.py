@@ -50,7 +50,7 @@ BANK_ROWS = 41_188
 
 
 def bank() -> Iterator[tuple[dict[Any, float | str], bool]]:
-    """UCI Bank Marketing as a stream: features of a phone call, and whether the client subscribed.
+    """Stream UCI Bank Marketing: features of a phone call, and whether the client subscribed.
 
     41,188 calls in date order, May 2008 to November 2010, 4,640 of them positive; the rate drifts from below 3 % to
     above 40 %. The column `duration`, known only after the outcome, is left out. Licence CC BY 4.0.

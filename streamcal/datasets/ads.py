@@ -186,7 +186,7 @@ class _World:
         self.offset += low
 
     def draw(self, rng: np.random.Generator, start: int, stop: int, n: int) -> AdClicks:
-        """Impressions number `start` to `stop` of n."""
+        """Draw impressions number `start` to `stop` of n."""
         size, k = stop - start, self.candidates
         done = np.sort((start + size * rng.random(size)) / n)
         t = np.interp(done, *self._clock)

@@ -161,7 +161,7 @@ def _checked(name: str, content: bytes) -> bytes:
 
 
 def _refuse_above(size: int, name: str) -> None:
-    """`StreamcalError` for more than `LARGEST` bytes."""
+    """Raise `StreamcalError` for more than `LARGEST` bytes."""
     if size > LARGEST:
         raise StreamcalError(f"what {SOURCES[name].url} gives is not {name}: it has more than {LARGEST:,} bytes")
 
@@ -181,12 +181,12 @@ def _adult_rows(text: str) -> Iterator[list[str]]:
 
 
 def _bank_rows(text: str) -> Iterator[list[str]]:
-    """Semicolons, and words in quotes."""
+    """Read semicolons, and words in quotes."""
     return csv.reader(io.StringIO(text, newline=""), delimiter=";")
 
 
 def _cdc_rows(text: str) -> Iterator[list[str]]:
-    """Without the first column, a row number."""
+    """Drop the first column, a row number."""
     return (row[1:] for row in csv.reader(io.StringIO(text, newline="")))
 
 

@@ -153,7 +153,7 @@ def _oracle(
     near: int,
     rng: Generator,
 ) -> FloatArray:
-    """E[y | score, t] of each step: estimated at the knots from `size` fresh draws each, linear in between."""
+    """Return E[y | score, t] of each step: estimated at the knots from `size` fresh draws each, linear in between."""
     place = np.minimum(np.searchsorted(knots, t, side="right") - 1, len(knots) - 2)
     later = (t - knots[place]) / (knots[place + 1] - knots[place])
     oracle = np.zeros_like(scores)
@@ -180,7 +180,7 @@ def _mean_near(scores: FloatArray, p: FloatArray, at: FloatArray, near: int) -> 
 
 
 def _stripes(x: FloatArray) -> FloatArray:
-    """.1 or .9, in turn, on stripes of width 5."""
+    """Return 0.1 or 0.9, alternating, on stripes of width 5."""
     return 0.1 + 0.8 * np.mod(np.floor(x / 5.0), 2.0)
 
 
@@ -255,7 +255,7 @@ def _once(t: FloatArray) -> FloatArray:
 
 
 def _to_and_fro(t: FloatArray) -> FloatArray:
-    """0 and a quarter turn, in turn, for 1,000 steps each; 0 while the base is trained."""
+    """Return 0 and a quarter turn, alternating every 1,000 steps; 0 while the base is trained."""
     return math.radians(90.0) * np.mod(np.floor(t / 1_000.0), 2.0)
 
 
@@ -360,12 +360,12 @@ def _sigmoid(z: FloatArray) -> FloatArray:
 
 
 def _waves(x: FloatArray) -> FloatArray:
-    """48 features of one x: sin((x + πab)/b), a = 0, ¼, …, 1¾, b = 1, …, 6."""
+    """Return 48 features of one x: sin((x + πab)/b), a = 0, ¼, …, 1¾, b = 1, …, 6."""
     return np.concatenate([np.sin(x / b + math.pi * a / 4.0) for a in range(8) for b in range(1, 7)], axis=1)
 
 
 def _logistic(features: Callable[[FloatArray], FloatArray]) -> Callable[..., Callable[[FloatArray], FloatArray]]:
-    """scikit-learn's logistic regression, at its defaults, of features of x."""
+    """Fit scikit-learn's logistic regression, at its defaults, to features of x."""
 
     def fit(x: FloatArray, y: FloatArray, seed: int) -> Callable[[FloatArray], FloatArray]:
         try:
@@ -379,7 +379,7 @@ def _logistic(features: Callable[[FloatArray], FloatArray]) -> Callable[..., Cal
 
 
 def _forest(x: FloatArray, y: FloatArray, seed: int) -> Callable[[FloatArray], FloatArray]:
-    """scikit-learn's random forest, at its defaults: the scores are shares of 100 trees, 0 and 1 among them."""
+    """Fit scikit-learn's random forest, at its defaults: scores are shares of 100 trees, including 0 and 1."""
     try:
         from sklearn.ensemble import RandomForestClassifier
     except ImportError as error:

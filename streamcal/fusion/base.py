@@ -134,7 +134,7 @@ class MarginalMap(FusionMap):
         return pair
 
     def intervals_at(self, x: FloatArray, w: float = 1.0) -> tuple[FloatArray, FloatArray]:
-        """`interval_at` for coordinates of shape (n, M)."""
+        """Return the pairs at coordinates of shape (n, M)."""
         lower, upper = np.empty(len(x)), np.empty(len(x))
         for places, rows in by_places(x):
             lower[rows], upper[rows] = self.map_at(places).intervals_at(np.ascontiguousarray(x[rows][:, places]), w)
@@ -234,7 +234,7 @@ class Fusion(Learner):
 
     @abstractmethod
     def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
-        """Coordinates, label, weight, time, and how many scores are clamped; or an `InputError`."""
+        """Return coordinates, label, weight, time, and how many scores are clamped; or raise `InputError`."""
 
     @abstractmethod
     def _checked_many(
@@ -244,7 +244,7 @@ class Fusion(Learner):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        """Coordinates (n, M), labels, weights, times, and how many scores are clamped; or an `InputError`."""
+        """Return coordinates (n, M), labels, weights, times and the number of clamped scores; or raise `InputError`."""
 
     @abstractmethod
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
@@ -315,7 +315,7 @@ class NamedScores(Fusion):
         return coordinates_present(self._scales, s), labels, weights, times, clamped
 
     def _read(self, scores: Scores) -> list[float | None]:
-        """M finite floats in the order of the scales, None for a score that is missing."""
+        """Return M finite floats in the order of the scales, None for a missing score."""
         if isinstance(scores, Mapping):
             scores = self._by_name(scores)
         elif isinstance(scores, (str, bytes)) or not (

@@ -168,7 +168,7 @@ def _degree(degree: int) -> int:
 
 
 def _each_degree(degrees: int | tuple[int, ...] | None, n_scores: int) -> tuple[int, ...]:
-    """(K₁, …, K_M), or an `InputError`."""
+    """Return (K₁, …, K_M), or raise `InputError`."""
     if degrees is None:
         degrees = CHOSEN[n_scores - 1] if n_scores <= len(CHOSEN) else CHOSEN_FOR_MORE
     each = degrees if isinstance(degrees, tuple) else (degrees,) * n_scores

@@ -202,7 +202,7 @@ class DensityMap(FusionMap):
 
 
 def kernel_units(scales: tuple[Scale, ...], x: FloatArray) -> FloatArray:
-    """Coordinates of shape (n, M) mapped to [0, 1]: log-odds between their limits for probabilities."""
+    """Map coordinates of shape (n, M) to [0, 1]: log-odds between their limits for probabilities."""
     columns = [
         (scale.logits(np.ascontiguousarray(column)) + LOGIT_LIMIT) / (2.0 * LOGIT_LIMIT)
         if isinstance(scale, Probability)

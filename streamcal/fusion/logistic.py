@@ -209,7 +209,7 @@ class FeatureMoments:
         self._products = keep * self._products + fade * self._prior + w * added
 
     def normal(self) -> tuple[FloatArray, FloatArray]:
-        """Mean, shape (2M,), and covariance, shape (2M, 2M)."""
+        """Return the mean, shape (2M,), and the covariance, shape (2M, 2M)."""
         mean = self._sums / self._weight
         covariance = self._products / self._weight - np.outer(mean, mean)
         covariance[np.diag_indices_from(covariance)] += JITTER
@@ -229,7 +229,7 @@ class FeatureMoments:
         return full, spread
 
     def state(self) -> list[Any]:
-        """Plain data, for `load`."""
+        """Return plain data, for `load`."""
         return [self._weight, self._sums.tolist(), self._products.tolist()]
 
     def load(self, weight: float, sums: FloatArray, products: FloatArray) -> None:
@@ -312,7 +312,7 @@ def indices(places: Places, n_scores: int) -> tuple[list[int], list[int]]:
 
 
 def regression_on(covariance: FloatArray, here: list[int], rest: list[int]) -> tuple[FloatArray, FloatArray]:
-    """Slopes of the coordinates `rest` on those `here`, shape (rest, here), and their conditional covariance."""
+    """Return the slopes of coordinates `rest` on `here`, shape (rest, here), and their conditional covariance."""
     across = covariance[np.ix_(here, rest)]
     slope: FloatArray = np.linalg.solve(covariance[np.ix_(here, here)], across).T.astype(np.float64, copy=False)
     return slope, covariance[np.ix_(rest, rest)] - slope @ across

@@ -56,7 +56,7 @@ def check_present_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
 def check_present_batch(
     scores: npt.ArrayLike, width: int, y: npt.ArrayLike, w: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Scores of shape (n, width), NaN where missing, binary labels and weights of shape (n,)."""
+    """Return scores of shape (n, width), NaN where missing, binary labels and weights of shape (n,)."""
     s = check_present_matrix(scores, width)
     _, labels, weights = check_batch(np.zeros(len(s)), y, w)
     return s, labels, weights

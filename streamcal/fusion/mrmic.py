@@ -152,7 +152,7 @@ class ScatterMap(FusionMap):
 
 
 def _interpolation(points: FloatArray, values: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Linear interpolation of values at points of shape (k, d), whose rank is d."""
+    """Interpolate values linearly at points of shape (k, d), whose rank is d."""
     if points.shape[1] == 0:
         return lambda places: np.full(len(places), values[0])
     if points.shape[1] == 1:

@@ -126,7 +126,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         return like_both(scores, map.intervals_at(x, positive_weight(w)))
 
     def predict_with_interval_one(self, scores: Scores, t: Time | None = None) -> tuple[float, tuple[float, float]]:
-        """`predict_one` and `predict_interval_one`."""
+        """Return the results of `predict_one` and `predict_interval_one`."""
         return self.predict_one(scores, t), self.predict_interval_one(scores, t=t)
 
     def predict_interval_learn_many(
@@ -136,7 +136,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,)."""
+        """Do `predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,)."""
         rows = self._rows(scores, y, w, t)
         return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self.learn_one, rows))
 

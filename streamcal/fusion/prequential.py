@@ -152,7 +152,7 @@ class PrequentialFusion(Fusion):
                 candidate.learn_one(x, y, w, t)
 
     def _require_times(self, t: FloatArray) -> None:
-        """`ClockError` before any candidate has learned, if one of them refuses a time."""
+        """Raise `ClockError` before any candidate has learned, if one of them refuses a time."""
         for candidate in self._candidates:
             candidate._memory.require_times(t)
 

@@ -212,7 +212,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         return self.empty_map() if statistic.n <= 0.0 else self._solved_or_last(statistic)
 
     def _solved_or_last(self, statistic: Held) -> Map:
-        """`solve`; if its solver fails, the last map, or the empty one if there is none, and a count."""
+        """Solve; if the solver fails, count this and return the last map, or the empty map if there is none."""
         try:
             return self.solve(statistic, self._start)
         except SolverError:
@@ -280,6 +280,6 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
 
 def require(value: object, kind: type, name: str, allowed: str) -> None:
-    """`InputError` unless a parameter is of the right kind."""
+    """Raise `InputError` unless a parameter is of the right kind."""
     if not isinstance(value, kind):
         raise InputError(f"{name}={value!r} is not possible; give {allowed}")

@@ -118,11 +118,11 @@ class Learner(Saved):
         """Return the times as an array of shape (size,), or raise `InputError`."""
 
     def _require_times(self, t: FloatArray) -> None:
-        """`ClockError` if one of these times, of observations in this order, is too far ahead to be learned."""
+        """Raise `ClockError` if one of these times, in order, is too far ahead to be learned."""
         return None
 
     def _require_time(self, t: float) -> None:
-        """`_require_times` of one observation."""
+        """Raise `ClockError` if the time of one observation is too far ahead to be learned."""
         return None
 
     @contextmanager
@@ -162,7 +162,7 @@ class Learner(Saved):
         return _parameters_of(self)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """`params`, as scikit-learn expects them; with `deep`, also those of parameters, as `forgetting__size`."""
+        """Return `params` for scikit-learn; with `deep`, also parameters' parameters, as `forgetting__size`."""
         params = self.params()
         nested = {f"{name}__{key}": one for name, value in params.items() for key, one in _fields(value).items()}
         return {**params, **nested} if deep else params
@@ -285,7 +285,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _with_changes(params: dict[str, Any], changes: dict[str, Any], owner: str) -> dict[str, Any]:
-    """Parameters with changes, those of whole parameters before those of their parts; `InputError` for unknown ones."""
+    """Return parameters with changes, whole parameters before their parts; raise `InputError` for unknown ones."""
     result = dict(params)
     for key in sorted(changes, key=lambda key: key.count("__")):
         name, _, part = key.partition("__")

@@ -90,13 +90,13 @@ class DelayCurve:
         return self._inverse
 
     def share(self) -> tuple[float, float]:
-        """1/`inverse`, and its standard error (Greenwood's formula)."""
+        """Return 1/`inverse`, and its standard error (Greenwood's formula)."""
         share = 1.0 / self.inverse
         terms = [(known - before) / (known * max(before, LEAST * known)) for known, before in self._factors()]
         return share, share * math.sqrt(sum(terms))
 
     def state(self) -> dict[str, Any]:
-        """Plain data for `load`."""
+        """Return plain data for `load`."""
         return {"known": self._known[1:], "inside": self._inside[1:]}
 
     def load(self, state: Any) -> None:

@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
     t: float
 
     def and_then(self, positive: bool, t: float) -> Outcome:
-        """With one more outcome: a function of the set of outcomes, and not of their order.
+        """Return the outcome with one more: a function of the set of outcomes, not of their order.
 
         >>> Outcome(False, True, 5.0).and_then(True, 9.0)
         Outcome(positive=True, negative=True, t=9.0)

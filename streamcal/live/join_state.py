@@ -307,7 +307,7 @@ def restore(join: LabelJoin, found: Learned) -> None:
 
 
 def _require_order(join: LabelJoin, held: list[Issued]) -> None:
-    """`StateError` unless forecasts are in the order of issue, and those whose time has come were learned."""
+    """Raise `StateError` unless forecasts are in the order of issue, and all that are due were learned."""
     at, numbers_ = np.array([one.at for one in held]), np.array([one.number for one in held], dtype=np.int64)
     ensure((numbers_[1:] > numbers_[:-1]).all() and (at[1:] >= at[:-1]).all(), "forecasts are not in their order")
     if held:

@@ -146,7 +146,7 @@ class Journal:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def require_room(self) -> None:
-        """`StateError` unless an event can be appended: for a caller that changes something before."""
+        """Raise `StateError` unless an event can be appended, before the caller changes anything."""
         if self._bytes > MOST_UNACKNOWLEDGED:
             raise StateError(
                 f"{self.path}: {len(self._events)} events are not acknowledged; call acknowledge() more often, and if "

@@ -78,7 +78,7 @@ class Keyed(Learner):
 
     @abstractmethod
     def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
-        """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
+        """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
 
     @abstractmethod
     def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -121,7 +121,7 @@ class Keyed(Learner):
     def _checked_many(
         self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
     ) -> tuple[Any, FloatArray, FloatArray]:
-        """Scores with keys and levels by field, labels and weights; or an `InputError`."""
+        """Return scores with keys and levels by field, labels and weights; or raise `InputError`."""
         s, labels, weights = check_batch(scores, y, w)
         return (s, keys, columns_of(self.by, keys, len(s))), labels, weights
 

@@ -229,7 +229,7 @@ class LabelJoin(Holding, Journaled):
         return min(*ages, *waiting, *learned, math.inf, math.inf)
 
     def early_share(self) -> tuple[float, float]:
-        """With `early`, the share of the clicks that come within it, and its standard error.
+        """Return the share of clicks within `early`, and its standard error; needs `early`.
 
         Raises
         ------

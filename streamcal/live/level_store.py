@@ -209,7 +209,7 @@ class LevelRows:
             self.require()
 
     def require(self) -> None:
-        """`StateError` unless levels can be read and written."""
+        """Raise `StateError` unless levels can be read and written."""
         if self._store is None:
             self._store = opened(self.path)
         if self._owner is not None and self._generation != self._store.generation:
@@ -218,7 +218,7 @@ class LevelRows:
             self.flush()
 
     def _require_base(self) -> None:
-        """`StateError` unless the store has the rows that were there when the state was taken."""
+        """Raise `StateError` unless the store has the rows that were there when the state was taken."""
         store = self._opened()
         number, chain = self._base
         found = store.rows("SELECT chain FROM levels WHERE owner = ? AND number = ?", self._owner, number)
@@ -318,7 +318,7 @@ class LevelRows:
             self.compact()
 
     def taken(self) -> list[int] | None:
-        """[owner, number, checksum] for a state, whose rows are on the disk then, and kept; None: there are none."""
+        """Write and keep a state's rows on the disk, and return [owner, number, checksum]; None without rows."""
         if self._store is None or (self._owner is None and not self._pending):
             return None if self._owner is None else [self._owner, *self._base]
         self.require()

@@ -287,7 +287,7 @@ def field_state(field: Field, most: int, absent: int = 0) -> Reader:
 
 
 def require_levels(rows: FloatArray, sums: FloatArray, absent: int) -> None:
-    """`StateError` unless these can be the numbers of levels, and the sums of their terms."""
+    """Raise `StateError` unless these can be the numbers of levels, and the sums of their terms."""
     weight, h, e, terms = rows[:, 0], rows[:, 1:7:2], rows[:, 2:7:2], rows[:, 7:9]
     h11, h12, h22, of_line = rows[:, 9], rows[:, 10], rows[:, 11], rows[:, 12:14]
     informed = np.column_stack([h, h11, h22])

@@ -214,7 +214,7 @@ class CalibrationMonitor(Saved):
         return self.update_checked(check_probability(y_pred), label, segments_of(keys) if keyed else ())
 
     def update_checked(self, p: float, y: float, segments: Iterable[Segment]) -> Alarm | None:
-        """`update` for what has been checked: p in [0, 1], y 0.0 or 1.0, and pairs of a field and a level."""
+        """Update by checked values: p in [0, 1], y 0.0 or 1.0, and pairs of a field and a level."""
         self._watch(of_pits=False)
         alarms = self._take(p, y, segments)
         return self._tell(alarms) if alarms else None
@@ -300,7 +300,7 @@ class CalibrationMonitor(Saved):
         return self._take_all(normal_scores(check_probabilities(check_scores(u))), None, keys)
 
     def _watch(self, of_pits: bool) -> None:
-        """`InputError` where the other kind of outcome was given before."""
+        """Raise `InputError` if the other kind of outcome was given before."""
         if self._of_pits is not None and self._of_pits is not of_pits:
             seen, given = ("PITs", "labels") if self._of_pits else ("labels", "PITs")
             raise InputError(f"this monitor watches {seen} and cannot take {given}; give them to another monitor")
@@ -442,7 +442,7 @@ def _with_listener(kind: type[CalibrationMonitor], content: bytes, on_alarm: Cal
 
 
 def normal_scores(u: Any) -> Any:
-    """Φ⁻¹(u) of a float or an array; infinite at 0 and 1."""
+    """Return Φ⁻¹(u) of a float or an array; infinite at 0 and 1."""
     from scipy.special import ndtri  # not at the top: labels do not need it, and importing it takes long
 
     return ndtri(u)

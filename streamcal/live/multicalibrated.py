@@ -368,7 +368,7 @@ class Multicalibrated(Keyed):
         )
 
     def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
-        """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
+        """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
         keys = kept(keys)
         other = self._keyed and not self._shares
         p = self.inner.predict_many(scores, keys, t) if other else self.overall.predict_many(scores, t)

@@ -45,7 +45,7 @@ class PairFound(NamedTuple):
 
 
 def check_pairs(pairs: Any, store: Any) -> None:
-    """`InputError` unless these parameters of `Segmented` can be."""
+    """Raise `InputError` unless these parameters of `Segmented` are possible."""
     if not isinstance(pairs, bool):
         raise InputError(f"pairs={pairs!r} is not possible; give True or False")
     if pairs and store is not None:
@@ -194,7 +194,7 @@ class PairedChain:
 
 
 def _place(reader: Reader, most: int, slopes: bool, value: Any) -> tuple[Any, ...]:
-    """Shares, sums, levels and their numbers at one place, from a state."""
+    """Read shares, sums, levels and their numbers at one place, from a state."""
     shares, sums, levels, rows = row(
         numbers(2, least=LEAST_SHARE, most=MOST_SHARE),
         numbers(2, least=0.0),

@@ -291,7 +291,7 @@ class Segmented(Keyed):
             self._corrections.unlearn(self.overall.predict_one(score, t), levels, label, relative)
 
     def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
-        """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
+        """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
         p = np.ascontiguousarray(self.overall.predict_many(scores, t), dtype=np.float64)
         found = np.empty(len(p))
         self._corrections.predict_many(p, columns_of(self.by, keys, len(p)), found)
@@ -443,7 +443,7 @@ class Segmented(Keyed):
             self._require_store(levels)
 
     def _read_parts(self, levels: list[Any], said: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:
-        """Probability and count, what the members of each field said, and the rest; `InputError` if it is too short."""
+        """Return probability and count, the members' forecasts by field, and the rest; reject what is too short."""
         needed = 2 + MEMBERS * sum(level is not None for level in levels) + REMEMBERED * self.pairs
         try:
             parts = [float(one) for one in said]
@@ -539,7 +539,7 @@ class Segmented(Keyed):
         return dict(zip(MEMBER_NAMES, self._chain.weights(self._place(field)), strict=True))
 
     def variance(self, field: Field) -> float:
-        """τ², the variance of the levels of a field, in log-odds squared, as estimated for "offset"."""
+        """Return τ², the variance of the levels of a field, in log-odds squared, as estimated for "offset"."""
         return float(self._chain.variances(self._place(field))[0])
 
     def pairs_found(self) -> list[PairFound]:

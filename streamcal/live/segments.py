@@ -155,7 +155,7 @@ class SegmentFamily:
         return len(self) < self.most
 
     def state(self) -> dict[str, Any]:
-        """Plain data for `load`."""
+        """Return plain data for `load`."""
         return {
             "appeared": self.appeared,
             "evicted": self.evicted,
@@ -220,12 +220,12 @@ def bets_fields(n: int) -> Reader:
 
 
 def loaded(state: tuple[Any, ...], restarting: bool) -> ChangeBets:
-    """Bets from the state that was read."""
+    """Return bets from the state that was read."""
     bets = new_bets(restarting)
     bets.load(*state)
     return bets
 
 
 def copied(bets: ChangeBets, restarting: bool) -> ChangeBets:
-    """Bets of their own with the same wealth."""
+    """Return an independent copy of bets, with the same wealth."""
     return loaded(tuple(bets.state()), restarting)

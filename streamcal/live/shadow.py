@@ -365,7 +365,7 @@ class Shadow(Saved):
         learned: npt.NDArray[np.bool_],
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> None:
-        """`InputError` where one of the calibrators does not accept a row; each raises it again when it learns.
+        """Raise `InputError` if a calibrator does not accept a row; each raises it again when it learns.
 
         Scores, labels and weights have been checked; what differs between calibrators are scale, levels and time.
         """
@@ -493,7 +493,7 @@ class Shadow(Saved):
             raise StateError(str(error)) from None
 
     def _require_new(self, name: str, calibrator: Entrant) -> None:
-        """`InputError` unless a calibrator can enter under this name."""
+        """Raise `InputError` unless a calibrator can enter under this name."""
         if not isinstance(calibrator, (Calibrator, Keyed)):
             raise InputError(f"{calibrator!r} is no calibrator of one score; give one such as TrackingOPS()")
         if getattr(calibrator, "store", None) is not None:
@@ -641,7 +641,7 @@ class Shadow(Saved):
 
 
 def _require_forecast(issued: Any) -> None:
-    """`InputError` unless it is a `ShadowForecast` of probabilities and of lists of numbers, by name."""
+    """Raise `InputError` unless it is a `ShadowForecast` of probabilities and of lists of numbers, by name."""
     if isinstance(issued, ShadowForecast) and isinstance(issued.by_name, Mapping) and isinstance(issued.parts, Mapping):
         for p in issued.by_name.values():
             check_probability(p)

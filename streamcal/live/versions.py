@@ -159,7 +159,7 @@ class ByShadow:
         return self.shadow.forecast_of(score, said or (), self._keys(one.keys))
 
     def turn(self, score: float, one: Issued) -> None:
-        """Not possible, since a comparison cannot take an outcome back."""
+        """Refuse to turn a label, since a comparison cannot unlearn an outcome."""
         raise CapabilityError("a shadow cannot unlearn")
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
@@ -290,7 +290,7 @@ class VersionLearner:
         return VersionLearner(self.calibrator.clone(), self.table(), self.factor)
 
     def state(self) -> dict[str, Any]:
-        """Plain data for `loaded`."""
+        """Return plain data for `loaded`."""
         return {"calibrator": self.calibrator._written(), "before": self.before, "weight": self.weight}
 
     @classmethod

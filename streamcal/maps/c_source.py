@@ -260,14 +260,14 @@ def c_source(data: dict[str, Any], name: str) -> str:
 
 
 def _add_spots(source: Source, spots: dict[str, Any]) -> None:
-    """Scores with a value of their own."""
+    """Add the scores with values of their own."""
     place = source.count("first", spots["first"], "s")
     last, values = source.table("last", spots["last"]), source.table("own", spots["values"])
     source.add(f"size_t spot = {place};", f"if (spot > 0 && s <= {last}[spot - 1])", f"    return {values}[spot - 1];")
 
 
 def _add_coordinate(source: Source, scale: dict[str, Any]) -> None:
-    """`x`, the coordinate of s."""
+    """Add `x`, the coordinate of s."""
     if scale["kind"] == "empirical-cdf":
         knots, ranks = scale["knots"], scale["ranks"]
         slopes = np.concatenate(([0.0], np.diff(ranks) / np.diff(knots), [0.0]))
@@ -356,7 +356,7 @@ def _add_beta(source: Source, map: Reduced) -> None:
 
 
 def _add_bernstein(source: Source, coefficients: list[float]) -> None:
-    """`p`, by Horner's scheme in the smaller of u/(1 − u) and its inverse, whose powers are at most 1."""
+    """Add `p`, by Horner's scheme in the smaller of u/(1 − u) and its inverse, whose powers are at most 1."""
     n = len(coefficients) - 1
     terms = [math.comb(n, i) * c for i, c in enumerate(coefficients)]
     table = source.table("terms", np.array([terms[::-1], terms]))
@@ -370,7 +370,7 @@ def _add_bernstein(source: Source, coefficients: list[float]) -> None:
 
 
 def _add_chebyshev(source: Source, coefficients: list[float]) -> None:
-    """`p`, by Clenshaw's algorithm in Reinsch's form, from the nearer end."""
+    """Add `p`, by Clenshaw's algorithm in Reinsch's form, from the nearer end."""
     first, *rest = coefficients
     turned = [-c if m % 2 == 0 else c for m, c in enumerate(rest)]
     source.add("double factor = -4.0 * (u < 0.5 ? u : 1.0 - u), value = 0.0, step = 0.0;")

@@ -116,7 +116,7 @@ class IntervalMap(RoundedMap):
         return f"CASE {outside} ELSE {inside} END"
 
     def _ends(self) -> dict[str, Any]:
-        """Lower and upper ends as step functions."""
+        """Return the lower and upper ends as step functions."""
         if self.grid is None:
             lower = StepMap(self.scale, self.knots, self.lower)
             upper = StepMap(self.scale, self.knots, self.upper, None, self.upper[:-1])

@@ -153,7 +153,7 @@ class CubicMap(RoundedMap):
 
 
 def between(x: float, left: float, right: float, low: float, high: float) -> float:
-    """Linear interpolation between (left, low) and (right, high); right − left may overflow or be subnormal."""
+    """Interpolate between (left, low) and (right, high) linearly; right − left may overflow or be subnormal."""
     width = right - left
     share = (x - left) / width if width < math.inf else (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
     return low + share * (high - low)
@@ -216,7 +216,7 @@ def coordinates_within(scale: Scale, starts: FloatArray, ends: FloatArray) -> Fl
 
 
 def spots_of(scale: Scale, x: FloatArray, values: FloatArray) -> dict[str, list[float]]:
-    """First and last rising score at each coordinate, and its probability; none where no score is there."""
+    """Return the first and last rising score at each coordinate that a score has, and its probability."""
     scale = scale.increasing
     lo, hi = scale.domain
     first = np.maximum(scale.first_scores(x), lo)

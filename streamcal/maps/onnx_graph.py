@@ -85,7 +85,7 @@ def _types() -> dict[str, int]:
 
 
 def _check_installed() -> None:
-    """`ModuleNotFoundError` with the remedy where the package onnx is missing."""
+    """Raise `ModuleNotFoundError` with the remedy if the package onnx is missing."""
     try:
         import onnx
     except ModuleNotFoundError:
@@ -231,7 +231,7 @@ def _pieces(add: Nodes, map: Reduced, x: str) -> str:
 
 
 def _bernstein(add: Nodes, coefficients: list[float], u: str) -> str:
-    """Horner's scheme in the smaller of u/(1 − u) and its inverse, whose powers are at most 1."""
+    """Add Horner's scheme in the smaller of u/(1 − u) and its inverse, whose powers are at most 1."""
     n = len(coefficients) - 1
     terms = [math.comb(n, i) * c for i, c in enumerate(coefficients)]
     rest = add("Sub", 1.0, u)
@@ -244,7 +244,7 @@ def _bernstein(add: Nodes, coefficients: list[float], u: str) -> str:
 
 
 def _chebyshev(add: Nodes, coefficients: list[float], u: str) -> str:
-    """Clenshaw's algorithm in Reinsch's form, which is accurate near the ends, from the nearer end."""
+    """Add Clenshaw's algorithm in Reinsch's form, which is accurate near the ends, from the nearer end."""
     below = add("Less", u, 0.5)
     factor = add("Mul", -4.0, add("Min", u, add("Sub", 1.0, u)))
     value = step = add("Mul", u, 0.0)

@@ -24,7 +24,7 @@ Value = TypeVar("Value", float, npt.NDArray[np.float64])
 
 
 def log_minimax(lower: Value, upper: Value) -> Value:
-    """p₁ / (1 − p₀ + p₁): minimal worst-case regret in log loss (paper 003, §4).
+    """Return p₁ / (1 − p₀ + p₁): minimal worst-case regret in log loss (paper 003, §4).
 
     >>> log_minimax(0.25, 0.75)
     0.5
@@ -33,7 +33,7 @@ def log_minimax(lower: Value, upper: Value) -> Value:
 
 
 def brier_minimax(lower: Value, upper: Value) -> Value:
-    """p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4).
+    """Return p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4).
 
     >>> brier_minimax(0.25, 0.75)
     0.5
@@ -42,7 +42,7 @@ def brier_minimax(lower: Value, upper: Value) -> Value:
 
 
 def self_consistent(lower: Value, upper: Value) -> Value:
-    """p₀ / (1 − p₁ + p₀): the solution of p = (1 − p)·p₀ + p·p₁; ½ on the vacuous interval [0, 1].
+    """Return p₀ / (1 − p₁ + p₀), which solves p = (1 − p)·p₀ + p·p₁; ½ on the vacuous interval [0, 1].
 
     >>> self_consistent(0.25, 0.75), self_consistent(0.0, 1.0)
     (0.5, 0.5)
@@ -62,7 +62,7 @@ TINY = 1e-300
 
 
 def score_prior(lower: Value, upper: Value, score: Value) -> Value:
-    """(p₀·r + d·m/4) / ((1 − d)·r + d/4), with d = p₁ − p₀, m the score clipped to [p₀, p₁] and r = min(m, 1 − m).
+    """Return (p₀·r + d·m/4) / ((1 − d)·r + d/4), with d = p₁ − p₀, m the score clipped to [p₀, p₁], r = min(m, 1 − m).
 
     Where both fits have s in one block of k events among n observations, p₀ = k/(n + 1) and p₁ = (k + 1)/(n + 1), and
     this is the mean of that block and of a prior at the score that is worth a quarter of an event, of the rarer label:
@@ -111,7 +111,7 @@ def geometric_mean(values: Sequence[Value]) -> Value:
 
 
 def log_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
-    """GM(p₁) / (GM(1 − p₀) + GM(p₁)): minimal worst-case regret in log loss (paper 003, Algorithm 7)."""
+    """Return GM(p₁) / (GM(1 − p₀) + GM(p₁)): minimal worst-case regret in log loss (paper 003, Algorithm 7)."""
     positive = geometric_mean(upper)
     return positive / (geometric_mean([1.0 - p for p in lower]) + positive)
 

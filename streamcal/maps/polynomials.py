@@ -92,7 +92,7 @@ class ChebyshevMap(ScaledMap):
         return {"coefficients": self.coefficients.tolist()}
 
     def _pieces(self) -> Pieces:
-        """Polynomials in powers of t, which runs from −1 to 1 between two cuts.
+        """Return polynomials in powers of t, which runs from −1 to 1 between two cuts.
 
         The cuts are the extrema of a Chebyshev polynomial, which are closest where the map can change fastest. On a
         piece the coefficients of the series in Tₘ(t) decrease so fast that its powers hardly cancel (`PIECE_DEGREE`);
@@ -126,7 +126,7 @@ class ChebyshevMap(ScaledMap):
 
 
 def bernstein_halves(scale: Scale, coefficients: FloatArray) -> Pieces:
-    """Σ cᵢ Bᵢⁿ(u): on each half a polynomial in the smaller of u/(1 − u) and its inverse.
+    """Write Σ cᵢ Bᵢⁿ(u): on each half a polynomial in the smaller of u/(1 − u) and its inverse.
 
     All powers are at most 1 and, since the coefficients are monotone, no sum cancels.
     """

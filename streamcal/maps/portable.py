@@ -116,7 +116,7 @@ class PortableMap:
         return p if self._spots is None else spots(s, p, **self._content["spots"])
 
     def predict_interval_many(self, scores: npt.ArrayLike) -> tuple[Array, Array]:
-        """Both ends of the Venn-Abers intervals; `ValueError` for a map without intervals."""
+        """Return both ends of the Venn-Abers intervals; raise `ValueError` for a map without intervals."""
         if self._content["kind"] != "interval":
             raise ValueError(f"a map of kind {self._content['kind']!r} has no intervals")
         return interval(self._coordinates(self._rising(scores)), self._content)
@@ -194,13 +194,13 @@ def _unbounded(scale: dict[str, Any]) -> bool:
 
 
 def sigmoid(z: Array) -> Array:
-    """1 / (1 + exp(−z)), without overflow."""
+    """Return 1 / (1 + exp(−z)), without overflow."""
     e = np.exp(-np.abs(z))
     return np.where(z >= 0.0, 1.0, e) / (1.0 + e)
 
 
 def bernstein(u: Array, coefficients: Array) -> Array:
-    """Σ cᵢ Bᵢⁿ(u) by de Casteljau's algorithm."""
+    """Return Σ cᵢ Bᵢⁿ(u) by de Casteljau's algorithm."""
     row = [np.full_like(u, c) for c in coefficients]
     while len(row) > 1:
         row = [(1.0 - u) * left + u * right for left, right in itertools.pairwise(row)]
@@ -208,7 +208,7 @@ def bernstein(u: Array, coefficients: Array) -> Array:
 
 
 def chebyshev(u: Array, coefficients: Array) -> Array:
-    """Σ cₘ Tₘ(2u − 1) by Reinsch's recurrence from the nearer end, where the three-term recurrence loses accuracy."""
+    """Return Σ cₘ Tₘ(2u − 1) by Reinsch's recurrence from the nearer end, which keeps accuracy there."""
     e, sign = np.minimum(u, 1.0 - u), np.where(u < 0.5, -1.0, 1.0)
     total, value, step, turn = np.zeros_like(u), np.ones_like(u), -2.0 * e, np.ones_like(u)
     for c in coefficients:
@@ -244,25 +244,25 @@ def sigmoids(x: Array, weights: Array, slopes: Array, offsets: Array) -> Array:
 
 
 def steps(x: Array, cuts: Array, values: Array) -> Array:
-    """values[i] for cuts[i−1] ≤ x < cuts[i]."""
+    """Return values[i] for cuts[i−1] ≤ x < cuts[i]."""
     return values[np.searchsorted(cuts, x, side="right")]
 
 
 def lines(x: Array, knots: Array, values: Array) -> Array:
-    """Linear between the knots, constant outside."""
+    """Interpolate linearly between the knots; constant outside."""
     result, inside, i, t = _places(x, knots, values)
     result[inside] = values[i] + t * (values[i + 1] - values[i])
     return result
 
 
 def spots(s: Array, p: Array, first: Array, last: Array, values: Array) -> Array:
-    """values[i] for scores with first[i] ≤ s ≤ last[i], and p for others."""
+    """Return values[i] for scores with first[i] ≤ s ≤ last[i], and p for other scores."""
     i = np.maximum(np.searchsorted(first, s, side="right") - 1, 0)
     return np.where((first[i] <= s) & (s <= last[i]), values[i], p) if len(first) else p
 
 
 def cubics(x: Array, knots: Array, values: Array, rises: Array, falls: Array) -> Array:
-    """Cubic between the knots, with the slopes rises[i] and falls[i] at the ends of interval i, times its width."""
+    """Interpolate by cubics whose slopes at the ends of interval i, times its width, are rises[i] and falls[i]."""
     result, inside, i, t = _places(x, knots, values)
     low, high = values[i], values[i + 1]
     result[inside] = np.clip(cubic(t, low, high, rises[i], falls[i]), low, high)
@@ -275,7 +275,7 @@ def cubic(t: Value, low: Value, high: Value, rise: Value, fall: Value) -> Value:
 
 
 def _places(x: Array, knots: Array, values: Array) -> tuple[Array, npt.NDArray[np.bool_], npt.NDArray[np.intp], Array]:
-    """Values outside the knots; which x are inside; their left knots; and t = (x − left)/(right − left)."""
+    """Return values outside the knots; which x are inside; their left knots; and t = (x − left)/(right − left)."""
     after = np.searchsorted(knots, x, side="right")
     inside = (after > 0) & (after < len(knots))
     i, x_inside = after[inside] - 1, x[inside]
@@ -288,7 +288,7 @@ def _places(x: Array, knots: Array, values: Array) -> tuple[Array, npt.NDArray[n
 
 
 def interval(x: Array, content: dict[str, Any]) -> tuple[Array, Array]:
-    """Lower and upper ends, each a step function."""
+    """Return lower and upper ends, each a step function."""
     lower, upper = content["lower"], content["upper"]
     return steps(x, lower["cuts"], lower["values"]), steps(x, upper["cuts"], upper["values"])
 
@@ -442,7 +442,7 @@ def _beta_one(a: float, b: float, c: float, log_odds: Callable[[float], float], 
 
 
 def _log_odds_one(scale: dict[str, Any]) -> Callable[[float], float]:
-    """Coordinate → log-odds, as `beta` needs them."""
+    """Return the function from coordinates to log-odds for `beta`."""
     if scale["kind"] == "logit":
         return float
     if _unbounded(scale):
@@ -455,7 +455,7 @@ def _log_odds_of_unit_one(lo: float, hi: float, x: float) -> float:
 
 
 def _bernstein_one(n: int, below: list[float], above: list[float], lo: float, hi: float, x: float) -> float:
-    """Horner's scheme in the smaller of u/(1 − u) and its inverse, whose powers are at most 1. O(n)."""
+    """Evaluate by Horner's scheme in the smaller of u/(1 − u) and its inverse, whose powers are at most 1. O(n)."""
     u = (x - lo) / (hi - lo)
     terms, small, large = (below, u, 1.0 - u) if u < 0.5 else (above, 1.0 - u, u)
     ratio, total = small / large, 0.0
@@ -465,7 +465,7 @@ def _bernstein_one(n: int, below: list[float], above: list[float], lo: float, hi
 
 
 def _bernstein_content(content: dict[str, Any], scale: dict[str, Any]) -> tuple[Any, ...]:
-    """Degree and C(n, i)·cᵢ, with the highest power of u/(1 − u) first and with that of its inverse first."""
+    """Return the degree and C(n, i)·cᵢ, ordered for u/(1 − u) and, reversed, for its inverse, highest power first."""
     coefficients = content["coefficients"].tolist()
     n = len(coefficients) - 1
     terms = [math.comb(n, i) * c for i, c in enumerate(coefficients)]
@@ -473,7 +473,7 @@ def _bernstein_content(content: dict[str, Any], scale: dict[str, Any]) -> tuple[
 
 
 def _chebyshev_one(plain: list[float], turned: list[float], first: float, lo: float, hi: float, x: float) -> float:
-    """Clenshaw's algorithm in Reinsch's form, which is accurate near the ends, from the nearer end."""
+    """Evaluate by Clenshaw's algorithm in Reinsch's form, which is accurate near the ends, from the nearer end."""
     u = (x - lo) / (hi - lo)
     coefficients, distance = (turned, u) if u < 0.5 else (plain, 1.0 - u)
     factor, value, step = -4.0 * distance, 0.0, 0.0
@@ -484,7 +484,7 @@ def _chebyshev_one(plain: list[float], turned: list[float], first: float, lo: fl
 
 
 def _chebyshev_content(content: dict[str, Any], scale: dict[str, Any]) -> tuple[Any, ...]:
-    """cₙ … c₁, (−1)ⁿcₙ … −c₁, and c₀."""
+    """Return cₙ … c₁, (−1)ⁿcₙ … −c₁, and c₀."""
     first, *rest = content["coefficients"].tolist()
     turned = [-c if m % 2 == 0 else c for m, c in enumerate(rest)]
     return rest[::-1], turned[::-1], first, *_ends(scale)
@@ -510,7 +510,7 @@ def _cubic_one(knots: list[float], values: list[float], rises: list[float], fall
 
 
 def _share_one(left: float, right: float, x: float) -> float:
-    """(x − left)/(right − left); computed with halves where right − left overflows."""
+    """Return (x − left)/(right − left), computed with halves if right − left overflows."""
     if right - left < math.inf:
         return (x - left) / (right - left)
     return (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
@@ -622,7 +622,7 @@ def _shown(value: Any) -> str:
 
 
 def _check_map(data: dict[str, Any]) -> None:
-    """`ValueError` unless this is a map."""
+    """Raise `ValueError` unless this is a map."""
     scale = data["scale"]
     for what, kind, known in (("map", data["kind"], set(KINDS)), ("scale", scale["kind"], set(SCALES))):
         if not isinstance(kind, str) or kind not in known:
@@ -655,7 +655,7 @@ def _check_map(data: dict[str, Any]) -> None:
 
 
 def _check_content(kind: str, content: dict[str, Any]) -> None:
-    """`ValueError` unless the lists and numbers of a map, a part of it or a scale are possible."""
+    """Raise `ValueError` unless the lists and numbers of a map, a part of it or a scale are possible."""
     _ensure(isinstance(content, dict), f"{kind} has no fields")
     _numbers([content[name] for name in NUMBERS.get(kind, ())], kind, LARGEST)
     first = 0
@@ -675,7 +675,7 @@ def _check_content(kind: str, content: dict[str, Any]) -> None:
 
 
 def _numbers(values: list[Any], name: str, largest: float) -> Array:
-    """Finite numbers up to ± `largest` as an array; `ValueError` for anything else."""
+    """Return finite numbers up to ± `largest` as an array; raise `ValueError` for anything else."""
     _ensure(all(type(value) in (int, float) for value in values), f"{name} holds something other than numbers")
     numbers = np.array(values, dtype=np.float64)  # OverflowError for an integer that is no float
     _ensure(

@@ -67,7 +67,7 @@ def literal(value: float) -> str:
 
 
 def case(column: str, cuts: Sequence[float], leaves: Sequence[str]) -> str:
-    """leaves[i] where cuts[i−1] ≤ column < cuts[i], by nested CASEs of `BRANCHES` each."""
+    """Write leaves[i] for cuts[i−1] ≤ column < cuts[i], by nested CASEs of `BRANCHES` each."""
     if len(leaves) == 1:
         return leaves[0]
     size = BRANCHES
@@ -82,7 +82,7 @@ def case(column: str, cuts: Sequence[float], leaves: Sequence[str]) -> str:
 
 
 def sigmoid(z: str, largest: float = math.inf) -> str:
-    """1 / (1 + exp(−z)), without overflow; z is an operand, and `largest` a known bound on |z|."""
+    """Write 1 / (1 + exp(−z)), without overflow; z is an operand, and `largest` a known bound on |z|."""
     inside = f"(1e0 / (1e0 + EXP(-{z})))"
     if largest <= _largest_exponent():
         return inside
@@ -111,6 +111,6 @@ def coefficient(value: float) -> str:
 
 
 def polynomial(x: str, coefficients: Sequence[float]) -> str:
-    """Σ coefficients[i]·xⁱ, in parentheses, by Horner's scheme."""
+    """Write Σ coefficients[i]·xⁱ, in parentheses, by Horner's scheme."""
     *rest, last = [coefficient(c) for c in coefficients]
     return "(" * (len(rest) + 1) + last + "".join(f" * {x} + {c})" for c in reversed(rest)) + ")"

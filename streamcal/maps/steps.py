@@ -97,7 +97,7 @@ class StepMap(RoundedMap):
         return cuts, [constant(value) for value in values.tolist()]
 
     def _closed_left(self) -> tuple[FloatArray, FloatArray]:
-        """Cuts and values without `own`: each cut becomes a step that ends at the next float."""
+        """Return cuts and values without `own`: each cut becomes a step that ends at the next float."""
         if self.own is None:
             return self.cuts, self.values
         cuts = np.column_stack((self.cuts, np.nextafter(self.cuts, math.inf))).ravel()
@@ -130,7 +130,7 @@ class BinnedSigmoidMap(ScaledMap):
         return np.minimum((sigmoids(self.slope * x + self.offset) * bins).astype(np.intp), bins - 1)
 
     def _written(self) -> StepMap:
-        """Cuts by bisection over floats; if `exp` is not monotone in its last bit, a cut may be off by a few floats."""
+        """Find cuts by bisection over floats; if `exp` is not monotone in its last bit, a few floats off."""
         scale = self.scale.increasing
         first, last = (int(self._bins_of(scale.coordinates(np.array([end])))[0]) for end in scale.domain)
         if first == last:

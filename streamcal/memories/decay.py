@@ -156,7 +156,7 @@ class CountDecay(_DecayingMemory[Held]):
         return self._pieces(x, y, w)
 
     def _pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece]:
-        """Pieces that end with the prediction before weights are rescaled; that row is learned by `learn`."""
+        """Yield pieces that end with the prediction before weights are rescaled; that row is learned by `learn`."""
         nothing, start = np.empty(0), 0
         while start < len(x):
             clocks, stored = self._until_rescaled(w[start : start + PIECE])

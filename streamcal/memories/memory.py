@@ -119,11 +119,11 @@ class Memory(Generic[Held]):
         return 1.0
 
     def require_times(self, t: FloatArray) -> None:
-        """`ClockError` if one of these times, of observations in this order, is too far ahead to be learned."""
+        """Raise `ClockError` if one of these times, in order, is too far ahead to be learned."""
         return None
 
     def require_time(self, t: float) -> None:
-        """`require_times` of one observation."""
+        """Raise `ClockError` if the time of one observation is too far ahead to be learned."""
         return None
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -132,7 +132,7 @@ class Memory(Generic[Held]):
         self.version += 1
 
     def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
-        """`Statistic.fast_update` if learning is no more than an update; the caller increments `version`."""
+        """Return `Statistic.fast_update` if learning is only an update; the caller increments `version`."""
         return self.statistic.fast_update(lo, hi) if type(self).learn is Memory.learn else None
 
     def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
@@ -171,7 +171,7 @@ class Memory(Generic[Held]):
         self._merged(other)
 
     def state(self) -> dict[str, Any]:
-        """Plain data that `restore` reads."""
+        """Return plain data that `restore` reads."""
         return {"missed": self.missed, "late": self.late, **self._own_state()}
 
     def restore(self, state: Any) -> None:
@@ -229,7 +229,7 @@ class Memory(Generic[Held]):
 
 
 def require_jumps(clock: float, t: FloatArray, most: float) -> None:
-    """`ClockError` if one of these times is further ahead than `most` of the latest one before it."""
+    """Raise `ClockError` if one of these times is further ahead than `most` of the latest one before it."""
     if len(t) == 0:
         return
     before = np.maximum.accumulate(np.concatenate(([clock], t)))[:-1]
@@ -254,7 +254,7 @@ def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
 
 
 def saved_rows(entries: list[tuple[Any, ...]], width: int) -> Rows | list[list[Any]]:
-    """Entries of numbers and coordinates as a state has them: as columns, unless coordinates are texts."""
+    """Return numbers and coordinates in the form of a state: as columns, unless coordinates are texts."""
     if entries and all(isinstance(part, float) for part in entries[0]):  # as all coordinates are, then
         table = np.fromiter(chain.from_iterable(entries), dtype=np.float64, count=width * len(entries))
         return Rows(list(table.reshape(-1, width).T))
@@ -274,7 +274,7 @@ def entries(most: int | None = None) -> Reader:
 
 
 def saved_columns(rows: Rows | list[Any], width: int) -> tuple[FloatArray, ...]:
-    """`columns` of saved entries of numbers, the second one of any coordinate; `StateError` for anything else."""
+    """Return the `columns` of saved entries, the second of any coordinate, the rest numbers; else `StateError`."""
     places = range(width)
     try:
         if isinstance(rows, Rows):
@@ -295,7 +295,7 @@ def saved_columns(rows: Rows | list[Any], width: int) -> tuple[FloatArray, ...]:
 
 
 def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:
-    """Numbers, or tuples of numbers, as floats; tuples of tuples (lists, if read from JSON) as objects."""
+    """Return numbers, or tuples of numbers, as floats; tuples of tuples (lists, if read from JSON) as objects."""
     first = values[0]
     if isinstance(first, (tuple, list)) and first and isinstance(first[0], (tuple, list)):
         read = values if isinstance(first, tuple) else map(_hashable, values)

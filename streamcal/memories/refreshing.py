@@ -60,7 +60,7 @@ class Refreshing(Generic[Held]):
         assert self._every > 1 or self._basis is None
 
     def state(self) -> dict[str, Any]:
-        """Plain data that `restore` reads."""
+        """Return plain data that `restore` reads."""
         return {"since": self._since, "basis": None if self._basis is None else list(self._basis)}
 
     def restore(self, state: dict[str, Any]) -> None:
