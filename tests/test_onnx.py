@@ -118,6 +118,37 @@ def test_one_score_is_used_for_every_fold():
     assert run(cal.map().to_onnx(), PROBES).tolist() == cal.map().predict_many(PROBES).tolist()
 
 
+@pytest.mark.parametrize("point", ["log-minimax", "brier-minimax", "self-consistent"])
+@pytest.mark.parametrize("scale", [Probability(), Probability(decreasing=True), Interval(-1.0, 0.75)], ids=repr)
+def test_each_fold_may_have_a_score_of_its_own(point, scale):
+    rng = np.random.default_rng(1)
+    scores, y = rng.random((300, 3)), rng.random(300) < 0.4
+    cal = CrossVennAbers(point, folds=3, scale=scale)
+    assert (
+        run(cal.map().to_onnx(folds=True), None, "probability", scores=scores).tolist()
+        == cal.map().predict_many(scores).tolist()
+    )
+    cal.learn_many(scores[:, 0], y)
+    found = cal.map().to_onnx(folds=True)
+    p = run(found, None, "probability", scores=scores)
+    assert p.shape == (300,)
+    np.testing.assert_allclose(p, cal.map().predict_many(scores), rtol=0.0, atol=1e-12)
+    bad = np.array([[0.5, np.nan, 0.5], [0.5, 0.5, np.inf], [0.5, 0.5, 0.5]])
+    assert np.isnan(run(found, None, "probability", scores=bad)).tolist() == [True, True, False]
+    single = scores.astype(np.float32)
+    want = cal.map().predict_many(single.astype(np.float64))
+    np.testing.assert_allclose(
+        run(cal.map().to_onnx("float", folds=True), None, "probability", scores=single), want, atol=1e-12
+    )
+
+
+def test_a_map_without_folds_has_no_scores_of_folds():
+    with pytest.raises(InputError, match="folds=True is for maps of K folds"):
+        Platt().map().to_onnx(folds=True)
+    with pytest.raises(InputError, match="give one column"):
+        CrossVennAbers(folds=2).map().to_sql(["a", "b"])
+
+
 @pytest.mark.parametrize("opset", [9, 12, 13, 21])
 def test_every_kind_needs_no_more_than_the_oldest_opset(opset):
     """LightGBM models are exported at opset 9."""

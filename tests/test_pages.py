@@ -29,6 +29,7 @@ LONG = {
     "docs/compare.md",
     "docs/fusion.md",
     "docs/many_classes.md",
+    "docs/maps.md",
     "docs/measures.md",
     "docs/plots.md",
     "docs/regression.md",
@@ -37,6 +38,8 @@ LONG = {
     "docs/sklearn.md",
     "docs/tutorial.md",
 }
+#: Packages that the programs of a page need beside those of the extra `test` that every system has.
+NEEDED = {"docs/maps.md": ("lightgbm", "onnxmltools", "onnxruntime")}
 #: Pages whose blocks show, in comments that begin a line, all that they print.
 PRINTED = {"docs/tutorial.md"}
 
@@ -69,6 +72,8 @@ PROGRAMS = {name: found for name, page in PAGES.items() if (found := blocks(page
     "name", [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in PROGRAMS]
 )
 def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, capsys):
+    for package in NEEDED.get(name, ()):
+        pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": name}
     for block in PROGRAMS[name]:

@@ -74,8 +74,8 @@ def map_(asked: Export) -> None:
 
     The map is what the state predicts without a time: an ONNX model, a C source, JSON, an SQL expression, or an ES
     module. A state of segments has no map of the score alone. With --levels it is exported as two files, the map of all
-    observations and the table of levels; --to sql writes the query that joins the table levels. docs/maps.md has the
-    formula.
+    observations and the table of levels; --to sql writes the query that joins the table levels.
+    docs/maps_in_sql.md has the formula.
 
     \b
     Example:

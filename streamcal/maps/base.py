@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamcal.errors import InputError
 from streamcal.maps import sql
 from streamcal.maps.c_source import c_source
-from streamcal.maps.onnx_graph import onnx_model
+from streamcal.maps.onnx_graph import folds_model, onnx_model
 from streamcal.maps.portable import FORMAT
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_score, check_scores
@@ -114,7 +114,9 @@ class ScaledMap(CoordinateMap):
         scale = exact._scale_written().portable()
         return {"streamcal_map": FORMAT, "kind": exact.kind, "scale": scale, **exact._content()}
 
-    def to_onnx(self, input: Literal["double", "float"] = "double", *, column: bool = False) -> onnx.ModelProto:
+    def to_onnx(
+        self, input: Literal["double", "float"] = "double", *, column: bool = False, folds: bool = False
+    ) -> onnx.ModelProto:
         """Return the map as a model in ONNX, with the input `score` and the output `probability`.
 
         Parameters
@@ -124,6 +126,8 @@ class ScaledMap(CoordinateMap):
             on which it falls in Python.
         column : bool
             Whether scores and probabilities have shape (n, 1); the default is shape (n,).
+        folds : bool
+            For a map of K folds: whether there is a score of each fold. The input is then `scores`, of shape (n, K).
 
         Returns
         -------
@@ -133,13 +137,15 @@ class ScaledMap(CoordinateMap):
 
         Raises
         ------
+        InputError
+            If the type is unknown, or `folds` is given to a map without folds or with `column`.
         ModuleNotFoundError
             If the package onnx is not installed.
 
         Notes
         -----
-        A prediction takes O(log m) operators for m steps or knots, and O(degree) for polynomials. For maps of K folds
-        the score is used in each fold.
+        A prediction takes O(log m) operators for m steps or knots, and O(degree) for polynomials. By default a map of K
+        folds uses one score in each fold.
 
         Examples
         --------
@@ -147,6 +153,10 @@ class ScaledMap(CoordinateMap):
         >>> model = Platt().map().to_onnx()  # doctest: +SKIP
         >>> open("map.onnx", "wb").write(model.SerializeToString())  # doctest: +SKIP
         """
+        if folds:
+            if self.kind != "cross-interval" or column:
+                raise InputError(f"folds=True is for maps of K folds, without column; {self!r} with column={column}")
+            return folds_model(self._plain(), input)
         return onnx_model(self._plain(), input, column)
 
     def to_js(self) -> str:
@@ -208,7 +218,7 @@ class ScaledMap(CoordinateMap):
         Raises
         ------
         InputError
-            If the dialect is unknown.
+            If the dialect is unknown, or the column is no text.
 
         Examples
         --------
@@ -218,6 +228,11 @@ class ScaledMap(CoordinateMap):
         >>> cal.map().to_sql("pctr")
         'CASE WHEN pctr >= 0.0e0 AND pctr <= 1.0e0 THEN CASE WHEN pctr < 0.5e0 THEN 0.0e0 ELSE 0.5e0 END END'
         """
+        if not isinstance(column, str):
+            raise InputError(
+                f"column={column!r} is no text; give one column. For a score of each fold use to_onnx(folds=True), or "
+                "to_json() with load_map or an evaluator in maps/"
+            )
         if dialect not in sql.DIALECTS:
             raise InputError(f"dialect={dialect!r} is unknown; known are {', '.join(sql.DIALECTS)}")
         with sql.writing_for(dialect):

@@ -106,8 +106,62 @@ def onnx_model(data: dict[str, Any], input: Literal["double", "float"] = "double
     return _model(add, found, "score", "probability", input, ["n", 1] if column else ["n"])
 
 
-def _model(add: Nodes, found: str, given: str, output: str, input: str, shape: list[Any]) -> Any:
-    """Return the nodes as a model from the input `given` to the value `found`, both of one shape."""
+def folds_model(data: dict[str, Any], input: Literal["double", "float"] = "double") -> Any:
+    """Return the plain data of a map of K folds as a model of their scores: `scores` of shape (n, K), `probability`."""
+    _check_installed()
+    if input not in ("double", "float"):
+        raise InputError(f"input={input!r} is not possible; give 'double' or 'float', the type of the scores")
+    add, scale = Nodes("map_"), reduced({**data, "kind": "identity"})
+    scores = add("Cast", "scores", to=_types()["double"])
+    content = portable.as_arrays({name: data[name] for name in ("folds", "point")})
+    holding = [portable._holds(fold) for fold in content["folds"]]
+    every: list[str] = []
+    lower: list[str] = []
+    upper: list[str] = []
+    for k, fold in enumerate(content["folds"]):
+        inside, s = _rising(add, scale, add("Gather", scores, np.array(k), axis=1))
+        every.append(inside)
+        if holding[k] or not any(holding):
+            x = _coordinate(add, scale.scale, s)
+            for ends, end in ((lower, fold["lower"]), (upper, fold["upper"])):
+                ends.append(add("Gather", end["values"], add.count(end["cuts"], x)))
+    inside, *others = every
+    for other in others:
+        inside = add("And", inside, other)
+    found = add.where(inside, _merged(add, content["point"], lower, upper), math.nan)
+    return _model(add, found, "scores", "probability", input, ["n", len(every)], ["n"])
+
+
+def _merged(add: Nodes, point: str, lower: list[Any], upper: list[Any]) -> str:
+    """Add the point of the pairs of several folds."""
+    share = 1.0 / len(lower)
+    if point == "log-minimax":
+        events = _geometric_mean(add, upper, share)
+        return add("Div", events, add("Add", _geometric_mean(add, [add("Sub", 1.0, p) for p in lower], share), events))
+    if point == "brier-minimax":
+        squares = [
+            add("Sub", add("Mul", low, low), add("Mul", high, high)) for low, high in zip(lower, upper, strict=True)
+        ]
+        return add(
+            "Mul", _sum(add, [add("Add", p, add("Mul", 0.5, q)) for p, q in zip(upper, squares, strict=True)]), share
+        )
+    low, high = (add("Mul", _sum(add, ends), share) for ends in (lower, upper))
+    below = add("Add", add("Sub", 1.0, high), low)
+    vacuous = add("Not", add("Less", 0.0, below))
+    return add.where(vacuous, 0.5, add("Div", low, add.where(vacuous, 1.0, below)))
+
+
+def _geometric_mean(add: Nodes, values: list[Any], share: float) -> str:
+    product, *roots = (add("Pow", value, share) for value in values)
+    for root in roots:
+        product = add("Mul", product, root)
+    return product
+
+
+def _model(
+    add: Nodes, found: str, given: str, output: str, input: str, shape: list[Any], made: list[Any] | None = None
+) -> Any:
+    """Return the nodes as a model from the input `given` to the value `found`, of the same shape or that of `made`."""
     from onnx import helper
 
     types = _types()
@@ -116,7 +170,7 @@ def _model(add: Nodes, found: str, given: str, output: str, input: str, shape: l
         add.nodes,
         "calibration_map",
         [helper.make_tensor_value_info(given, types[input], shape)],
-        [helper.make_tensor_value_info(output, types["double"], shape)],
+        [helper.make_tensor_value_info(output, types["double"], made or shape)],
         add.initializers,
     )
     opsets = [helper.make_opsetid("", OPSET)]
@@ -125,17 +179,22 @@ def _model(add: Nodes, found: str, given: str, output: str, input: str, shape: l
 
 def add_map(add: Nodes, map: Reduced, score: str) -> str:
     """Add the map of a double `score` of any shape; NaN for NaN and for scores outside the domain of the scale."""
-    lo, hi = map.domain
-    below, above = math.nextafter(lo, -math.inf), math.nextafter(hi, math.inf)  # there is no ≤ before opset 12
-    inside = add("And", add("Less", below, score), add("Less", score, above))
-    s = add.where(inside, score, 0.5)
-    s = s if map.mirror is None else add("Sub", map.mirror, s)
+    inside, s = _rising(add, map, score)
     p = _probability(add, map, _coordinate(add, map.scale, s))
     if map.spots is not None:
         i = add.count(map.spots["first"], s)
         end = add("Gather", np.append(-math.inf, np.nextafter(map.spots["last"], math.inf)), i)
         p = add.where(add("Less", s, end), add("Gather", np.append(0.0, map.spots["values"]), i), p)
     return add.where(inside, p, math.nan)
+
+
+def _rising(add: Nodes, map: Reduced, score: str) -> tuple[str, str]:
+    """Add whether a score is in the domain of the scale, and the score as one that rises with the label."""
+    lo, hi = map.domain
+    below, above = math.nextafter(lo, -math.inf), math.nextafter(hi, math.inf)  # there is no ≤ before opset 12
+    inside = add("And", add("Less", below, score), add("Less", score, above))
+    s = add.where(inside, score, 0.5)
+    return inside, s if map.mirror is None else add("Sub", map.mirror, s)
 
 
 def _coordinate(add: Nodes, scale: dict[str, Any], s: str) -> str:
