@@ -310,7 +310,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return self
 
     def _fitted(self, estimator: Any, sample: _Sample) -> Any:
-        """Fit the estimator to the sample and return it; an estimator that learns on gets one pass."""
+        """Fit the estimator to the sample and return it; an estimator with `partial_fit` gets one pass."""
         if self._base_learns:
             _taught(estimator, sample, self.classes_)
             return estimator

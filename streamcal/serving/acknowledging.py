@@ -85,7 +85,7 @@ class Acknowledging:
         await self._run(self._join.acknowledge)
 
     def _begin_snapshot(self) -> None:
-        """Begin to write the state of this moment in a child process, or in this one if the system cannot fork."""
+        """Begin to write the state of this moment: in a child process if possible, else in this one."""
         assert self._journal is not None
         self._last = self._journal.n  # after a failure too: the next one is tried as many events later
         try:

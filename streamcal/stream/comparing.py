@@ -514,8 +514,8 @@ def compare(
         Default `COMPARED`. Those given by name have bounded memory (`resolution=4096`), and `refresh_every=100` where
         they solve for milliseconds; those given as objects are cloned. The score itself is always compared, as "raw".
     delay : int
-        The label of a row is learned before the prediction of the row `delay` + 1 later. A method given by
-        name gets it if it has a parameter `delay`.
+        The label of a row is learned before the prediction of the row `delay` + 1 later. A method given by name gets
+        the delay if it has a parameter `delay`.
     base : str
         The name that a method has to be better than: "raw", or one of the methods.
     segments : sequence of str and of tuples of str
@@ -594,7 +594,7 @@ def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) ->
 
 
 def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> dict[str, Method]:
-    """Return the methods, and again with segments those not yet corrected for segments, if there are segments."""
+    """Return the methods, and a corrected copy of each that is not yet corrected for segments."""
     plain = {name: one for name, one in calibrators.items() if fields and not isinstance(one, Keyed)}
     corrected = {name + BY_SEGMENT: Segmented(one, fields) for name, one in plain.items()}
     if given := corrected.keys() & calibrators.keys():
