@@ -90,7 +90,7 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options before the command."""
+    """Accept the options before the command."""
 
 
 @dataclass(frozen=True, kw_only=True)

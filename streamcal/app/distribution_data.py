@@ -87,12 +87,12 @@ def densities(
 ) -> Densities:
     """Compute predictive densities on one axis, each the probability of a short interval over its length.
 
-    So a single value with mass, as of a count or a sample, has a high bar and not an infinite one.
+    A single value with mass, as of a count or a sample, therefore has a high bar and not an infinite one.
 
     Parameters
     ----------
     distributions : mapping of name to distribution
-        Anything with a `cdf`; with a `ppf` too where there are no limits.
+        Anything with a `cdf`; with a `ppf` too if there are no limits.
     limits : (float, float), optional
         The range; by default from the smallest quantile at 0.002 to the largest at 0.998, and some margin.
     steps : int
@@ -101,7 +101,7 @@ def densities(
     Raises
     ------
     InputError
-        If there is no distribution, or limits do not rise or cannot be determined.
+        If there is no distribution, or limits do not rise or cannot be found.
 
     Examples
     --------

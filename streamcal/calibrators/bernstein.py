@@ -133,7 +133,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self._fitted, self._fitted_for = loop.fitted, version + 1 if loop.solved else -1
 
     def _run(self, x: FloatArray, y: FloatArray, piece: Piece, p: FloatArray, start: int, predicted: bool) -> int:
-        """Let the kernel continue at row `start` of a piece, perhaps predicted; return how many rows it did."""
+        """Run the kernel from row `start` of a piece, perhaps one already predicted; return the number of rows done."""
         learned = np.count_nonzero(piece.w[:start] > 0.0)
         leaving = (column[max(learned - piece.room, 0) :] for column in piece.leaving)
         room = max(piece.room - learned, 0)
@@ -177,7 +177,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self._fitted_for = self._memory.version if self._fitted else -1
 
     def _watch(self, sums: BernsteinSums) -> None:
-        """Have the kernel solve for these sums."""
+        """Let the kernel solve for these sums."""
         if sums is not self._watched:
             self._kernel.watch(sums.moments, sums.cross)
             self._watched = sums

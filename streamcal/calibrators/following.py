@@ -35,7 +35,7 @@ class FollowingCalibrator(TableCalibrator):
 
     @abstractmethod
     def _anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
-        """Let the kernel continue from a map of `solve`, with the points; return False if it cannot."""
+        """Let the kernel continue from a map of `solve`, and hold the points; return False if it cannot."""
 
     @abstractmethod
     def _replace(self, statistic: GridTable, cell: int) -> None:

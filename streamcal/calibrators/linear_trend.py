@@ -93,7 +93,8 @@ class LinearTrend(TableCalibrator):
 def trend_path(x: FloatArray, weight: FloatArray, positive: FloatArray) -> Iterator[tuple[float, FloatArray]]:
     """Yield (AICc, fit) for decreasing penalties, the straight line first.
 
-    It ends where there are too many parameters for AICc, and at the first fit that is `NEGLIGIBLE` above the least.
+    The path ends where there are too many parameters for AICc, and at the first fit that is `NEGLIGIBLE` above the
+    least.
     """
     n = float(weight.sum())
     mean, least = positive / weight, math.inf

@@ -112,7 +112,7 @@ class LogisticCalibrator(FollowingCalibrator):
         self._solved_for = (self._memory.version + 1, unit) if loop.solved else None
 
     def _load_loop(self, table: GridTable, solved: bool) -> None:
-        """Let the loop continue from the last map; `solved` is whether this map is the present one."""
+        """Set the loop to continue from the last map; `solved` states whether it is the present one."""
         loop, last = self._loop, self._solved
         loop.slope, loop.offset = (last.slope, last.offset) if isinstance(last, SigmoidMap) else (math.nan, math.nan)
         loop.solved, loop.fitted, loop.following = solved, False, self._followed is table.sums

@@ -318,9 +318,9 @@ class Journal:
         return False
 
     def _compact(self) -> None:
-        """Shorten the files, unless much would have to be moved that the next snapshot leaves room for.
+        """Shorten the files, unless much would have to be moved that the next snapshot makes free.
 
-        Where the disk is too full for it, the next snapshot does it.
+        If the disk is too full for it, the next snapshot does it.
         """
         try:
             pages, free = (

@@ -559,7 +559,7 @@ class Multicalibrated(Keyed):
         return bets, parts[needed:]
 
     def _learn_base(self, score: float, keys: Keys, y: float, parts: list[float], w: float, t: Time | None) -> None:
-        """Have the calibrator learn the label of an issued prediction."""
+        """Let the calibrator learn the label of an issued prediction."""
         inner = self.inner
         if self._keyed:
             inner._learn_keyed(score, keys, y > 0.0, parts, w, t)

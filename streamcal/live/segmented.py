@@ -180,7 +180,7 @@ class Segmented(Keyed):
         self._learned = 0  # observations, of whatever weight above 0
 
     def _keep_in(self, rows: LevelRows) -> None:
-        """Have the levels that make room written to a store."""
+        """Write the levels that make room to a store from here on."""
         self._level_rows = rows
         self._chain.keep_in(rows)
 

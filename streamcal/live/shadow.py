@@ -367,7 +367,7 @@ class Shadow(Saved):
     ) -> None:
         """Raise `InputError` if a calibrator does not accept a row; each raises it again when it learns.
 
-        Scores, labels and weights have been checked; what differs between calibrators are scale, levels and time.
+        Scores, labels and weights have been checked; calibrators differ in scale, levels and time.
         """
         low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.5, 0.5)
         for one in self._calibrators.values():
@@ -688,7 +688,7 @@ def _checked(
 
 
 def _learned(one: Entrant, issued: ShadowForecast, y: float | None, said: Any, w: float, t: Any, given: Any) -> None:
-    """Have a calibrator learn a label that `_checked` has accepted."""
+    """Let a calibrator learn a label that `_checked` has accepted."""
     if isinstance(one, Keyed):
         score = issued.score
         keys: Any = issued.keys

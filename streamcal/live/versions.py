@@ -82,7 +82,7 @@ class ByScore:
         self.calibrator.learn_one(score, True, one.w, one.t)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the current probabilities at an array of scores."""
+        """Return the present probabilities at an array of scores."""
         return np.asarray(self.calibrator.predict_many(scores))
 
 
@@ -123,7 +123,7 @@ class ByKeys:
         self.calibrator.learn_one(score, self._keys(one.keys), True, *given)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the current probabilities of the calibrator of all observations, whatever their keys."""
+        """Return the probabilities of the calibrator of all observations, whatever their keys."""
         return np.asarray(self.calibrator.overall.predict_many(scores))
 
 
@@ -163,7 +163,7 @@ class ByShadow:
         raise CapabilityError("a shadow cannot unlearn")
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the champion's current probabilities at an array of scores."""
+        """Return the champion's present probabilities at an array of scores."""
         return joined(self.shadow.champion).probabilities(scores)
 
 

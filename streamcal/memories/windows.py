@@ -121,7 +121,7 @@ class CountWindow(_Window[Held]):
         added: tuple[FloatArray, ...],
         leaving: tuple[FloatArray, ...],
     ) -> Iterator[Piece]:
-        """Yield pieces that end where the statistic must be recomputed; `learned` are the rows of weight > 0."""
+        """Yield pieces that end where the statistic is recomputed; `learned` are the places of rows of weight > 0."""
         whole = bool((added[2] == np.floor(added[2])).all()) and self.statistic.n + added[2].sum() < WHOLE
         start = number = gone = 0
         while start < size:
