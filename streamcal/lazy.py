@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
-from streamcal.names import did_you_mean
-
 Class = TypeVar("Class")
 
 #: Abbreviations of papers, and short names → the name of the method, which is that of its class in kebab case.
@@ -107,6 +105,8 @@ class Methods(Mapping[str, Class]):
 
 def _home_of(name: str, places: Mapping[str, str]) -> str:
     """Say in which package a class is, or which name is nearest, to be added to a message."""
+    from streamcal.names import did_you_mean  # here: `import streamcal` loads nothing else
+
     home = next((one for one in PACKAGES if name in import_module(one).__all__), None)
     return did_you_mean(name, places) if home is None else f"; it is in {home}"
 
