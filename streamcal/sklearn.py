@@ -145,7 +145,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self.cv = cv
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit base and calibrator anew: X of shape (n, features), y of shape (n,) with two or more classes.
+        """Fit base and calibrator from the start: X of shape (n, features), y of shape (n,) with two or more classes.
 
         `fit_params` go to the base, those of n entries row by row; with metadata routing they go to whoever requests
         them, `groups` to the splitter of `cv`, and a base that does not request `sample_weight` gets none.
@@ -400,8 +400,8 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
     Every row belongs to one of K folds: the clone of that fold scores the row for the calibrator, the other clones are
     fitted on it. A prediction scores with all K clones, and the calibrator merges their calibrated probabilities.
 
-    `fit` fits the base K times, on the K training sets of `cv`. `partial_fit` learns in the order of the rows: row i
-    of all its chunks has fold i mod K; a chunk is scored, the calibrator learns, then each clone with `partial_fit` is
+    `fit` fits the base K times, on the K training sets of `cv`. `partial_fit` learns in the order of the rows: row i of
+    all its chunks has fold i mod K. A chunk is scored, the calibrator learns, then each clone with `partial_fit` is
     fitted on the rows of the other folds.
 
     Parameters

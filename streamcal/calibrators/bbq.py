@@ -62,7 +62,7 @@ class BBQ(CellCalibrator):
     are left out (below rounding).
 
     Cost: an observation O(log k) for k distinct scores (cells). On a grid, unless under `Decay`, `predict_one` follows
-    the cells: O(k + C·N^⅓) and the bins that the observation changes, .04 ms at N = 10⁵ on 512 cells and .14 ms on
+    the cells: O(k + C·N^⅓) and the bins that the observation changes, 0.04 ms at N = 10⁵ on 512 cells and 0.14 ms on
     4,096; memory O(k + C²·N^⅔), 2 MB there and 50 MB at most. Elsewhere, for `map()` and for arrays, the first
     prediction after an observation costs O(C²·N^⅔ + C·k·N^⅓), 10 ms at N = 10⁴ and 25 ms at 10⁵; memory O(k).
 

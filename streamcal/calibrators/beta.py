@@ -45,8 +45,8 @@ class Beta(LogisticCalibrator):
     Notes
     -----
     A ridge of 1e-9, relative to the total weight, on the difference of (a, b, c) from the identity makes the solution
-    finite and unique where the likelihood alone does not: with a single label, or with separated labels, log-odds end
-    in the tens; with fewer than three distinct scores the map is the one nearest to the identity. (c is measured at the
+    finite and unique where the likelihood alone does not. With a single label, or with separated labels, log-odds end
+    in the tens. With fewer than three distinct scores the map is the one nearest to the identity. (c is measured at the
     mean of the features.) `prior` has a stronger effect.
 
     Cost: an observation O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps; on a

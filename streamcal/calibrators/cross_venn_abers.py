@@ -52,9 +52,9 @@ PAIRS: dict[str, Callable] = {
 class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     """The cross Venn-Abers predictor (CVAP): K Venn-Abers predictors, one for each fold, merged into one probability.
 
-    In cross-fitting, K base models are trained, each on all observations but those of its fold; an observation is
-    learned with the score of the base of its fold, and a test object is predicted from the K scores of all
-    bases. With (p₀ᵏ, p₁ᵏ) the Venn-Abers pair of fold k at the k-th score and GM the geometric mean over the folds,
+    In cross-fitting, K base models are trained, each on all observations but those of its fold. An observation is
+    learned with the score of the base of its fold, and a test object is predicted from the K scores of all bases. With
+    (p₀ᵏ, p₁ᵏ) the Venn-Abers pair of fold k at the k-th score and GM the geometric mean over the folds,
 
         p = GM(p₁) / (GM(1 − p₀) + GM(p₁)).
 
@@ -77,12 +77,12 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     Notes
     -----
     `learn_one(score, y, fold=k)` states the fold, from 0 to K − 1, and `unlearn_one` needs it again. Without `fold`,
-    what is held of one score and one label is dealt to the folds in turn, a unit of weight to each, beginning with a
-    hash of the coordinate's bits, rounded to the leading 44 (SplitMix64's finalizer, modulo K; on a grid, of the cell's
-    centre), the same on every machine. So each fold has its share of a score that repeats, the last digits of a score
-    that does not are of no effect, and the folds are a function of what is held: order, retraction and merging keep
-    their laws. Under `Decay`, where weights are not units, the fold is a hash of the coordinate and the time or, by
-    count, of the number of the observation; a score that repeats at one and the same time stays in one fold.
+    the weight held of one score and one label is dealt to one fold after another, a unit to each. The first fold is a
+    hash of the coordinate's bits, rounded to the leading 44, and is the same on every machine (SplitMix64's finalizer,
+    modulo K; on a grid, of the cell's centre). So each fold has its share of a score that repeats, and the last digits
+    of a score that does not have no effect. The folds are a function of what is held: order, unlearning and merging
+    keep their laws. Under `Decay`, where weights are not units, the fold is a hash of the coordinate and the time or,
+    by count, of the number of the observation. A score that repeats at one and the same time stays in one fold.
 
     `predict_interval_one` merges the pairs: (1 − GM(1 − p₀), GM(p₁)) for the log-minimax point, the means of p₀ and of
     p₁ for the others. It contains `predict_one`. Where the folds differ by more than the width of their intervals, the
@@ -94,10 +94,10 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     The geometric mean of 1 − p₀ magnifies the rounding of p₀ where p₀ is nearly 1, and the quotient of the
     self-consistent point that of p₁ where it is. The log-minimax probability is accurate, and its map monotone, to
     about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w that of the test
-    object; the self-consistent one to 1e-16·w/v, v the weight of the pool around the score. Digits are lost only where
-    single observations weigh millions or, for the self-consistent point, where a prediction far ahead under decay
-    outweighs all that is held. A test object counts as no less than 1e-9·W and no more than 1e7·W: then no log-minimax
-    map falls by more than 1e-7, whatever the weights.
+    object. The self-consistent probability is accurate to 1e-16·w/v, where v is the weight of the pool around the
+    score. Digits are lost only where single observations weigh millions or, for the self-consistent point, where a
+    prediction far ahead under decay outweighs all that is held. A test object counts as no less than 1e-9·W and no more
+    than 1e7·W: then no log-minimax map falls by more than 1e-7, whatever the weights.
 
     Validity: the theorem (Proposition 1) holds for the pair of each fold, where the base of that fold was fixed before
     it and its observations are exchangeable with the test object. For the merged probability there is no theorem, only
@@ -106,8 +106,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     that keep learning, with decay, a prior or unequal weights.
 
     The simplified predictor (SVAP), one base that is trained on all observations and calibrated on the scores it gives
-    to the same observations, needs no folds: let `VennAbers` learn these scores. It has no guarantee, and performs
-    badly where the base memorises its training labels, as trees, bagging and nearest neighbours do: the scores of
+    to the same observations, needs no folds: let `VennAbers` learn these scores. SVAP has no guarantee, and performs
+    badly where the base memorises its training labels, as trees, bagging and nearest neighbours do. The scores of
     training observations are then not comparable with those of new ones (paper 003, §6, "all").
 
     References

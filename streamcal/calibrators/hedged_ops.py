@@ -23,9 +23,10 @@ class HedgedOPS(CalibeatenOPS):
     one of two neighbours, of which one has been too low by e and the other too high by d, with probabilities
     proportional to d and e.
 
-    On every stream of T unit weights, even one made by an adversary who knows everything but the draws, the expected
-    calibration error Σ |share of positives − forecast|·(how often), over the forecast values, is at most
-    ε/2 + √((1 + ln T)/T)/ε. What it costs is sharpness: only `bins` values are ever forecast, and early forecasts jump.
+    The expected calibration error Σ |share of positives − forecast|·(how often), over the forecast values, is at most
+    ε/2 + √((1 + ln T)/T)/ε on every stream of T unit weights. The bound covers streams made by an adversary who knows
+    everything but the draws. What it costs is sharpness: only `bins` values are ever forecast, and early forecasts
+    jump.
 
     Parameters
     ----------

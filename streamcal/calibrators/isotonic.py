@@ -37,8 +37,8 @@ class Isotonic(TreeCalibrator):
 
     Under `Decay`, where all observations near a score are old, they alone determine its value: up to 8,192 scores
     nothing is dropped that weighs more than 1e-150. Of more, those are dropped that together weigh less than 2⁻³⁰ of
-    all and whose loss moves no value of the present map by more than 1e-6; a later observation that parts a block may
-    show more of it.
+    all and whose loss moves no value of the present map by more than 1e-6. A later observation that parts a block may
+    show more of the loss.
 
     References
     ----------

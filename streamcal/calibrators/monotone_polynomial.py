@@ -30,10 +30,10 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
         Upper bound λ > 0 of the sum of the absolute coefficients; None for no bound. Monotonicity alone prevents
         oscillation, and the paper's convergence needs no bound.
     basis : {"monomial", "chebyshev"}
-        The basis whose coefficients are bounded: 1, u, u², … as in the paper (22d), or the Chebyshev polynomials,
-        which is ours. Monomial coefficients depend on the position of 0 and grow with the degree to sizes without
-        meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; with a bound of 10⁶ and more the solve may
-        fail, and the last map is served); those of a probability in Chebyshev polynomials are at most 1 in size.
+        The basis whose coefficients are bounded: 1, u, u², … as in the paper (22d), or the Chebyshev polynomials, which
+        is ours. Monomial coefficients depend on the position of 0 and grow with the degree to sizes without meaning:
+        those of T₄₀, which lies between −1 and 1, add up to 2e30. With a bound of 10⁶ and more the solve may fail, and
+        the last map is served. The coefficients of a probability in Chebyshev polynomials are at most 1 in size.
     scale, forgetting, prior, refresh_every
         See `AdditiveCalibrator`; needs a bounded scale. For margins use `Interval(lo, hi)`, for rare events
         `Logit(lo, hi)` around the scores that occur.
@@ -42,8 +42,8 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     -----
     Needs Clarabel, the extra `conic`. The map is monotone by construction, up to rounding (1e-13). A ridge of 1e-6 on
     the Chebyshev coefficients, relative to the total weight, selects the flattest curve where the data do not determine
-    it; it and the solver's tolerance change fitted values by about 1e-6 in the root mean square, and between the scores
-    of a few observations by 1e-3 (`streamcal.solvers.conic` has the bounds).
+    it. The ridge and the solver's tolerance change fitted values by about 1e-6 in the root mean square, and between the
+    scores of a few observations by 1e-3 (bounds: `streamcal.solvers.conic`).
 
     Cost: an observation O(k), with fixed memory. The first prediction after an observation needs a solve, whatever the
     number of observations: 4 ms at degree 16, 80 ms at 40. There is no warm start; if every observation is predicted

@@ -13,7 +13,7 @@ class OnlinePlatt(NewtonCalibrator):
     With z = (logit s, 1), g = (p − y)·z:  A ← A + r·g gᵀ,  θ ← Π_A(θ − r·A⁻¹ g / γ), Π_A being the projection on the
     ball of radius 100 in the norm of A. γ = 0.1 and A₀ = 100·I. It starts at the identity (1, 0), which is ours; the
     authors' code starts at (0, 0). r is the weight relative to the running mean of all weights, so that a factor common
-    to all changes nothing; with r > 1 the step is split into several, each at its own prediction, which does not
+    to all changes nothing. With r > 1 the step is split into several, each at its own prediction, which does not
     overshoot (Karampatziakis and Langford, Online importance weight aware updates, UAI 2011). The slope may become
     negative, so the map need not be monotone.
 

@@ -37,13 +37,14 @@ class Protected(SequentialCalibrator):
     """Protected probabilistic classification: a mixture of nine calibrators, weighted by their likelihood so far.
 
     The calibrators are fₖ(s) = σ(α + β·logit s), α ∈ {0, 1, −1}, β ∈ {1, ½, 2}. For each jump rate J all weight starts
-    on the score itself; an outcome multiplies the weight of each calibrator by the probability it gave, and between two
-    outcomes the part J of all weight is spread evenly over the nine: this is fixed share. The prediction is the mean
-    of the calibrators by weight, over all jump rates and over the part `passive` that always stays on the score.
+    on the score itself. An outcome multiplies the weight of each calibrator by the probability it gave, and between two
+    outcomes the part J of all weight is spread evenly over the nine: this is fixed share. The prediction is the mean of
+    the calibrators by weight, over all jump rates and over the part `passive` that always stays on the score.
 
     If each label is learned before the next prediction, the summed log loss is at most that of the score (clamped at
-    log-odds ±16) plus log(1/passive), log 2 by default, on every stream with relative weights of at most 1 (see the
-    notes); each loss is multiplied by its weight. If labels may be late, give `delay`: without it nothing is promised.
+    log-odds ±16) plus log(1/passive), log 2 by default. The bound applies to every stream with relative weights of at
+    most 1 (see the notes); each loss is multiplied by its weight. If labels may be late, give `delay`: without it
+    nothing is promised.
 
     Parameters
     ----------
@@ -69,10 +70,10 @@ class Protected(SequentialCalibrator):
     predictions by less than the largest rate; here the prediction of an empty calibrator is the score. It also weights
     by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
 
-    *Late labels*: a guard, `kernels.auto_mixture.Guard`, takes the place of `passive`. It keeps so much weight on the
-    score that the promise holds with labels in any order, and with labels that never come. A label judges the oldest
-    prediction at its score that waits for one; a `LabelJoin`, `Shadow` or `Segmented` keeps what was predicted. Ask
-    `map()` for predictions that wait for no label. Predictions are computed at knots ⅛ apart in log-odds, and are
+    *Late labels*: a guard, `kernels.auto_mixture.Guard`, takes the place of `passive`. The guard keeps enough weight on
+    the score for the promise to apply with labels in any order, and with labels that never come. A label judges the
+    oldest prediction at its score that waits for one; a `LabelJoin`, `Shadow` or `Segmented` keeps what was predicted.
+    Ask `map()` for predictions that wait for no label. Predictions are computed at knots ⅛ apart in log-odds, and are
     linear in log-odds between them: 10 µs per observation.
 
     References

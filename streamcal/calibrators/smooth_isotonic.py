@@ -14,7 +14,7 @@ from streamcal.statistics.score_tree import TIED_VALUES, ScoreTree
 class SmoothIsotonic(BlockCalibrator):
     """Smooth isotonic regression: the monotone cubic PCHIP curve through one point for each block of the isotonic fit.
 
-    A block of scores sᵢ with weights wᵢ and labels yᵢ is represented by (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ); the curve passes
+    A block of scores sᵢ with weights wᵢ and labels yᵢ is represented by (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ). The curve passes
     through these points, is nondecreasing between them, has a continuous slope (Fritsch and Butland's weighted harmonic
     mean, as in SciPy's `PchipInterpolator`), and is constant below the first point and above the last.
 

@@ -34,7 +34,7 @@ class Temperature(LogisticCalibrator):
     Notes
     -----
     A ridge of 1e-9 on the slope's difference from 1, relative to the total weight, makes it finite where no observation
-    lies on the wrong side of ½ and the likelihood grows for ever: log-odds then end in the tens. `prior` has a stronger
+    lies on the wrong side of ½ and the likelihood grows for ever. Log-odds then end in the tens. `prior` has a stronger
     effect. Cost: an observation O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps; on a
     grid O(1) but for some steps in a thousand, from sums kept at an earlier solution. Memory O(k).
 

@@ -74,10 +74,11 @@ def ad_clicks(
     """Generate a stream of n impressions; the same arguments give the same stream.
 
     Requests come with the time of the day, at placements of very different traffic. For each of them `candidates`
-    campaigns bid their value of a click times the score, the highest bid is shown and pays the second: what is seen are
-    the impressions that were *won*, whose scores are too high on average even where those of all candidates are right.
-    Campaigns are born and end, and their traffic follows Zipf's law. The model is overconfident, knows users with noise
-    and campaigns only in part, those born after its last training not at all, and jumps when it is retrained.
+    campaigns bid their value of a click times the score; the highest bid is shown and pays the second. The stream
+    contains the impressions that were *won*, whose scores are too high on average even where those of all candidates
+    are right. Campaigns are born and end, and their traffic follows Zipf's law. The model is overconfident, knows users
+    with noise and campaigns only in part, those born after its last training not at all, and jumps when it is
+    retrained.
 
     Parameters
     ----------

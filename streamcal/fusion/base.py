@@ -185,7 +185,7 @@ class Fusion(Learner):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> FloatArray:
-        """Predict and then learn each of n observations in turn: a whole stream in one call.
+        """Predict and then learn each of n observations in order: a whole stream in one call.
 
         Parameters
         ----------

@@ -47,9 +47,9 @@ class LogisticFusion(LearnedWeights, NamedScores):
     the log-odds (a_m = 1/M, b = c_m = 0), with a normal prior. The second feature lets the influence of a score
     saturate, as it has to where a model is overconfident. Beside it mean and covariance of the features are estimated.
     The features of a score that is missing (None, NaN, or a name that a dict does not have) are replaced by their
-    regression on those that are there; the log-odds are then divided by √(1 + πv/8), v their variance that is left,
-    which integrates the unknown score out up to the usual approximation of a sigmoid by a normal distribution function.
-    So a model that is down passes its weight to those that agree with it.
+    regression on those that are there. The log-odds are then divided by √(1 + πv/8), where v is their remaining
+    variance. This integrates the unknown score out, up to the usual approximation of a sigmoid by a normal distribution
+    function. So a model that is down passes its weight to those that agree with it.
 
     Parameters
     ----------

@@ -51,9 +51,9 @@ class MRMIC(AdditiveFusion[VectorTable]):
         Cells of a grid for each score to which tuples are rounded from the start; None (default): see `limit`.
     limit : int or None
         Distinct tuples that are kept (default 500, which the default window cannot exceed). When there are more, they
-        are rounded to the finest grid of 4,096, 2,048, … cells for each score of which no more cells are in use, so
-        that a fit stays below a second whatever the policy; None keeps every tuple. With a scale without bounds there
-        is no limit.
+        are rounded to the finest grid of 4,096, 2,048, … cells for each score of which no more cells are in use. So a
+        fit stays below a second whatever the policy. None keeps every tuple. With a scale without bounds there is no
+        limit.
 
     Notes
     -----

@@ -112,7 +112,7 @@ class Keyed(Learner):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> FloatArray:
-        """Predict and then learn each of n observations in turn: a whole stream in one call."""
+        """Predict and then learn each of n observations in order: a whole stream in one call."""
 
     def require_columns(self, keys: Any, length: int) -> None:
         """Raise an `InputError` for columns that are no levels of the fields, each of this length."""

@@ -75,9 +75,9 @@ class LabelJoin(Holding, Journaled):
     same state, to the last bit. The clock is the latest time of an impression or of `advance`; outcomes do not move it.
     By its own time, an outcome is positive up to `horizon` + `late` after its impression, and none later.
 
-    **With `early`** labels are learned so much after issue, and mean "clicked within `early`". The rate of such clicks
-    is divided by the share of clicks that come so early, which is estimated from the clicks that come up to `horizon`
-    (`streamcal.live.early.DelayCurve`); what is forecast is a click within `horizon`, as without `early`.
+    **With `early`** labels are learned `early` after issue, and mean "clicked within `early`". The rate of such clicks
+    is divided by the share of clicks that come within `early`. That share is estimated from the clicks that come up to
+    `horizon` (`streamcal.live.early.DelayCurve`). Forecasts are of a click within `horizon`, as without `early`.
 
     Parameters
     ----------
@@ -91,14 +91,14 @@ class LabelJoin(Holding, Journaled):
     early : float, timedelta or str, optional
         Less than `horizon`; scores must be probabilities then.
     journal : Journal, optional
-        Every event is written to it, and is safe once `acknowledge` has returned. A journal that holds events already
-        is resumed from: the state is the one that wrote them, to the last bit; after a snapshot that another process
-        wrote, as a child of `streamcal serve`, where sums of the weights are exact.
+        Every event is written to it, and is safe once `acknowledge` has returned. A journal that contains events
+        already is resumed from: the state is the one that wrote them, to the last bit. After a snapshot that another
+        process wrote, as a child of `streamcal serve`, this needs exact sums of the weights.
     late : float, timedelta or str, optional
         For so long after it was learned, default `horizon`, a forecast is remembered. Without `early`, a click in this
-        time corrects the negative that was learned: it is unlearned and the positive one learned, exactly, where the
-        order does not matter (`Forever`, policies by time), and is counted as "uncorrected" elsewhere. With 0, only
-        clicks within the horizon count, as in an attribution window.
+        time corrects the negative that was learned. Where the order does not matter (`Forever`, policies by time), the
+        negative is unlearned and the positive one learned, exactly; elsewhere the click is counted as "uncorrected".
+        With 0, only clicks within the horizon count, as in an attribution window.
     early_share : float
         With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
     max_held : int
@@ -122,7 +122,7 @@ class LabelJoin(Holding, Journaled):
     Notes
     -----
     Times are numbers in seconds, or dates. An impression with an earlier time than the one before keeps its place in
-    the order and its time for the delay of its click; it is held as long as if it had been issued at the clock.
+    the order and its time for the delay of its click. It is remembered as long as if it had been issued at the clock.
 
     A new `version` of the model gets a clone of the calibrator, which is mixed with the map of the version before
     (`streamcal.live.versions.VersionLearner`). The calibration of the last eight versions is kept.

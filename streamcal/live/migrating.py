@@ -59,7 +59,7 @@ def migrate(journal: Journal, join: LabelJoin) -> Migrated | None:
     -----
     With a shorter horizon, labels whose time has come by it are learned at once. With a longer one, forecasts whose
     labels were learned before their new time are forgotten if the calibrator is kept, so that no label is learned
-    twice: a click that comes later is one of an unknown id. The journal is rewritten in one transaction.
+    twice. A click that comes later is one of an unknown id. The journal is rewritten in one transaction.
 
     Examples
     --------

@@ -46,11 +46,11 @@ class CalibrationMonitor(Saved):
     Forecasts may be distributions instead: `update_pit` takes u = F(y), uniform if they are right, and bets that the
     normal scores Φ⁻¹(u) are shifted or scaled. A monitor watches either labels or PITs.
 
-    Segments are watched too: every pair of field and level in `keys`. They are a family of their own: with `alpha`,
-    the false discovery rate among the segments with an alarm is at most α (e-BH), and if all probabilities are right,
-    the chance that any segment ever raises one is at most α; with `run_length`, the bounds above hold for the alarms of
-    all segments together. The alarm of all outcomes and those of segments each have the bound, so that with keys the
-    chance of any false alarm is at most 2α.
+    Segments are watched too: every pair of field and level in `keys`. They are a family of their own. With `alpha`, the
+    false discovery rate among the segments with an alarm is at most α (e-BH); if all probabilities are right, the
+    chance that any segment ever raises one is at most α. With `run_length`, the bounds above apply to the alarms of all
+    segments together. The alarm of all outcomes and those of segments each have the bound, so that with keys the chance
+    of any false alarm is at most 2α.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ class CalibrationMonitor(Saved):
     run_length : float, optional
         More than 1, in outcomes, such as 1e6.
     max_segments : int
-        The number of segments in memory, default 1,000. When there are as many, a new one takes the place of the one
-        that has been longest without an outcome and has no alarm, and starts with nothing if it comes back; when
-        all have an alarm, new ones are watched no more. Both are counted in `tally`.
+        The number of segments in memory, default 1,000. At the limit, a new segment replaces the one that has been
+        longest without an outcome and has no alarm; a replaced segment starts with nothing if it comes back. When all
+        have an alarm, new ones are not watched. Both are counted in `tally`.
     on_alarm : callable, optional
         Called with each `Alarm`, after the state has changed; without it alarms are logged. It is not part of the
         state: set the attribute of what `from_state` and `from_bytes` return.
@@ -73,9 +73,9 @@ class CalibrationMonitor(Saved):
 
     Notes
     -----
-    Valid for any model, drift and traffic, provided that each p was fixed before its outcome, and that outcomes are
-    given in an order that does not depend on them: in the order of issue, once the horizon of late labels has passed.
-    Clicks on arrival and the rest by time-out are not in such an order.
+    The bounds are valid for any model, drift and traffic, provided that each p was fixed before its outcome, and that
+    the order of outcomes does not depend on them. Give them in the order of issue, once the horizon of late labels has
+    passed. Clicks on arrival and the rest by time-out are not in such an order.
 
     There are no weights: the likelihood ratio to the power of a weight has no mean of 1. Counts of equal outcomes are
     as many updates. A probability of exactly 0 or 1 is a certainty: its outcome is only counted, and its opposite

@@ -55,7 +55,7 @@ class Certificate(NamedTuple):
         predictions.
     regret : float
         The largest difference in nats by which the log loss of the predictions can exceed the calibrator's log loss, in
-        sum; a value below 0 means that the predictions' log loss is lower by at least this much.
+        sum. A value below 0 means that the predictions' log loss is lower by at least this much.
     gain : float
         The number of nats by which the predictions' log loss is in fact lower.
     """
@@ -125,10 +125,10 @@ class Multicalibrated(Keyed):
     """A calibrator and, for each group of observations, accounts that bet against its predictions.
 
     The groups are all observations, each level of the fields `by`, each pair of levels, each bin of the calibrator's
-    log-odds, and each bin within each level. Each group has an account for each tilt h in ±1, ±1/4, ±1/16 and ±1/64, a
-    large one with V (below) above 500,000 for ±1/256 besides. An account holds that the odds in the group are exp(h)
-    times those predicted. With z the calibrator's probability, W the capital of an account and r(p) the probability p
-    with its log-odds moved by h:
+    log-odds, and each bin within each level. Each group has an account for each tilt h in ±1, ±1/4, ±1/16 and ±1/64. A
+    large group, with V (below) above 500,000, also has them for ±1/256. An account holds that the odds in the group are
+    exp(h) times those predicted. With z the calibrator's probability, W the capital of an account and r(p) the
+    probability p with its log-odds moved by h:
 
         before the prediction    W ← max(W, floor), for the groups of the observation
         the prediction           p = the root of z − p + Σ W·(r(p) − p)
@@ -388,7 +388,7 @@ class Multicalibrated(Keyed):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> FloatArray:
-        """Predict and then learn each of n observations in turn: a whole stream in one call.
+        """Predict and then learn each of n observations in order: a whole stream in one call.
 
         Parameters
         ----------

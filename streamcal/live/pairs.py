@@ -33,8 +33,8 @@ class PairFound(NamedTuple):
     fields : (str, str)
         In the order of `by`.
     share : float
-        The probability, in (0, 1), that the effects of this pair improve forecasts; they are multiplied by it. It is .9
-        before the first outcome.
+        The probability, in (0, 1), that the effects of this pair improve forecasts; they are multiplied by it. It is
+        0.9 before the first outcome.
     variance : float
         τ², the variance of the levels of the pair, in log-odds squared.
     """

@@ -66,11 +66,12 @@ class Segmented(Keyed):
 
         z′ = logit(Σₐ Wₐ·σ(z + mₐ)),
 
-    where mₐ are the terms of its members for the level: *nothing*; an *offset*, normal with the variance of the levels
-    of this field, which is estimated from all of them (empirical Bayes); the same of *recent* memory, whose Fisher
-    information is capped at 30, that of some 30 clicks; a *free* offset of variance 1; a *line*, offset and slope of
-    variances 1 and ¼. The weights W are those of fixed share 10⁻⁵ with the prior ½ for "nothing". A level keeps sums
-    of natural parameters alone, moved by implicit Newton steps: there is no learning rate.
+    where mₐ are the terms of its five members for the level. The first is *nothing*, the second an *offset*, normal
+    with the variance of the levels of this field, which is estimated from all of them (empirical Bayes). The third is
+    the same of *recent* memory, whose Fisher information is capped at 30, that of some 30 clicks. The others are a
+    *free* offset of variance 1, and a *line*, offset and slope of variances 1 and ¼. The weights W are those of fixed
+    share 10⁻⁵ with the prior ½ for "nothing". A level keeps sums of natural parameters alone, moved by implicit Newton
+    steps: there is no learning rate.
 
     **Guarantee.** With labels in order and without delay, and relative weights up to 1, the log loss exceeds that of
     the calibrator by at most J·(ln 2 + share·n/2), in sum over any n observations, for J fields.
@@ -109,10 +110,10 @@ class Segmented(Keyed):
 
     In the corrections a weight counts relative to the running mean of all weights: a factor common to all changes
     nothing. `merge` adds the sums of each level, and multiplies the weights of members, relative to their prior, as
-    independent evidence. `unlearn_one` subtracts from the sums what the observation adds to them at the present means:
-    exact, up to τ² and the cap, for the last observation of a level, and of second order in the distance of the means
-    for others. `unlearn_one` is for rare corrections of labels: errors of retractions add up, so a window must not be
-    built on it. The weights of members are not unlearned.
+    independent evidence. `unlearn_one` subtracts from the sums what the observation adds to them at the present means.
+    The result is exact, up to τ² and the cap, for the last observation of a level; for others the error is of second
+    order in the distance of the means. `unlearn_one` is for rare corrections of labels: errors of retractions add up,
+    so a window must not be built on it. The weights of members are not unlearned.
 
     With a `store`, a state contains the levels in memory, and names the rows of the file with the others. It is loaded
     if the file has the same path, and resumes there even if more rows were written since. Only the last two states
@@ -305,7 +306,7 @@ class Segmented(Keyed):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> FloatArray:
-        """Predict and then learn each of n observations in turn: a whole stream in one call.
+        """Predict and then learn each of n observations in order: a whole stream in one call.
 
         Parameters
         ----------
@@ -359,9 +360,10 @@ class Segmented(Keyed):
         Returns
         -------
         list of float
-            The probability of the calibrator; the number of observations learned so far; for each field of which `keys`
-            has a level, in the order of `by`, the log-odds of its five members; with `pairs`, those of the chain and of
-            the model beside it; then what the parts of the calibrator say, if it is a mixture.
+            First the probability of the calibrator and the number of observations learned so far. Then, for each field
+            of which `keys` has a level, in the order of `by`, the log-odds of its five members. With `pairs`, the
+            log-odds of the chain and of the model beside it follow. The predictions of the parts of the calibrator, if
+            it is a mixture, are last.
 
         Examples
         --------

@@ -112,8 +112,8 @@ class Shadow(Saved):
 
     Notes
     -----
-    Forecasts are compared as they were issued: `learn_one` takes those of the present state, right where the label is
-    known before the next prediction; with late labels keep what `issue_one` returns, and give it to `learn_issued`, or
+    Forecasts are compared as they were issued. `learn_one` takes those of the present state, right where the label is
+    known before the next prediction. With late labels keep what `issue_one` returns, and give it to `learn_issued`, or
     give the shadow to a `LabelJoin`.
 
     `keys`, field → level, are passed to each `Segmented` and `Multicalibrated`; calibrators of a score alone do not

@@ -45,7 +45,7 @@ class DebiasedECE(EqualMassECE):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), less than 1 µs; `get` and `floor` O(c) for c occupied cells, .1 to .5 ms;
+    Cost: `update` and `revert` O(1), less than 1 µs; `get` and `floor` O(c) for c occupied cells, 0.1 to 0.5 ms;
     `merge` O(c). Memory as in `EqualMassECE`.
 
     References

@@ -51,11 +51,11 @@ class LogLossDifference:
         −15 log(clip)/n, since a difference of −log(clip) may come at any time.
     adaptive : bool
         Whether c is the largest deviation that was *possible* so far, given the two probabilities, instead of the
-        largest of all: c = maxᵢ max(|δᵢ(0) − mᵢ|, |δᵢ(1) − mᵢ|), where δᵢ(y) is the difference for the label y. Both
-        probabilities are known before the label, so that the interval is as valid. F then has equal weights at
+        largest of all. Then c = maxᵢ max(|δᵢ(0) − mᵢ|, |δᵢ(1) − mᵢ|), where δᵢ(y) is the difference for the label y.
+        Both probabilities are known before the label, so that the interval is as valid. F then has equal weights at
         λ = 2⁻⁹, 2⁻⁸, …, 2⁵, without those of 1/c or more. Default False: c does not depend on the data. Where the two
         probabilities never differ by more than 8 in log-odds the adaptive interval is shorter, for rare events several
-        times; where one of them is 0 or 1 and the other is not, it may be twice as long.
+        times. Where one of them is 0 or 1 and the other is not, it may be twice as long.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class LogLossDifference:
     Notes
     -----
     With `adaptive`, every λ < 1/cᵢ makes exp{λ (δᵢ − E δᵢ) − ψ(λ) (δᵢ − mᵢ)²} a factor of mean at most 1 with the cᵢ of
-    that step, which is known before yᵢ; ψ increases with c, and a λ that reaches 1/cᵢ is dropped for good. The mixture
+    that step, which is known before yᵢ. ψ increases with c, and a λ that reaches 1/cᵢ is dropped for good. The mixture
     with the largest cᵢ so far is therefore below a supermartingale that starts at 1.
 
     Observations have no weights, since weighted differences would not be bounded, and there is no `revert`, since V

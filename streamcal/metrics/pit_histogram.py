@@ -51,8 +51,8 @@ class PITHistogram(DistributionMetric):
     Notes
     -----
     An outcome y at which the cdf jumps, as all counts are, is spread uniformly over the levels from F(y−) to F(y), so
-    that the PITs of calibrated counts are uniform too (Czado and others 2009); k_b is then a sum of shares, and e at
-    most what drawing one level for each would make of it in the geometric mean: the bound holds. A bin includes its
+    that the PITs of calibrated counts are uniform too (Czado and others 2009). k_b is then a sum of shares, and e is at
+    most the geometric mean of its values with one level drawn for each outcome: the bound applies. A bin includes its
     right end, as a cdf does, and the first bin both ends. Cost: `update` and `revert` one `cdf` of the distribution;
     `merge`, `get` and `log_e_value` O(M); O(M) memory.
 

@@ -56,9 +56,9 @@ class SmoothECE(CellMetric):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), less than 1 µs; `merge` O(c) for c occupied cells; `get` some six cosine
-    transforms of 8 to 16 R/σ* points, where R is the part of [0, 1] within 6 σ* of a probability; `floor` some five
-    hundred of half as many points, and the draws; docs/measures.md has times. Memory as in `EqualMassECE`.
+    Cost: `update` and `revert` O(1), less than 1 µs; `merge` O(c) for c occupied cells. `get` computes some six cosine
+    transforms of 8 to 16 R/σ* points, where R is the part of [0, 1] within 6 σ* of a probability. `floor` computes some
+    five hundred of half as many points, and the draws. docs/measures.md has times. Memory as in `EqualMassECE`.
 
     References
     ----------

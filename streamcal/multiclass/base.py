@@ -131,11 +131,11 @@ class MulticlassCalibrator(Learner):
     numbers or finite floats, and may appear at any time. Predictions are for the labels that have scores, and sum to
     one; a label without observations keeps its score, up to the normalisation.
 
-    **A label that an observation does not name has the score 0 in it.** That holds for a label that occurs without a
-    score, and for all labels that are known when a prediction is made: 2,000 observations without a label that came
-    once are 2,000 observations of the score 0, and the share of that label there is 1 in 2,001. So what was learned
-    before a label was known counts against it, whatever the order. `TemperatureScaling`, which has no parameter for a
-    label, and sequential methods, to which a label is new when they first see it, leave such labels out.
+    **A label that an observation does not name has the score 0 in it.** That applies to a label that occurs without a
+    score, and to all labels that are known when a prediction is made. 2,000 observations without a label that came once
+    are 2,000 observations of the score 0, and the share of that label there is 1 in 2,001. So what was learned before a
+    label was known counts against it, whatever the order. `TemperatureScaling`, which has no parameter for a label, and
+    sequential methods, to which a label is new when they first see it, leave such labels out.
     """
 
     #: Whether the scores of an observation must sum to one.
@@ -176,7 +176,7 @@ class MulticlassCalibrator(Learner):
         *,
         labels: Sequence[ClassLabel],
     ) -> FloatArray:
-        """Predict and then learn each of n observations in turn: a whole stream in one call.
+        """Predict and then learn each of n observations in order: a whole stream in one call.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class MulticlassCalibrator(Learner):
         Returns
         -------
         ndarray of shape (n, K)
-            What `predict_one` says of each row before `learn_one` learns it, to the last bit, in the columns of the
+            What `predict_one` returns for each row before `learn_one` learns it, to the last bit, in the columns of the
             labels; the state afterwards is that of this loop. With a pandas `DataFrame`, a DataFrame.
 
         Raises

@@ -28,7 +28,7 @@ class StructuredMatrixScaling(SoftmaxScaling):
     ----------
     slope, diagonal, off_diagonal, intercept : float
         Strengths ≥ 0 of the normal priors on α − 1, on v, on W_LM for L ≠ M, and on b, in observations of the present,
-        as `prior` of `SoftmaxScaling`: half of each strength times Σ r·δ² is added to the sum of the log losses, with
+        as `prior` of `SoftmaxScaling`. Half of each strength times Σ r·δ² is added to the sum of the log losses, with
         r = 1 for b, and for α the largest r of a class. The defaults are 0.1, 10, 10·K for K classes (None) and 1,
         ours: see the notes.
     limit, forgetting, refresh_every
@@ -40,9 +40,9 @@ class StructuredMatrixScaling(SoftmaxScaling):
     up to 0.01; ln s is limited to −16 from below.
 
     The defaults were chosen on streams of 4 and 10 classes and 200 and 1,500 observations, whose truth was a vector
-    scaling or a matrix: the log loss on further observations was lower than that of `Dirichlet()` in all eight cases
-    (by 0.0002 to 0.22), lower than that of `VectorScaling()` by 0.04 to 0.08 where the truth was a matrix, and −0.003
-    to 0.016 higher where it was a vector scaling.
+    scaling or a matrix. The log loss on further observations was lower than that of `Dirichlet()` in all eight cases
+    (by 0.0002 to 0.22). It was lower than that of `VectorScaling()` by 0.04 to 0.08 where the truth was a matrix, and
+    −0.003 to 0.016 higher where it was a vector scaling.
 
     The problem is convex, and the solution is the maximum of the penalised likelihood of all observations held. Cost:
     an observation O(K), a prediction after it O(k·K⁴) for k ≤ `limit` distinct score vectors held, by Newton steps

@@ -74,13 +74,13 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
 
     Notes
     -----
-    The guarantee holds for every sequence of forecasts and outcomes, adversarial ones among them: after T outcomes of
-    weight 1, the share below each end differs from its level by at most (1 + rate)/(rate·T) for ``"aci"``, and by
-    ((B + |q₁|)/rate + 1)/T for the others, where all normal scores are within ±B, and by slack/T more with a slack. It
-    is one of averages over time, not of each interval; what it costs is that the interval may be infinite now and then
-    (``"aci"``), or late (``"pid"``). It holds for the ends as tracked, each on its own. Where they are not in order,
-    the predicted ones are their isotonic regression, for which there is no guarantee: of one level both are then the
-    mean, and the interval is a point.
+    The guarantee holds for every sequence of forecasts and outcomes, adversarial ones among them. After T outcomes of
+    weight 1, the share below each end differs from its level by at most (1 + rate)/(rate·T) for ``"aci"``. For the
+    others the bound is ((B + |q₁|)/rate + 1)/T, where all normal scores are within ±B, and slack/T more with a slack.
+    The guarantee is one of averages over time, not of each interval; what it costs is that the interval may be infinite
+    now and then (``"aci"``), or late (``"pid"``). It holds for the ends as tracked, each on its own. Where they are not
+    in order, the predicted ones are their isotonic regression, for which there is no guarantee: of one level both are
+    then the mean, and the interval is a point.
 
     An outcome to which the forecast gave no mass counts as one at a normal score of ±8.25. No interval of levels
     contains it, and the guarantee is not for such forecasts.

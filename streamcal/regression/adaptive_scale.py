@@ -43,14 +43,14 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
     """A location and a scale for all forecasts, from memories of several lengths, weighed by their likelihood.
 
     Of Normal(m, s) it predicts Normal(m + a·s, b·s), as `ScaleRecalibration` does. Each memory keeps the mean and the
-    variance of the normal scores z of the outcomes, with weights that halve in its half-life; one observation's worth
-    of the next longer memory is added to each, and of what was forecast (mean 0, variance 1) to the longest. a and
-    log b are the averages over the memories, with the weights of a mixture under fixed share (Herbster and Warmuth
-    1998): the weight of a memory is multiplied by the density that it gave to each outcome, Student's t with its
-    location, its scale and as many degrees of freedom as it holds observations, plus 2.
+    variance of the normal scores z of the outcomes, with weights that halve in its half-life. One observation's worth
+    of the next longer memory is added to each, and one of the forecast (mean 0, variance 1) to the longest. a and log b
+    are the averages over the memories, with the weights of a mixture under fixed share (Herbster and Warmuth 1998). The
+    weight of a memory is multiplied by the density that it gave to each outcome: Student's t with its location and
+    scale, whose degrees of freedom are its number of observations plus 2.
 
-    So it follows errors that stay of one sign for a few outcomes, or a model that learns, and is nearly as sharp as
-    the mean of the whole past where nothing changes: no half-life has to be chosen.
+    So it follows errors that stay of one sign for a few outcomes, or a model that learns, and is nearly as sharp as the
+    mean of the whole past where nothing changes. No half-life has to be chosen.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
 
     Notes
     -----
-    Approximate where `ScaleRecalibration` is exact: it depends on the order of the observations, and neither merges
-    nor unlearns. Against the best single memory in hindsight, the mixture of the densities loses at most
-    ln(k)/T + ln(1/(1 − share)) nats an observation over T observations of weight 1 with k memories; what is predicted
+    Approximate where `ScaleRecalibration` is exact: it depends on the order of the observations, and neither merges nor
+    unlearns. Against the best single memory in hindsight, the mixture of the densities loses at most
+    ln(k)/T + ln(1/(1 − share)) nats an observation over T observations of weight 1 with k memories. What is predicted
     is not that mixture but one scale, the average above.
 
     Atoms and outcomes without predicted mass are read as by `ScaleRecalibration`. Weights count relative to their

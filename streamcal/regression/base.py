@@ -78,7 +78,7 @@ class DistributionCalibrator(Learner):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> list[CalibratedDistribution]:
-        """Predict and then learn each of n observations in turn: a whole stream in one call.
+        """Predict and then learn each of n observations in order: a whole stream in one call.
 
         Parameters
         ----------

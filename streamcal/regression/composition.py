@@ -47,10 +47,10 @@ class Composition(LearnedWeights, DistributionCalibrator):
     calibrators : tuple of DistributionCalibrator or str, or None
         The stages, two or more, or their names, such as ``("scale-recalibration", "conformal-predictive")``. None
         (default): `AdaptiveScale`; `QuantileRecalibration` with 64 cells and a pseudo-weight of 1 under ``Decay(300)``;
-        and `AdaptiveConformal` by tracking of the levels .5, .8, .9 and .95, with a rate of .1 and a slack of 2. A
+        and `AdaptiveConformal` by tracking of the levels 0.5, 0.8, 0.9 and 0.95, with a rate of 0.1 and a slack of 2. A
         location and a scale that follow drift, then the shape that is left, then intervals that follow their coverage,
-        in fixed memory. Where nothing drifts, `ScaleRecalibration` and `QuantileRecalibration` without
-        forgetting are sharper: `docs/regression.md` says by how much.
+        in fixed memory. Where nothing drifts, `ScaleRecalibration` and `QuantileRecalibration` without forgetting are
+        sharper: `docs/regression.md` says by how much.
 
     Raises
     ------
@@ -63,8 +63,8 @@ class Composition(LearnedWeights, DistributionCalibrator):
     as issued, which were functions of all that had been learned until then. So it neither merges nor unlearns. A stage
     that does can be taken out of it and merged on its own.
 
-    With `AdaptiveConformal` as the last stage, as by default, its guarantee holds for the composition from the sixth
-    observation on, whatever the base, the drift and the stages before it do: the share of outcomes below each end of an
+    With `AdaptiveConformal` as the last stage, as by default, its guarantee applies to the composition from the sixth
+    observation on, whatever the base, the drift and the stages before it do. The share of outcomes below each end of an
     interval, as it is tracked, tends to its level. Where tracked ends are out of order, what is predicted is their
     isotonic regression, for which nothing is proven: an adversary who knows them had 61.5 % of the outcomes in the 50 %
     intervals. The coverage on streams that drift is in `docs/regression.md`.

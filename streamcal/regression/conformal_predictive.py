@@ -27,7 +27,7 @@ class ConformalPredictive(PITCalibrator):
     lies between the two values of `predict_bounds_one(F, t)` = (Q(t, 0), Q(t, 1)), which differ by 1/(n + 1) where no
     PIT is tied. `predict_one` gives a proper cdf between the two: R(F(t)), where R is linear through (0, 0), the points
     (u₍ₖ₎, k/(n + 1)) and (1, 1). The ends of its `interval(level)` are at the multiples of 1/(n + 1) beside the levels
-    (1 ± level)/2, outwards, so that the interval contains the new outcome with a probability of at least `level`; an
+    (1 ± level)/2, outwards, so that the interval contains the new outcome with a probability of at least `level`. An
     end is infinite where n + 1 < 2/(1 − level), that is for n < 19 at 0.9. Before any observation it is that of the
     forecast.
 
@@ -39,12 +39,12 @@ class ConformalPredictive(PITCalibrator):
 
     Notes
     -----
-    Validity: where the observations held and the new one are exchangeable, and the rule that made the distributions
-    was fixed before them, Q(y, τ) at the new outcome, with τ uniform and independent, is uniform on [0, 1], exactly, in
-    finite samples. If PITs do not tie, the quantile of `predict_one` at level k/(n + 1) is exceeded with probability
-    exactly 1 − k/(n + 1). The theorem does not hold with weighted observations (weights then replace numbers, and the
-    unit of the present replaces 1), with decay, or with a model that keeps learning; there it is a method without a
-    guarantee.
+    Validity: Q(y, τ) at the new outcome, with τ uniform and independent, is uniform on [0, 1], exactly, in finite
+    samples. The conditions are that the observations held and the new one are exchangeable, and that the rule that made
+    the distributions was fixed before them. If PITs do not tie, the quantile of `predict_one` at level k/(n + 1) is
+    exceeded with probability exactly 1 − k/(n + 1). The theorem does not hold with weighted observations (weights then
+    replace numbers, and the unit of the present replaces 1), with decay, or with a model that keeps learning; there it
+    is a method without a guarantee.
 
     The conformity score is the PIT, which is a function of (y − mean)/sd for normal distributions and gives the same
     ranks; its quantiles are therefore those of a difficulty-normalised system, with the sd as the difficulty. For

@@ -42,9 +42,9 @@ class EmpiricalDensity(ThresholdCalibrator):
     Parameters
     ----------
     calibrator : str or Calibrator
-        The binary method of every segment: "logistic" (the paper's e-logistic, see `Logistic`), "beta" (e-beta, the
-        default), another name of the registry, such as "platt" (of the log-odds of pᵢ, with regularised targets), or a
-        calibrator without a prior. Its forgetting policy and its capabilities (merge, unlearn) are those of this
+        The binary method of every segment: "logistic" (the paper's e-logistic, see `Logistic`), or "beta" (e-beta, the
+        default). Also another name of the registry, such as "platt" (of the log-odds of pᵢ, with regularised targets),
+        or a calibrator without a prior. Its forgetting policy and its capabilities (merge, unlearn) are those of this
         method: `EmpiricalDensity(Beta(forgetting=Window(5_000)), ...)`.
     thresholds : int or array-like of shape (K − 1,)
         K, for K segments of equal width; or the K − 1 thresholds between them, strictly inside the support.

@@ -183,22 +183,22 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
     -----
     *Exact*: with `resolution=None` this is the classifier of the paper with all N (K + 1) points, on features that
     represent all but 2e-7 of the prior variance. *Rounded*: the labels of a cell are placed at their mean coordinates,
-    one for each label; the error is of second order in the width of a cell (observed: 5e-4 in a cdf with 256 cells of
+    one for each label. The error is of second order in the width of a cell (observed: 5e-4 in a cdf with 256 cells of
     the default scale, a quarter of it with twice as many). *Laplace*: the posterior of f is approximated as normal.
     *From the paper*: the labels of one observation are treated as independent, which they are not, so that the
     posterior is too narrow; `point="mode"` does not use its width. More than 10⁷ observations are weighted as 10⁷.
 
     *Tails*: with `scale="normal"` forecasts that are too narrow are widened. Of 5,000 pairs Normal(m, 1/c) and y from
-    N(m, 1), the 80, 90 and 95 % intervals cover within .02 of that for c from .3 to 10. The prior mean is 8 arsinh(λ/8)
-    of the predicted log-odds λ, which is smooth, moves no probability by more than .004, and has heavier tails: what is
-    8 standard deviations out has the probability 3e-8 in place of 6e-16. With `Logit(-8.0, 8.0)`, the default of
-    before, all outcomes beyond 3.4 standard deviations are alike, and the prior mean has a kink there that no kernel
-    follows: at c = 2, 3 and 5 the 90 % intervals cover .87, .81 and .86, the 80 % ones .80, .71 and .66.
+    N(m, 1), the 80, 90 and 95 % intervals cover within 0.02 of that for c from 0.3 to 10. The prior mean is
+    8 arsinh(λ/8) of the predicted log-odds λ, which is smooth, moves no probability by more than 0.004, and has heavier
+    tails: what is 8 standard deviations out has the probability 3e-8 in place of 6e-16. With `scale=Logit(-8.0, 8.0)`
+    all outcomes beyond 3.4 standard deviations are alike, and the prior mean has a kink there that no kernel follows.
+    At c = 2, 3 and 5 the 90 % intervals then cover 0.87, 0.81 and 0.86, the 80 % ones 0.80, 0.71 and 0.66.
 
     The classifier need not be monotone in t. Its values at the knots are sorted, which is the rearrangement of
-    Chernozhukov, Fernández-Val and Galichon (2009): in every mean (Lp) it is at least as close to any cdf as before,
-    and, unlike isotonic regression, it has no flat pieces, where the density would be 0. The mass beyond the support is
-    added to the first and the last piece.
+    Chernozhukov, Fernández-Val and Galichon (2009). In every mean (Lp) the sorted values are at least as close to any
+    cdf as the unsorted ones. Unlike isotonic regression, sorting makes no flat pieces, where the density would be 0.
+    The mass beyond the support is added to the first and the last piece.
 
     Cost: an observation O(K), a solve O(α² cells K + (αβ)³) with α and β features along u and t, at most 115 and K + 1,
     whatever the number of observations. A prediction costs O(α · points).

@@ -31,7 +31,7 @@ class Logistic(TableCalibrator):
     Notes
     -----
     A ridge of 1e-9 per unit of weight, on the slope in standard deviations of the score and on the log-odds at its
-    mean, makes the solution finite where the likelihood has none: with a single label the log-odds end near ±18, which
+    mean, makes the solution finite where the likelihood has none. With a single label the log-odds end near ±18, which
     is a probability of 2e-8. Cost: that of `Platt`.
 
     References

@@ -39,7 +39,7 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
     It learns from the errors z = (y − m)/s in standard deviations. With ``fit="likelihood"`` a and b² are the mean and
     the variance of z, at which the likelihood of the outcomes is largest. With ``fit="moments"`` the errors are in the
     unit of y: a·s is their mean δ, the same for all forecasts, and b² their variance, divided by the mean stated
-    variance s², so that observations with a large s determine it; a few much too small s do no harm.
+    variance s². So observations with a large s determine b², and a few much too small s do no harm.
 
     Of a distribution that is not normal z is the normal score Φ⁻¹(F(y)), and the calibrated cdf Φ((Φ⁻¹(F(t)) − a)/b): a
     map of levels, so that the calibrated distribution keeps the atoms and the support of the base.
@@ -58,7 +58,7 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
     -----
     Additive: a function of five sums, which are kept without rounding. Of an outcome that is an atom, the mean and the
     variance of the normal score over its levels (F(y−), F(y)] are learned. An outcome to which no mass was predicted
-    (`tally()["outside"]`) counts as a normal score of ±8.25, and no map of levels can give it mass: of an ensemble that
+    (`tally()["outside"]`) counts as a normal score of ±8.25, and no map of levels can give it mass. Of an ensemble that
     is too narrow, give the normal distribution of its mean and spread, or a kernel density. b is from 10⁻⁶ to 10⁶. A
     few errors of hundreds of standard deviations determine a variance for as long as they are held: where a model
     starts overconfident, give `Decay` or `Window`.

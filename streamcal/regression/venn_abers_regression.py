@@ -38,10 +38,10 @@ class VennAbersRegression(MedianCalibrator):
 
     Notes
     -----
-    Validity, separately at each threshold: where the rule that made the distributions was fixed in advance, the
-    observations held and the new one are exchangeable and weights are 1, the one of p₀ and p₁ that belongs to the
-    outcome (p₁ where y > t) is perfectly calibrated. The theorem does not cover the single cdf between them, nor
-    several thresholds jointly, nor a model that keeps learning, decay or unequal weights.
+    Validity, separately at each threshold: the one of p₀ and p₁ that belongs to the outcome (p₁ where y > t) is
+    perfectly calibrated. The conditions are that the rule that made the distributions was fixed in advance, that the
+    observations held and the new one are exchangeable, and that weights are 1. The theorem does not cover the single
+    cdf between them, nor several thresholds jointly, nor a model that keeps learning, decay or unequal weights.
 
     Fits of labels that decrease with t decrease with t, so that both ends are cdfs without repair. The published
     method takes every outcome held as a threshold, and a run of isotonic regressions for each; on a stream the

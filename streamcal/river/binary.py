@@ -55,8 +55,8 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     ------
     InputError
         For a classifier or calibrator of another kind, keys that are no fields of the calibrator, a label that is not
-        binary, a weight or level that is not allowed, or a base that predicts classes other than False and True;
-        neither base nor calibrator has then learned.
+        binary, or a weight or level that is not allowed. Also for a base that predicts classes other than False and
+        True. Neither base nor calibrator has then learned.
 
     Notes
     -----
@@ -248,7 +248,7 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     id : str or None
         The feature that identifies the group of an observation, such as a user or a session. The fold is a hash of the
         value as text (BLAKE2b, the same on every machine), so that all observations of a group are in one fold. The
-        clones do not see this feature. With None, folds are assigned in turn.
+        clones do not see this feature. With None, folds are assigned one after another.
 
     Raises
     ------

@@ -33,8 +33,8 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
 
     The forecast of x is a normal distribution. If `predict_one` of the base has the option `with_dist`, as in
     `BayesianLinearRegression`, it is the distribution returned by the base. For other bases its mean is the prediction
-    of the base, and its variance the mean squared error of past predictions, each made before its outcome was learned;
-    outliers, and first rows in which a base diverges, are kept out of it as the Notes say.
+    of the base, and its variance the mean squared error of past predictions, each made before its outcome was learned.
+    The Notes explain how outliers, and first rows in which a base diverges, are kept out of it.
 
     `learn_one(x, y)` first makes the forecast of x; the calibrator learns (forecast, y), unless y is out of proportion
     (see the Notes); then the mean squared error is updated, and the base learns (x, y). `predict_distribution_one`
@@ -68,9 +68,9 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     Let s be the standard deviation that the last 50 residuals, or all while there are fewer, would have if they were
     normal, by their 90 % quantile: |residual| / 1.645. A residual that is larger than 10 s counts as 10 s in the mean
     squared error; where the root of that exceeds 10 s, all residuals but the last 50 are forgotten. So an outlier does
-    not widen the forecasts of the base from the tenth row on (of fewer residuals s is that of the largest), and first
-    errors of any size are forgotten once they are a tenth of the last 50, or fewer. Where more than nine residuals of
-    ten are 0, s is 0, and neither cap is applied. Residuals whose squares overflow are left out.
+    not widen the forecasts of the base from the tenth row on; of fewer residuals s is that of the largest. First errors
+    of any size are forgotten once they are a tenth of the last 50, or fewer. Where more than nine residuals of ten are
+    0, s is 0, and neither cap is applied. Residuals whose squares overflow are left out.
 
     The calibrator learns every outcome but those whose residual is more than ten times the largest of the last 50: such
     a residual is of a base that has diverged, and says nothing about its next forecasts. The next one is learned unless

@@ -505,9 +505,9 @@ def compare(
     Parameters
     ----------
     data : str, path, list of these, DataFrame, Table or tuple of arrays
-        Files that `streamcal run` reads, in bounded memory: names, globs and folders; a table of pandas, polars, Arrow,
-        or one that Arrow can read; or arrays (scores, labels), (scores, labels, weights) or (scores, labels, weights,
-        times).
+        Files that `streamcal run` reads, in bounded memory: names, globs and folders. Or a table of pandas, polars or
+        Arrow, or one that Arrow can read. Or arrays (scores, labels), (scores, labels, weights) or (scores, labels,
+        weights, times).
     score, label, weight, time : str
         Columns of a file or a table. Scores are probabilities.
     methods : sequence of str, Calibrator, Segmented or Multicalibrated, or mapping of name to these

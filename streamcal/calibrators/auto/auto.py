@@ -37,9 +37,9 @@ PIECE = 512
 class Auto(SequentialCalibrator):
     """A mixture of ten experts, weighted by how right each has been: nothing to choose, nothing to tune.
 
-    The experts are the score itself; a sigmoid map of all observations; a cubic curve and two curves with fading means
-    of the last labels, which forget; two smoothers, local in the score; a Venn-Abers map of all observations;
-    `Protected`; and the rates of scores that repeat. They are rows of the table
+    The first experts are the score itself, a sigmoid map of all observations, and three curves that forget: a cubic
+    curve and two with fading means of the last labels. The others are two smoothers, local in the score; a Venn-Abers
+    map of all observations; `Protected`; and the rates of scores that repeat. They are rows of the table
     `streamcal.calibrators.auto.experts.EXPERTS`. Upon them are
 
     - a *stack*: an online logistic regression on the log-odds of all experts, weighted like another expert;
