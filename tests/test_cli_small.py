@@ -84,3 +84,10 @@ def test_scores_that_rounding_led_outside(tmp_path: Path, name: str) -> None:
     assert "row 1, column 'score'" in the_line(run(far, "--method", "ops", "--clip"))
     compared = program("compare", source, "--score", "score", "--label", "click", "--methods", "ops", "--clip")
     assert compared.exit_code == 0, compared.output
+
+
+def test_the_shell_completes_names_of_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_ROOT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "root run clicks.csv --method online")
+    monkeypatch.setenv("COMP_CWORD", "4")
+    assert program().stdout.split() == ["online-platt", "online-beta"]

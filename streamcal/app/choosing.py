@@ -82,6 +82,15 @@ SetOption = Annotated[
 ]
 
 
+def methods_that_begin(incomplete: str) -> list[str]:
+    """Return the names of methods that begin with these letters, for the completion of a shell.
+
+    >>> methods_that_begin("online")
+    ['online-platt', 'online-beta']
+    """
+    return [name for name in REGISTRY if name.startswith(incomplete)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class MethodOptions:
     """The method of a run."""
@@ -93,6 +102,7 @@ class MethodOptions:
             help=f"See `streamcal methods`; {DEFAULT_METHOD} takes 4 µs a row, ops half a microsecond.  "
             f"[default: {DEFAULT_METHOD}]",
             rich_help_panel=METHOD,
+            autocompletion=methods_that_begin,
         ),
     ] = None
     settings: SetOption = None
