@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
+import sys
+from pathlib import Path
 
 import pytest
 
-#: Modules whose names users import.
-PUBLIC = (
-    "streamcal",
-    "streamcal.app.plot",
-    "streamcal.datasets",
-    "streamcal.fusion",
-    "streamcal.live",
-    "streamcal.metrics",
-    "streamcal.multiclass",
-    "streamcal.regression",
-    "streamcal.river",
-    "streamcal.river.metrics",
-    "streamcal.sklearn",
-)
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+
+import style
 
 
 def function_of(value):
@@ -41,13 +31,9 @@ def undocumented(found):
     return missing
 
 
-@pytest.mark.parametrize("place", PUBLIC)
-def test_public_names_and_their_methods_have_docstrings(place):
-    module = importlib.import_module(place)
-    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
-    found = [getattr(module, name) for name in names]
-    public = [one for one in found if inspect.isclass(one) or inspect.isfunction(one)]
-    assert not set().union(*(undocumented(one) for one in public if one.__module__.startswith("streamcal")))
+@pytest.mark.parametrize("module", style.PUBLIC)
+def test_public_names_and_their_methods_have_docstrings(module):
+    assert not set().union(*map(undocumented, style.public_names(module)))
 
 
 def test_a_method_without_a_docstring_is_found():

@@ -1,4 +1,4 @@
-"""The style of the pages, as far as it can be counted (`tools/style.py`)."""
+"""The style of the pages and of public docstrings, as far as it can be counted (`tools/style.py`)."""
 
 import sys
 from pathlib import Path
@@ -25,6 +25,39 @@ PAGES = [
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_are_in_plain_sentences(page):
     assert not list(style.findings(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("module", style.PUBLIC)
+def test_public_docstrings_are_in_plain_sentences(module):
+    assert not list(style.findings_of(module))
+
+
+def test_a_docstring_is_read_without_its_examples_headings_and_names_of_parameters():
+    def documented():
+        """Return a number.
+
+        Parameters
+        ----------
+        x : float
+            It is .5 at first.
+
+        Notes
+        -----
+        Begun anew.
+
+        Examples
+        --------
+        >>> told
+        'so many'
+        """
+
+    assert [one for _, one in style.sentences(style.prose(documented))] == [
+        "Return a number.",
+        "x : float.",
+        "It is .5 at first.",
+        "Begun anew.",
+    ]
+    assert len(list(style.findings(style.prose(documented)))) == 2
 
 
 @pytest.mark.parametrize(

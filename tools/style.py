@@ -1,20 +1,37 @@
-"""What can be counted of the style of the pages: long sentences, words to avoid, and numbers such as `.05`.
+"""What can be counted of the style of pages and docstrings: long sentences, words to avoid, numbers such as `.05`.
 
-    python tools/style.py             prints the findings of all pages, by page
-    python tools/style.py PAGE...     prints each finding of these pages
+    python tools/style.py             prints the number of findings of each page and public module
+    python tools/style.py NAME...     prints each finding of these pages (`docs/x.md`) or modules (`streamcal.live`)
 
-Code, tables, formulas, headings and links are left out. `tests/test_style.py` keeps the pages for users at none.
+Code, tables, formulas, headings and links are left out. `tests/test_style.py` keeps the pages for users and the
+docstrings of public names at none.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
+#: Modules whose names users import.
+PUBLIC = (
+    "streamcal",
+    "streamcal.app.plot",
+    "streamcal.datasets",
+    "streamcal.fusion",
+    "streamcal.live",
+    "streamcal.metrics",
+    "streamcal.multiclass",
+    "streamcal.regression",
+    "streamcal.river",
+    "streamcal.river.metrics",
+    "streamcal.sklearn",
+)
 #: More words than this in a sentence are too many.
 LONGEST = 35
 #: Words with a plain synonym, or from nobody's language but ours.
@@ -78,18 +95,53 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
         held.append(line[item.end() :].strip() if item else bare)
 
 
-def main(pages: list[str]) -> int:
-    """Print the findings of the given pages, or the number of findings of every page."""
-    paths = [Path(page) for page in pages] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+def public_names(module: str) -> list[Any]:
+    """Return the classes and functions of streamcal that a module makes public."""
+    found = importlib.import_module(module)
+    names = getattr(found, "__all__", None) or [name for name in vars(found) if not name.startswith("_")]
+    values = [getattr(found, name) for name in names]
+    kinds = [value for value in values if inspect.isclass(value) or inspect.isfunction(value)]
+    return [value for value in kinds if value.__module__.startswith("streamcal")]
+
+
+def docstrings(module: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the prose of each docstring of a module's public names and of their public methods."""
+    for value in public_names(module):
+        yield value.__qualname__, prose(value)
+        for name, member in vars(value).items() if inspect.isclass(value) else ():
+            function = inspect.isfunction(member) or isinstance(member, (property, classmethod, staticmethod))
+            if function and not name.startswith("_"):
+                yield f"{value.__qualname__}.{name}", prose(member)
+
+
+def prose(documented: Any) -> str:
+    """Return a docstring as Markdown: without examples and headings, each name of a parameter a sentence of its own."""
+    text = inspect.cleandoc(documented.__doc__ or "")
+    text = re.sub(r"(?m)^ *>>>.*(?:\n.*\S.*)*", "", text)
+    text = re.sub(r"(?m)^.*\n-{3,}$", "", text)
+    return re.sub(r"(?m)^(\S.*)\n(?= {4}\S)", r"\1.\n", text)
+
+
+def findings_of(name: str) -> Iterator[str]:
+    """Yield the findings of a page, or of the docstrings of a module, each with its place."""
+    if name in PUBLIC:
+        for place, text in docstrings(name):
+            for one in findings(text):
+                yield f"{name}: {place}: {one.what}"
+    else:
+        for one in findings(Path(name).read_text(encoding="utf-8")):
+            yield f"{name}:{one.line}: {one.what}"
+
+
+def main(names: list[str]) -> int:
+    """Print the findings of the given pages and modules, or the number of findings of each of all."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     total = 0
-    for path in paths:
-        found = list(findings(path.read_text(encoding="utf-8")))
+    for name in names or [*map(str, pages), *PUBLIC]:
+        found = list(findings_of(name))
         total += len(found)
-        if pages:
-            for one in found:
-                print(f"{path}:{one.line}: {one.what}")
-        else:
-            print(f"{len(found):5d}  {path.relative_to(ROOT)}")
+        for line in found if names else [f"{len(found):5d}  {name.removeprefix(f'{ROOT}/')}"]:
+            print(line)
     print(f"{total:5d}  in all")
     return int(total > 0)
 
