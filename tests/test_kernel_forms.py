@@ -1025,6 +1025,11 @@ def test_near_isotonic_path(rows):
     for path in (fast, slow):
         path.advance_to(0.5)
     assert fast.penalty == slow.penalty >= 0.5
+    found, best = [], np.zeros((2, len(weight)))
+    for module, row in zip(twins("near_isotonic"), best, strict=True):
+        limit = module.isotonic_bic(weight, positive, 2.5)
+        found.append((limit, bits(module.NearIsotonicPath(weight, positive).bics(2.5, limit, row)), bits(row)))
+    assert found[0] == found[1]
 
 
 @given(

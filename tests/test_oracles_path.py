@@ -6,9 +6,11 @@ import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import xlogy
+from sklearn.isotonic import IsotonicRegression
 
 from streamcal import ENIR, ELiTE, Interval, Isotonic, LinearTrend, NearIsotonic, Prior
-from streamcal.kernels.near_isotonic import NearIsotonicPath
+from streamcal.kernels.near_isotonic import NearIsotonicPath, isotonic_bic
 from streamcal.solvers.trend_filter import TrendFilter
 
 # Clarabel stops at a relative gap of 1e-12 (settings below): the fit is then right to about its root.
@@ -118,6 +120,31 @@ def test_the_near_isotonic_path_is_piecewise_linear_between_its_breakpoints(seed
         before, at, after = (fit(place) for place in (places[k - 1], places[k], places[k] + 0.01))
         slopes = (at - before) / (places[k] - places[k - 1]), (after - at) / 0.01
         assert np.abs(slopes[0] - slopes[1]).max() > 1e-6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bic_of_a_whole_path_is_that_of_each_fit(seed):
+    """With the fit of the least; and infinite only where it is above the limit."""
+    s, y, w = stream(seed, 60, 40, "any")
+    _, weight, mean = sums(s, y, w)
+    path, expected, fits = NearIsotonicPath(weight, weight * mean), [], []
+    while True:
+        fits.append(np.zeros(len(weight)))
+        path.add_values(1.0, fits[-1])
+        expected.append(-2.0 * path.log_likelihood() + 3.0 * path.blocks)
+        if not path.advance():
+            break
+    isotonic = IsotonicRegression().fit(np.arange(len(mean)), mean, weight).predict(np.arange(len(mean)))
+    likelihood = (xlogy(weight * mean, isotonic) + xlogy(weight * (1.0 - mean), 1.0 - isotonic)).sum()
+    limit = isotonic_bic(weight, weight * mean, 3.0)
+    assert limit == pytest.approx(3.0 * len(np.unique(isotonic.round(12))) - 2.0 * likelihood)
+    for margin in (0.0, np.inf):
+        values = np.zeros(len(weight))
+        found = NearIsotonicPath(weight, weight * mean).bics(3.0, limit + margin, values)
+        np.testing.assert_array_equal(values, fits[int(np.argmin(expected))])
+        skipped = np.isinf(found)
+        np.testing.assert_array_equal(found[~skipped], np.array(expected)[~skipped])
+        assert not skipped.any() or np.array(expected)[skipped].min() > limit + margin
 
 
 def test_what_meets_at_one_penalty_is_one_breakpoint():

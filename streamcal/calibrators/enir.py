@@ -51,10 +51,14 @@ class ENIR(TableCalibrator):
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
-        bic = bic_of_path(weight, positive)
+        values = np.zeros(len(x))
+        bic = bic_of_path(weight, positive, values)
         shares = np.exp(-0.5 * (bic - bic.min()))
         shares /= shares.sum()
-        path, values = NearIsotonicPath(weight, positive), np.zeros(len(x))
+        if shares.max() == 1.0:
+            return KnotMap(self.scale, x, values, statistic.grid)
+        path = NearIsotonicPath(weight, positive)
+        values[:] = 0.0
         for share in shares.tolist():
             if share > 0.0:
                 path.add_values(share, values)

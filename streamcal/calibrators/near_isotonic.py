@@ -8,7 +8,7 @@ from typing import Unpack
 import numpy as np
 
 from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
-from streamcal.kernels.near_isotonic import NearIsotonicPath
+from streamcal.kernels.near_isotonic import NearIsotonicPath, isotonic_bic
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 from streamcal.parameters.given import real_number
@@ -17,9 +17,6 @@ from streamcal.parameters.types import FloatArray
 #: A fit whose BIC is this much above the best has e⁻⁴⁰ of its likelihood: below the rounding of any average, also of
 #: millions of fits. Fits that cannot be closer are skipped.
 NEGLIGIBLE = 80.0
-#: From this λ/2 on the fit is isotonic: the multipliers of the monotone fit are partial sums of wᵢ(ȳᵢ − pᵢ)/W inside a
-#: block, at most a quarter of its share of the weight. Twice as much, for rounding.
-ISOTONIC_FROM = 0.5
 
 
 class NearIsotonic(TableCalibrator):
@@ -76,38 +73,26 @@ class NearIsotonic(TableCalibrator):
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
-        path = NearIsotonicPath(weight, positive)
-        if self.penalty is not None:
-            path.advance_to(0.5 * self.penalty)
-        else:
-            least = int(np.argmin(bic_of_path(weight, positive)))
-            for _ in range(least):
-                path.advance()
         values = np.zeros(len(x))
-        path.add_values(1.0, values)
+        if self.penalty is None:
+            bic_of_path(weight, positive, values)
+        else:
+            path = NearIsotonicPath(weight, positive)
+            path.advance_to(0.5 * self.penalty)
+            path.add_values(1.0, values)
         return KnotMap(self.scale, x, values, statistic.grid)
 
 
-def bic_of_path(weight: FloatArray, positive: FloatArray) -> FloatArray:
+def bic_of_path(weight: FloatArray, positive: FloatArray, values: FloatArray) -> FloatArray:
     """Return the BIC at each breakpoint of the path, λ = 0 first; infinite if surely `NEGLIGIBLE` above the least.
 
     No fit has a greater likelihood than λ = 0, and the isotonic fit at the other end is an upper bound of the least.
+    `values` becomes the fit with the least BIC.
     """
     per_block = math.log(max(float(weight.sum()), 1.0))
-
-    def bic(path: NearIsotonicPath) -> float:
-        return -2.0 * path.log_likelihood() + per_block * path.blocks
-
-    path, isotonic = NearIsotonicPath(weight, positive), NearIsotonicPath(weight, positive)
-    isotonic.advance_to(ISOTONIC_FROM)
-    limit = bic(isotonic) + NEGLIGIBLE
-    best_fit = -2.0 * path.log_likelihood()
-    found = []
-    while True:
-        found.append(bic(path) if best_fit + per_block * path.blocks <= limit else math.inf)
-        if not path.advance():
-            found[-1] = bic(path)  # of weights 1e20 apart its likelihood may round to above that of λ = 0
-            return np.array(found)
+    limit = isotonic_bic(weight, positive, per_block) + NEGLIGIBLE
+    found: FloatArray = NearIsotonicPath(weight, positive).bics(per_block, limit, values)
+    return found
 
 
 def checked_penalty(penalty: float | None) -> float | None:

@@ -18,13 +18,12 @@ lines have the same slope from there on: values that are equal once stay equal, 
 crossings are in a heap: a path over k scores takes O(k log k).
 """
 
-from heapq import heappop, heappush
-
 import cython
 import numpy as np
 from cython.cimports.libc.math import fabs, log
 
 # Means with a relative difference below this are equal up to rounding, and form a block from the start.
+INFINITY = cython.declare(cython.double, float("inf"))
 TIED = cython.declare(cython.double, 1e-14)
 # Crossings within this distance, relative to λ, are simultaneous, and values within this distance, relative to the
 # terms they are sums of, are equal: on symmetric data many are, and rounding must not split a breakpoint in two.
@@ -50,19 +49,32 @@ class NearIsotonicPath:
     before: cython.Py_ssize_t[::1]
     version: cython.Py_ssize_t[::1]
     falls: cython.Py_ssize_t[::1]
-    crossings: list
+    # The crossings: a heap of λ, and of the block before and the versions of it and of the block after.
+    crossings: cython.Py_ssize_t
+    crossing: cython.double[::1]
+    left: cython.Py_ssize_t[::1]
+    left_version: cython.Py_ssize_t[::1]
+    right_version: cython.Py_ssize_t[::1]
 
     def __init__(self, weight: cython.const[cython.double][::1], positive: cython.const[cython.double][::1]):
         """`weight` > 0 and 0 <= `positive` <= `weight` of at least one distinct score, ascending; not normalised."""
-        size = weight.shape[0]
+        i: cython.Py_ssize_t
+        size: cython.Py_ssize_t = weight.shape[0]
         if size == 0 or positive.shape[0] != size:
             raise ValueError(f"{size} weights and {positive.shape[0]} positive weights make no path")
-        self.size, self.penalty, self.crossings = size, 0.0, []
-        self.weight, self.positive = np.array(weight).data, np.array(positive).data
-        self.after, self.before = np.arange(1, size + 1).data, np.arange(-1, size - 1).data
-        self.version, self.falls = np.zeros(size, dtype=np.intp).data, np.zeros(size, dtype=np.intp).data
+        self.size, self.penalty, self.crossings = size, 0.0, 0
+        # A crossing for each pair at the start, and two for each merge.
+        numbers: cython.double[::1] = np.empty(5 * size).data
+        places: cython.Py_ssize_t[::1] = np.zeros(13 * size, dtype=np.intp).data
+        self.weight, self.positive, self.crossing = numbers[:size], numbers[size : 2 * size], numbers[2 * size :]
+        self.after, self.before = places[:size], places[size : 2 * size]
+        self.version, self.falls = places[2 * size : 3 * size], places[3 * size : 4 * size]
+        self.left, self.left_version = places[4 * size : 7 * size], places[7 * size : 10 * size]
+        self.right_version = places[10 * size :]
         self.total = 0.0
         for i in range(size):
+            self.weight[i], self.positive[i] = weight[i], positive[i]
+            self.after[i], self.before[i] = i + 1, i - 1
             self.total += weight[i]
         self.blocks = size
         self.start()
@@ -110,8 +122,57 @@ class NearIsotonicPath:
             return
         rate = self.drift(b) - self.drift(after)
         if rate > 0.0 if self.falls[b] == 0 else rate < 0.0:
-            crossing = max((self.mean(after) - self.mean(b)) / rate, self.penalty)
-            heappush(self.crossings, (crossing, b, after, self.version[b], self.version[after]))
+            self.push(max((self.mean(after) - self.mean(b)) / rate, self.penalty), b)
+
+    @cython.cfunc
+    def push(self, crossing: cython.double, b: cython.Py_ssize_t) -> cython.void:
+        """Push a crossing of block `b` and the next one."""
+        place: cython.Py_ssize_t = self.crossings
+        above: cython.Py_ssize_t
+        self.crossings += 1
+        while place > 0:
+            above = (place - 1) // 2
+            if self.crossing[above] < crossing or (self.crossing[above] == crossing and self.left[above] <= b):
+                break
+            self.move(above, place)
+            place = above
+        self.crossing[place], self.left[place] = crossing, b
+        self.left_version[place], self.right_version[place] = self.version[b], self.version[self.after[b]]
+
+    @cython.cfunc
+    def pop(self) -> cython.void:
+        """Drop the first crossing."""
+        place: cython.Py_ssize_t = 0
+        below: cython.Py_ssize_t = 1
+        last: cython.Py_ssize_t = self.crossings - 1
+        self.crossings = last
+        while below < last:
+            if below + 1 < last and self.precedes(below + 1, below):
+                below += 1
+            if not self.precedes(below, last):
+                break
+            self.move(below, place)
+            place, below = below, 2 * below + 1
+        self.move(last, place)
+
+    @cython.cfunc
+    def precedes(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.bint:
+        if self.crossing[one] != self.crossing[other]:
+            return self.crossing[one] < self.crossing[other]
+        return self.left[one] < self.left[other]
+
+    @cython.cfunc
+    def move(self, source: cython.Py_ssize_t, place: cython.Py_ssize_t) -> cython.void:
+        self.crossing[place], self.left[place] = self.crossing[source], self.left[source]
+        self.left_version[place], self.right_version[place] = self.left_version[source], self.right_version[source]
+
+    @cython.cfunc
+    def is_valid(self) -> cython.bint:
+        """Return whether neither block of the first crossing has merged since it was pushed."""
+        b: cython.Py_ssize_t = self.left[0]
+        if self.version[b] != self.left_version[0] or self.after[b] >= self.size:
+            return False
+        return self.version[self.after[b]] == self.right_version[0]
 
     @cython.cfunc
     def swallow(self, b: cython.Py_ssize_t) -> cython.void:
@@ -158,31 +219,36 @@ class NearIsotonicPath:
     def merge_until(self, penalty: cython.double) -> cython.void:
         """Merge the blocks that cross up to this λ, and move to the last crossing."""
         b: cython.Py_ssize_t
-        after: cython.Py_ssize_t
-        while self.crossings and self.crossings[0][0] <= penalty:
-            crossing, b, after, version, after_version = heappop(self.crossings)
-            if self.version[b] == version and self.version[after] == after_version:
-                self.penalty = crossing
+        while self.crossings and self.crossing[0] <= penalty:
+            if self.is_valid():
+                self.penalty, b = self.crossing[0], self.left[0]
+                self.pop()
                 self.merge(b)
+            else:
+                self.pop()
 
-    def advance(self) -> bool:
+    @cython.ccall
+    def advance(self) -> cython.bint:
         """Move to the next breakpoint, where blocks merge; False if there is none."""
-        b: cython.Py_ssize_t
-        after: cython.Py_ssize_t
-        while self.crossings:
-            crossing, b, after, version, after_version = self.crossings[0]
-            if self.version[b] == version and self.version[after] == after_version:
-                self.merge_until(crossing * (1.0 + AT_ONCE))
-                return True
-            heappop(self.crossings)
-        return False
+        if not self.has_next():
+            return False
+        self.merge_until(self.crossing[0] * (1.0 + AT_ONCE))
+        return True
+
+    @cython.cfunc
+    def has_next(self) -> cython.bint:
+        """Return whether there is a further breakpoint."""
+        while self.crossings and not self.is_valid():
+            self.pop()
+        return self.crossings > 0
 
     def advance_to(self, penalty: cython.double) -> None:
         """Move to this λ if it is larger than the current one."""
         self.merge_until(penalty)
         self.penalty = max(penalty, self.penalty)
 
-    def add_values(self, share: cython.double, values: cython.double[::1]) -> None:
+    @cython.ccall
+    def add_values(self, share: cython.double, values: cython.double[::1]) -> cython.void:
         """Add `share` times the fit at every score to `values`, shape (k,). O(k)."""
         b: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
@@ -192,7 +258,8 @@ class NearIsotonicPath:
                 values[i] += share * value
             b = self.after[b]
 
-    def log_likelihood(self) -> float:
+    @cython.ccall
+    def log_likelihood(self) -> cython.double:
         """Σ w (ȳ log p + (1 − ȳ) log(1 − p)), in the weights that were given. O(blocks)."""
         result: cython.double = 0.0
         b: cython.Py_ssize_t = 0
@@ -200,10 +267,58 @@ class NearIsotonicPath:
             p, positive = self.value(b), self.positive[b]
             negative = self.weight[b] - positive
             if (positive > 0.0 and p <= 0.0) or (negative > 0.0 and p >= 1.0):
-                return -float("inf")
+                return -INFINITY
             if positive > 0.0:
                 result += positive * log(p)
             if negative > 0.0:
                 result += negative * log(1.0 - p)
             b = self.after[b]
         return result
+
+    def bics(self, per_block: cython.double, limit: cython.double, values: cython.double[::1]):
+        """Move to the end, and return −2 log L + per_block · blocks at every breakpoint from the present one on.
+
+        The sum is infinite where −2 log L of the present fit, which is the least, is above `limit` with the sum's
+        blocks; at the last breakpoint it is always computed. `values` becomes the fit with the least sum.
+        """
+        found = np.full(self.blocks, INFINITY)
+        sums: cython.double[::1] = found
+        at: cython.Py_ssize_t = 0
+        least: cython.double = INFINITY
+        lowest: cython.double = -2.0 * self.log_likelihood()
+        last: cython.bint = False
+        while not last:
+            last = not self.has_next()
+            if last or lowest + per_block * self.blocks <= limit:
+                sums[at] = -2.0 * self.log_likelihood() + per_block * self.blocks
+                if sums[at] < least:
+                    least = sums[at]
+                    values[:] = 0.0
+                    self.add_values(1.0, values)
+            at += 1
+            self.advance()
+        return found[:at]
+
+
+def isotonic_bic(
+    weight: cython.const[cython.double][::1], positive: cython.const[cython.double][::1], per_block: cython.double
+) -> float:
+    """Return −2 log L + per_block · blocks of the isotonic fit, by pooling adjacent violators."""
+    i: cython.Py_ssize_t
+    blocks: cython.Py_ssize_t = 0
+    result: cython.double = 0.0
+    total: cython.double[::1] = np.empty(weight.shape[0]).data
+    ones: cython.double[::1] = np.empty(weight.shape[0]).data
+    for i in range(weight.shape[0]):
+        total[blocks], ones[blocks] = weight[i], positive[i]
+        blocks += 1
+        while blocks > 1 and ones[blocks - 2] * total[blocks - 1] >= ones[blocks - 1] * total[blocks - 2]:
+            blocks -= 1
+            total[blocks - 1] += total[blocks]
+            ones[blocks - 1] += ones[blocks]
+    for i in range(blocks):
+        if ones[i] > 0.0:
+            result += ones[i] * log(ones[i] / total[i])
+        if ones[i] < total[i]:
+            result += (total[i] - ones[i]) * log((total[i] - ones[i]) / total[i])
+    return per_block * blocks - 2.0 * result
