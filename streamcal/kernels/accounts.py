@@ -292,7 +292,7 @@ class Accounts:
     @cython.cfunc
     @cython.exceptval(-2, check=True)
     def _fine_row(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The row of the accounts that the group in a slot has besides, −1 where it has none."""
+        """Return the row of the accounts that the group in a slot has besides, −1 where it has none."""
         if k < 0 or not self._values[k, _VARIANCE] > self.large:
             return UNKNOWN
         return self._fine.get(k, UNKNOWN)
@@ -334,7 +334,7 @@ class Accounts:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _root(self, z: cython.double, stakes: cython.double[::1]) -> cython.double:
-        """The p in (0, 1) with z − p + p·(1 − p)·Σ stakes·d/(1 + p·d) = 0, by Newton steps in a bracket.
+        """Return the p in (0, 1) with z − p + p·(1 − p)·Σ stakes·d/(1 + p·d) = 0, by Newton steps in a bracket.
 
         It is the only one: the left side over p·(1 − p) is the derivative of a strictly concave function of p,
         z·ln p + (1 − z)·ln(1 − p) + Σ stakes·ln(1 + p·d).
@@ -374,7 +374,7 @@ class Accounts:
         return p
 
     def predict(self, z: cython.double, levels: list):
-        """The prediction for an observation of these levels. Nothing changes."""
+        """Return the prediction for an observation of these levels. Nothing changes."""
         self._require_levels(levels)
         self._look(z, levels)
         self._sum()
@@ -454,7 +454,7 @@ class Accounts:
     @cython.inline
     @cython.exceptval(check=False)
     def _gain(self, y: cython.double, v: cython.double) -> cython.double:
-        """v times the log loss of z minus that of p."""
+        """Return v times the log loss of z minus that of p."""
         return v * (log(self._p / self._z) if y > 0.0 else log(self._q / (1.0 - self._z)))
 
     @cython.cfunc
@@ -573,11 +573,11 @@ class Accounts:
     @cython.inline
     @cython.exceptval(check=False)
     def _loss(self, a: cython.Py_ssize_t) -> cython.double:
-        """What a stake of 1 loses if the label is the one that it was not on."""
+        """Return what a stake of 1 loses if the label is the one that it was not on."""
         return (self._p if self._d[a] > 0.0 else -self._q) * self._d[a] / (1.0 + self._p * self._d[a])
 
     def groups(self, levels: list):
-        """The number of groups of an observation with these levels."""
+        """Return the number of groups of an observation with these levels."""
         i: cython.Py_ssize_t
         self._require_levels(levels)
         present: cython.Py_ssize_t = sum([level is not None for level in levels])
@@ -587,7 +587,7 @@ class Accounts:
         return 1 + present + paired + (1 + present if self._bin_width > 0.0 else 0)
 
     def resolve(self, levels: list, issued: cython.const[cython.double][::1], y: cython.double):
-        """The label of an observation that was issued: 1, 0, or −1 where it never comes and the bets are off.
+        """Settle the bets of an issued observation by its label, 1 or 0; −1 where it never comes, and the bets are off.
 
         What belongs to a group that has made room is gone.
         """
@@ -627,25 +627,25 @@ class Accounts:
     # -- what is known ---------------------------------------------------------------------------------------------
 
     def values(self, j: cython.Py_ssize_t, level: object):
-        """The capitals and moments of a group; None where it is not held."""
+        """Return the capitals and moments of a group; None where it is not held."""
         self._named(j, level)
         return None if self._slot[j] < 0 else np.array(self._values[self._slot[j]])
 
     def fine(self, j: cython.Py_ssize_t):
-        """The places of large groups in what `held` returns of a family, and the numbers of their further accounts."""
+        """Return the places of large groups in `held` of a family, and the numbers of their further accounts."""
         levels: list = self._table.levels(j) if self._fine else []
         rows: list = [self._fine.get(self._named(j, level), UNKNOWN) for level in levels]
         places: list = [place for place, row in enumerate(rows) if row >= 0]
         return places, np.asarray(self._fine_values)[[rows[place] for place in places]].reshape(-1, FINE_WIDTH)
 
     def fine_values(self, j: cython.Py_ssize_t, level: object):
-        """The numbers of the further accounts of a group; None where it has none."""
+        """Return the numbers of the further accounts of a group; None where it has none."""
         self._named(j, level)
         r: cython.Py_ssize_t = self._fine.get(self._slot[j], UNKNOWN)
         return None if r < 0 else np.array(self._fine_values[r])
 
     def held(self, j: cython.Py_ssize_t):
-        """The groups of a family, the one longest without an observation first, and their numbers as rows."""
+        """Return the groups of a family, the one longest without an observation first, and their numbers as rows."""
         i: cython.Py_ssize_t
         a: cython.Py_ssize_t
         k: cython.Py_ssize_t

@@ -115,7 +115,7 @@ class AnchoredLogistic:
         return self.total[2], self.total[5]
 
     def parameters(self):
-        """A, B and C of the last fit."""
+        """Return A, B and C of the last fit."""
         return self.fitted[0], self.fitted[1], self.fitted[2]
 
     def load(
@@ -257,14 +257,14 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _degree(self, i: cython.int) -> cython.int:
-        """The place of the first monomial of degree i."""
+        """Return the place of the first monomial of degree i."""
         return i * (i + 1) // 2 if self.two else i
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _derive(self, slot: cython.Py_ssize_t, w: cython.double, positive: cython.bint) -> cython.void:
-        """w (p − y), and w σ⁽ᵏ⁾ for k from 1, at the log-odds of a point at the anchor."""
+        """Set w (p − y), and w σ⁽ᵏ⁾ for k from 1, at the log-odds of a point at the anchor."""
         eta: cython.double = self.anchor[0] * self.u[slot] + self.anchor[1] * self.v[slot] + self.anchor[2]
         e: cython.double = exp(-fabs(eta))
         rare: cython.double = e / (1.0 + e)  # the smaller of p and 1 − p
@@ -392,7 +392,7 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _expand(self) -> cython.void:
-        """The gradient and the Hessian of the loss at d, by the Taylor series."""
+        """Set the gradient and the Hessian of the loss at d, by the Taylor series."""
         a: cython.int
         b: cython.int
         k: cython.int
@@ -493,7 +493,7 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _factorise(self) -> cython.bint:
-        """The Cholesky factor of the Hessian; whether it is positive definite."""
+        """Set the Cholesky factor of the Hessian; return whether it is positive definite."""
         h: cython.double[::1] = self.h
         x: cython.double[::1] = self.factor
         if not h[0] > 0.0:
@@ -517,7 +517,7 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _forward(self, x: cython.double[::1]) -> cython.void:
-        """x ← L⁻¹ x, whose Euclidean norm is the dual norm of x."""
+        """Replace x by L⁻¹x, whose Euclidean norm is the dual norm of x."""
         x[0] = x[0] / self.factor[0]
         x[1] = (x[1] - self.factor[3] * x[0]) / self.factor[4]
         x[2] = (x[2] - self.factor[6] * x[0] - self.factor[7] * x[1]) / self.factor[8]
@@ -527,7 +527,7 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _backward(self, x: cython.double[::1]) -> cython.void:
-        """x ← L⁻ᵀ x."""
+        """Replace x by L⁻ᵀx."""
         x[2] = x[2] / self.factor[8]
         x[1] = (x[1] - self.factor[7] * x[2]) / self.factor[4]
         x[0] = (x[0] - self.factor[3] * x[1] - self.factor[6] * x[2]) / self.factor[0]
@@ -551,7 +551,7 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _reach(self) -> cython.double:
-        """r."""
+        """Return r."""
         i: cython.int
         most: cython.double = 0.0
         for i in range(3 if self.two else 2):
@@ -576,7 +576,7 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _bound(self) -> cython.double:
-        """The largest possible difference of a log-odds of a point from that at the minimum; infinite if unknown."""
+        """Return the most that a point's log-odds may differ from those at the minimum; infinite if unknown."""
         i: cython.int
         reach: cython.double = self._reach()
         leverage: cython.double = self._leverage()

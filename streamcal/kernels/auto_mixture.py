@@ -573,7 +573,7 @@ class AutoMixture:
         return knot
 
     def _between(self, index, share):
-        """What is forecast between the knots."""
+        """Return what is forecast between the knots."""
         return (1.0 - share) * self._sides[0, index] + share * self._sides[1, index]
 
     def _look_at(self, x):
@@ -686,7 +686,7 @@ class AutoMixture:
         _set_harmonics(self._timely, 3 + 2 * DAYS, WEEKS, turn / 7.0)
 
     def _timed_at(self, x, both, t):
-        """The log-odds of the forecast, corrected by day and week."""
+        """Return the log-odds of the forecast, corrected by day and week."""
         self._show_time(x, both, t)
         return clamped(self.timed.predict(0, self._timely), LARGEST)
 
@@ -1128,7 +1128,7 @@ class AutoSteps:
             self.mixture.learn(x, y, w, t, record, late)
 
     def predict_fast(self, score, t):
-        """The probability at `score`, a float in [0, 1], and the time t; NaN for anything else."""
+        """Return the probability at `score`, a float in [0, 1], and the time t; NaN for anything else."""
         x: cython.double
         if not fast_score(score, 0.0, 1.0):
             return nan
@@ -1176,7 +1176,7 @@ class AutoSteps:
         t: cython.const[cython.double][::1],
         predictions: cython.double[::1],
     ):
-        """The forecast, unless `predictions` is empty, and then `step` for each row; weight 0 makes no step."""
+        """Predict, unless `predictions` is empty, and then `step`, for each row; weight 0 makes no step."""
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = x.shape[0]
         predicts: cython.bint = predictions.shape[0] > 0

@@ -151,7 +151,7 @@ class Curve:
     @cython.nogil
     @cython.exceptval(check=False)
     def at(self, x: cython.double) -> cython.double:
-        """The value at x, lo <= x <= hi. O(n)."""
+        """Return the value at x, lo <= x <= hi. O(n)."""
         n: cython.Py_ssize_t = self._coefficients.shape[0] - 1
         return min(max(_evaluate(self._coefficients, n, (x - self._lo) / self._width), 0.0), 1.0)
 

@@ -51,7 +51,7 @@ _LONG = cython.declare(cython.double, 1e100)
 @cython.nogil
 @cython.exceptval(check=False)
 def _stirling(x: cython.double) -> cython.double:
-    """ln Γ(x) − (x − ½) ln x + x − ½ ln 2π for x ≥ 10."""
+    """Return ln Γ(x) − (x − ½) ln x + x − ½ ln 2π for x ≥ 10."""
     z: cython.double = 1.0 / (x * x)
     return (
         1.0 / 12.0
@@ -67,7 +67,7 @@ def _stirling(x: cython.double) -> cython.double:
 @cython.nogil
 @cython.exceptval(check=False)
 def _log_beta(a: cython.double, b: cython.double) -> cython.double:
-    """ln Β(a, b), a and b > 0, to some 1e-16·(|ln Β| + 1): neither of two large logarithms is taken from the other."""
+    """Return ln Β(a, b), a and b > 0, to some 1e-16·(|ln Β| + 1): no difference of two large logarithms."""
     above: cython.double = 1.0
     below: cython.double = 1.0
     found: cython.double = 0.0
@@ -95,7 +95,7 @@ def _log_beta(a: cython.double, b: cython.double) -> cython.double:
 @cython.nogil
 @cython.exceptval(check=False)
 def _score(n: cython.double, m: cython.double, alpha: cython.double, beta: cython.double) -> cython.double:
-    """The logarithm of Β(m + α, n − m + β) / Β(α, β)."""
+    """Return the logarithm of Β(m + α, n − m + β) / Β(α, β)."""
     return _log_beta(m + alpha, max(n - m, 0.0) + beta) - _log_beta(alpha, beta)
 
 
@@ -106,7 +106,7 @@ def bin_scores(
     alpha: cython.const[cython.double][::1],
     beta: cython.const[cython.double][::1],
 ):
-    """ln Β(m + α, n − m + β) / Β(α, β) for each bin of weight n, m of it positive; all of shape (bins,)."""
+    """Return ln Β(m + α, n − m + β) / Β(α, β) for each bin of weight n, m of it positive; all of shape (bins,)."""
     found = np.empty(n.shape[0])
     out: cython.double[::1] = found
     if not n.shape[0] == m.shape[0] == alpha.shape[0] == beta.shape[0]:
@@ -182,7 +182,7 @@ class Binnings(CellTree):
         self._changes = np.zeros((2, 0), dtype=np.intc)
 
     def at(self, x: cython.double) -> cython.double:
-        """The average at a coordinate; NaN where nothing is held, or more than `MOST_BINS` bins would be."""
+        """Return the average at a coordinate; NaN without observations, or with more than `MOST_BINS` bins."""
         if self.sums._number != 0 or not self._kept:
             self._update()
         return self._average(self._nearest(self._round(x))) if self._kept else _NAN
@@ -386,7 +386,7 @@ class Binnings(CellTree):
     @cython.exceptval(check=False)
     @cython.locals(binning=cython.Py_ssize_t)
     def _change_bins_of(self, i: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.void:
-        """The bins of a used cell are to be scored anew."""
+        """Mark the bins of a used cell, which have to be scored again."""
         for binning in range(low, high + 1):
             self._change(binning, self._bin(binning, i))
 
@@ -395,7 +395,7 @@ class Binnings(CellTree):
     @cython.nogil
     @cython.exceptval(check=False)
     def _bin(self, binning: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The bin of a used cell: that of any number between its neighbours."""
+        """Return the bin of a used cell: that of any number between its neighbours."""
         return cython.cast(cython.Py_ssize_t, binning * self._inside[i])
 
     @cython.cfunc
@@ -427,7 +427,7 @@ class Binnings(CellTree):
     @cython.nogil
     @cython.exceptval(check=False)
     def _next_used(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The next used cell above, or the number of cells."""
+        """Return the next used cell above, or the number of cells."""
         i += 1
         while i < self._used.shape[0] and not self._used[i]:
             i += 1
@@ -516,7 +516,7 @@ class Binnings(CellTree):
     @cython.nogil
     @cython.exceptval(check=False)
     def _stop(self, binning: cython.Py_ssize_t, b: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The edge above a bin."""
+        """Return the edge above a bin."""
         return self._edge[_first(binning) + b + 1] if b + 1 < binning else self._used.shape[0]
 
     @cython.cfunc
@@ -534,7 +534,7 @@ class Binnings(CellTree):
     @cython.locals(start=cython.Py_ssize_t, stop=cython.Py_ssize_t, n=cython.double, m=cython.double)
     @cython.locals(prior=cython.double, size=cython.double)
     def _own_score(self, binning: cython.Py_ssize_t, b: cython.Py_ssize_t) -> cython.double:
-        """The score of a bin."""
+        """Return the score of a bin."""
         start, stop = self._edge[_first(binning) + b], self._stop(binning, b)
         if start >= stop:
             return 0.0
@@ -548,7 +548,7 @@ class Binnings(CellTree):
     @cython.locals(binning=cython.Py_ssize_t, b=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
     @cython.locals(n=cython.double, m=cython.double, posterior=cython.double, total=cython.double, share=cython.double)
     def _average(self, i: cython.Py_ssize_t) -> cython.double:
-        """The average of the posterior means of the bins of a used cell."""
+        """Return the average of the posterior means of the bins of a used cell."""
         best: cython.double = self._tree[2 * _first(self._low) + 1]
         size: cython.double
         for binning in range(self._low, self._high + 1):
@@ -570,5 +570,5 @@ class Binnings(CellTree):
 @cython.nogil
 @cython.exceptval(check=False)
 def _first(binning: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The place of the first bin of a binning."""
+    """Return the place of the first bin of a binning."""
     return binning * (binning - 1) // 2

@@ -40,7 +40,7 @@ class CellTree:
         self._w, self._p = np.zeros(2 * self._size), np.zeros(2 * self._size)
 
     def at(self, x: cython.double) -> cython.double:
-        """The share of positives at a coordinate, NaN where nothing is held."""
+        """Return the share of positives at a coordinate, NaN where nothing is held."""
         return self._at(self._round(x))
 
     def run(self, rows: CellRows, predictions: cython.double[::1]):
@@ -106,7 +106,7 @@ class CellTree:
     @cython.nogil
     @cython.exceptval(check=False)
     def _share(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
-        """The share of positives in the cells from `start` to `stop` − 1."""
+        """Return the share of positives in the cells from `start` to `stop` − 1."""
         w: cython.double
         p: cython.double
         w, p = self._sums(start, stop)
@@ -136,7 +136,7 @@ class CellTree:
     @cython.nogil
     @cython.exceptval(check=False)
     def _used_before(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The last used cell below this one, or −1."""
+        """Return the last used cell below this one, or −1."""
         i: cython.Py_ssize_t = self._size + cell
         while i > 1 and not (i & 1 and self._w[i - 1] > 0.0):
             i >>= 1
@@ -151,7 +151,7 @@ class CellTree:
     @cython.nogil
     @cython.exceptval(check=False)
     def _used_from(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The first used cell from this one on, or −1."""
+        """Return the first used cell from this one on, or −1."""
         i: cython.Py_ssize_t = self._size + cell
         if cell >= self._size:
             return -1
@@ -170,7 +170,7 @@ class CellTree:
     @cython.nogil
     @cython.exceptval(check=False)
     def _nearest(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The used cell to which a cell belongs; there is one. Between two it is decided by their middle."""
+        """Return the used cell to which a cell belongs; there is one. Between two it is decided by their middle."""
         left: cython.Py_ssize_t
         right: cython.Py_ssize_t = self._used_from(cell)
         middle: cython.double
@@ -201,7 +201,7 @@ class FrequencyBins(CellTree):
     @cython.nogil
     @cython.exceptval(check=False)
     def _at(self, cell: cython.Py_ssize_t) -> cython.double:
-        """The share of positives in the bin of a cell. O(log cells)."""
+        """Return the share of positives in the bin of a cell. O(log cells)."""
         self._follow()
         if not self._w[1] > 0.0:
             return _NAN
@@ -226,7 +226,7 @@ class FrequencyBins(CellTree):
     @cython.nogil
     @cython.exceptval(check=False)
     def _of_bin(self, b: cython.Py_ssize_t) -> cython.double:
-        """The share of positives in a bin that is not empty."""
+        """Return the share of positives in a bin that is not empty."""
         stop: cython.Py_ssize_t = self._first(b + 1) if b < self._bins - 1 else -1
         return self._share(self._first(b), self._centres.shape[0] if stop < 0 else stop)
 
@@ -234,7 +234,7 @@ class FrequencyBins(CellTree):
     @cython.nogil
     @cython.exceptval(check=False)
     def _first(self, b: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The first used cell in bin b or above, −1 if there is none.
+        """Return the first used cell in bin b or above, −1 if there is none.
 
         It is the cell in which the weight from below crosses the boundary of the bin, or the next one: the rank of a
         cell lies between the weights below it and up to it.
@@ -269,7 +269,7 @@ class NearestCells(CellTree):
     @cython.nogil
     @cython.exceptval(check=False)
     def _at(self, cell: cython.Py_ssize_t) -> cython.double:
-        """The share of positives in the interval around a cell.
+        """Return the share of positives in the interval around a cell.
 
         Cells are taken in the order of their distance, which midpoints decide: O(number of cells in the interval).
         """
@@ -305,7 +305,7 @@ class NearestCells(CellTree):
     @cython.nogil
     @cython.exceptval(check=False)
     def _next(self, cell: cython.Py_ssize_t, step: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The next used cell below or above, −1 or the number of cells if there is none."""
+        """Return the next used cell below or above, −1 or the number of cells if there is none."""
         cell += step
         while 0 <= cell < self._centres.shape[0] and not self._w[self._size + cell] > 0.0:
             cell += step
@@ -317,6 +317,6 @@ class NearestCells(CellTree):
 @cython.nogil
 @cython.exceptval(check=False)
 def _midpoint(a: cython.double, b: cython.double) -> cython.double:
-    """(a + b) / 2, also where the sum overflows."""
+    """Return (a + b) / 2, also where the sum overflows."""
     both: cython.double = a + b
     return 0.5 * a + 0.5 * b if both - both != 0.0 else 0.5 * both

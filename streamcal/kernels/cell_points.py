@@ -31,7 +31,7 @@ def all_points(
     cells: cython.const[cython.double][:, ::1],
     borders: cython.const[cython.double][::1],
 ):
-    """The slots in use, ascending, the mean coordinates of their points, and their weights; arrays of shape (k,)."""
+    """Return the slots in use, ascending, the mean coordinates of their points, and their weights: shape (k,)."""
     i: cython.Py_ssize_t
     label: cython.int
     number: cython.Py_ssize_t = 0

@@ -108,7 +108,7 @@ class CellSums:
         self._cells[cell, 4] -= positive * x
 
     def note(self, cell: cython.Py_ssize_t):
-        """A cell changes."""
+        """Mark a cell as changed."""
         self._note(cell)
 
     @cython.cfunc
@@ -127,7 +127,7 @@ class CellSums:
         self._number = -1
 
     def take(self):
-        """The cells changed since the last call, some of them repeatedly; None if any may have changed."""
+        """Return the cells changed since the last call, some of them repeatedly; None if any may have changed."""
         taken = None if self._number < 0 else [self._changed[i] for i in range(self._number)]
         self._number = 0
         return taken

@@ -101,7 +101,7 @@ class ChangeBets:
     @cython.ccall
     @cython.exceptval(check=False)
     def value(self) -> cython.double:
-        """c + Σ W[k]; infinite after a contradiction."""
+        """Return c + Σ W[k]; infinite after a contradiction."""
         k: cython.Py_ssize_t
         total: cython.double = self._cash
         for k in range(self.size):
@@ -229,7 +229,7 @@ class ChangeBets:
         self.contradicted = self.contradicted or other.contradicted
 
     def state(self):
-        """[number of bets made, contradicted, x̄, c, W, V, since] as plain data, for `load`."""
+        """Return [number of bets made, contradicted, x̄, c, W, V, since] as plain data, for `load`."""
         return [self.count, bool(self.contradicted), self._mean, self._cash, self.wealth(), *self.runs()]
 
     def load(

@@ -60,7 +60,7 @@ def _add(
 
 
 def _room(moments, cross, low):
-    """An array for the terms of one observation; `ValueError` unless sums and what they drop go together."""
+    """Return an array for the terms of one observation; `ValueError` unless the sums and `low` fit together."""
     sizes = [len(moments), len(cross), *map(len, low)]
     if sizes != [2 * len(cross) - 1, len(cross)] * 2:
         raise ValueError(f"{sizes[0]} moments and {sizes[1]} cross sums do not go together, or not with {sizes[2:]}")

@@ -1,6 +1,8 @@
 # cython: language_level=3, wraparound=False, cdivision=True
-"""The scores of one observation of several classes: a dict of them checked and put in order, their logarithms, and
-numbers divided by their sum. Some ten numbers are too few for arrays."""
+"""The scores of one observation of several classes: checked and ordered dicts, logarithms, and shares of a sum.
+
+Some ten numbers are too few for arrays.
+"""
 
 import math
 
@@ -15,7 +17,7 @@ fsum = math.fsum
 
 
 def plain_scores(scores: object):
-    """A copy of a dict of labels that are texts and scores that are floats in [0, 1], in the order of the labels.
+    """Return a copy of a dict of texts and scores that are floats in [0, 1], in the order of the labels.
 
     None for anything else, which needs the full checks.
     """
@@ -43,7 +45,7 @@ def plain_scores(scores: object):
 
 
 def by_label(scores: object, labels: list, p: list):
-    """A dict of the labels of `scores`, as they were given, and the values `p` of the same labels in order."""
+    """Return a dict of the labels of `scores`, as they were given, and the values `p` of the same labels in order."""
     i: cython.Py_ssize_t
     label: object
     found: dict = {}
@@ -58,7 +60,7 @@ def by_label(scores: object, labels: list, p: list):
 
 
 def log_scores(scores: list, floor: cython.double):
-    """ln of the scores divided by their sum, at least `floor`, a list."""
+    """Return ln of the scores divided by their sum, at least `floor`, a list."""
     i: cython.Py_ssize_t
     value: cython.double
     total: cython.double = fsum(scores)
@@ -87,7 +89,7 @@ def shares(values: list):
 
 
 def softmax(z: list):
-    """exp z over its sum, a list."""
+    """Return exp z over its sum, a list."""
     i: cython.Py_ssize_t
     value: cython.double
     top: cython.double = max(z)

@@ -14,7 +14,7 @@ import numpy as np
 
 
 def slopes(x: cython.const[cython.double][::1], y: cython.const[cython.double][::1]):
-    """The slopes at the left and at the right end of each interval, times its width: two arrays of shape (m − 1,).
+    """Return the slopes at the left and right ends of each interval, times its width: two arrays of shape (m − 1,).
 
     x and y, of shape (m,), rise strictly. Slopes times widths are of the size of y, whatever the widths: knots may be
     neighbouring floats. The distance of two knots may overflow; then halves are used.
@@ -68,7 +68,7 @@ def value_beside(
     high: cython.double,
     highest: cython.double,
 ) -> cython.double:
-    """The value at x, between the knots `left` and `right`, of the cubic of `slopes`. O(1).
+    """Return the value at x, between the knots `left` and `right`, of the cubic of `slopes`. O(1).
 
     The knots before and after are these themselves where there are none; the values of all four follow in order.
     """
@@ -98,7 +98,7 @@ def value_beside(
 @cython.inline
 @cython.exceptval(check=False)
 def _share(own: cython.double, other: cython.double) -> cython.double:
-    """The share of a width in the sum of two."""
+    """Return the share of a width in the sum of two."""
     return own / (own + other) if own + other > 0.0 else 0.5
 
 
@@ -106,14 +106,14 @@ def _share(own: cython.double, other: cython.double) -> cython.double:
 @cython.inline
 @cython.exceptval(check=False)
 def _slope(a: cython.double, b: cython.double, u: cython.double, v: cython.double) -> cython.double:
-    """The slope at a knot times the sum of both widths, of which a and b are the shares; u and v the steps."""
+    """Return the slope at a knot times the sum of both widths; a and b are their shares, u and v the steps."""
     return 3.0 * u * v / ((1.0 + b) * a * v + (1.0 + a) * b * u)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _end(near: cython.double, far: cython.double, step: cython.double, next_step: cython.double) -> cython.double:
-    """The slope at an outer end times its interval's width: three points' parabola, unless that would decrease."""
+    """Return the slope at an outer end times its interval's width: three points' parabola, unless it would decrease."""
     if (1.0 + near) * step * far <= near * near * next_step:
         return 0.0
     return (1.0 + near) * step - near * near / far * next_step
@@ -126,7 +126,7 @@ def values_at(
     rises: cython.const[cython.double][::1],
     falls: cython.const[cython.double][::1],
 ):
-    """The values at x, shape (n,), of the cubics between the knots; constant outside. x need not be in order."""
+    """Return the values at x, shape (n,), of the cubics between the knots; constant outside. x need not be in order."""
     i: cython.Py_ssize_t
     k: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t
@@ -154,7 +154,7 @@ def values_at(
 def _cubic(
     t: cython.double, low: cython.double, high: cython.double, rise: cython.double, fall: cython.double
 ) -> cython.double:
-    """The cubic from `low` at t = 0 to `high` at t = 1, with these slopes, within these values."""
+    """Return the cubic from `low` at t = 0 to `high` at t = 1, with these slopes, within these values."""
     value: cython.double = low + (high - low) * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
     return min(max(value, low), high)
 
@@ -162,7 +162,7 @@ def _cubic(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _after(x: cython.double, knots: cython.const[cython.double][::1], guess: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The number of knots that are not above x, the answer for another place being `guess`."""
+    """Return the number of knots that are not above x, the answer for another place being `guess`."""
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = knots.shape[0]
     middle: cython.Py_ssize_t

@@ -39,7 +39,7 @@ ROUNDS = cython.declare(cython.int, 20)
 def _add_row(
     y: cython.double[::1], a: cython.double, matrix: cython.double[::1], row: cython.Py_ssize_t, n: cython.Py_ssize_t
 ) -> cython.void:
-    """y += a · a row of a flat matrix. (The compiler vectorises loops over array arguments.)"""
+    """Add a · a row of a flat matrix to y; the compiler vectorises loops over array arguments."""
     i: cython.Py_ssize_t
     for i in range(n):
         y[i] += a * matrix[row * n + i]
@@ -51,7 +51,7 @@ def _add_row(
 def _add_to_row(
     matrix: cython.double[::1], row: cython.Py_ssize_t, a: cython.double, y: cython.double[::1], n: cython.Py_ssize_t
 ) -> cython.void:
-    """A row of a flat matrix += a · y."""
+    """Add a · y to a row of a flat matrix."""
     i: cython.Py_ssize_t
     for i in range(n):
         matrix[row * n + i] += a * y[i]
@@ -175,7 +175,7 @@ class DifferenceQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _most_violated(self) -> cython.Py_ssize_t:
-        """The constraint that is violated most; −1 if none is violated."""
+        """Return the constraint that is violated most; −1 if none is violated."""
         p: cython.Py_ssize_t
         worst: cython.Py_ssize_t = -1
         slack: cython.double

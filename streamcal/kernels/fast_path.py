@@ -38,7 +38,7 @@ def fast_observation(score: object, y: object, w: object, lo: cython.double, hi:
 
 
 def fast_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
-    """The levels that a dict has of fields, None for a field without one, if all are texts or whole numbers; else None.
+    """Return a dict's levels of the fields, None for one without, if all are texts or whole numbers; else None.
 
     `fields` are texts and tuples of texts. Texts are at most `longest` long and begin with neither a digit nor a minus
     sign, and numbers have fewer than 53 bits: others may not have the form of `streamcal.parameters.keys.canonical`. It
@@ -65,7 +65,7 @@ def fast_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
 
 
 def plain_keys(keys: object, longest: cython.Py_ssize_t):
-    """A copy of a dict, if it has texts as fields, and texts or whole numbers as levels, as above; else None."""
+    """Return a copy of a dict whose fields are texts, and whose levels are texts or whole numbers; else None."""
     if type(keys) is not dict:
         return None
     given: dict = keys

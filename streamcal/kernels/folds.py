@@ -29,7 +29,7 @@ LARGEST_COUNT = 2.0**49
 #: A test object counts with no less and no more than these shares of the weight of a fold. Merges divide by 1 − p₀ and
 #: by 1 − p₁ + p₀, which would otherwise be rounding: maps fell by 1e-3 and more.
 LIGHTEST, HEAVIEST = 1e-9, 1e7
-LOG_MINIMAX, BRIER_MINIMAX, SELF_CONSISTENT = 0, 1, 2
+LOG_MINIMAX, BRIER_MINIMAX = 0, 1
 
 _ALL_BITS = cython.declare(cython.ulonglong, ALL_BITS)
 _FIRST_FACTOR = cython.declare(cython.ulonglong, FIRST_FACTOR)
@@ -68,13 +68,13 @@ def _mixed(bits: cython.ulonglong) -> cython.ulonglong:
 @cython.ccall
 @cython.exceptval(check=False)
 def hash_of(x: cython.double) -> cython.ulonglong:
-    """A hash of the leading bits of a coordinate."""
+    """Return a hash of the leading bits of a coordinate."""
     half: cython.ulonglong = 1
     return _mixed((_bits(x + 0.0) + (half << (_DROPPED_BITS - 1))) >> _DROPPED_BITS)  # −0 + 0 is 0
 
 
 def hash_with(bits: cython.ulonglong, t: cython.double):
-    """A hash of a coordinate's hash and a time."""
+    """Return a hash of a coordinate's hash and a time."""
     return _mixed(bits ^ _bits(t + 0.0))
 
 
@@ -150,7 +150,7 @@ class Folds:
         return True
 
     def merged(self, x: cython.double, rule: cython.int) -> cython.double:
-        """The merged probability of the trees at a coordinate, for a test object of weight 1."""
+        """Return the merged probability of the trees at a coordinate, for a test object of weight 1."""
         k: cython.Py_ssize_t
         held: cython.double
         tree: HullTree
@@ -167,7 +167,7 @@ class Folds:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _merged(self, number: cython.Py_ssize_t, rule: cython.int) -> cython.double:
-        """The rules of `maps/points.py`, in the same order of operations."""
+        """Apply the rules of `maps/points.py`, in the same order of operations."""
         k: cython.Py_ssize_t
         low: cython.double
         high: cython.double

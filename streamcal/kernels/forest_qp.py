@@ -197,7 +197,7 @@ class ForestQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _try(self) -> cython.bint:
-        """x for the working set, and its multipliers in `_new`; False where it is no forest, or too ill-conditioned."""
+        """Set x for the working set, and its multipliers in `_new`; return False if no forest, or ill-conditioned."""
         i: cython.Py_ssize_t
         g: cython.Py_ssize_t
         self.solves += 1
@@ -216,7 +216,7 @@ class ForestQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _join(self) -> cython.bint:
-        """The groups of T and the trees that span them; False where T has a cycle, or joins 0 and 1."""
+        """Set the groups of T and the trees that span them; return False where T has a cycle, or joins 0 and 1."""
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = self.size
         ends: cython.Py_ssize_t = 0  # of the nodes in `_order`
@@ -239,7 +239,7 @@ class ForestQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _grow(self, root: cython.Py_ssize_t, group: cython.Py_ssize_t, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The tree of T around a node, its nodes from place `start` of `_order` on; the place after them."""
+        """Write the tree of T around a node to `_order` from place `start` on; return the place after its nodes."""
         k: cython.Py_ssize_t
         e: cython.Py_ssize_t
         node: cython.Py_ssize_t
@@ -262,7 +262,7 @@ class ForestQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _reduce(self) -> cython.void:
-        """The lower triangle of the matrix of the groups, and their linear term in `_value`."""
+        """Set the lower triangle of the matrix of the groups, and their linear term in `_value`."""
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
         g: cython.Py_ssize_t
@@ -288,7 +288,7 @@ class ForestQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _solve_groups(self) -> cython.bint:
-        """The values of the groups by Cholesky's method, in place; False where a pivot is rounding."""
+        """Compute the values of the groups by Cholesky's method, in place; return False where a pivot is rounding."""
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
@@ -322,7 +322,7 @@ class ForestQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _diagonal(self, j: cython.Py_ssize_t) -> cython.double:
-        """The diagonal of row j before the elimination, from the rows above: what pivots are compared with."""
+        """Return the diagonal of row j before the elimination, from the rows above; pivots are compared with it."""
         k: cython.Py_ssize_t
         m: cython.Py_ssize_t = self._groups
         total: cython.double = self._matrix[j * m + j]

@@ -72,7 +72,7 @@ class CellFinder:
     @cython.ccall
     @cython.exceptval(check=False)
     def find(self, x: cython.double) -> cython.Py_ssize_t:
-        """The cell of x."""
+        """Return the cell of x."""
         i: cython.Py_ssize_t = self._guessed(x)
         while self._edges[i] <= x:
             i += 1
@@ -81,7 +81,7 @@ class CellFinder:
         return i
 
     def round(self, x: cython.double) -> cython.double:
-        """The centre of the cell of x."""
+        """Return the centre of the cell of x."""
         return self._centres[self.find(x)]
 
     @cython.cfunc
@@ -103,7 +103,7 @@ class CellFinder:
         return result
 
     def take(self, values: cython.const[cython.double][::1], x: cython.const[cython.double][::1]):
-        """The value of the cell of every entry; a new array. `values` has an entry for each cell."""
+        """Return the value of the cell of every entry; a new array. `values` has an entry for each cell."""
         k: cython.Py_ssize_t
         start: cython.Py_ssize_t
         end: cython.Py_ssize_t
@@ -179,7 +179,7 @@ def _looked_up(
     base: cython.longlong,
     length: cython.longlong,
 ) -> cython.Py_ssize_t:
-    """The guess for x in [0, 1]; without branches, half of which would be mispredicted."""
+    """Return the guess for x in [0, 1]; without branches, half of which would be mispredicted."""
     left: cython.longlong = _bits(x)
     right: cython.longlong = _bits(1.0 - x)  # without rounding where x > ½
     nearer: cython.longlong = right if right < left else left
@@ -194,11 +194,11 @@ if cython.compiled:
     @cython.inline
     @cython.exceptval(check=False)
     def _bits(x: cython.double) -> cython.longlong:
-        """The bits of a double as an integer; they increase with x ≥ 0."""
+        """Return the bits of a double as an integer; they increase with x ≥ 0."""
         return cython.cast(cython.p_longlong, cython.address(x))[0]
 
 else:
 
     def _bits(x):
-        """The bits of a double as an integer; they increase with x ≥ 0."""
+        """Return the bits of a double as an integer; they increase with x ≥ 0."""
         return int(np.float64(x).view(np.int64))

@@ -39,7 +39,7 @@ UNIT = cython.declare(cython.double, 2.0**-53)
 @cython.nogil
 @cython.exceptval(check=False)
 def uniform(seed: cython.ulonglong, number: cython.ulonglong) -> cython.double:
-    """The random number in [0, 1) of this seed and number (0, 1, ...), by the top 53 bits of SplitMix64."""
+    """Return the random number in [0, 1) of this seed and number (0, 1, ...), by the top 53 bits of SplitMix64."""
     z: cython.ulonglong = (seed + (number + 1) * GOLDEN) & MASK
     top: cython.double
     z = ((z ^ (z >> 30)) * FIRST) & MASK
@@ -54,7 +54,7 @@ def uniform(seed: cython.ulonglong, number: cython.ulonglong) -> cython.double:
 @cython.nogil
 @cython.exceptval(check=False)
 def bin_of(p: cython.double, bins: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The index i of the bin [i/bins, (i + 1)/bins) that contains p; the last bin includes 1."""
+    """Return the index i of the bin [i/bins, (i + 1)/bins) that contains p; the last bin includes 1."""
     i: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, p * bins)
     return i if i < bins else bins - 1
 
@@ -67,7 +67,7 @@ class BinForecaster:
     """
 
     def forecast(self, row: cython.Py_ssize_t) -> cython.double:
-        """The probability forecast in a bin; NaN for one that there is not."""
+        """Return the probability forecast in a bin; NaN for one that there is not."""
         return self._forecast(row) if 0 <= row < self._size else nan
 
     @cython.cfunc
@@ -212,7 +212,7 @@ class Hedger(BinForecaster):
     @cython.nogil
     @cython.exceptval(check=False)
     def _choose(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place forecast in a row: the current one if calibrated, else the first that is, else a random one."""
+        """Choose the place forecast in a row: the current one if calibrated, else the first calibrated, else random."""
         i: cython.Py_ssize_t
         deficit: cython.double
         excess: cython.double
@@ -234,7 +234,7 @@ class Hedger(BinForecaster):
     @cython.nogil
     @cython.exceptval(check=False)
     def _deficit(self, row: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.double:
-        """l − q of a place; below 0 where it was never forecast."""
+        """Return l − q of a place; below 0 where it was never forecast."""
         if self._weight[row, i] == 0.0:
             return -0.5 / self._size
         return cython.cast(cython.double, i) / self._size - self._positive[row, i] / self._weight[row, i]
@@ -243,7 +243,7 @@ class Hedger(BinForecaster):
     @cython.nogil
     @cython.exceptval(check=False)
     def _excess(self, row: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.double:
-        """q − r of a place; below 0 where it was never forecast."""
+        """Return q − r of a place; below 0 where it was never forecast."""
         if self._weight[row, i] == 0.0:
             return -0.5 / self._size
         return self._positive[row, i] / self._weight[row, i] - cython.cast(cython.double, i + 1) / self._size

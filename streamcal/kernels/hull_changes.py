@@ -222,7 +222,7 @@ class Changes(Fits):
     @cython.cfunc
     @cython.locals(inner=Inner)
     def _joined(self, left: Node, right: Node, cut: cython.double) -> Inner:
-        """A new node over two subtrees."""
+        """Return a new node over two subtrees."""
         inner = Inner(left, right, cut)
         self._find_pool(inner)
         return inner

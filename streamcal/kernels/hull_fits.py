@@ -41,11 +41,11 @@ class Fits(Search):
     @cython.cfunc
     @cython.exceptval(-1)
     def _placed(self, score: cython.double) -> cython.double:
-        """The score that is stored for a score; −0.0 + 0.0 = 0.0."""
+        """Return the score that is stored for a score; −0.0 + 0.0 = 0.0."""
         return float(score) + 0.0 if self._centre is None else float(self._centre(score))
 
     def isotonic(self, score: cython.double):
-        """The isotonic least-squares fit, linear between held scores, constant outside; NaN when empty. O(log² k)."""
+        """Return the isotonic least-squares fit, linear between scores, constant outside; NaN when empty. O(log² k)."""
         return self._isotonic(self._placed(score))
 
     @cython.cfunc
@@ -82,7 +82,7 @@ class Fits(Search):
         return self._fitted()
 
     def block_at(self, score: cython.double, tie: cython.double):
-        """The block of the isotonic fit that holds the last score at or below this one, or that of the first score.
+        """Return the block of the isotonic fit with the last score at or below this one, or with the first score.
 
         Neighbouring blocks are one where their values differ by no more than `tie`, relative to them. Returns its first
         and last score, its value, its mean score, and the last score before it and the first one after it, infinite if
@@ -122,7 +122,7 @@ class Fits(Search):
     @cython.locals(x=cython.double, k=cython.int, own=cython.int, before=cython.double, after=cython.double)
     @cython.locals(m=cython.double[4], v=cython.double[4])
     def smooth(self, score: cython.double, tie: cython.double):
-        """The monotone cubic of `cubic.slopes` through the means of the blocks of `block_at`, constant beyond them.
+        """Return the monotone cubic of `cubic.slopes` through the means of blocks (`block_at`), constant beyond.
 
         NaN where `block_at` is None.
         """
@@ -352,7 +352,7 @@ class Fits(Search):
     @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
     def _last_below(self, score: cython.double, itself: cython.bint) -> cython.double:
-        """The last score held below this one, or at it where `itself` is true; −∞ if there is none."""
+        """Return the last score held below this one, or at it where `itself` is true; −∞ if there is none."""
         node, beside = cython.cast(Borrowed, self._root), cython.cast(Borrowed, None)
         while cython.cast(Node, node).leaves > 1:
             if score < cython.cast(Inner, node).cut:
@@ -372,7 +372,7 @@ class Fits(Search):
     @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
     def _first_of_at_least(self, value: cython.double) -> cython.double:
-        """The first score whose fit is at least `value`, which no fit equals; ∞ if there is none."""
+        """Return the first score whose fit is at least `value`, which no fit equals; ∞ if there is none."""
         node, beside = cython.cast(Borrowed, self._root), cython.cast(Borrowed, None)
         while cython.cast(Node, node).leaves > 1:
             if value > cython.cast(Inner, node).P / cython.cast(Inner, node).W:
@@ -390,7 +390,7 @@ class Fits(Search):
     @cython.exceptval(check=False)
     @cython.locals(i=cython.int, ws=cython.double[64], ps=cython.double[64], starts=cython.int[65])
     def _first_in_leaf(self, leaf: Leaf, value: cython.double) -> cython.int:
-        """The place of the first group whose fit among those of its leaf is at least `value`; their number if none."""
+        """Return the place of the first group of a leaf whose fit is at least `value`; the number of groups if none."""
         if not cython.compiled:
             ws, ps, starts = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * (LEAF_CAPACITY + 1)
         for i in range(_blocks_of(leaf, ws, ps, starts)):
@@ -447,7 +447,7 @@ class Fits(Search):
 @cython.exceptval(check=False)
 @cython.locals(i=cython.int, n=cython.int, w=cython.double, p=cython.double)
 def _blocks_of(leaf: Leaf, ws: cython.p_double, ps: cython.p_double, starts: cython.p_int) -> cython.int:
-    """The number of blocks of the fit of a leaf by itself; their masses, and where they start, the end included."""
+    """Return the number of blocks of a leaf's own fit; write their masses, and where they start, the end included."""
     n = 0
     for i in range(leaf.n):
         w, p, starts[n] = leaf.w[i], leaf.p[i], i

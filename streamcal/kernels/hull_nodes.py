@@ -124,7 +124,7 @@ def filled(
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ) -> Leaf:
-    """A leaf with the groups of these places of arrays of scores, weights, positive weights and counts."""
+    """Return a leaf with the groups at these places of arrays of scores, weights, positive weights and counts."""
     leaf = Leaf()
     leaf.n = stop - start
     for j in range(leaf.n):
@@ -204,7 +204,7 @@ def merged(left: Leaf, right: Leaf) -> Leaf:
 @cython.exceptval(check=False)
 @cython.locals(inner=Inner, leaf=Leaf)
 def outermost(node: Node, side: cython.int) -> cython.double:
-    """The first or last score of a subtree."""
+    """Return the first or last score of a subtree."""
     while node.leaves > 1:
         inner = cython.cast(Inner, node)
         node = inner.left if side == _LEFT else inner.right
@@ -215,11 +215,12 @@ def outermost(node: Node, side: cython.int) -> cython.double:
 @cython.cfunc
 @cython.exceptval(check=False)
 def whole(x: cython.double) -> cython.bint:
+    """Return whether x is a whole number whose sums are exact."""
     return -_EXACT_LIMIT < x < _EXACT_LIMIT and x == cython.cast(cython.longlong, x)
 
 
 def leaves(node):
-    """The leaves below a node, from left to right."""
+    """Return the leaves below a node, from left to right."""
     stack = [] if node is None else [node]
     while stack:
         node = stack.pop()
@@ -231,4 +232,5 @@ def leaves(node):
 
 @cython.ccall
 def children(inner: Inner):
+    """Return the children of a node, the right one first."""
     return inner.right, inner.left

@@ -453,7 +453,7 @@ class Search:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _lower_at(self, score: cython.double, w: cython.double) -> cython.double:
-        """The fit at `score` of the data and (score, 0, w)."""
+        """Return the fit at `score` of the data and (score, 0, w)."""
         self._locate(score)
         return self._fit_with(0.0, w)
 
@@ -461,7 +461,7 @@ class Search:
     @cython.exceptval(check=False)
     @cython.locals(w=cython.double)
     def _upper(self, w: cython.double) -> cython.double:
-        """The fit of the data and (score, 1, w), starting from the result of `_lower_at`, which is often close."""
+        """Return the fit of the data and (score, 1, w), starting from the result of `_lower_at`, often close."""
         self._try_line(self._line.P + w, self._line.W)
         return self._newton(w, w)
 
@@ -469,7 +469,7 @@ class Search:
     @cython.exceptval(check=False)
     @cython.locals(home=Leaf, i=cython.int)
     def _fit_with(self, p: cython.double, w: cython.double) -> cython.double:
-        """The fit at the located score when the mass (w, p) is added there."""
+        """Return the fit at the located score when the mass (w, p) is added there."""
         if self._path.pooled:
             self._try_line(cython.cast(Inner, self._path.over).P + p, cython.cast(Inner, self._path.over).W + w)
         elif self._path.tied:
@@ -564,7 +564,7 @@ class Search:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _fitted(self) -> cython.double:
-        """The fit of the located group."""
+        """Return the fit of the located group."""
         if self._path.pooled:
             return cython.cast(Inner, self._path.over).P / cython.cast(Inner, self._path.over).W
         return self._fit_with(0.0, 0.0)

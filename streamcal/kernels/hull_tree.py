@@ -114,7 +114,7 @@ class HullTree(Changes):
         return 0.0 if self._root is None else self._root.positive
 
     def mass(self):
-        """The weight held: for other kernels."""
+        """Return the weight held: for other kernels."""
         return 0.0 if self._root is None else self._root.weight
 
     def update(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
@@ -164,12 +164,12 @@ class HullTree(Changes):
                 out[0], out[1] = leaf.w[self._path.position], leaf.p[self._path.position]
 
     def highest(self):
-        """The largest score held; NaN when empty. O(log k)."""
+        """Return the largest score held; NaN when empty. O(log k)."""
         return math.nan if self._root is None else outermost(self._root, _RIGHT)
 
     @cython.locals(p0=cython.double)
     def interval(self, score: cython.double, w: cython.double):
-        """The fits at `score` of the data and (score, 0, w), and of the data and (score, 1, w). O(log² k)."""
+        """Return the fits at `score` of the data and (score, 0, w), and of the data and (score, 1, w). O(log² k)."""
         if self._root is None:
             return 0.0, 1.0
         w = min(float(w), _HEAVIEST)

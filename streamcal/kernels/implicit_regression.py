@@ -47,7 +47,7 @@ CLAMPED_ABOVE = cython.declare(cython.Py_ssize_t, 3)
 
 
 def clamped(z, limit):
-    """z within ±limit."""
+    """Return z within ±limit."""
     return -limit if z < -limit else limit if z > limit else z
 
 
@@ -60,7 +60,7 @@ def fill_line(phi, x):
 
 
 def implicit(z, c, y):
-    """The m with m = z + c·(y − σ(m)): the implicit step, which never overshoots."""
+    """Return the m with m = z + c·(y − σ(m)): the implicit step, which never overshoots."""
     m: cython.double = z
     p: cython.double = sigmoid(z)
     low: cython.double = z if y > 0.0 else z - c * p
@@ -171,7 +171,7 @@ def _solve(
     phi: cython.const[cython.double][::1],
     g: cython.double[::1],
 ) -> cython.void:
-    """g ← A⁻¹φ by A = LDLᵀ; `l` has L below its diagonal, and D on it."""
+    """Set g to A⁻¹φ by A = LDLᵀ; `l` has L below its diagonal, and D on it."""
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
@@ -222,7 +222,7 @@ class Correction:
         self._parts = np.zeros(size)
 
     def _knot(self, x):
-        """The knot at or below the log-odds x, not the last; the first one below it."""
+        """Return the knot at or below the log-odds x, not the last; the first one below it."""
         x = (x + LARGEST) * self._unit
         return min(cython.cast(cython.Py_ssize_t, x), self._last - 1) if x >= 0.0 else 0  # also where x is NaN
 
@@ -231,7 +231,7 @@ class Correction:
         return (1.0 - u * u) * (1.0 - u * u) if -1.0 < u < 1.0 else 0.0
 
     def at(self, x):
-        """The correction at the log-odds x, within ±16."""
+        """Return the correction at the log-odds x, within ±16."""
         knot: cython.Py_ssize_t = self._knot(x)
         share: cython.double = (x + LARGEST) * self._unit - knot
         return self._curve[knot] + share * (self._curve[knot + 1] - self._curve[knot])
@@ -262,7 +262,7 @@ class Correction:
             self._curvature[k] += self._parts[k] * h
 
     def state(self):
-        """[the curve, its curvature] as plain data, for `load`."""
+        """Return [the curve, its curvature] as plain data, for `load`."""
         return [np.asarray(self._curve).tolist(), np.asarray(self._curvature).tolist()]
 
     def load(self, curve, curvature):

@@ -68,7 +68,7 @@ MISSING = cython.declare(cython.Py_ssize_t, -2)
 @cython.inline
 @cython.exceptval(check=False)
 def _likelihood(y: cython.double, z: cython.double) -> cython.double:
-    """The probability that log-odds z give to the label."""
+    """Return the probability that log-odds z give to the label."""
     z = clamped(z, LIMIT)
     return sigmoid(z) if y > 0.0 else sigmoid(-z)
 
@@ -77,7 +77,7 @@ def _likelihood(y: cython.double, z: cython.double) -> cython.double:
 @cython.inline
 @cython.exceptval(check=False)
 def _residual(y: cython.double, z: cython.double) -> cython.double:
-    """y − σ(z), which is no difference."""
+    """Return y − σ(z), which is no difference."""
     return sigmoid(-z) if y > 0.0 else -sigmoid(z)
 
 
@@ -144,13 +144,13 @@ class JointEffects:
     # -- forecasts -------------------------------------------------------------------------------------------------
 
     def predict(self, p: cython.double, chain: cython.double, levels: list):
-        """The probability where the calibrator says p and the chain `chain`, for the levels of the fields."""
+        """Return the probability where the calibrator says p and the chain `chain`, for the levels of the fields."""
         self._find_all(levels)
         self._look(p, chain)
         return sigmoid(self._mixed())
 
     def parts(self, p: cython.double, chain: cython.double, levels: list):
-        """The same, and the log-odds of the chain and of the joint effects."""
+        """Return the same, and the log-odds of the chain and of the joint effects."""
         found = self.predict(p, chain, levels)
         return found, [float(self._said[0]), float(self._said[1])]
 
@@ -244,13 +244,13 @@ class JointEffects:
     @cython.inline
     @cython.exceptval(check=False)
     def _mean(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t) -> cython.double:
-        """m of the level in slot k."""
+        """Return m of the level in slot k."""
         return self._values[k, 2 + 3 * g] / (self._values[k, 1 + 3 * g] + self._precision[j, g])
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def _mixed(self) -> cython.double:
-        """The log-odds of the mixture."""
+        """Return the log-odds of the mixture."""
         a: cython.Py_ssize_t
         positive: cython.double = 0.0
         negative: cython.double = 0.0
@@ -276,7 +276,7 @@ class JointEffects:
         w: cython.double,
         rate: cython.double,
     ):
-        """The same, where W is judged by what was said when the forecast was issued, and `rate` is its learning rate.
+        """Learn as `learn` does, but judge W by the forecasts that were issued, with learning rate `rate`.
 
         The terms are judged by what they say now, at that rate.
         """
@@ -367,7 +367,7 @@ class JointEffects:
 
     @cython.cfunc
     def _held(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot of the level at a place, as the newest."""
+        """Return the slot of the level at a place, and make it the newest."""
         k: cython.Py_ssize_t = self._slot[j]
         if k >= 0:
             self._table.use(k)
@@ -385,7 +385,7 @@ class JointEffects:
     def _move(
         self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t, r: cython.double, h: cython.double
     ) -> cython.void:
-        """The step of one term of a level."""
+        """Make the step of one term of a level."""
         f: cython.double = self._features[g]
         precision: cython.double = self._values[k, 1 + 3 * g] + self._precision[j, g]
         mean: cython.double = (self._values[k, 2 + 3 * g] + f * r) / precision
@@ -484,7 +484,7 @@ class JointEffects:
         return [float(self._weights[a]) for a in range(MIXED)]
 
     def shares(self, j: cython.Py_ssize_t):
-        """s of offset and slope at a place, a list."""
+        """Return s of offset and slope at a place, a list."""
         return [float(self._shares[j, 0]), float(self._shares[j, 1])]
 
     def variance(self, j: cython.Py_ssize_t):

@@ -179,7 +179,7 @@ class Jumper:
         return self._mean()
 
     def predict_fast(self, score: object) -> cython.double:
-        """The prediction at `score`, a float in [0, 1]; NaN for anything else."""
+        """Return the prediction at `score`, a float in [0, 1]; NaN for anything else."""
         return self.predict(log_odds(score, LARGEST)) if fast_score(score, 0.0, 1.0) else nan
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
@@ -201,7 +201,7 @@ class Jumper:
         _set_chances(self._odds_of, self._p, self._q, self._against, self._of_slope, self._factors)
 
     def _mean(self):
-        """The prediction where `_look` has looked."""
+        """Return the prediction where `_look` has looked."""
         k: cython.Py_ssize_t
         p: cython.double = 0.0
         for k in range(self.size):
@@ -209,7 +209,7 @@ class Jumper:
         return p if p < 1.0 else 1.0
 
     def _log_of(self, k, y):
-        """The log-probability of the label y under a calibrator where `_look` has looked."""
+        """Return the log-probability of the label y under a calibrator where `_look` has looked."""
         return -log1p(self._odds_of[k] if y > 0.0 else 1.0 / self._odds_of[k])
 
     def step(self, x, y, w):
@@ -218,7 +218,7 @@ class Jumper:
         self._learn(y, w)
 
     def _learn(self, y, w):
-        """The step where `_look` has looked, with the weight relative to the running mean."""
+        """Make the step where `_look` has looked, with the weight relative to the running mean."""
         j: cython.Py_ssize_t
         relative: cython.double = self._scale.relative(w)
         best: cython.double = self._set_gains(y) if relative == 1.0 else self._set_weighted_gains(y, relative)
@@ -240,7 +240,7 @@ class Jumper:
         return 0.0
 
     def _set_weighted_gains(self, y, w):
-        """The same to the power w, divided by the largest; returns the logarithm of that."""
+        """Set `_gains` to the same to the power w, divided by the largest; return the logarithm of the largest."""
         k: cython.Py_ssize_t
         score: cython.double = self._log_of(0, y)
         best: cython.double = 0.0  # the log gain of the score relative to itself
@@ -278,7 +278,7 @@ class Jumper:
         _multiply(self._weights, 1.0 / total)
 
     def weights(self):
-        """The weight of each forecast, a new array; they sum to 1."""
+        """Return the weight of each forecast, a new array; they sum to 1."""
         return np.array(self._weights)
 
     def stream(

@@ -96,11 +96,11 @@ class Kinks:
         self._settle(0.0)
 
     def most(self):
-        """The largest |u|."""
+        """Return the largest |u|."""
         return float(np.abs(np.asarray(self._u)).max())
 
     def number(self, smallest: cython.double):
-        """The number of kinks above this share of the largest one, and above `flat`."""
+        """Return the number of kinks above this share of the largest one, and above `flat`."""
         i: cython.Py_ssize_t
         found: cython.Py_ssize_t = 0
         largest: cython.double = 0.0
@@ -158,7 +158,7 @@ class Kinks:
     @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t)
     def _largest(self) -> cython.Py_ssize_t:
-        """The first score with the largest |u| of those that are no knots, −1 if there is none."""
+        """Return the first score with the largest |u| of those that are no knots, −1 if there is none."""
         top: cython.Py_ssize_t = -1
         size: cython.double = 0.0
         for j in range(self._number - 1):
@@ -241,7 +241,7 @@ class Kinks:
     @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, stop=cython.Py_ssize_t, right=cython.double)
     @cython.locals(start=cython.double, width=cython.double, low=cython.double, high=cython.double)
     def _set_fit(self) -> cython.void:
-        """p and u at every score, from the values at the knots."""
+        """Set p and u at every score, from the values at the knots."""
         excess: cython.double = 0.0
         u: cython.double = 0.0
         last: cython.Py_ssize_t = self._z.shape[0] - 1
@@ -263,7 +263,7 @@ class Kinks:
     @cython.locals(i=cython.Py_ssize_t, stop=cython.Py_ssize_t, left=cython.double, right=cython.double)
     @cython.locals(w_left=cython.double, w_right=cython.double, k=cython.int)
     def _set_sums(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
-        """The sums of a piece."""
+        """Set the sums of a piece."""
         start: cython.double = self._z[first]
         width: cython.double = self._z[end] - start
         for k in range(5):

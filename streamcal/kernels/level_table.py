@@ -95,7 +95,7 @@ class LevelNames:
 
     @cython.cfunc
     def read(self, k: cython.Py_ssize_t) -> object:
-        """The level of a slot."""
+        """Return the level of a slot."""
         self._at = self._starts[k]
         return self._read()
 
@@ -134,7 +134,7 @@ class LevelNames:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _size_of(self, level: object) -> cython.Py_ssize_t:
-        """The bytes that a level takes."""
+        """Return the bytes that a level takes."""
         if isinstance(level, str):
             if len(level) > LONGEST:
                 raise ValueError(f"a level of {len(level)} characters is too long")
@@ -151,7 +151,7 @@ class LevelNames:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _length(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The bytes of the level at a place."""
+        """Return the bytes of the level at a place."""
         kind: cython.Py_ssize_t = self._byte(i)
         if kind == WHOLE:
             return 9
@@ -166,7 +166,7 @@ class LevelNames:
     @cython.inline
     @cython.exceptval(check=False)
     def _characters(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of characters of the text at a place."""
+        """Return the number of characters of the text at a place."""
         return self._byte(i + 1) + 256 * self._byte(i + 2)
 
     @cython.cfunc
@@ -239,7 +239,7 @@ class LevelNames:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _whole(self, i: cython.Py_ssize_t) -> cython.longlong:
-        """The whole number at a place."""
+        """Return the whole number at a place."""
         a: cython.int
         number: cython.longlong = self._byte(i + 8) - (256 if self._byte(i + 8) > 127 else 0)
         for a in range(7):
@@ -272,12 +272,12 @@ class LevelNames:
 @cython.inline
 @cython.exceptval(check=False)
 def _kind(text: object) -> cython.int:
-    """The bytes of a character of a text."""
+    """Return the bytes of a character of a text."""
     return PyUnicode_KIND(text) if cython.compiled else 4
 
 
 def _characters_of(text: str) -> bytes:
-    """The characters of a text, where this is not compiled."""
+    """Return the characters of a text, where this is not compiled."""
     return text.encode("utf-32-le", "surrogatepass")
 
 
@@ -308,14 +308,14 @@ class LevelIndex:
     @cython.inline
     @cython.exceptval(check=False)
     def _home(self, code: cython.ulonglong) -> cython.Py_ssize_t:
-        """The cell where the search for a level begins."""
+        """Return the cell where the search for a level begins."""
         size: cython.ulonglong = self._size
         return cython.cast(cython.Py_ssize_t, (cython.cast(cython.ulonglong, code) * size) >> 32)
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def find(self, level: object, names: LevelNames) -> cython.Py_ssize_t:
-        """The slot of a level, −1 where there is none."""
+        """Return the slot of a level, −1 where there is none."""
         code: cython.uint = _code(level)
         mark: cython.uchar = _mark(code)
         i: cython.Py_ssize_t = self._home(code)
@@ -376,14 +376,14 @@ class LevelIndex:
 
     @cython.cfunc
     def held(self):
-        """The slots of all levels, as an array."""
+        """Return the slots of all levels, as an array."""
         cells = np.asarray(self._cells)
         return cells[cells >= 0]
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def oldest(self, used: cython.int[::1]) -> cython.Py_ssize_t:
-        """The slot used longest ago, by the number of the last use of each slot; there is at least one."""
+        """Return the slot used longest ago, by the number of the last use of each slot; there is at least one."""
         while True:
             while self._left > 0:
                 if used[self._aging[self._left - 1]] == self._when[self._left - 1]:
@@ -413,7 +413,7 @@ class LevelIndex:
     @cython.inline
     @cython.exceptval(check=False)
     def _distance(self, i: cython.Py_ssize_t, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The steps from cell i to cell j."""
+        """Return the steps from cell i to cell j."""
         return j - i if j >= i else j - i + self._size
 
 
@@ -421,7 +421,7 @@ class LevelIndex:
 @cython.inline
 @cython.exceptval(0, check=True)
 def _code(level: object) -> cython.uint:
-    """The upper half of the product of a hash, 32 bits."""
+    """Return the upper half of the product of a hash, 32 bits."""
     return cython.cast(cython.uint, ((cython.cast(cython.ulonglong, hash(level)) * MULTIPLIER) & BITS) >> 32)
 
 
@@ -467,7 +467,7 @@ class LevelTable:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def find(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
-        """The slot of a level of field j: j itself where it is in the store alone, −1 where it is unknown."""
+        """Return the slot of a level of field j: j itself where it is in the store alone, −1 where it is unknown."""
         slots: LevelIndex = self._slots[j]
         slot: cython.Py_ssize_t = slots.find(level, self._names)
         if slot >= 0:
@@ -498,7 +498,7 @@ class LevelTable:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def known(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of levels of field j, those in the store included."""
+        """Return the number of levels of field j, those in the store included."""
         slots: LevelIndex = self._slots[j]
         return slots.count + self.absent[j]
 
@@ -515,7 +515,7 @@ class LevelTable:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def oldest(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot of the level of field j that is longest without an outcome; there is at least one."""
+        """Return the slot of the level of field j that is longest without an outcome; there is at least one."""
         slots: LevelIndex = self._slots[j]
         return slots.oldest(self._used)
 
@@ -535,7 +535,7 @@ class LevelTable:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def admit(self, j: cython.Py_ssize_t, level: object, source: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot of a level that is not held, as the newest of its field; `source` is what `find` said of it."""
+        """Admit an absent level as the newest of its field; return its slot. `source` is the result of `find`."""
         a: cython.Py_ssize_t
         slots: LevelIndex = self._slots[j]
         k: cython.Py_ssize_t = self._take()
@@ -578,7 +578,7 @@ class LevelTable:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _take(self) -> cython.Py_ssize_t:
-        """A slot that is free: one that was released, or the first that has never been used."""
+        """Return a slot that is free: one that was released, or the first that has never been used."""
         if self._free:
             return self._free.pop()
         k: cython.Py_ssize_t = self._count
@@ -601,7 +601,7 @@ class LevelTable:
 
     @cython.cfunc
     def levels(self, j: cython.Py_ssize_t) -> list:
-        """The levels held of a field, that longest without an outcome first."""
+        """Return the levels held of a field, that longest without an outcome first."""
         slots: LevelIndex = self._slots[j]
         held = slots.held()
         order = np.argsort(np.asarray(self._used)[held])

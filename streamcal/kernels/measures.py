@@ -61,7 +61,7 @@ class CellTable:
         self._tail = tail
 
     def row_of(self, p: cython.double) -> cython.Py_ssize_t:
-        """The row of a probability in [0, 1]."""
+        """Return the row of a probability in [0, 1]."""
         return self._row_of(p)
 
     def add(self, p: cython.double, y: cython.double, w: cython.double):

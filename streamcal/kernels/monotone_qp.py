@@ -80,7 +80,7 @@ def _accumulate_gram(
 def _add_row(
     y: cython.double[::1], a: cython.double, matrix: cython.double[::1], j: cython.Py_ssize_t, m: cython.Py_ssize_t
 ) -> cython.void:
-    """y += a · row j of a matrix."""
+    """Add a · row j of a matrix to y."""
     for k in range(m):
         y[k] += a * matrix[j * m + k]
 
@@ -171,7 +171,7 @@ class MonotoneQP:
         self._give_up(_NO_DATA)
 
     def active_set(self):
-        """(indices of the increments that may be positive, whether Σd = 1 is held): the whole state."""
+        """Return (indices of the increments that may be positive, whether Σd = 1 is active): the whole state."""
         return [j for j in range(self._m) if self._is_free[j]], bool(self._full)
 
     def set_active_set(self, free, full):
@@ -380,7 +380,7 @@ class MonotoneQP:
     @cython.nogil
     @cython.exceptval(check=False)
     def _solve_on_free(self) -> cython.void:
-        """The minimum over F, with Σd = 1 if full, into `_target` and `_multiplier`; drops dependent columns."""
+        """Write the minimum over F, with Σd = 1 if full, to `_target` and `_multiplier`; drop dependent columns."""
         self._multiplier = 0.0
         self._know_rows()
         while not self._factorise():

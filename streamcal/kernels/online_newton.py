@@ -41,7 +41,7 @@ bracket contains no further double: usually within 100, but after heavy weights 
 @cython.nogil
 @cython.exceptval(check=False)
 def log_odds(s: cython.double, limit: cython.double) -> cython.double:
-    """The log-odds of a score in [0, 1], clamped to ±limit."""
+    """Return the log-odds of a score in [0, 1], clamped to ±limit."""
     x: cython.double
     if s <= 0.0:
         return -limit
@@ -55,7 +55,7 @@ def log_odds(s: cython.double, limit: cython.double) -> cython.double:
 @cython.inline
 @cython.exceptval(check=False)
 def _fast_score(score: object, limit: cython.double) -> cython.double:
-    """The log-odds of a float in [0, 1], clamped to ±limit; NaN for anything else."""
+    """Return the log-odds of a float in [0, 1], clamped to ±limit; NaN for anything else."""
     return log_odds(score, limit) if fast_score(score, 0.0, 1.0) else nan
 
 
@@ -63,7 +63,7 @@ def _fast_score(score: object, limit: cython.double) -> cython.double:
 @cython.inline
 @cython.exceptval(check=False)
 def _fast_observation(score: object, y: object, w: object, limit: cython.double) -> cython.double:
-    """The log-odds of a score, within ±limit, if `fast_observation` accepts the observation; NaN otherwise."""
+    """Return the log-odds of a score, within ±limit, if `fast_observation` accepts the observation; NaN otherwise."""
     s: cython.double
     x: cython.double
     if not fast_observation(score, y, w, 0.0, 1.0):
@@ -115,7 +115,7 @@ def _sigmoid_of(size: cython.Py_ssize_t, theta: cython.p_double, z: cython.p_dou
 @cython.nogil
 @cython.exceptval(check=False)
 def _add_outer(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_double, v: cython.p_double) -> cython.void:  # noqa: E741
-    """A ← A + v vᵀ; v is overwritten."""
+    """Replace A by A + vvᵀ; v is overwritten."""
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     own: cython.double
@@ -138,7 +138,7 @@ def _add_outer(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_double, 
 @cython.nogil
 @cython.exceptval(check=False)
 def _add_identity(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_double, c: cython.double) -> cython.void:  # noqa: E741
-    """A ← A + c·I."""
+    """Replace A by A + c·I."""
     v: cython.double[3] = [0.0, 0.0, 0.0]
     k: cython.Py_ssize_t
     for k in range(size - 1):
@@ -242,7 +242,7 @@ class OnlineNewton:
         self.load(*theta, *[initial] * len(theta), *[0.0] * (len(theta) * (len(theta) - 1) // 2), 0.0, 0.0, 0.0)
 
     def predict_fast(self, score: object) -> cython.double:
-        """The prediction at `score`, a float in [0, 1]; NaN for anything else."""
+        """Return the prediction at `score`, a float in [0, 1]; NaN for anything else."""
         x: cython.double = _fast_score(score, self._limit)
         return self.predict(x) if x == x else nan
 
@@ -389,7 +389,7 @@ class OnlineNewton:
     @cython.nogil
     @cython.exceptval(check=False)
     def _trace(self) -> cython.double:
-        """The sum of the diagonal of A, above its largest eigenvalue."""
+        """Return the sum of the diagonal of A, above its largest eigenvalue."""
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
         entry: cython.double

@@ -191,7 +191,7 @@ class OnlineSoftmax:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _add_outer(self, first: cython.Py_ssize_t) -> cython.void:
-        """A ← A + v vᵀ on the factors, v being 0 before `first`; v is overwritten. D only ever grows."""
+        """Replace A by A + vvᵀ on the factors, v being 0 before `first`; v is overwritten. D only ever grows."""
         size: cython.Py_ssize_t = 2 * self.classes
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
@@ -236,7 +236,7 @@ class OnlineSoftmax:
             self.delta[i] = found[i]
 
     def log_odds(self, places: list, x: list):
-        """slope · x + offset of each of the classes `places`, a list; x itself where the place is None."""
+        """Return slope · x + offset of each of the classes `places`, a list; x itself where the place is None."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         value: cython.double

@@ -89,7 +89,7 @@ _TABLES = {}
 
 
 def tables(degree, panels):
-    """The constants of a degree and a number of panels, arrays flat and read-only.
+    """Return the constants of a degree and a number of panels, arrays flat and read-only.
 
     These are the edges of the panels; the nodes of a panel on [−1, 1], and their barycentric weights; the basis at all
     nodes, a row for every B_i, and again a row for every node; the basis of degree 2n; the matrices of `_taylor` of all
@@ -137,7 +137,7 @@ def _bases(degree, u):
 
 
 def _ellipse(degree, middles, halves):
-    """The least R whose error is at most UNRESOLVED, and the largest Σ |B_i| in the ellipses, (|z| + |1 − z|)ⁿ."""
+    """Return the least R with an error ≤ UNRESOLVED, and the largest Σ|B_i| in the ellipses, (|z| + |1 − z|)ⁿ."""
     angles = np.linspace(0.0, np.pi, 65)
     low, high = 1.0, 1e3
     for _ in range(60):
@@ -151,7 +151,7 @@ def _ellipse(degree, middles, halves):
 
 
 def _taylor(degree, middle, scale):
-    """The matrix from Bernstein coefficients to a_k, Σ c_i B_i(middle + scale·s) = Σ a_k sᵏ; shape (n + 1, n + 1)."""
+    """Return the matrix from Bernstein coefficients to a_k: Σ c_i B_i(middle + scale·s) = Σ a_k sᵏ; (n + 1, n + 1)."""
     rows, number = np.zeros((degree + 1, degree + 1)), binomials(degree)
     differences = np.eye(degree + 1)
     for k in range(degree + 1):
@@ -263,7 +263,7 @@ class PanelLogistic:
         return self._fit()
 
     def model(self):
-        """The sums of the quadratic model at the anchor, arrays of shape (2n + 1,) and (n + 1,)."""
+        """Return the sums of the quadratic model at the anchor, arrays of shape (2n + 1,) and (n + 1,)."""
         return np.array(self._moments), np.array(self._cross)
 
     @cython.cfunc
@@ -318,7 +318,7 @@ class PanelLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _panel(self, u: cython.double) -> cython.Py_ssize_t:
-        """The panel of a point: halving, with the numbers of panels powers of two."""
+        """Return the panel of a point: halving, with the numbers of panels powers of two."""
         left: cython.Py_ssize_t = 0
         width: cython.Py_ssize_t = self.panels // 2
         while width > 0:

@@ -25,7 +25,7 @@ _CAPACITY = cython.declare(cython.double, 2.0**60)
 
 
 def covers(x: cython.const[cython.double][:, ::1]) -> tuple:
-    """The transitive reduction of ≤ between the rows of `x`, which are distinct and in lexicographic order.
+    """Return the transitive reduction of ≤ between the rows of `x`, which are distinct and in lexicographic order.
 
     Two lists of row numbers: `upper[e]` covers `lower[e]`. Rows below row j are met in descending order, so that one
     is covered by j unless it lies below a row already found to be. O(k² M), times the covers of a row at worst.
@@ -129,7 +129,7 @@ class BlockCutter:
             self.flow[up] = -1
 
     def fit(self, values: cython.double[::1]) -> None:
-        """The fit at every point, into `values`, shape (k,)."""
+        """Write the fit at every point to `values`, shape (k,)."""
         stack: list = [(0, self.size, 0.0, 1.0)]
         i: cython.Py_ssize_t
         start: cython.Py_ssize_t
@@ -149,7 +149,7 @@ class BlockCutter:
                     values[self.order[i]] = min(max(mean, least), most)
 
     def fit_at(self, point: cython.Py_ssize_t) -> float:
-        """The fit at one point: only blocks that hold it are cut."""
+        """Return the fit at one point: only blocks that hold it are cut."""
         start: cython.Py_ssize_t = 0
         stop: cython.Py_ssize_t = self.size
         least: cython.double = 0.0
@@ -267,7 +267,7 @@ class BlockCutter:
     @cython.cfunc
     @cython.exceptval(check=False)
     def push(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
-        """A blocking flow along rising levels, depth first; `path` holds the arcs from its start.
+        """Push a blocking flow along rising levels, depth first; `path` holds the arcs from its start.
 
         One loop that advances, pushes or retreats, since function calls would dominate the cost.
         """

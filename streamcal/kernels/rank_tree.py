@@ -61,7 +61,7 @@ def _made(x: cython.double, w: cython.double, left: Ranked | None, right: Ranked
 
 @cython.cfunc
 def _balanced(x: cython.double, w: cython.double, left: Ranked | None, right: Ranked | None) -> Ranked:
-    """The node of two subtrees of which one may have a score too many."""
+    """Return the node of two subtrees of which one may have a score too many."""
     small: cython.longlong = _size(left) + 1
     large: cython.longlong = _size(right) + 1
     if large > DELTA * small:
@@ -108,7 +108,7 @@ def _without_least(node: Ranked) -> Ranked:
 
 @cython.ccall
 def _built(x, w, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> Ranked:
-    """The tree of ascending scores from `start` to `stop`, lists."""
+    """Return the tree of ascending scores from `start` to `stop`, lists."""
     if start >= stop:
         return None
     middle: cython.Py_ssize_t = (start + stop) // 2
@@ -123,7 +123,7 @@ class RankTree:
     _root: Ranked
 
     def __init__(self, x=(), w=()):
-        """The tree of these scores, ascending, and their weights; array-likes of one length. O(k)."""
+        """Build the tree of these scores, ascending, and their weights; array-likes of one length. O(k)."""
         if len(x) != len(w):
             raise ValueError(f"scores and weights differ in length: {len(x)} and {len(w)}")
         scores, weights = np.asarray(x, dtype=np.float64).tolist(), np.asarray(w, dtype=np.float64).tolist()
@@ -143,7 +143,7 @@ class RankTree:
         return _total(self._root)
 
     def changed(self, x: cython.double, w: cython.double):
-        """The tree with the weight w added at x, negative to remove it; a weight that falls to 0 is dropped.
+        """Return the tree with the weight w added at x, negative to remove it; a weight that falls to 0 is dropped.
 
         O(log k). The score must be held where w < 0.
         """
@@ -152,7 +152,7 @@ class RankTree:
         return tree
 
     def around(self, x: cython.double):
-        """The largest score up to x, its weight, and all weight up to x; the same of the scores above x.
+        """Return the largest score up to x, its weight, and all weight up to x; the same of the scores above x.
 
         Six numbers; of scores that there are none of, NaN and the weight 0. O(log k).
         """
@@ -175,7 +175,7 @@ class RankTree:
         return low, at_low, below, high, at_high, above
 
     def reaching(self, weight: cython.double):
-        """The smallest score up to which there is this much weight; the largest if there is not so much. O(log k)."""
+        """Return the smallest score with this much weight up to it; the largest score if there is less. O(log k)."""
         found: cython.double = NAN
         last: cython.double = NAN
         below: cython.double = 0.0

@@ -52,7 +52,7 @@ Double = cython.struct(hi=cython.double, lo=cython.double)
 @cython.nogil
 @cython.exceptval(check=False)
 def _two_sum(a: cython.double, b: cython.double) -> Double:
-    """a + b, exactly (Knuth)."""
+    """Return a + b, exactly (Knuth)."""
     s: cython.double = a + b
     part: cython.double = s - a
     return Double(hi=s, lo=(a - (s - part)) + (b - part))
@@ -179,11 +179,11 @@ class RecentMoments:
         self._ready = True
 
     def forget(self):
-        """The exact sums change in another way."""
+        """Note that the exact sums change in another way."""
         self._ready = False
 
     def take(self):
-        """The coordinates and the weights of the negatives, and of the positives, since the last call."""
+        """Return the coordinates and the weights of the negatives, and of the positives, since the last call."""
         columns = [], [], [], []
         for i in range(self._number):
             columns[2 * self._label[i]].append(self._x[i])

@@ -83,7 +83,7 @@ LEAST = cython.declare(cython.double, 1e-100)
 @cython.inline
 @cython.exceptval(check=False)
 def _residual(y: cython.double, z: cython.double) -> cython.double:
-    """y − σ(z), which is no difference."""
+    """Return y − σ(z), which is no difference."""
     return sigmoid(-z) if y > 0.0 else -sigmoid(z)
 
 
@@ -146,12 +146,12 @@ class SegmentChain:
     # -- forecasts -------------------------------------------------------------------------------------------------
 
     def predict(self, p: cython.double, levels: list):
-        """The probability for an observation of these levels, of which p was forecast."""
+        """Return the probability for an observation of these levels, of which p was forecast."""
         self._find_all(levels)
         return sigmoid(self._look(logit(p)))
 
     def parts(self, p: cython.double, levels: list):
-        """The same, and for each field the log-odds of its members; None where it has no level."""
+        """Return the same, and for each field the log-odds of its members; None where it has no level."""
         j: cython.Py_ssize_t
         self._find_all(levels)
         found = sigmoid(self._look(logit(p)))
@@ -201,7 +201,7 @@ class SegmentChain:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _look(self, z: cython.double) -> cython.double:
-        """The log-odds that leave the chain where z enters it."""
+        """Return the log-odds that leave the chain where z enters it."""
         j: cython.Py_ssize_t
         z = clamped(z, _LIMIT)
         for j in range(self.size):
@@ -244,7 +244,7 @@ class SegmentChain:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _mixed(self, j: cython.Py_ssize_t) -> cython.double:
-        """The log-odds of the mixture of the members of a field."""
+        """Return the log-odds of the mixture of the members of a field."""
         a: cython.Py_ssize_t
         nothing: cython.double = (2.0 if self._judged[j] < self.late else 1.0) * self._weights[j, 0]
         positive: cython.double = nothing * self._positive[j, 0]
@@ -257,7 +257,7 @@ class SegmentChain:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _determinant(self, k: cython.Py_ssize_t) -> cython.double:
-        """That of (H11 + 1, H12; H12, H22 + 4), of which only H11·H22 − H12² ≥ 0 is a difference."""
+        """Return the determinant of (H11 + 1, H12; H12, H22 + 4), in which only H11·H22 − H12² ≥ 0 is a difference."""
         h11: cython.double = self._values[k, 9]
         h12: cython.double = self._values[k, 10]
         h22: cython.double = self._values[k, 11]
@@ -266,7 +266,7 @@ class SegmentChain:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _line(self, k: cython.Py_ssize_t, x: cython.double) -> cython.double:
-        """A + B·x."""
+        """Return a + B·x."""
         h11: cython.double = self._values[k, 9] + 1.0
         h12: cython.double = self._values[k, 10]
         h22: cython.double = self._values[k, 11] + STEEP
@@ -277,7 +277,7 @@ class SegmentChain:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _line_variance(self, k: cython.Py_ssize_t, x: cython.double) -> cython.double:
-        """The variance of A + B·x: that of a prior, and Σ h·(x − xᵢ)² ≥ 0, over the determinant."""
+        """Return the variance of A + B·x: that of a prior, and Σ h·(x − xᵢ)² ≥ 0, over the determinant."""
         h11: cython.double = self._values[k, 9]
         h12: cython.double = self._values[k, 10]
         h22: cython.double = self._values[k, 11]
@@ -301,7 +301,7 @@ class SegmentChain:
         rate: cython.double,
         late: cython.longlong,
     ):
-        """The same, where the members are judged by what they said when the forecast was issued (`parts`).
+        """Learn as `learn` does, but judge the members by the forecasts that were issued (`parts`).
 
         `rate` is the learning rate of their weights, and `late` the number of labels learned since. A field whose level
         was missing then is passed.
@@ -393,7 +393,7 @@ class SegmentChain:
     def _move(
         self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double
     ) -> cython.void:
-        """The implicit steps of the three offsets."""
+        """Make the implicit steps of the three offsets."""
         a: cython.Py_ssize_t
         precision: cython.double
         mean: cython.double
@@ -419,7 +419,7 @@ class SegmentChain:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _move_line(self, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double) -> cython.void:
-        """The implicit step of offset and slope."""
+        """Make the implicit step of offset and slope."""
         x: cython.double = clamped(z, LARGEST)
         end: cython.double = implicit(z + self._line(k, x), w * self._line_variance(k, x), y)
         h: cython.double = w * curvature(end)
@@ -518,7 +518,7 @@ class SegmentChain:
 
     @cython.cfunc
     def _admit(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot of the level of the observation, which is not held, as the newest of its field."""
+        """Admit the level of the observation, which is not held, as the newest of its field; return its slot."""
         if self._table.is_full(j):
             if self._table.rows is None:
                 self._drop(j, self._table.oldest(j))
@@ -546,7 +546,7 @@ class SegmentChain:
         self._find_all(levels)
 
     def absent(self, j: cython.Py_ssize_t):
-        """The number of levels of a field that are in the store and not held."""
+        """Return the number of levels of a field that are in the store and not held."""
         return int(self._table.absent[j])
 
     # -- what is known ---------------------------------------------------------------------------------------------
@@ -574,11 +574,11 @@ class SegmentChain:
         return float(mean), float(sum(squares)), float(self._values[k, 0]) if k >= 0 else 0.0
 
     def levels(self, j: cython.Py_ssize_t):
-        """The levels held of a field, that longest without an outcome first."""
+        """Return the levels held of a field, that longest without an outcome first."""
         return self._table.levels(j)
 
     def weights(self, j: cython.Py_ssize_t):
-        """The weights of the members of a field in forecasts, a list."""
+        """Return the weights of the members of a field in forecasts, a list."""
         found = self._kept_weights(j)
         if self._judged[j] < self.late:
             total = 1.0 + found[0]
@@ -630,7 +630,7 @@ class SegmentChain:
 
     @cython.cfunc
     def _put_away(self, j: cython.Py_ssize_t):
-        """An iterable of the levels of a field that are in the store alone, with their values."""
+        """Return an iterable of the levels of a field that are in the store alone, with their values."""
         return self._table.rows.absent(j, set(self.levels(j))) if self._table.absent[j] else ()
 
     @cython.cfunc

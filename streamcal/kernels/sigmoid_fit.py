@@ -21,7 +21,7 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import exp, fabs, isfinite, log, log1p, sqrt
 
-SOLVED, NO_DATA, ITERATION_LIMIT, NOT_FINITE, UNBOUNDED = 0, 1, 2, 3, 4
+SOLVED, NO_DATA, ITERATION_LIMIT, NOT_FINITE = 0, 1, 2, 3
 STATUS = ("solved", "no data", "iteration limit", "not finite", "unbounded")
 
 MAX_ITERATIONS = cython.declare(cython.int, 100)

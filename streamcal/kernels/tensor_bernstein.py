@@ -178,7 +178,7 @@ class TensorSums:
     @cython.inline
     @cython.exceptval(check=False)
     def _set_axis(self, m: cython.Py_ssize_t, u: cython.double) -> cython.void:
-        """The basis of both degrees along one axis."""
+        """Set the basis of both degrees along one axis."""
         k: cython.Py_ssize_t
         n: cython.Py_ssize_t = self._degrees[m]
         _powers(self._rising, self._falling, 2 * n, u)
@@ -193,7 +193,7 @@ class TensorSums:
     def _add_product(
         self, sums: cython.double[::1], basis: cython.double[:, ::1], times: cython.Py_ssize_t, w: cython.double
     ) -> cython.void:
-        """sums += w · (outer product of the rows of `basis`), each of times·K_m + 1 numbers."""
+        """Add w · (outer product of the rows of `basis`), each of times·K_m + 1 numbers, to `sums`."""
         size: cython.Py_ssize_t = 1
         last: cython.Py_ssize_t = self._axes - 1
         length: cython.Py_ssize_t

@@ -122,7 +122,7 @@ def gather_fields(
     spans: cython.const[cython.longlong][:, ::1],
     slot: cython.Py_ssize_t,
 ):
-    """The wanted field number `slot` of each record, one after another, without quotes around it and spaces.
+    """Return the wanted field number `slot` of each record, one after another, without quotes around it and spaces.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def joined_records(
     values: cython.const[cython.uchar][::1],
     after: bytes,
 ):
-    """The records, each followed by its values.
+    """Return the records, each followed by its values.
 
     Parameters
     ----------
