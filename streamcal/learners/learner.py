@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy.typing as npt
 
@@ -33,6 +33,21 @@ HERE = {
 }
 
 
+class Elsewhere:
+    """A name that other libraries have: it is no attribute, and the error says what to use.
+
+    A `__getattr__` of the class would say the same, and make every access to any attribute slower.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, one: object, cls: type) -> NoReturn:
+        """Raise the `AttributeError` with the remedy."""
+        what = f"{cls.__name__!r} object has no attribute {self.name!r}"
+        raise AttributeError(f"{what}; here it is {HERE[self.name]}", name=self.name, obj=one)
+
+
 class Learner(Saved):
     """The abstract base of all methods: parameters, merging, copying, printing and saving.
 
@@ -52,13 +67,8 @@ class Learner(Saved):
     _noted: int = 0
     _known: ClassVar[dict[str, type[Learner]]] = {}
 
-    if not TYPE_CHECKING:  # type checkers are to know what there is
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise the `AttributeError` of an unknown name, with the remedy for those of other libraries."""
-            advice = f"; here it is {HERE[name]}" if name in HERE else ""
-            what = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(f"{what}{advice}", name=name, obj=self)
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in HERE]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -258,6 +268,10 @@ class Learner(Saved):
         if not issubclass(found, cls):
             raise StateError(f"the state is one of {name!r}, which is no {cls.__name__}")
         return found
+
+
+for _name in HERE:
+    setattr(Learner, _name, Elsewhere(_name))
 
 
 @cache
