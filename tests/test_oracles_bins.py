@@ -9,7 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.interpolate import PchipInterpolator
+from scipy.interpolate import BSpline, PchipInterpolator
+from scipy.optimize import nnls
 from sklearn.isotonic import isotonic_regression
 
 from streamcal import (
@@ -22,6 +23,7 @@ from streamcal import (
     Interval,
     Isotonic,
     NearestScores,
+    Probability,
     ScoreIntervals,
     SmoothIsotonic,
     Window,
@@ -175,6 +177,71 @@ def test_smooth_isotonic_between_neighbouring_floats_and_far_apart():
     np.testing.assert_allclose(cal.predict_many(x), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], atol=1e-12)
     between = np.sort(np.concatenate((x, 1.7e308 * np.linspace(-1.0, 1.0, 101), np.linspace(-2.0, 1.0, 101))))
     assert (np.diff(cal.predict_many(between)) >= 0.0).all()
+
+
+# ---- monotone smoothing splines -------------------------------------------------------------------------------------
+
+
+def spline_by_scipy(s, y, w, penalty, lo, hi):
+    """Paper 002, eq. (13) with m = 2 and the square: nonnegative steps of SciPy's B-splines, and what is left of 1."""
+    inner = np.linspace(lo, hi, 21)
+    knots = np.concatenate([[lo] * 3, inner, [hi] * 3])
+    basis = BSpline(knots, np.eye(23), 3)
+    points, shares = np.polynomial.legendre.leggauss(3)
+    half = 0.5 * (inner[1] - inner[0])
+    places = (inner[:-1, None] + half * (1.0 + points)).ravel()
+    bends = basis.derivative(2)(places) * np.sqrt(half * np.tile(shares, 20))[:, None]
+    tails = np.tri(23)  # coefficients from their steps
+    flat = np.eye(23)[1:] * 1e-5
+    rows = [basis(s) * np.sqrt(w / w.sum())[:, None] @ tails, np.sqrt(penalty) * bends @ tails, flat]
+    left = np.vstack([np.hstack([np.vstack(rows), np.zeros((len(s) + 60 + 22, 1))]), np.full(24, 1e3)])
+    right = np.concatenate([y * np.sqrt(w / w.sum()), np.zeros(82), [1e3]])
+    steps, _ = nnls(left, right, maxiter=1_000)
+    return BSpline(knots, tails @ steps[:23], 3)
+
+
+@pytest.mark.parametrize("scale", [Probability(), Interval(-1.0, 2.0)], ids=repr)
+@pytest.mark.parametrize("penalty", [0.0, 1e-4, 0.01, 1.0])
+def test_a_smoothing_spline_is_the_program_of_the_paper(penalty, scale):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        s, y, w = observations(rng, int(rng.integers(30, 400)))
+        cal = SmoothIsotonic(penalty, scale=scale)
+        cal.learn_many(s, y, w)
+        curve = spline_by_scipy(s, y, w, penalty, scale.lo, scale.hi)
+        np.testing.assert_allclose(cal.predict_many(s), curve(s), atol=2e-6)
+        if penalty > 0.0:  # without one, the ridge alone settles what lies between the scores
+            queries = rng.random(100)
+            np.testing.assert_allclose(cal.predict_many(queries), curve(queries), atol=1e-5)
+
+
+def test_a_large_penalty_makes_a_straight_line():
+    rng = np.random.default_rng(3)
+    s = rng.random(2_000)
+    y = rng.random(2_000) < 0.2 + 0.5 * s**2
+    cal = SmoothIsotonic(1e30)
+    cal.learn_many(s, y)
+    np.testing.assert_allclose(cal.predict_many(s), np.polyval(np.polyfit(s, y, 1), s), atol=1e-5)
+
+
+def test_a_smoothing_spline_has_a_continuous_second_derivative():
+    rng = np.random.default_rng(5)
+    s, y, _ = observations(rng, 2_000)
+    cal = SmoothIsotonic(1e-3)
+    cal.learn_many(s, y)
+    found = cal.map()
+    width = np.diff(found.knots)
+    rises, falls, steps = found.rises, found.falls, np.diff(found.values)
+    left = (6.0 * steps - 4.0 * rises - 2.0 * falls) / width**2
+    right = (2.0 * rises + 4.0 * falls - 6.0 * steps) / width**2
+    np.testing.assert_allclose(right[:-1], left[1:], atol=1e-9 * np.abs(left).max())
+
+
+def test_a_smoothing_spline_needs_the_ends_of_the_scale():
+    with pytest.raises(InputError, match="a smoothing spline needs a bounded scale"):
+        SmoothIsotonic(0.01, scale=Interval())
+    with pytest.raises(InputError, match=r"penalty=-1"):
+        SmoothIsotonic(-1)
 
 
 # ---- adaptive calibration of predictions ---------------------------------------------------------------------------

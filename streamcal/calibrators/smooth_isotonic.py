@@ -1,13 +1,21 @@
-"""`SmoothIsotonic`: a smooth monotone curve through the blocks of the isotonic fit."""
+"""`SmoothIsotonic`: a smooth monotone curve through the blocks of the isotonic fit, or a monotone smoothing spline."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
+from streamcal.calibrators.near_isotonic import checked_penalty
 from streamcal.calibrators.table import BlockCalibrator
+from streamcal.errors import SolverError
 from streamcal.kernels.cubic import slopes
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import CubicMap
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.solvers.monotone_spline import MonotoneSpline
 from streamcal.statistics.score_tree import TIED_VALUES, ScoreTree
 
 
@@ -18,10 +26,19 @@ class SmoothIsotonic(BlockCalibrator):
     through these points, is nondecreasing between them, has a continuous slope (Fritsch and Butland's weighted harmonic
     mean, as in SciPy's `PchipInterpolator`), and is constant below the first point and above the last.
 
+    With a penalty λ it is a monotone smoothing spline instead:
+
+        min  Σ wᵢ (f(sᵢ) − yᵢ)² / Σ wᵢ + λ ∫ f″(s)² ds   over monotone f with 0 ≤ f ≤ 1.
+
     Parameters
     ----------
+    penalty : float or None
+        λ ≥ 0, in units of the coordinate to the third power; None (default) selects the curve through the blocks.
+        Calibrated probabilities on `Probability()` are often best at 1e-4 to 1e-2; `PrequentialChoice` chooses among
+        several. From 10⁴ times the width of the scale to the third power on, f is the best straight line.
     scale, forgetting, prior
-        See `AdditiveCalibrator`. Points and curve are functions of the coordinate, so the scale matters.
+        See `AdditiveCalibrator`. Points and curve are functions of the coordinate, so the scale matters. A penalty
+        needs a bounded scale.
     resolution : int or None
         None (default) keeps every distinct score; a number of cells rounds scores to a grid: a coarser score, in
         fixed memory, on which the map has a step for each cell. The blocks are those of a step method, which a grid
@@ -31,17 +48,23 @@ class SmoothIsotonic(BlockCalibrator):
 
     Notes
     -----
-    There is no penalty: paper 002, §5.3, chooses a λ for this method, but its §2.2.5 describes this interpolation,
-    which has none.
+    Paper 002 describes both: the spline in eq. (13), where the square of f″ is missing, and the interpolation that
+    replaces it in §2.2.5. Its §5.3 chooses a λ, which belongs to the spline. On the paper's data the spline with a λ
+    chosen by cross-validation has a lower ECE than the interpolation in 8 of 8 cells (docs/papers/rpr_002_choices.md).
+
+    The spline has 20 cubic pieces of equal width, and B-spline coefficients that do not decrease and lie in [0, 1],
+    which is sufficient for a monotone f and not necessary. A ridge of 1e-10 on their differences selects the flattest
+    curve where the data do not determine one. The solution is exact up to rounding.
 
     The paper leaves the representative score of a block open: the weighted mean is our choice. Neighbouring blocks of
     equal value are one block, to a relative 2⁻⁴², the rounding of sums; what a retraction leaves of a label at a score
     is nothing, to the same fraction of what was there. Cost: learning, unlearning and `predict_one` O(log² k)
-    for k distinct scores; the first array after a change O(k); memory O(k).
+    for k distinct scores; the first array after a change O(k); memory O(k). With a penalty the first prediction after a
+    change costs O(k): 0.4 ms for 300 scores, 1 ms for 10⁴.
 
     References
     ----------
-    Jiang, Osl, Kim and Ohno-Machado 2011; paper 002, §2.2.5.
+    Jiang, Osl, Kim and Ohno-Machado 2011; paper 002, §2.2.5 and eq. (13).
 
     Examples
     --------
@@ -49,10 +72,33 @@ class SmoothIsotonic(BlockCalibrator):
     >>> cal.learn_many([0.1, 0.2, 0.4, 0.6, 0.8], [0, 0, 1, 0, 1])
     >>> cal.predict_many([0.15, 0.3, 0.5, 0.8]).round(3).tolist()
     [0.0, 0.204, 0.5, 1.0]
+    >>> cal = SmoothIsotonic(penalty=0.01)
+    >>> cal.learn_many([0.1, 0.2, 0.4, 0.6, 0.8], [0, 0, 1, 0, 1])
+    >>> cal.predict_many([0.15, 0.3, 0.5, 0.8]).round(3).tolist()
+    [0.15, 0.302, 0.494, 0.791]
     """
 
     name = "smooth-isotonic"
-    summary = "monotone cubic curve through the blocks of the isotonic fit"
+    summary = "monotone cubic curve through the blocks of the isotonic fit; with λ a monotone smoothing spline"
+
+    def __init__(
+        self,
+        penalty: float | None = None,
+        *,
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
+        prior: Prior | None = None,
+        resolution: int | None = None,
+        refresh_every: int = 1,
+    ) -> None:
+        self.penalty = checked_penalty(penalty)
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
+        self._spline = None if self.penalty is None else MonotoneSpline()
+        if self._spline is not None:
+            scale.require_bounds("a smoothing spline")
+            self._at = None
 
     def _value_at(self, tree: ScoreTree) -> Callable[[float], float]:
         smooth = tree.tree.smooth
@@ -60,6 +106,18 @@ class SmoothIsotonic(BlockCalibrator):
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
+        if self._spline is not None and self.penalty is not None:
+            return self._smoothed(self._spline, self.penalty, statistic)
         _, _, centre, value = statistic.centred_blocks()
         rises, falls = slopes(centre, value)
         return CubicMap(self.scale, centre, value, rises, falls, statistic.grid)
+
+    def _smoothed(self, spline: MonotoneSpline, penalty: float, statistic: ScoreTree) -> CubicMap:
+        """Return the monotone spline with this λ."""
+        x, weight, positive, _ = statistic.tree.to_arrays()
+        lo, hi = self.scale.lo, self.scale.hi
+        solution = spline.solve(self.scale.units(x), weight, positive, penalty / (hi - lo) / (hi - lo) / (hi - lo))
+        if not solution.solved:
+            raise SolverError(f"the smoothing spline of {self!r} ended with status {solution.status!r}")
+        values, rises, falls = spline.knots(solution.x)
+        return CubicMap(self.scale, np.linspace(lo, hi, len(values)), values, rises, falls, statistic.grid)

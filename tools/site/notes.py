@@ -82,7 +82,7 @@ ONE_SCORE = {
         f"{ADDED_UP}; strictly increasing between its smallest and its largest value.",
     ),
     "smooth-isotonic": Note(
-        "As `centered-isotonic`, as a smooth curve.",
+        "As `centered-isotonic`, as a smooth curve; with a penalty, as a smoothing spline that does not follow noise.",
         "Where jumps of the curve are real: it smooths them.",
         f"{ADDED_UP}; it does not fall.",
     ),
