@@ -83,10 +83,7 @@ public final class CalibrationMap {
     private static double clamp(double x, double lo, double hi) { return Math.min(Math.max(x, lo), hi); }
     private static double logit(double p) { return Math.log(p) - Math.log1p(-p); }
 
-    private static double sigmoid(double z) {
-        double e = Math.exp(-Math.abs(z));
-        return (z >= 0.0 ? 1.0 : e) / (1.0 + e);
-    }
+    private static double sigmoid(double z) { return 1.0 / (1.0 + Math.exp(-z)); }
 
     private double sigmoids(double x) {
         double[] weights = list(map, "weights"), slopes = list(map, "slopes"), offsets = list(map, "offsets");

@@ -60,13 +60,14 @@ impl CalibrationMap {
 
     /// The probability of one score, or of one score a fold.
     pub fn at(&self, scores: &[f64]) -> f64 {
-        let probabilities = matches!(self.scale, Scale::Probability | Scale::Logit(..));
-        let inside = |s: &f64| if probabilities { (0.0..=1.0).contains(s) } else { s.is_finite() };
-        if !scores.iter().all(inside) {
+        let (least, greatest) = match self.scale {
+            Scale::Probability | Scale::Logit(..) => (0.0, 1.0),
+            _ => (f64::MIN, f64::MAX),
+        };
+        if !scores.iter().all(|s| (least..=greatest).contains(s)) {
             return f64::NAN;
         }
-        let top = if probabilities { 1.0 } else { 0.0 };
-        let rising: Vec<f64> = scores.iter().map(|s| if self.decreasing { top - s } else { *s }).collect();
+        let rising: Vec<f64> = scores.iter().map(|s| if self.decreasing { least + greatest - s } else { *s }).collect();
         let [first, last, values] = &self.spots;
         let spot = count(first, rising[0]);
         if spot > 0 && rising[0] <= last[spot - 1] {
@@ -114,7 +115,7 @@ impl CalibrationMap {
             Kind::Beta(a, b, c) => {
                 let mut z = self.log_odds(x).unwrap_or_else(|| logit(self.unit(x)));
                 if !matches!(self.scale, Scale::Logit(..)) {
-                    z = z.clamp(-LOGIT_LIMIT, LOGIT_LIMIT);
+                    z = z.clamp(-16.0, 16.0);
                 }
                 let tail = (-z.abs()).exp().ln_1p();
                 sigmoid(a * (z.min(0.0) - tail) + b * (z.max(0.0) + tail) + c)
@@ -136,8 +137,8 @@ impl CalibrationMap {
             Kind::ScorePrior(fold, least, greatest) => {
                 let (low, high) = pair(fold, x);
                 let middle = x.clamp(*least, *greatest).max(low).min(high);
-                let rarer = middle.min(1.0 - middle).max(TINY);
-                let width = PRIOR_EVENTS * (high - low);
+                let rarer = middle.min(1.0 - middle).max(1e-300);
+                let width = 0.25 * (high - low);
                 (low * rarer + width * middle) / ((1.0 - high + low) * rarer + width)
             }
             Kind::Intervals(folds, rule) => {

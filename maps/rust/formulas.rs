@@ -2,18 +2,12 @@
 
 use crate::calibration_map::{Fold, Steps};
 
-pub const LOGIT_LIMIT: f64 = 16.0;
-pub const PRIOR_EVENTS: f64 = 0.25;
-pub const TINY: f64 = 1e-300;
-
 pub fn logit(p: f64) -> f64 {
     p.ln() - (-p).ln_1p()
 }
 
-/// 1 / (1 + exp(−z)), without overflow.
 pub fn sigmoid(z: f64) -> f64 {
-    let e = (-z.abs()).exp();
-    (if z >= 0.0 { 1.0 } else { e }) / (1.0 + e)
+    1.0 / (1.0 + (-z).exp())
 }
 
 /// The number of cuts that are at most x.

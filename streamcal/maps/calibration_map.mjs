@@ -13,11 +13,7 @@ const TINY = 1e-300;
 const clamp = (x, lo, hi) => Math.min(Math.max(x, lo), hi);
 const mean = (values) => values.reduce((sum, value) => sum + value) / values.length;
 
-/** 1 / (1 + exp(−z)), without overflow. */
-function sigmoid(z) {
-  const e = Math.exp(-Math.abs(z));
-  return (z >= 0 ? 1 : e) / (1 + e);
-}
+const sigmoid = (z) => 1 / (1 + Math.exp(-z));
 
 /** The log-odds of p, clamped. */
 const logit = (p, lo, hi) => clamp(Math.log(p) - Math.log1p(-p), lo, hi);
