@@ -109,10 +109,11 @@ class BuildKernels(build_ext):
 
 
 def extensions() -> list[Extension]:
-    """One extension for what the kernels share, and one for each file in streamcal/kernels, translated to C."""
+    """One extension for what the kernels share, and one for each kernel, all translated to C."""
     if os.environ.get("STREAMCAL_COMPILE", "1") == "0":
         return []
-    sources = {f"streamcal.kernels.{path.stem}": path.as_posix() for path in sorted(KERNELS.glob("[!_]*.py"))}
+    paths = sorted(KERNELS.glob("*/[!_]*.py"))
+    sources = {f"streamcal.kernels.{path.parent.name}.{path.stem}": path.as_posix() for path in paths}
     in_c = {name: f"{TRANSLATED.as_posix()}/{name.replace('.', '/')}.c" for name in (SHARED, *sources)}
     translate(sources, in_c)
     # Optional: setuptools copies those that were compiled in place, and goes on where one is missing.
@@ -129,7 +130,7 @@ def translate(sources: dict[str, str], in_c: dict[str, str]) -> None:
     pip makes a new environment: hence `force`, and only what has changed.
     """
     write_settings()
-    headers = [str(SETTINGS), *map(str, KERNELS.glob("*.pxd"))]
+    headers = [str(SETTINGS), *map(str, KERNELS.glob("*/*.pxd"))]
     changed = [Extension(name, [file]) for name, file in sources.items() if newer_group([file, *headers], in_c[name])]
     if newer_group([str(SETTINGS)], in_c[SHARED]):
         changed.append(Extension(SHARED, [f"{SHARED.replace('.', '/')}.c"]))

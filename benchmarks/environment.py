@@ -11,6 +11,7 @@ from pathlib import Path
 
 from streamcal import __version__
 from streamcal.app.doctor import kernel_form, kernels
+from streamcal.kernels import module_name
 
 PACKAGES = (
     "numpy", "scipy", "sortedcontainers", "osqp",
@@ -35,7 +36,7 @@ def require_compiled() -> None:
 
 def stale_kernels() -> list[str]:
     """Kernels whose compiled file is older than their source, and so probably different from it."""
-    modules = {name: Path(str(import_module(f"streamcal.kernels.{name}").__file__)) for name in kernels()}
+    modules = {name: Path(str(import_module(module_name(name)).__file__)) for name in kernels()}
     return [
         name
         for name, compiled in modules.items()

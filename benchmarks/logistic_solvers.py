@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from streamcal import Probability
-from streamcal.kernels.bernstein import binomials
+from streamcal.kernels.polynomial.bernstein import binomials
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import (
     LIMIT,

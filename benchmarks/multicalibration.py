@@ -35,7 +35,7 @@ from benchmarks.segments import MARKS, Stream, held_out, streams
 from benchmarks.segments_mcgrad import PARTS, mcgrad
 from benchmarks.streams.tables import Array
 from streamcal import Auto, OnlinePlatt
-from streamcal.kernels.accounts import SIZE, Accounts
+from streamcal.kernels.segments.accounts import SIZE, Accounts
 from streamcal.live import Multicalibrated, Segmented
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "multicalibration_measured.md"

@@ -14,9 +14,9 @@ from benchmarks.arrivals import Stream
 from benchmarks.plan import Plan
 from benchmarks.timing import BATCH
 from streamcal import Bernstein, OnlinePlatt, VennAbers
-from streamcal.kernels.bernstein import BernsteinSums, Curve
-from streamcal.kernels.hull_tree import HullTree
-from streamcal.kernels.monotone_qp import MonotoneQP
+from streamcal.kernels.polynomial.bernstein import BernsteinSums, Curve
+from streamcal.kernels.polynomial.monotone_qp import MonotoneQP
+from streamcal.kernels.tree.hull_tree import HullTree
 
 Call = Callable[..., Any]
 

@@ -108,7 +108,7 @@ def report(rounds: list[dict[str, dict[str, float]]], trees: dict[str, Path]) ->
         ratio = median(b / a for a, b in zip(usual, stable, strict=True))
         print(f"| {name} | {median(usual) * 1e6:.3f} | {median(stable) * 1e6:.3f} | {ratio:.2f} |")
     for form, tree in trees.items():
-        size = sum(file.stat().st_size for file in (tree / "streamcal" / "kernels").iterdir() if is_compiled(file))
+        size = sum(file.stat().st_size for file in (tree / "streamcal" / "kernels").rglob("*") if is_compiled(file))
         print(f"compiled files, {form}: {size / 1e6:.2f} MB")
 
 

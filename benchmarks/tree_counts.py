@@ -21,7 +21,7 @@ import numpy as np
 
 import streamcal.kernels
 from benchmarks.arrivals import KINDS, Array
-from streamcal.kernels import hull_nodes
+from streamcal.kernels.tree import hull_nodes
 
 SEED = 0
 #: The hull tree, in the order in which its files import one another.
@@ -42,8 +42,8 @@ def load_plain(**constants: float) -> ModuleType:
     made = f"plain_{next(_LOADED)}_"
     left = set(constants)
     for name in FILES:
-        text = (Path(str(streamcal.kernels.__path__[0])) / f"{name}.py").read_text(encoding="utf-8")
-        text = text.replace("from streamcal.kernels.hull_", f"from {made}hull_")
+        text = (Path(str(streamcal.kernels.__path__[0])) / "tree" / f"{name}.py").read_text(encoding="utf-8")
+        text = text.replace("from streamcal.kernels.tree.hull_", f"from {made}hull_")
         for constant in sorted(left):
             text, found = re.subn(
                 rf"^{constant} = ", f"{constant} = {constants[constant]!r}  # ", text, flags=re.MULTILINE

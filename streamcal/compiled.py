@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import warnings
 from importlib.machinery import EXTENSION_SUFFIXES
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
+KERNELS = os.path.join(PACKAGE, "kernels")
 
 
 def has_binary(kernel: str) -> bool:
-    """Return whether a compiled form of the kernel lies beside its source. Import nothing."""
-    return any(os.path.exists(os.path.join(PACKAGE, "kernels", kernel + suffix)) for suffix in EXTENSION_SUFFIXES)
+    """Return whether a compiled form of a kernel, such as `tree/hull_tree`, lies beside its source. Import nothing."""
+    return any(os.path.exists(os.path.join(KERNELS, kernel + suffix)) for suffix in EXTENSION_SUFFIXES)
 
 
 def kernels() -> dict[str, bool]:
@@ -20,10 +22,9 @@ def kernels() -> dict[str, bool]:
     >>> set(kernels()) >= {"bernstein", "hull_tree"}, set(kernels().values()) <= {True, False}
     (True, True)
     """
-    from streamcal.kernels import FOLDER, NEEDS, has_compiled_form  # here: it may import kernels
+    from streamcal.kernels import NEEDS, SOURCES, has_compiled_form  # here: it may import kernels
 
-    names = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
-    return {name: all(map(has_compiled_form, (name, *NEEDS.get(name, ())))) for name in names}
+    return {name: all(map(has_compiled_form, (name, *NEEDS.get(name, ())))) for name in sorted(SOURCES)}
 
 
 def in_source_tree() -> bool:
@@ -40,9 +41,8 @@ def warn_of_an_uncompiled_source_tree() -> None:
     """
     if not in_source_tree() or os.environ.get("STREAMCAL_COMPILE") == "0":
         return
-    files = set(os.listdir(os.path.join(PACKAGE, "kernels")))
-    names = [file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_")]
-    missing = [name for name in names if not any(name + suffix in files for suffix in EXTENSION_SUFFIXES)]
+    names = [file.removesuffix(".py") for file in glob.glob("*/[!_]*.py", root_dir=KERNELS)]
+    missing = [name for name in names if not has_binary(name)]
     if missing:
         warnings.warn(
             f"streamcal was imported from the source tree {os.path.dirname(PACKAGE)}, where {len(missing)} of "

@@ -358,7 +358,7 @@ MUTANTS = [
     ),
     Mutant(
         "auto-lends-twice",
-        "kernels/auto_mixture.py",
+        "kernels/mixture/auto_mixture.py",
         "rest: cython.double = self.budget - self._set_aside",
         "rest: cython.double = self.budget",
         "what forecasts that wait for their labels may lose is staked again",
@@ -366,7 +366,7 @@ MUTANTS = [
     ),
     Mutant(
         "auto-surprises-twice",
-        "kernels/auto_mixture.py",
+        "kernels/mixture/auto_mixture.py",
         "        self._stake(tokens)",
         "        self._stake(0.0)",
         "the nats that a surprise has taken are lent at once again",
@@ -374,7 +374,7 @@ MUTANTS = [
     ),
     Mutant(
         "auto-late-rate",
-        "kernels/auto_mixture.py",
+        "kernels/mixture/auto_mixture.py",
         "power(1.0 + late, -LATE_POWER)",
         "power(1.0 + late, LATE_POWER)",
         "the later a label is, the larger is its step",
@@ -611,7 +611,7 @@ MUTANTS = [
     ),
     Mutant(
         "weights-merge-forgets-their-number",
-        "kernels/weights.py",
+        "kernels/common/weights.py",
         "        self._count += other._count\n",
         "",
         "after a merge the mean weight is too large",

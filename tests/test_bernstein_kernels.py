@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from streamcal.kernels import bernstein, monotone_qp, sigmoid_fit
+from streamcal.kernels.newton import sigmoid_fit
+from streamcal.kernels.polynomial import bernstein, monotone_qp
 
 EPS = np.finfo(float).eps
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import streamcal
 from streamcal import compiled
 from streamcal.app.doctor import environment
+from streamcal.kernels import module_name
 
 PACKAGE = Path(streamcal.__file__).parent
 
@@ -44,8 +46,8 @@ def imported(tree, statement="import streamcal", **environment):
 
 
 def compile_all(tree):
-    for name in compiled.kernels():
-        (tree / "streamcal" / "kernels" / f"{name}{EXTENSION_SUFFIXES[0]}").touch()
+    for source in tree.glob("streamcal/kernels/*/[!_]*.py"):
+        source.with_suffix(EXTENSION_SUFFIXES[0]).touch()
 
 
 def test_an_uncompiled_checkout_warns_once_and_names_the_remedy(tree):
@@ -73,14 +75,14 @@ def test_no_warning_of_an_installed_package_nor_of_a_compiled_checkout(tree):
 
 def test_one_kernel_that_is_missing_is_enough(tree):
     compile_all(tree)
-    (tree / "streamcal" / "kernels" / f"logistic{EXTENSION_SUFFIXES[0]}").unlink()
+    (tree / "streamcal" / "kernels" / "common" / f"logistic{EXTENSION_SUFFIXES[0]}").unlink()
     assert f"1 of {len(compiled.kernels())} kernels" in imported(tree)
 
 
 def test_the_list_of_kernels_says_what_python_imports():
     """The compiled form of a kernel, where there is one, is what `import` finds."""
     for name, is_compiled in compiled.kernels().items():
-        module = __import__(f"streamcal.kernels.{name}", fromlist=["_"])
+        module = importlib.import_module(module_name(name))
         assert module.__file__.endswith(".py") is not is_compiled, name
 
 

@@ -27,9 +27,9 @@ from streamcal import (
     load_map,
 )
 from streamcal.fusion import LogisticFusion, PartialOrderVennAbers
-from streamcal.kernels.hedging import Hedger
-from streamcal.kernels.hull_tree import HullTree
-from streamcal.kernels.online_softmax import OnlineSoftmax
+from streamcal.kernels.mixture.hedging import Hedger
+from streamcal.kernels.newton.online_softmax import OnlineSoftmax
+from streamcal.kernels.tree.hull_tree import HullTree
 from streamcal.multiclass import Dirichlet, MulticlassVennAbers, OnlineVectorScaling
 from streamcal.regression import ConformalPredictive, Normal, QuantileRecalibration
 from streamcal.states import checksum, numbers, signed

@@ -27,9 +27,9 @@ from streamcal import (
     Temperature,
     Window,
 )
-from streamcal.kernels.anchored_logistic import CERTIFIED, AnchoredLogistic
-from streamcal.kernels.bernstein import evaluate_many
-from streamcal.kernels.panel_logistic import PANELS, PanelLogistic
+from streamcal.kernels.newton.anchored_logistic import CERTIFIED, AnchoredLogistic
+from streamcal.kernels.newton.panel_logistic import PANELS, PanelLogistic
+from streamcal.kernels.polynomial.bernstein import evaluate_many
 from streamcal.maps.knots import CubicMap, KnotMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
 from streamcal.maps.sigmoids import BetaMap, log_probabilities

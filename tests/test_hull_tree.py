@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks.tree_counts import load_plain
-from streamcal.kernels import hull_tree
+from streamcal.kernels.tree import hull_tree
 
 HullTree = hull_tree.HullTree
 

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaln, gammaln, log_ndtr
 
-import streamcal.kernels
+import streamcal
 from streamcal import Auto
 from streamcal.app.doctor import kernels
-from streamcal.kernels import NEEDS, USES
+from streamcal.kernels import NEEDS, SOURCES, USES, module_name
 from streamcal.maps.points import MERGES
 
-FOLDER = Path(streamcal.kernels.__file__).parent
+PACKAGE = Path(streamcal.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
 ELSEWHERE = {
     "accounts": "test_multicalibrated.py",
@@ -85,8 +85,8 @@ HERE = {
 @cache
 def plain(name):
     """Load the source of a kernel as ordinary Python, together with the kernels that it uses."""
-    used = {f"streamcal.kernels.{other}": plain(other) for other in USES.get(name, ())}
-    spec = importlib.util.spec_from_file_location(f"plain_{name}", FOLDER / f"{name}.py")
+    used = {module_name(other): plain(other) for other in USES.get(name, ())}
+    spec = importlib.util.spec_from_file_location(f"plain_{name}", SOURCES[name])
     module = importlib.util.module_from_spec(spec)
     in_use = {full: importlib.import_module(full) for full in used}
     sys.modules.update(used)
@@ -101,7 +101,7 @@ def twins(name):
     """(compiled module, its source as ordinary Python), or skip."""
     if not kernels()[name]:
         pytest.skip(f"{name} is not compiled here: there is no second form to compare with")
-    return importlib.import_module(f"streamcal.kernels.{name}"), plain(name)
+    return importlib.import_module(module_name(name)), plain(name)
 
 
 def bits(value):
@@ -126,13 +126,13 @@ def test_the_plain_form_is_plain():
 def test_kernels_say_whose_c_types_they_use():
     """In `USES`: directly or through another, those that are used before those that use them."""
     found = {}
-    for path in sorted(FOLDER.glob("[!_]*.py")):
+    for name, path in SOURCES.items():
         direct = re.findall(
-            r"from cython\.cimports\.streamcal\.kernels\.(\w+) import", path.read_text(encoding="utf-8")
+            r"from cython\.cimports\.streamcal\.kernels\.\w+\.(\w+) import", path.read_text(encoding="utf-8")
         )
-        assert all((FOLDER / f"{other}.pxd").exists() for other in direct)
+        assert all(SOURCES[other].with_suffix(".pxd").exists() for other in direct)
         if direct:
-            found[path.stem] = set(direct)
+            found[name] = set(direct)
     assert set(USES) == set(found)
     for name, used in USES.items():
         assert set(used) == found[name].union(*(USES.get(other, ()) for other in found[name]))
@@ -151,8 +151,8 @@ def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tm
     """A copy of the package without one compiled kernel: it, and those that use it, are ordinary Python there."""
     if not kernels()[missing]:
         pytest.skip(f"{missing} is not compiled here")
-    package = shutil.copytree(FOLDER.parent, tmp_path / "streamcal", ignore=shutil.ignore_patterns("__pycache__"))
-    for compiled in (package / "kernels").glob(f"{missing}.*"):
+    package = shutil.copytree(PACKAGE, tmp_path / "streamcal", ignore=shutil.ignore_patterns("__pycache__"))
+    for compiled in (package / "kernels").glob(f"*/{missing}.*"):
         if compiled.suffix in (".so", ".pyd"):
             compiled.unlink()
     code = """if True:

@@ -220,7 +220,7 @@ def test_a_run_imports_no_other_command_and_nothing_that_it_was_not_asked_for(tm
     assert not {f"streamcal.live.{name}" for name in unused} & loaded
     assert not {"multiprocessing", "sqlite3", "scipy", "osqp", "river", "pandas", "asyncio"} & loaded
     assert "streamcal.calibrators.online_newton" in loaded or "streamcal.calibrators.online_platt" in loaded
-    assert not {"streamcal.calibrators.auto", "streamcal.kernels.hull_tree"} & loaded
+    assert not {"streamcal.calibrators.auto", "streamcal.kernels.tree.hull_tree"} & loaded
 
 
 LAZY_PACKAGES = [

@@ -17,7 +17,7 @@ from test_kernel_forms import twins
 
 import streamcal
 from streamcal import Auto, CapabilityError, InputError, MergeError, OnlinePlatt, Platt, StateError
-from streamcal.kernels.accounts import LARGE, SIZE, TILTS, Accounts
+from streamcal.kernels.segments.accounts import LARGE, SIZE, TILTS, Accounts
 from streamcal.live import IssuedBets, Journal, LabelJoin, Multicalibrated, Segmented
 from streamcal.states import signed
 

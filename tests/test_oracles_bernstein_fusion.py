@@ -21,7 +21,7 @@ from streamcal import (
     Window,
 )
 from streamcal.fusion import BernsteinFusion
-from streamcal.kernels.monotone_qp import RIDGE
+from streamcal.kernels.polynomial.monotone_qp import RIDGE
 from streamcal.solvers.osqp import WarmTensorOSQP
 from streamcal.solvers.tensor import GAP_ALLOWED, IsotonicTensor, IsotonicTensorLeastSquares
 

@@ -449,7 +449,7 @@ def test_online_vector_scaling_takes_newton_steps(discount):
 
 def test_online_vector_scaling_is_projected_in_the_norm_of_its_curvature():
     """Against the minimum of the distance over the ball that scipy finds."""
-    from streamcal.kernels.online_softmax import OnlineSoftmax
+    from streamcal.kernels.newton.online_softmax import OnlineSoftmax
 
     small, free = (OnlineSoftmax(0.1, 100.0, radius, 1.0) for radius in (0.2, 1e9))
     for newton in (small, free):

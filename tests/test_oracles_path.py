@@ -10,7 +10,7 @@ from scipy.special import xlogy
 from sklearn.isotonic import IsotonicRegression
 
 from streamcal import ENIR, ELiTE, Interval, Isotonic, LinearTrend, NearIsotonic, Prior
-from streamcal.kernels.near_isotonic import NearIsotonicPath, isotonic_bic
+from streamcal.kernels.tree.near_isotonic import NearIsotonicPath, isotonic_bic
 from streamcal.solvers.trend_filter import TrendFilter
 
 # Clarabel stops at a relative gap of 1e-12 (settings below): the fit is then right to about its root.

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from streamcal import Bernstein, Decay, InputError, Interval, MonotonePolynomial, SolverError, Window
 from streamcal.errors import StreamcalError
-from streamcal.kernels.chebyshev import add, add_many, evaluate
+from streamcal.kernels.polynomial.chebyshev import add, add_many, evaluate
 from streamcal.solvers.conic import ACCEPTED, RIDGE, MonotonePolynomialFit
 
 #: Seen between the fitted values of Clarabel and of the exchange method: 1.3e-6 in the root mean square; 4e-11 in the

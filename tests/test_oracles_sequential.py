@@ -15,9 +15,9 @@ from weights_by_hand import WeightsByHand
 from streamcal import HedgedOPS, OnlineBeta, OnlinePlatt, Protected, StateError, TrackingOPS
 from streamcal.app.doctor import kernel_form
 from streamcal.calibrators import newton
-from streamcal.kernels.hedging import Hedger
-from streamcal.kernels.online_newton import OnlineNewton
-from streamcal.kernels.weights import WeightScale
+from streamcal.kernels.common.weights import WeightScale
+from streamcal.kernels.mixture.hedging import Hedger
+from streamcal.kernels.newton.online_newton import OnlineNewton
 from streamcal.states import signed
 
 

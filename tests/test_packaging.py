@@ -97,7 +97,7 @@ def test_wheels_are_built_once_for_each_kind_of_python(wheels, tmp_path, monkeyp
 @pytest.fixture
 def project(tmp_path):
     """Make a folder with the setup.py of streamcal and two small kernels; return what it prints for each kernel."""
-    kernels = tmp_path / "streamcal" / "kernels"
+    kernels = tmp_path / "streamcal" / "kernels" / "family"
     kernels.mkdir(parents=True)
     for name in ("one", "two"):
         (kernels / f"{name}.py").write_text("def f(x):\n    return x\n")
@@ -113,7 +113,7 @@ def project(tmp_path):
             text=True,
             check=True,
         )
-        built = {file.name.split(".")[0] for file in tmp_path.glob("lib/streamcal/kernels/*")}
+        built = {file.name.split(".")[0] for file in tmp_path.glob("lib/streamcal/kernels/*/*")}
         outcomes = dict(re.findall(r"^  (\w+) +(compiled|unchanged|failed)\b", run.stdout, flags=re.MULTILINE))
         return outcomes, built
 

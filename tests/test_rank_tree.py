@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_kernel_forms import twins
 
 from streamcal import Decay, Window
-from streamcal.kernels.rank_tree import RankTree
+from streamcal.kernels.tree.rank_tree import RankTree
 from streamcal.regression import ConformalPredictive, Normal, QuantileRecalibration
 from streamcal.regression.pit_calibrator import Levels, RankRamp
 from streamcal.statistics.pits import FURTHEST

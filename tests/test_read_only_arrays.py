@@ -14,7 +14,7 @@ from laws import trying
 import streamcal
 from benchmarks.tree_counts import load_plain
 from streamcal import fusion, multiclass, regression
-from streamcal.kernels.hull_tree import HullTree
+from streamcal.kernels.tree.hull_tree import HullTree
 from streamcal.statistics.score_tree import ScoreTree
 
 ROWS = 48

@@ -15,7 +15,7 @@ from test_kernel_forms import twins
 
 from streamcal import InputError, Platt, Window
 from streamcal.datasets import bank
-from streamcal.kernels.segment_chain import NOTHING, SHARE
+from streamcal.kernels.segments.segment_chain import NOTHING, SHARE
 from streamcal.live import LabelJoin, Multicalibrated, Segmented
 
 BY = ["campaign", ("campaign", "placement")]

@@ -19,7 +19,7 @@ from test_segmented_states import damaged
 
 import streamcal
 from streamcal import InputError, MergeError, Platt, StateError
-from streamcal.kernels.joint_effects import SHARE, JointEffects
+from streamcal.kernels.segments.joint_effects import SHARE, JointEffects
 from streamcal.live import LabelJoin, PairFound, Segmented
 from streamcal.live.pairs import pairs_of
 from streamcal.river import CalibratedClassifier

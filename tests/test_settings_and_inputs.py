@@ -30,7 +30,7 @@ from streamcal import (
     ScoreIntervals,
     Window,
 )
-from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
+from streamcal.kernels.common.logistic import logit, logits, sigmoid, sigmoids
 from streamcal.parameters.inputs import (
     LARGEST_WEIGHT,
     SMALLEST_WEIGHT,

@@ -13,8 +13,8 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from streamcal import Interval, Platt
-from streamcal.kernels.bernstein import BernsteinSums, evaluate_many
-from streamcal.kernels.monotone_qp import RIDGE, MonotoneQP
+from streamcal.kernels.polynomial.bernstein import BernsteinSums, evaluate_many
+from streamcal.kernels.polynomial.monotone_qp import RIDGE, MonotoneQP
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.newton import fit_sigmoid
 from streamcal.solvers.osqp import WarmOSQP

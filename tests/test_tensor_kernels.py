@@ -5,7 +5,6 @@ import importlib.util
 import json
 import pickle
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-import streamcal.kernels
 from streamcal import Interval, Probability, RetractionError
 from streamcal.app.doctor import kernels
-from streamcal.kernels import tensor_bernstein
-from streamcal.kernels.difference_qp import DifferenceQP
-from streamcal.kernels.forest_qp import ForestQP
+from streamcal.kernels import SOURCES, module_name
+from streamcal.kernels.polynomial import tensor_bernstein
+from streamcal.kernels.polynomial.difference_qp import DifferenceQP
+from streamcal.kernels.polynomial.forest_qp import ForestQP
 from streamcal.solvers.tensor import IsotonicTensor, IsotonicTensorLeastSquares
 from streamcal.statistics.tensor_moments import TensorMoments
 
@@ -29,12 +28,11 @@ def forms(name):
     """(compiled module, its source as ordinary Python), or skip."""
     if not kernels()[name]:
         pytest.skip(f"{name} is not compiled here: there is no second form to compare with")
-    path = Path(streamcal.kernels.__file__).parent / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"uncompiled_{name}", path)
+    spec = importlib.util.spec_from_file_location(f"uncompiled_{name}", SOURCES[name])
     plain = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = plain
     spec.loader.exec_module(plain)
-    return importlib.import_module(f"streamcal.kernels.{name}"), plain
+    return importlib.import_module(module_name(name)), plain
 
 
 def basis(degrees, u):

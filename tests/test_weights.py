@@ -8,7 +8,7 @@ from weights_by_hand import WeightsByHand
 
 from streamcal import REGISTRY, Calibrator
 from streamcal.fusion import LogisticFusion
-from streamcal.kernels.weights import WeightScale, steps_of
+from streamcal.kernels.common.weights import WeightScale, steps_of
 from streamcal.live import LabelJoin, Segmented, importance_weight
 from streamcal.multiclass import OneVsRest, OnlineVectorScaling
 from streamcal.regression import AdaptiveConformal, AdaptiveScale, Composition, Normal

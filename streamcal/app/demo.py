@@ -16,7 +16,7 @@ from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.registry import COMPILED, DEFAULT_METHOD
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC, BANK_ROWS, bank
-from streamcal.kernels.logistic import sigmoid
+from streamcal.kernels.common.logistic import sigmoid
 from streamcal.metrics import LogLossDifference
 from streamcal.parameters.forgetting import Window
 from streamcal.parameters.scales import Logit

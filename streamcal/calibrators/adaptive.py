@@ -10,7 +10,7 @@ from streamcal.calibrators.cells import CellCalibrator
 from streamcal.calibrators.neighbourhoods import REACHED, NearestScores, Neighbourhood, Places
 from streamcal.calibrators.table import Table, TableParameters
 from streamcal.errors import InputError
-from streamcal.kernels.cell_bins import NearestCells
+from streamcal.kernels.cells.cell_bins import NearestCells
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.types import FloatArray

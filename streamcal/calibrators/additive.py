@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.kernels.fast_path import fast_observation
+from streamcal.kernels.common.fast_path import fast_observation
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.maps.base import CoordinateMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from streamcal.calibrators.cells import CellCalibrator
 from streamcal.calibrators.histogram import ON_A_BOUNDARY, cuts_before, first_of_bins, middle_ranks
 from streamcal.calibrators.table import Table, TableParameters
-from streamcal.kernels.binnings import Binnings, bin_scores
+from streamcal.kernels.cells.binnings import Binnings, bin_scores
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.forgetting import Decay

@@ -8,9 +8,9 @@ import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError, SolverError
-from streamcal.kernels.bernstein import MAX_DEGREE, BernsteinSums, Curve
-from streamcal.kernels.bernstein_stream import BernsteinStream
-from streamcal.kernels.monotone_qp import SOLVED, STATUS, MonotoneQP
+from streamcal.kernels.polynomial.bernstein import MAX_DEGREE, BernsteinSums, Curve
+from streamcal.kernels.polynomial.bernstein_stream import BernsteinStream
+from streamcal.kernels.polynomial.monotone_qp import SOLVED, STATUS, MonotoneQP
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinMap
 from streamcal.parameters.forgetting import Forever, Forgetting

@@ -9,8 +9,8 @@ import numpy as np
 from streamcal.calibrators.following import FollowingCalibrator
 from streamcal.calibrators.table import Table, TableParameters
 from streamcal.errors import SolverError
-from streamcal.kernels.bernstein import MAX_DEGREE
-from streamcal.kernels.panel_logistic import PANELS, PanelLogistic
+from streamcal.kernels.newton.panel_logistic import PANELS, PanelLogistic
+from streamcal.kernels.polynomial.bernstein import MAX_DEGREE
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
 from streamcal.parameters.given import whole_number
@@ -45,7 +45,7 @@ class BernsteinLogistic(FollowingCalibrator):
 
     Cost: an observation O(log k); a solve O(k·n) for k scores (cells) in use, from the previous solution; memory O(k).
     On a grid a prediction after an observation takes O(n) times some hundred nodes, in which the cells are summed up to
-    1e-15 of their weight (`kernels/panel_logistic.py`), except where the curve is too steep for them.
+    1e-15 of their weight (`kernels/newton/panel_logistic.py`), except where the curve is too steep for them.
 
     References
     ----------

@@ -7,8 +7,8 @@ from typing import Any
 
 from streamcal.calibrators.newton import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS, newton_state
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.kernels.hedging import bin_of, stream
-from streamcal.kernels.online_newton import OnlineNewton
+from streamcal.kernels.mixture.hedging import bin_of, stream
+from streamcal.kernels.newton.online_newton import OnlineNewton
 from streamcal.maps.steps import BinnedSigmoidMap
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit

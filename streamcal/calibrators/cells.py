@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any, Unpack, cast
 
 from streamcal.calibrators.table import TableCalibrator, TableParameters
-from streamcal.kernels.cell_bins import CellTree
+from streamcal.kernels.cells.cell_bins import CellTree
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.statistics.base import Piece

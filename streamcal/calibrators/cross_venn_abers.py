@@ -11,7 +11,7 @@ import numpy.typing as npt
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.venn_abers import positive_weight, predicted_with_intervals
 from streamcal.errors import CapabilityError, InputError, RetractionError
-from streamcal.kernels.fast_path import fast_observation
+from streamcal.kernels.common.fast_path import fast_observation
 from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamcal.calibrators.near_isotonic import bic_of_path
 from streamcal.calibrators.table import Table, TableCalibrator
-from streamcal.kernels.near_isotonic import NearIsotonicPath
+from streamcal.kernels.tree.near_isotonic import NearIsotonicPath
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 

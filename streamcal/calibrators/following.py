@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from streamcal.calibrators.table import Table, TableCalibrator
-from streamcal.kernels.cell_sums import CellSums
+from streamcal.kernels.cells.cell_sums import CellSums
 from streamcal.maps.base import ScaledMap
 from streamcal.statistics.score_table import GridTable
 

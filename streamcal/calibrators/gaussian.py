@@ -6,7 +6,7 @@ from typing import Literal
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError
-from streamcal.kernels.recent_moments import normal_line
+from streamcal.kernels.normal.recent_moments import normal_line
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.forgetting import Forever, Forgetting

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.auto_mixture import KNOTS, Guard
-from streamcal.kernels.jumper import Jumper
-from streamcal.kernels.logistic import sigmoid
-from streamcal.kernels.weights import WeightScale
+from streamcal.kernels.common.logistic import sigmoid
+from streamcal.kernels.common.weights import WeightScale
+from streamcal.kernels.mixture.auto_mixture import KNOTS, Guard
+from streamcal.kernels.mixture.jumper import Jumper
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.scales import LOGIT_LIMIT, Scale

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamcal.calibrators.calibeating import CalibeatenOPS
-from streamcal.kernels.hedging import Hedger
+from streamcal.kernels.mixture.hedging import Hedger
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from streamcal.calibrators.cells import CellCalibrator
 from streamcal.calibrators.table import Table, TableParameters
-from streamcal.kernels.cell_bins import FrequencyBins
+from streamcal.kernels.cells.cell_bins import FrequencyBins
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.given import whole_number

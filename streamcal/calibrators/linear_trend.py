@@ -11,7 +11,7 @@ import numpy as np
 from streamcal.calibrators.near_isotonic import NEGLIGIBLE, checked_penalty
 from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
 from streamcal.errors import SolverError
-from streamcal.kernels import kinks
+from streamcal.kernels.polynomial import kinks
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 from streamcal.parameters.types import FloatArray

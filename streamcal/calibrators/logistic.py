@@ -10,8 +10,8 @@ import numpy as np
 
 from streamcal.calibrators.following import FollowingCalibrator
 from streamcal.calibrators.table import TableParameters
-from streamcal.kernels.anchored_logistic import AnchoredLogistic
-from streamcal.kernels.anchored_stream import AnchoredStream
+from streamcal.kernels.newton.anchored_logistic import AnchoredLogistic
+from streamcal.kernels.newton.anchored_stream import AnchoredStream
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.types import FloatArray
@@ -31,9 +31,9 @@ class Form(NamedTuple):
 class LogisticCalibrator(FollowingCalibrator):
     """A logistic regression that follows its table.
 
-    The kernel keeps sums at an anchor (`kernels/anchored_logistic.py`), and certifies its map to be that of `solve` to
-    1e-10 in every log-odds. If the kernel cannot certify a map, as with separated labels, `solve` finds the map and the
-    sums are rebuilt there.
+    The kernel keeps sums at an anchor (`kernels/newton/anchored_logistic.py`), and certifies its map to be that of
+    `solve` to 1e-10 in every log-odds. If the kernel cannot certify a map, as with separated labels, `solve` finds the
+    map and the sums are rebuilt there.
     """
 
     #: Whether the log-odds are a line in the coordinate.

@@ -8,7 +8,7 @@ from typing import Unpack
 import numpy as np
 
 from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
-from streamcal.kernels.near_isotonic import NearIsotonicPath, isotonic_bic
+from streamcal.kernels.tree.near_isotonic import NearIsotonicPath, isotonic_bic
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 from streamcal.parameters.given import real_number

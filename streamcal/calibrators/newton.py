@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.kernels.online_newton import OnlineNewton
+from streamcal.kernels.newton.online_newton import OnlineNewton
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, numbers

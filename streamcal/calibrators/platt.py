@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
 from streamcal.calibrators.table import Table
 from streamcal.errors import SolverError
-from streamcal.kernels.anchored_logistic import regularised_targets
+from streamcal.kernels.newton.anchored_logistic import regularised_targets
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import Logit

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from streamcal.calibrators.guarded import LONGEST_DELAY, GuardedJumper, guarded_state, new_guard
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
-from streamcal.kernels.jumper import Jumper
+from streamcal.kernels.mixture.jumper import Jumper
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.maps.knots import LogOddsMap
 from streamcal.maps.sigmoids import SigmoidMixtureMap
@@ -70,9 +70,10 @@ class Protected(SequentialCalibrator):
     predictions by less than the largest rate; here the prediction of an empty calibrator is the score. It also weights
     by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
 
-    *Late labels*: a guard, `kernels.auto_mixture.Guard`, takes the place of `passive`. The guard keeps enough weight on
-    the score for the promise to apply with labels in any order, and with labels that never come. A label judges the
-    oldest prediction at its score that waits for one; a `LabelJoin`, `Shadow` or `Segmented` keeps what was predicted.
+    *Late labels*: a guard, `kernels.mixture.auto_mixture.Guard`, takes the place of `passive`. The guard keeps enough
+    weight on the score for the promise to apply with labels in any order, and with labels that never come. A label
+    judges the oldest prediction at its score that waits for one; a `LabelJoin`, `Shadow` or `Segmented` keeps what was
+    predicted.
     Ask `map()` for predictions that wait for no label. Predictions are computed at knots ⅛ apart in log-odds, and are
     linear in log-odds between them.
 

@@ -43,7 +43,7 @@ REGISTRY: Methods[type[Calibrator]] = Methods(
 )
 
 #: Whether the kernels are compiled. Without a compiler a step of `auto` takes hundreds of times longer, some 10 ms.
-COMPILED = has_binary("logistic")
+COMPILED = has_binary("common/logistic")
 #: The method where none is chosen: first in the race, at 4 µs an observation (docs/which.md); a method of some
 #: microseconds where the kernels are not compiled.
 DEFAULT_METHOD = "auto" if COMPILED else "online-platt"

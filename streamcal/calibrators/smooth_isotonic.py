@@ -9,7 +9,7 @@ import numpy as np
 from streamcal.calibrators.near_isotonic import checked_penalty
 from streamcal.calibrators.table import BlockCalibrator
 from streamcal.errors import SolverError
-from streamcal.kernels.cubic import slopes
+from streamcal.kernels.polynomial.cubic import slopes
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import CubicMap
 from streamcal.parameters.forgetting import Forever, Forgetting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamcal.calibrators.calibeating import CalibeatenOPS
-from streamcal.kernels.hedging import Shares
+from streamcal.kernels.mixture.hedging import Shares
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Reader, ensure, numbers
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.kernels.logistic import sigmoids
+from streamcal.kernels.common.logistic import sigmoids
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.types import FloatArray
 

@@ -9,8 +9,8 @@ import numpy as np
 from streamcal.errors import InputError, SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.fusion.missing import Missing
-from streamcal.kernels.bernstein import MAX_DEGREE
-from streamcal.kernels.tensor_bernstein import TensorPolynomial
+from streamcal.kernels.polynomial.bernstein import MAX_DEGREE
+from streamcal.kernels.polynomial.tensor_bernstein import TensorPolynomial
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import Probability, Scale

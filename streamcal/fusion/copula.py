@@ -9,7 +9,7 @@ import numpy as np
 from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.fusion.missing import Missing
-from streamcal.kernels.logistic import sigmoids
+from streamcal.kernels.common.logistic import sigmoids
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
 from streamcal.parameters.types import FloatArray

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from streamcal.errors import InputError, StateError
 from streamcal.fusion.base import FusionMap, MeanMap, NamedScores, Scores, coordinate, coordinates_of
 from streamcal.fusion.missing import Missing
-from streamcal.kernels.implicit_regression import ForgettingRegression
-from streamcal.kernels.logistic import sigmoid, sigmoids
-from streamcal.kernels.weights import WeightScale
+from streamcal.kernels.common.logistic import sigmoid, sigmoids
+from streamcal.kernels.common.weights import WeightScale
+from streamcal.kernels.newton.implicit_regression import ForgettingRegression
 from streamcal.learners.sequential import LearnedWeights
 from streamcal.maps.base import frozen
 from streamcal.parameters.columns import like

@@ -1,11 +1,12 @@
 """The inner loops, in Cython's pure-Python mode: ordinary Python files, compiled at installation where possible.
 
-A kernel takes arrays and scalars, and imports nothing of the package but other kernels. `importlib` finds the compiled
-extension first and the `.py` file otherwise. Classes and functions that kernels share at C level are declared in a
-`.pxd` file beside the `.py` file.
+A kernel takes arrays and scalars, and imports nothing of the package but other kernels. Kernels that belong together
+are in one folder, and no two have the same name. `importlib` finds the compiled extension first and the `.py` file
+otherwise. Classes and functions that kernels share at C level are declared in a `.pxd` file beside the `.py` file.
 """
 
 import sys
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -55,18 +56,26 @@ NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
 NEEDS |= {name: used for name, used in USES.items() if name not in (*NEEDS, *LEVELS)}
 NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], "weights", *LEVELS[1:]))
 FOLDER = Path(__file__).parent
+#: Kernel → its source.
+SOURCES = {path.stem: path for path in sorted(FOLDER.glob("*/[!_]*.py"))}
 
 
-def has_compiled_form(name: str) -> bool:
-    """Whether a compiled extension of the kernel exists beside its `.py` file."""
-    return any((FOLDER / f"{name}{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
+def module_name(kernel: str) -> str:
+    """Return the full name of a kernel's module."""
+    return f"{__name__}.{SOURCES[kernel].parent.name}.{kernel}"
 
 
-def _import_source(name: str) -> None:
+def has_compiled_form(kernel: str) -> bool:
+    """Return whether a compiled extension of the kernel exists beside its `.py` file."""
+    return any(SOURCES[kernel].with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES)
+
+
+def _import_source(kernel: str) -> None:
     """Import a kernel from its `.py` file, even if a compiled form exists."""
-    spec = spec_from_file_location(f"{__name__}.{name}", FOLDER / f"{name}.py")
+    spec = spec_from_file_location(module_name(kernel), SOURCES[kernel])
     module = module_from_spec(spec)
-    sys.modules[spec.name] = globals()[name] = module
+    sys.modules[spec.name] = module
+    setattr(import_module(spec.parent), kernel, module)
     spec.loader.exec_module(module)
 
 

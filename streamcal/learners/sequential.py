@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.kernels.weights import WeightScale
+from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.learner import Learner
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import HEAVIEST, Reader, number, row

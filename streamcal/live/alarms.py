@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from streamcal.kernels.change_bets import ChangeBets
+from streamcal.kernels.mixture.change_bets import ChangeBets
 
 #: A field and its level, such as ("campaign", "c17").
 Segment = tuple[str, str | int]

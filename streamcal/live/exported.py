@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 from streamcal.errors import CapabilityError, InputError
-from streamcal.kernels.logistic import sigmoid
-from streamcal.kernels.segment_chain import LIMIT
+from streamcal.kernels.common.logistic import sigmoid
+from streamcal.kernels.segments.segment_chain import LIMIT
 from streamcal.live.segmented import Segmented
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sql import DIALECTS, literal, writing_for

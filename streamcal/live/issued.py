@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.fast_path import plain_keys
+from streamcal.kernels.common.fast_path import plain_keys
 from streamcal.live.levels import LONGEST_LEVEL
 from streamcal.live.monitor import segments_of
 from streamcal.parameters.given import real_number

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.kernels.fast_path import fast_levels
+from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.learners.learner import Learner
 from streamcal.live.levels import LONGEST_LEVEL, Field, columns_of, levels_in, names_of, require_names
 from streamcal.parameters.inputs import check_batch

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import CapabilityError, InputError, MergeError
-from streamcal.kernels.fast_path import plain_keys
+from streamcal.kernels.common.fast_path import plain_keys
 from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.live.levels import LONGEST_LEVEL, check_field, column_of, level_of
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
-from streamcal.kernels.accounts import FINE, FINE_WIDTH, SIZE, TILTS, WIDTH, Accounts
-from streamcal.kernels.fast_path import fast_levels
-from streamcal.kernels.weights import WeightScale
+from streamcal.kernels.common.fast_path import fast_levels
+from streamcal.kernels.common.weights import WeightScale
+from streamcal.kernels.segments.accounts import FINE, FINE_WIDTH, SIZE, TILTS, WIDTH, Accounts
 from streamcal.learners.choosing import chosen
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.live.keyed import Columns, Keyed, Keys, kept

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.joint_effects import CHAIN, MIXED, PRIOR, SHARE, WIDTH, JointEffects
-from streamcal.kernels.segment_chain import SegmentChain
+from streamcal.kernels.segments.joint_effects import CHAIN, MIXED, PRIOR, SHARE, WIDTH, JointEffects
+from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.live.levels import LARGEST_MEAN, LARGEST_SUM, Field, level_reader
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, unread, whole
@@ -87,7 +87,7 @@ class PairedChain:
     level of a field, an offset for each level of each pair, and one for the score, in 33 bins of log-odds of width 1.
     Each of these terms has its own variance of levels, by empirical Bayes, and a share s. The forecast is z + Σ s·(what
     the term adds). s is the probability of "with the term" against "without it", by the forecasts of both, under fixed
-    share 10⁻⁵ with the prior 0.9. `kernels/joint_effects.py` has the formulas.
+    share 10⁻⁵ with the prior 0.9. `kernels/segments/joint_effects.py` has the formulas.
 
     **The mixture.** The probability forecast is Σ Wₐ·pₐ of the chain (prior ½), of the joint model (¼), and of the mean
     of the log-odds of both (¼), under fixed share 10⁻⁵. By the theorem of fixed share (Herbster and Warmuth 1998), for

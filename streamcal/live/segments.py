@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
-from streamcal.kernels.change_bets import ChangeBets
+from streamcal.kernels.mixture.change_bets import ChangeBets
 from streamcal.live.alarms import LEVELS, Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.states import Reader, ensure, flag, listed, maybe, number, numbers, record, row, text, whole
 

@@ -13,7 +13,7 @@ import numpy as np
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import CapabilityError, StreamcalError
-from streamcal.kernels.logistic import logit, logits, sigmoids
+from streamcal.kernels.common.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
 from streamcal.live.keyed import Keyed

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.kernels.cubic import values_at
-from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.kernels.common.logistic import sigmoid, sigmoids
+from streamcal.kernels.polynomial.cubic import values_at
 from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
 from streamcal.maps.portable import cubic, lines

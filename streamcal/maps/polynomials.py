@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.kernels import chebyshev
-from streamcal.kernels.bernstein import evaluate, evaluate_many
-from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.kernels.common.logistic import sigmoid, sigmoids
+from streamcal.kernels.polynomial import chebyshev
+from streamcal.kernels.polynomial.bernstein import evaluate, evaluate_many
 from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
 from streamcal.parameters.scales import Scale

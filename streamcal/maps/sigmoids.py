@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
 from streamcal.parameters.scales import Scale

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.kernels.hedging import bin_of
-from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.kernels.common.logistic import sigmoid, sigmoids
+from streamcal.kernels.mixture.hedging import bin_of
 from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
 from streamcal.maps.portable import steps
 from streamcal.parameters.scales import Interval, Probability, Scale, first_floats

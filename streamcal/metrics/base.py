@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError, MergeError, RetractionError, StreamcalError
-from streamcal.kernels.fast_path import fast_observation
-from streamcal.kernels.measures import log_losses
+from streamcal.kernels.common.fast_path import fast_observation
+from streamcal.kernels.common.measures import log_losses
 from streamcal.names import Suggesting
 from streamcal.parameters.inputs import FORECASTS, as_number, check_batch, check_label, check_weight
 from streamcal.parameters.showing import html_table, shown_value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from streamcal.kernels.measures import CellTable
+from streamcal.kernels.common.measures import CellTable
 from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.kernels.centred_blocks import centred_blocks
+from streamcal.kernels.tree.centred_blocks import centred_blocks
 from streamcal.metrics.cell_metric import CellMetric, calibrated_draws
 from streamcal.metrics.cells import CellColumns
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import MergeError
-from streamcal.kernels.measures import add_differences
+from streamcal.kernels.common.measures import add_differences
 from streamcal.metrics.base import MANY, Forecasts, check_forecasts, check_probability, check_true
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
 from streamcal.parameters.given import real_number

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import CapabilityError
-from streamcal.kernels import class_scores
+from streamcal.kernels.common import class_scores
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.maps.onnx_graph import softmax_model

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.kernels import class_scores
+from streamcal.kernels.common import class_scores
 from streamcal.parameters.columns import as_array
 from streamcal.parameters.inputs import check_batch, check_score, check_scores_matrix
 from streamcal.parameters.types import FloatArray

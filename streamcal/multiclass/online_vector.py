@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.newton import INITIAL_CURVATURE, LARGEST_CURVATURE, NEWTON_GAMMA, RADIUS
-from streamcal.kernels import class_scores
-from streamcal.kernels.online_softmax import OnlineSoftmax
+from streamcal.kernels.common import class_scores
+from streamcal.kernels.newton.online_softmax import OnlineSoftmax
 from streamcal.learners.sequential import SequentialLearner, weight_scale_state
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap, by_label
 from streamcal.multiclass.labels import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamcal.errors import SolverError
-from streamcal.kernels.class_scores import softmax
+from streamcal.kernels.common.class_scores import softmax
 from streamcal.maps.base import frozen
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, in_order

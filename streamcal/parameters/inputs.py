@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.kernels import fast_path
+from streamcal.kernels.common import fast_path
 from streamcal.parameters.columns import as_array, as_objects
 from streamcal.parameters.types import FloatArray, Time
 

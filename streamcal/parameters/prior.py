@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.logistic import sigmoids
+from streamcal.kernels.common.logistic import sigmoids
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability, Scale

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
+from streamcal.kernels.common.logistic import logit, logits, sigmoid, sigmoids
 from streamcal.maps.sql import careful, literal
 from streamcal.maps.sql import log_sigmoid as sql_log_sigmoid
 from streamcal.maps.sql import sigmoid as sql_sigmoid

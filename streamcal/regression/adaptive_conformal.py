@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from sortedcontainers import SortedList
 
 from streamcal.errors import InputError
-from streamcal.kernels.weights import WeightScale
+from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.types import FloatArray, Time

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.kernels.weights import WeightScale
+from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.given import plain_number, real_number
 from streamcal.parameters.types import FloatArray, Time

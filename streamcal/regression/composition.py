@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.kernels.weights import WeightScale
+from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.choosing import chosen
 from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.forgetting import Decay

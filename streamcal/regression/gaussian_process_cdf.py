@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr
 
 from streamcal.errors import InputError, SolverError
-from streamcal.kernels.logistic import sigmoids
+from streamcal.kernels.common.logistic import sigmoids
 from streamcal.learners.additive import require
 from streamcal.names import did_you_mean
 from streamcal.parameters.forgetting import Forever, Forgetting

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from streamcal.errors import InputError
-from streamcal.kernels.rank_tree import RankTree, levels_around, weights_around
+from streamcal.kernels.tree.rank_tree import RankTree, levels_around, weights_around
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap

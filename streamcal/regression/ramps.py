@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
-from streamcal.kernels.ramp_chain import RampChain
+from streamcal.kernels.normal.ramp_chain import RampChain
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, ndtri_exp
 
 from streamcal.errors import CapabilityError
-from streamcal.kernels.ramp_chain import RampChain
+from streamcal.kernels.normal.ramp_chain import RampChain
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
 from streamcal.regression.ramps import NormalRamp, Ramp, ScoreRamp

@@ -12,7 +12,7 @@ Symbols:
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.monotone_qp import RIDGE, SOLVED, STATUS, MonotoneQP
+from streamcal.kernels.polynomial.monotone_qp import RIDGE, SOLVED, STATUS, MonotoneQP
 from streamcal.solvers.solution import Solution
 
 

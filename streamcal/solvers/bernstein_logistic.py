@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.bernstein import binomials
+from streamcal.kernels.polynomial.bernstein import binomials
 from streamcal.solvers.logistic import QUIET_STEPS, ROUNDING, Terms, log_loss_terms
 from streamcal.solvers.solution import Solution
 

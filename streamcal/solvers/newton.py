@@ -7,7 +7,7 @@ negative (paper 003, eqs. 6 and 7; Platt 1999).
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels import sigmoid_fit
+from streamcal.kernels.newton import sigmoid_fit
 from streamcal.solvers.solution import Solution
 
 #: Beyond this size the distance of two features may exceed the largest float, and features are divided by RANGE_UNIT.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.monotone_qp import RIDGE
+from streamcal.kernels.polynomial.monotone_qp import RIDGE
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.solution import Solution
 from streamcal.solvers.tensor import GAP_ALLOWED, IsotonicTensorLeastSquares

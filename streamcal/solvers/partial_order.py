@@ -1,7 +1,7 @@
 """Isotonic least squares on a partial order: input and output of the block-cutting kernel.
 
 Symbols: x the points; w_i and ȳ_i weight and mean label of point i; p_i the fit. Point i ≤ point j where that holds in
-every coordinate. Source: Spouge, Wan and Wilbur 2003; Luss and Rosset 2014 (see `streamcal.kernels.partial_order`).
+every coordinate. Source: Spouge, Wan and Wilbur 2003; Luss and Rosset 2014 (see `kernels.tree.partial_order`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.partial_order import LARGEST_TOTAL, BlockCutter, covers
+from streamcal.kernels.tree.partial_order import LARGEST_TOTAL, BlockCutter, covers
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]

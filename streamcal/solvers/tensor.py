@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.bernstein import binomials
-from streamcal.kernels.difference_qp import SOLVED, DifferenceQP
-from streamcal.kernels.forest_qp import ForestQP
-from streamcal.kernels.monotone_qp import RIDGE
+from streamcal.kernels.polynomial.bernstein import binomials
+from streamcal.kernels.polynomial.difference_qp import SOLVED, DifferenceQP
+from streamcal.kernels.polynomial.forest_qp import ForestQP
+from streamcal.kernels.polynomial.monotone_qp import RIDGE
 from streamcal.solvers.solution import Solution
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.kinks import ITERATION_LIMIT, NOT_FINITE, SOLVED, Kinks
+from streamcal.kernels.polynomial.kinks import ITERATION_LIMIT, NOT_FINITE, SOLVED, Kinks
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
@@ -59,7 +59,7 @@ class TrendFilter:
     Notes
     -----
     A round, in which scores enter and leave A, costs O(k); from one penalty to the next smaller one there are few
-    rounds (`kernels/kinks.py`). O(k) memory.
+    rounds (`kernels/polynomial/kinks.py`). O(k) memory.
     """
 
     def __init__(self, x: Array, weight: Array, mean: Array) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamcal.errors import RetractionError
-from streamcal.kernels.bernstein import BernsteinSums, basis, binomials
+from streamcal.kernels.polynomial.bernstein import BernsteinSums, basis, binomials
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, number, numbers, row, whole

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from streamcal.errors import RetractionError
-from streamcal.kernels.chebyshev import add, add_many
-from streamcal.kernels.compensated import add_arrays, settle
+from streamcal.kernels.common.compensated import add_arrays, settle
+from streamcal.kernels.polynomial.chebyshev import add, add_many
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, number, numbers, row, whole
@@ -25,7 +25,7 @@ class ChebyshevMoments(Statistic):
 
     Tᵢ·Tⱼ = ½ (Tᵢ₊ⱼ + T_|i−j|), so `moments` determine the Gram matrix. Update O(k), retraction O(k) and, outside of
     windows, O(k³) to verify it, as in `BernsteinMoments`; fixed memory. Every sum is kept in two parts, of which `low`
-    has the second (`streamcal.kernels.compensated`). T₀ = 1: `moments[0]` is the total weight and `cross[0]` the
+    has the second (`streamcal.kernels.common.compensated`). T₀ = 1: `moments[0]` is the total weight and `cross[0]` the
     positive weight. The sums are never divided by the unit, also not in views: a least-squares problem depends only on
     the ratios of its sums.
 

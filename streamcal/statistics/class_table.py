@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import RetractionError
-from streamcal.kernels import class_scores
+from streamcal.kernels.common import class_scores
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, listed, number, numbers, text, unread, whole

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.kernels.folds import (
+from streamcal.kernels.tree.folds import (
     DROPPED_BITS,
     FIRST_FACTOR,
     HEAVIEST,
@@ -19,7 +19,7 @@ from streamcal.kernels.folds import (
     hash_of,
     hash_with,
 )
-from streamcal.kernels.hull_changes import MASS_TOLERANCE
+from streamcal.kernels.tree.hull_changes import MASS_TOLERANCE
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import ROUNDING as STATE_ROUNDING
@@ -362,7 +362,7 @@ def _shares_of_one(weight: FloatArray, turn: npt.NDArray[np.int64], folds: int) 
 
 
 def _all_mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Apply the finalizer of SplitMix64, as in `kernels/folds.py`, to an array."""
+    """Apply the finalizer of SplitMix64, as in `kernels/tree/folds.py`, to an array."""
     for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     return bits ^ (bits >> np.uint64(_SHIFTS[2]))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.kernels.grid_cells import CellFinder
-from streamcal.kernels.logistic import sigmoids
+from streamcal.kernels.cells.grid_cells import CellFinder
+from streamcal.kernels.common.logistic import sigmoids
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
 from streamcal.parameters.showing import Shown

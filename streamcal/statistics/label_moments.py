@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamcal.errors import RetractionError
-from streamcal.kernels.recent_moments import RecentMoments
+from streamcal.kernels.normal.recent_moments import RecentMoments
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import (

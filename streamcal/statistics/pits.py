@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from streamcal.errors import RetractionError
-from streamcal.kernels.hull_tree import LIGHTEST
-from streamcal.kernels.rank_tree import RankTree
+from streamcal.kernels.tree.hull_tree import LIGHTEST
+from streamcal.kernels.tree.rank_tree import RankTree
 from streamcal.parameters.scales import Interval, Probability
 from streamcal.parameters.types import FloatArray
 from streamcal.states import (

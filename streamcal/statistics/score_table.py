@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from sortedcontainers import SortedDict
 
-from streamcal.kernels.cell_points import all_points, points_of
-from streamcal.kernels.cell_sums import CellRows, CellSums, taken
-from streamcal.kernels.hull_tree import LIGHTEST
+from streamcal.kernels.cells.cell_points import all_points, points_of
+from streamcal.kernels.cells.cell_sums import CellRows, CellSums, taken
+from streamcal.kernels.tree.hull_tree import LIGHTEST
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import (

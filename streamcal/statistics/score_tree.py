@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import RetractionError
-from streamcal.kernels.centred_blocks import centred_blocks
-from streamcal.kernels.hull_tree import HullTree
+from streamcal.kernels.tree.centred_blocks import centred_blocks
+from streamcal.kernels.tree.hull_tree import HullTree
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, MOST, Fields, counts, ensure, number, numbers, require_rising, require_weights

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.kernels.tensor_bernstein import TensorSums
+from streamcal.kernels.polynomial.tensor_bernstein import TensorSums
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Fields, ensure, number, numbers, whole

@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.kernels.text_records import gather_fields, joined_records
+from streamcal.kernels.text.text_records import gather_fields, joined_records
 from streamcal.parameters.types import FloatArray
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow

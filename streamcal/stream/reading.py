@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.kernels.text_records import find_records
+from streamcal.kernels.text.text_records import find_records
 from streamcal.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow

@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Any, Self
 
 from streamcal.errors import InputError
-from streamcal.kernels.logistic import sigmoid
+from streamcal.kernels.common.logistic import sigmoid
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_label, check_weight
 
 SCORE_ALLOWED = "a finite number"

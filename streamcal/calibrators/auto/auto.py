@@ -20,8 +20,8 @@ from streamcal.calibrators.auto.saved import mixture_state
 from streamcal.calibrators.guarded import LOGGED, LONGEST_DELAY
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
-from streamcal.kernels.auto_mixture import AutoSteps
-from streamcal.kernels.logistic import sigmoid
+from streamcal.kernels.common.logistic import sigmoid
+from streamcal.kernels.mixture.auto_mixture import AutoSteps
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
@@ -82,7 +82,7 @@ class Auto(SequentialCalibrator):
     it less than ¼ and the forecast still less; κ is the largest number of them among `delay` + 1 labels in a row, and 0
     with `delay=0`. `promised` is the right-hand side's constant. It grows with the surprises, by ¼ with each label of a
     delay that is found, and by what a later or heavier label costs beyond it, so that it bounds the excess at any time.
-    `kernels.auto_mixture.Guard` has the proof.
+    `kernels.mixture.auto_mixture.Guard` has the proof.
 
     **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing.
 

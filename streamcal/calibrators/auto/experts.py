@@ -12,9 +12,9 @@ import numpy as np
 
 from streamcal.calibrators.guarded import new_guard
 from streamcal.calibrators.protected import new_jumper
-from streamcal.kernels.auto_mixture import AutoMixture
-from streamcal.kernels.implicit_regression import Correction
-from streamcal.kernels.regressions import Plan
+from streamcal.kernels.mixture.auto_mixture import AutoMixture
+from streamcal.kernels.newton.implicit_regression import Correction
+from streamcal.kernels.newton.regressions import Plan
 
 #: Features of a score, in the kernel's order. A clamped score, such as the 0 of a forest, has an offset of its own.
 LINE, CUBIC = ("x", "1", "clamped below", "clamped above"), ("(x/4)²", "(x/4)³")

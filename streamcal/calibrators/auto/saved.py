@@ -18,8 +18,8 @@ from streamcal.calibrators.auto.experts import (
 )
 from streamcal.calibrators.guarded import guard_state
 from streamcal.calibrators.protected import jumper_state
-from streamcal.kernels.auto_mixture import FEWEST_SLOTS, KNOTS
-from streamcal.kernels.regressions import Plan
+from streamcal.kernels.mixture.auto_mixture import FEWEST_SLOTS, KNOTS
+from streamcal.kernels.newton.regressions import Plan
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.states import (

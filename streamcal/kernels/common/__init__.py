@@ -1,0 +1,1 @@
+"""What the other families share: checks, weights, log-odds, compensated sums, losses."""

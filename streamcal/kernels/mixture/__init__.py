@@ -1,0 +1,1 @@
+"""Mixtures and bets: `Auto`, the adaptive methods of the papers, the change monitor."""

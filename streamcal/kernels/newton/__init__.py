@@ -1,0 +1,1 @@
+"""Logistic and softmax regressions, by Newton steps and by implicit steps."""

@@ -1,0 +1,123 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""A logistic regression of the coordinate along a stream: a prediction from the sums as they are, then an update."""
+
+import cython
+import numpy as np
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.cells.cell_points import find_points
+    from cython.cimports.streamcal.kernels.cells.cell_sums import CellRows, CellSums
+    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
+    from cython.cimports.streamcal.kernels.newton.anchored_logistic import AnchoredLogistic, regularised_targets
+else:
+    from streamcal.kernels.cells.cell_points import find_points
+    from streamcal.kernels.cells.cell_sums import CellRows, CellSums
+    from streamcal.kernels.common.logistic import sigmoid
+    from streamcal.kernels.newton.anchored_logistic import AnchoredLogistic, regularised_targets
+
+
+@cython.final
+@cython.cclass
+class AnchoredStream:
+    """The loop over the rows of a batch: follow the changed cells, fit, predict, add the row. Without the GIL.
+
+    Parameters
+    ----------
+    sums : CellSums
+        The cells that are held.
+    borders : array of shape (cells + 1,)
+        Their ends.
+
+    Attributes
+    ----------
+    following : bool
+        Whether the kernel has the points of the cells, but for the changes that are listed.
+    solved : bool
+        Whether slope and offset are those of the cells as they are.
+    fitted : bool
+        Whether they have been found here since this was set to False.
+    slope, offset : float
+        Of the log-odds, a line in the coordinate; NaN while there is none.
+    """
+
+    following = cython.declare(cython.bint, visibility="public")
+    solved = cython.declare(cython.bint, visibility="public")
+    fitted = cython.declare(cython.bint, visibility="public")
+    slope = cython.declare(cython.double, visibility="public")
+    offset = cython.declare(cython.double, visibility="public")
+    _sums: CellSums
+    _borders: cython.const[cython.double][::1]
+    _found: cython.double[::1]
+
+    def __init__(self, sums: CellSums, borders: cython.const[cython.double][::1]):
+        self._sums, self._borders = sums, borders
+        self._found = np.zeros(4).data
+        self.following = self.solved = self.fitted = False
+        self.slope = self.offset = np.nan
+
+    def run(
+        self,
+        kernel: AnchoredLogistic,
+        rows: CellRows,
+        unit: cython.const[cython.double][:],
+        start: cython.Py_ssize_t,
+        predictions: cython.double[::1],
+    ) -> cython.Py_ssize_t:
+        """Write the prediction for each row from `start` on, and then learn it.
+
+        `unit` is the stored weight of an observation of weight 1. Returns the first row before whose prediction the fit
+        was not certified, or their number. The kernel is read only where `following`.
+        """
+        i: cython.Py_ssize_t
+        n: cython.Py_ssize_t = rows._size
+        if not n == unit.shape[0] == predictions.shape[0]:
+            raise ValueError("lengths differ")
+        with cython.nogil:
+            for i in range(start, n):
+                if not (self.solved or (self.following and self._follow(kernel) and self._fit(kernel, unit[i]))):
+                    n = i
+                    break
+                predictions[i] = sigmoid(self.slope * rows._x[i] + self.offset)
+                if rows._learn(i):
+                    self.solved = False
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _follow(self, kernel: AnchoredLogistic) -> cython.bint:
+        """Replace the points of the changed cells; False, and no longer `following`, if any may have changed."""
+        k: cython.Py_ssize_t
+        cell: cython.Py_ssize_t
+        self.following = self._sums._number >= 0
+        for k in range(self._sums._number):
+            cell = self._sums._changed[k]
+            find_points(self._sums._cells, cell, self._borders[cell], self._borders[cell + 1], self._found)
+            self._replace(kernel, 2 * cell, self._found[0], self._found[1])
+            self._replace(kernel, 2 * cell + 1, self._found[2], self._found[3])
+        self._sums._number = 0
+        return self.following
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _replace(
+        self, kernel: AnchoredLogistic, slot: cython.Py_ssize_t, x: cython.double, w: cython.double
+    ) -> cython.void:
+        kernel._replace(slot, x if w > 0.0 else 0.0, 0.0, w)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _fit(self, kernel: AnchoredLogistic, unit: cython.double) -> cython.bint:
+        """Whether the fit is certified; then slope and offset are those of it."""
+        t_plus: cython.double = 1.0
+        t_minus: cython.double = 0.0
+        if kernel.targets:
+            t_plus, t_minus = regularised_targets(kernel.total[2] / unit, kernel.total[5] / unit)
+        if not kernel._fit(t_plus, t_minus):
+            return False
+        self.slope, self.offset = kernel.fitted[0], kernel.fitted[2]
+        self.solved = self.fitted = True
+        return True

@@ -1,0 +1,231 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Online logistic regressions with forgetting, in O(n²) a step: the inverse of the curvature is kept.
+
+Symbols:
+
+    φ, n                     the features of a regression, and their number
+    z = θ·φ                  a forecast, in log-odds
+    A, P = A⁻¹               the curvature of the losses so far and of the prior A₀; its inverse
+    λ                        the part of a coordinate of A that a step keeps
+"""
+
+import cython
+
+if not cython.compiled:
+    import math
+
+    from streamcal.kernels.newton.implicit_regression import curvature, implicit
+
+    sqrt = math.sqrt
+else:
+    from cython.cimports.libc.math import sqrt
+    from cython.cimports.streamcal.kernels.newton.implicit_regression import curvature, implicit
+
+import numpy as np
+
+HEAVIEST = cython.declare(cython.double, 1e6)
+"""Larger weights of observations are clipped to this, for numerical accuracy."""
+MOST = 24
+"""Coordinates of a regression, at most."""
+
+SIZE = cython.declare(cython.Py_ssize_t, 0)
+START = cython.declare(cython.Py_ssize_t, 1)
+AT = cython.declare(cython.Py_ssize_t, 2)
+
+
+@cython.final
+@cython.cclass
+class Plan:
+    """What regressions are before they learn; any number of `Regressions` share one.
+
+    Parameters
+    ----------
+    regressions : list of tuples
+        Of each: the indices of its features, and for each coordinate λ, the precision (A₀ is diagonal) and θ at first.
+    """
+
+    def __init__(self, regressions):
+        table, places, growth, renewal, precisions, start, inverse = [], [], [], [], [], [], []
+        for where, keep, precision, theta in regressions:
+            size = len(where)
+            if size > MOST:
+                raise ValueError(f"a regression of {size} coordinates is larger than {MOST}")
+            table.append((size, len(places), len(inverse)))
+            places.extend(where)
+            growth.extend([one**-0.5 for one in keep])
+            renewal.extend([(1.0 - one**size) * held for one, held in zip(keep, precision, strict=True)])
+            precisions.extend(precision)
+            start.extend(theta)
+            inverse.extend(np.diag(1.0 / np.array(precision)).ravel().tolist())
+        self.number = len(table)
+        self._table = np.array(table, dtype=np.intp)
+        self._places = np.array(places, dtype=np.intp)
+        self._growth, self._renewal = np.array(growth), np.array(renewal)
+        self.precisions, self.start, self.inverse = np.array(precisions), np.array(start), np.array(inverse)
+
+    def sizes(self):
+        """Return the number of coordinates of each regression."""
+        return [int(self._table[one, SIZE]) for one in range(self.number)]
+
+
+@cython.final
+@cython.cclass
+class Regressions:
+    """Online logistic regressions with forgetting.
+
+    A step is  A ← ΛAΛ, Λ = diag(√λ);  the next coordinate k in turn is renewed, A[k, k] += (1 − λₖⁿ)·A₀[k, k];
+    θ ← θ + Pφ·(m − z)/v, v = φᵀPφ, m being the log-odds z + v·w·(y − σ(m)) of the implicit step;
+    A ← A + w·σ(m)(1 − σ(m))·φφᵀ. Where `hold` has set a centre, the constant is renewed along the features there.
+    """
+
+    def __init__(self, plan: Plan):
+        block: cython.double[::1] = np.concatenate([plan.start, plan.inverse])
+        coordinates: cython.Py_ssize_t = len(plan.start)
+        self.plan = plan
+        self._theta, self._inverse, self._centre = block[:coordinates], block[coordinates:], block[:0]
+        self._turns = np.zeros(plan.number, dtype=np.intp)
+        self._offset = 0
+
+    def predict(self, one, phi):
+        """Return θ·φ of a regression."""
+        k: cython.Py_ssize_t
+        start: cython.Py_ssize_t = self.plan._table[one, START]
+        z: cython.double = 0.0
+        for k in range(start, start + self.plan._table[one, SIZE]):
+            z += self._theta[k] * phi[self.plan._places[k]]
+        return z
+
+    def learn(self, one, phi, y, w):
+        """One step of a regression on the label y at the features φ, of weight w."""
+        _step(
+            self._theta,
+            self._inverse,
+            self.plan._table,
+            self.plan._places,
+            self.plan._growth,
+            self.plan._renewal,
+            self._centre,
+            self._offset,
+            self._turns,
+            one,
+            phi,
+            y,
+            min(w, HEAVIEST),
+        )
+
+    def hold(self, phi, offset):
+        """Reset A to a prior that penalises changes of the forecast at the features φ, in place of the constant.
+
+        `offset` is the index of the constant. The entry p of the constant on the diagonal of A₀ is replaced by pφφᵀ.
+        """
+        alone = np.count_nonzero(phi) == 1  # the constant itself
+        self._centre, self._offset = np.zeros(0) if alone else np.array(phi), offset
+        places, precisions, inverse = np.asarray(self.plan._places), self.plan.precisions, np.asarray(self._inverse)
+        for one in range(self.plan.number):
+            size, start, at = (int(number) for number in np.asarray(self.plan._table)[one])
+            prior, held = np.diag(precisions[start : start + size]), np.asarray(phi)[places[start : start + size]]
+            k = places[start : start + size].tolist().index(offset)
+            p = prior[k, k]
+            prior[k, k] = 0.0
+            held_there = np.linalg.inv(prior + p * np.outer(held, held))
+            inverse[at : at + size * size] = (0.5 * (held_there + held_there.T)).ravel()  # symmetric to the last bit
+
+    def state(self):
+        """[θ, P, turns] of all as plain data, for `load`."""
+        return [np.asarray(self._theta).tolist(), np.asarray(self._inverse).tolist(), np.asarray(self._turns).tolist()]
+
+    def load(self, theta, inverse, turns):
+        """Load an earlier `state`."""
+        np.asarray(self._theta)[...] = theta
+        np.asarray(self._inverse)[...] = inverse
+        np.asarray(self._turns)[...] = turns
+
+
+# Arrays are passed rather than read from fields: the compiler then knows that they do not move.
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _step(
+    theta: cython.double[::1],
+    inverse: cython.double[::1],
+    table: cython.const[cython.Py_ssize_t][:, ::1],
+    places: cython.const[cython.Py_ssize_t][::1],
+    growth: cython.const[cython.double][::1],
+    renewal: cython.const[cython.double][::1],
+    centre: cython.const[cython.double][::1],
+    offset: cython.Py_ssize_t,
+    turns: cython.Py_ssize_t[::1],
+    one: cython.Py_ssize_t,
+    phi: cython.const[cython.double][::1],
+    y: cython.double,
+    w: cython.double,
+) -> cython.void:
+    """`Regressions.learn`."""
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    size: cython.Py_ssize_t = table[one, SIZE]
+    start: cython.Py_ssize_t = table[one, START]
+    at: cython.Py_ssize_t = table[one, AT]
+    turn: cython.Py_ssize_t = turns[one]
+    z: cython.double = 0.0
+    v: cython.double = 0.0
+    c: cython.double
+    u: cython.double
+    f = cython.declare(cython.double[24])  # `MOST`
+    g = cython.declare(cython.double[24])
+    r = cython.declare(cython.double[24])
+    grown = cython.declare(cython.double[24])
+    for k in range(size):
+        f[k] = phi[places[start + k]]
+        grown[k] = growth[start + k]
+        g[k] = 0.0
+    c = grown[turn]
+    if centre.shape[0] > 0 and places[start + turn] == offset:
+        for k in range(size):
+            r[k] = 0.0
+        for j in range(size):
+            u = centre[places[start + j]] * grown[j]
+            if u != 0.0:
+                for k in range(size):
+                    r[k] = r[k] + u * inverse[at + j * size + k]
+        u = 0.0
+        for k in range(size):
+            r[k] = r[k] * grown[k]
+            u += r[k] * centre[places[start + k]]
+    else:
+        for k in range(size):
+            r[k] = c * grown[k] * inverse[at + turn * size + k]
+        u = r[turn]
+    # P stays symmetric to the last bit, since a product has no order: what is not symmetric would grow by 1/λ a step.
+    u = sqrt(renewal[start + turn] / (1.0 + renewal[start + turn] * u))
+    for k in range(size):
+        r[k] = u * r[k]
+    for j in range(size):
+        c = r[j]
+        for k in range(size):
+            inverse[at + k] = grown[j] * grown[k] * inverse[at + k] - c * r[k]
+        if f[j] != 0.0:
+            for k in range(size):
+                g[k] = g[k] + f[j] * inverse[at + k]
+        at += size
+    turns[one] = turn + 1 if turn + 1 < size else 0
+    for k in range(size):
+        z += theta[start + k] * f[k]
+        v += f[k] * g[k]
+    if v <= 0.0:
+        return
+    c = implicit(z, v * w, y)
+    u = w * curvature(c)
+    u = sqrt(u / (1.0 + u * v))
+    c = (c - z) / v
+    for k in range(size):
+        theta[start + k] += c * g[k]
+        g[k] = u * g[k]
+    at = table[one, AT]
+    for j in range(size):
+        z = g[j]
+        for k in range(size):
+            inverse[at + k] = inverse[at + k] - z * g[k]
+        at += size

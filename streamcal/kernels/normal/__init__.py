@@ -1,0 +1,1 @@
+"""Normal distributions: tails, recalibrated distributions, moments of two labels."""

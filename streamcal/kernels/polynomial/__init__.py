@@ -1,0 +1,1 @@
+"""Polynomials and piecewise cubics, and the quadratic programs that fit them."""

@@ -1,0 +1,1 @@
+"""Levels of segments: tables, corrections by level, accounts of multicalibration."""

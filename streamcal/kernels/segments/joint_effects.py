@@ -1,0 +1,562 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Effects of fields, of their pairs and of the score on log-odds, learned together, and mixed with a chain of fields.
+
+Symbols, z being the log-odds of the calibrator, x = z within ±16, and k the level at place j, which is a field, a pair
+of fields, or, at the last place, the score, whose levels are bins of log-odds of width 1:
+
+    H[k, g], E[k, g]     sums of natural parameters of term g: 0 an offset, 1 (of fields alone) a slope in x/2
+    P[j, g]              1/τ², τ² being the variance of the levels: (4·0.02 + Σ C)/(4 + levels), and C = min(m², 16) + v
+    m, v                 E/(H + P), 1/(H + P)
+    s[j, g]              the share of a term: the probability that it improves the forecast, under fixed share
+    f                    1 of an offset, x/2 of a slope
+    u = z + Σ s·m·f      what is forecast; `end` = u + V·w·(y − σ(end)), V = Σ s·v·f², an implicit step
+    W[a]                 the weights of the chain, of u, and of the mean of the log-odds of both, under fixed share
+
+With r = w·(y − σ(end)), h = w·σ(end)(1 − σ(end)): H ← H + h·f², E ← E + f·r + h·f²·s·(m + v·f·r). A term is judged by
+the forecast with all of it, u + (1 − s)·m·f, against that without, u − s·m·f.
+"""
+
+import cython
+
+if not cython.compiled:
+    import math
+
+    from streamcal.kernels.common.logistic import logit, sigmoid
+    from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit
+    from streamcal.kernels.segments.level_table import LevelTable
+
+    exp, floor, log = math.exp, math.floor, math.log
+else:
+    from cython.cimports.libc.math import exp, floor, log
+    from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
+    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit
+    from cython.cimports.streamcal.kernels.segments.level_table import LevelTable
+
+import numpy as np
+
+#: Numbers kept of a level: its weight; H, E and C of the offset, and of the slope.
+WIDTH = 7
+#: The chain, the joint effects, and the mean of both in log-odds.
+MIXED = 3
+#: The weight of the chain at first; the others have equal parts of the rest.
+CHAIN = 0.5
+#: The share of each term at first.
+PRIOR = 0.9
+#: The fraction of W and of s that goes back to the prior after each outcome.
+SHARE = 1e-5
+
+_SHARE = cython.declare(cython.double, SHARE)
+_PRIOR = cython.declare(cython.double, PRIOR)
+_WIDTH = cython.declare(cython.Py_ssize_t, 7)
+LIMIT = cython.declare(cython.double, 36.0)
+"""Log-odds are clamped to ± this, as in the chain."""
+LARGEST = cython.declare(cython.double, 16.0)
+"""x is clamped to ± this."""
+HEAVIEST = cython.declare(cython.double, 1e6)
+"""Larger weights of observations are clipped to this."""
+FIRST_LEVELS = cython.declare(cython.double, 4.0)
+FIRST_VARIANCE = cython.declare(cython.double, 0.02)
+FURTHEST = cython.declare(cython.double, 4.0)
+"""A mean further from 0 counts as this in τ², and a retraction moves none further."""
+UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
+"""The slot of a level that is not held."""
+MISSING = cython.declare(cython.Py_ssize_t, -2)
+"""The slot of a place without a level."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _likelihood(y: cython.double, z: cython.double) -> cython.double:
+    """Return the probability that log-odds z give to the label."""
+    z = clamped(z, LIMIT)
+    return sigmoid(z) if y > 0.0 else sigmoid(-z)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _residual(y: cython.double, z: cython.double) -> cython.double:
+    """Return y − σ(z), which is no difference."""
+    return sigmoid(-z) if y > 0.0 else -sigmoid(z)
+
+
+@cython.final
+@cython.cclass
+class JointEffects:
+    """The levels of fields, pairs of fields and the score, and the weights of forecasts.
+
+    Parameters
+    ----------
+    fields : int
+        Their number, J.
+    pairs : list of (int, int)
+        The fields of each pair, K pairs.
+    most : int
+        The number of levels held of each place. The level longest without an outcome makes room for a new one, and is
+        forgotten.
+
+    Notes
+    -----
+    O(J + K) for a forecast and for an outcome; 72 bytes for a level, and what Python takes for its name.
+    """
+
+    size = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    evicted = cython.declare(cython.longlong, visibility="public")
+    _fields: cython.Py_ssize_t
+    _pairs: list
+    _first: cython.Py_ssize_t[::1]  # the fields of each pair
+    _second: cython.Py_ssize_t[::1]
+    _table: LevelTable
+    _values: cython.double[:, ::1]  # those of the table
+    _precision: cython.double[:, ::1]  # P
+    _sums: cython.double[:, ::1]  # Σ C
+    _shares: cython.double[:, ::1]  # s
+    _weights: cython.double[::1]  # W
+    _prior: cython.double[::1]
+    _level: list  # of the observation, by place
+    _slot: cython.Py_ssize_t[::1]
+    _added: cython.double[:, ::1]  # m·f
+    _features: cython.double[::1]  # f of each term
+    _said: cython.double[::1]  # the log-odds of the mixed
+    _chances: cython.double[::1]  # what each gave to the label
+
+    def __init__(self, fields: cython.Py_ssize_t, pairs: list, most: cython.Py_ssize_t):
+        j: cython.Py_ssize_t
+        self._fields, self._pairs = fields, pairs
+        self.size = fields + len(pairs) + 1
+        self.evicted = 0
+        self._first = np.array([a for a, _ in pairs], dtype=np.intp)
+        self._second = np.array([b for _, b in pairs], dtype=np.intp)
+        self._table = LevelTable(self.size, most, WIDTH)
+        self._values = self._table.values
+        self._precision, self._sums = np.ones((self.size, 2)), np.zeros((self.size, 2))
+        self._shares = np.full((self.size, 2), PRIOR)
+        self._prior = np.array([CHAIN] + (MIXED - 1) * [(1.0 - CHAIN) / (MIXED - 1)])
+        self._weights = np.array(self._prior)
+        self._level = [None] * self.size
+        self._slot = np.full(self.size, -2, dtype=np.intp)
+        self._added, self._features = np.zeros((self.size, 2)), np.ones(2)
+        self._said, self._chances = np.zeros(MIXED), np.zeros(MIXED)
+        for j in range(self.size):
+            self._weigh_levels(j)
+
+    # -- forecasts -------------------------------------------------------------------------------------------------
+
+    def predict(self, p: cython.double, chain: cython.double, levels: list):
+        """Return the probability where the calibrator says p and the chain `chain`, for the levels of the fields."""
+        self._find_all(levels)
+        self._look(p, chain)
+        return sigmoid(self._mixed())
+
+    def parts(self, p: cython.double, chain: cython.double, levels: list):
+        """Return the same, and the log-odds of the chain and of the joint effects."""
+        found = self.predict(p, chain, levels)
+        return found, [float(self._said[0]), float(self._said[1])]
+
+    def predict_many(
+        self,
+        p: cython.const[cython.double][::1],
+        columns: list,
+        found: cython.double[::1],
+    ):
+        """`predict` for each of n rows, where `found` has what the chain says, and then the probability."""
+        i: cython.Py_ssize_t
+        self._require_length(columns, p.shape[0])
+        for i in range(p.shape[0]):
+            self._find_row(columns, i)
+            self._look(p[i], found[i])
+            found[i] = sigmoid(self._mixed())
+
+    @cython.cfunc
+    def _find(self, j: cython.Py_ssize_t, level: object):
+        """Set the level at a place, and its slot."""
+        self._level[j] = level
+        self._slot[j] = MISSING if level is None else self._table.find(j, level)
+
+    @cython.cfunc
+    def _find_pairs(self):
+        """Set the levels of pairs, from those of their fields."""
+        i: cython.Py_ssize_t
+        for i in range(self._first.shape[0]):
+            first, second = self._level[self._first[i]], self._level[self._second[i]]
+            self._find(self._fields + i, None if first is None or second is None else (first, second))
+
+    @cython.cfunc
+    def _find_all(self, levels: list):
+        j: cython.Py_ssize_t
+        if len(levels) != self._fields:
+            raise ValueError(f"{len(levels)} levels are not those of {self._fields} fields")
+        for j in range(self._fields):
+            self._find(j, levels[j])
+        self._find_pairs()
+
+    @cython.cfunc
+    def _find_row(self, columns: list, i: cython.Py_ssize_t):
+        j: cython.Py_ssize_t
+        column: list
+        for j in range(self._fields):
+            column = columns[j]
+            self._find(j, column[i])
+        self._find_pairs()
+
+    @cython.cfunc
+    def _require_length(self, columns: list, length: cython.Py_ssize_t):
+        """`ValueError` unless there is a column for each field, of this length."""
+        if len(columns) != self._fields or any([len(column) != length for column in columns]):
+            raise ValueError(f"expected {self._fields} columns of {length} levels")
+
+    @cython.cfunc
+    def _look(self, p: cython.double, chain: cython.double):
+        """Set what the terms add, and what the mixed say, where the levels of fields and pairs are found."""
+        j: cython.Py_ssize_t
+        g: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        u: cython.double = clamped(logit(p), LIMIT)
+        x: cython.double = clamped(u, LARGEST)
+        bin_of: cython.longlong = cython.cast(cython.longlong, floor(x))
+        self._features[1] = 0.5 * x
+        self._find(self.size - 1, bin_of)
+        for j in range(self.size):
+            k = self._slot[j]
+            for g in range(self._terms(j)):
+                self._added[j, g] = 0.0 if k < 0 else self._features[g] * self._mean(j, k, g)
+                u += self._shares[j, g] * self._added[j, g]
+        self._say(clamped(logit(chain), LIMIT), clamped(u, LIMIT))
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _say(self, chain: cython.double, u: cython.double) -> cython.void:
+        """Set the log-odds of the mixed."""
+        self._said[0] = chain
+        self._said[1] = u
+        self._said[2] = 0.5 * (chain + u)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _terms(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Offset and slope of a field, and the offset alone of others."""
+        return 2 if j < self._fields else 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _mean(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t) -> cython.double:
+        """Return m of the level in slot k."""
+        return self._values[k, 2 + 3 * g] / (self._values[k, 1 + 3 * g] + self._precision[j, g])
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _mixed(self) -> cython.double:
+        """Return the log-odds of the mixture."""
+        a: cython.Py_ssize_t
+        positive: cython.double = 0.0
+        negative: cython.double = 0.0
+        for a in range(3):
+            positive += self._weights[a] * sigmoid(self._said[a])
+            negative += self._weights[a] * sigmoid(-self._said[a])
+        return clamped(log(positive / negative), LIMIT)
+
+    # -- outcomes --------------------------------------------------------------------------------------------------
+
+    def learn(self, p: cython.double, chain: cython.double, levels: list, y: cython.double, w: cython.double):
+        """One step on the label y, of weight w > 0; `chain` is what the chain said before it learned the label."""
+        self._find_all(levels)
+        self._look(p, chain)
+        self._learn(y, w, 1.0)
+
+    def learn_issued(
+        self,
+        p: cython.double,
+        levels: list,
+        said: list,
+        y: cython.double,
+        w: cython.double,
+        rate: cython.double,
+    ):
+        """Learn as `learn` does, but judge W by the forecasts that were issued, with learning rate `rate`.
+
+        The terms are judged by what they say now, at that rate.
+        """
+        u: cython.double
+        self._find_all(levels)
+        self._look(p, 0.5)
+        u = self._said[1]
+        self._say(said[0], said[1])
+        self._judge(y, rate * min(w, HEAVIEST))
+        self._said[1] = u
+        self._step(y, w, rate)
+
+    def stream(
+        self,
+        p: cython.const[cython.double][::1],
+        chain: cython.const[cython.double][::1],
+        columns: list,
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        predictions: cython.double[::1],
+    ):
+        """`predict`, unless `predictions` is empty, and then `learn`, for each of n rows; none of weight 0."""
+        i: cython.Py_ssize_t
+        predicts: cython.bint = predictions.shape[0] > 0
+        self._require_length(columns, p.shape[0])
+        for i in range(p.shape[0]):
+            self._find_row(columns, i)
+            self._look(p[i], chain[i])
+            if predicts:
+                predictions[i] = sigmoid(self._mixed())
+            if w[i] > 0.0:
+                self._learn(y[i], w[i], 1.0)
+
+    @cython.cfunc
+    def _learn(self, y: cython.double, w: cython.double, rate: cython.double):
+        """One step where `_look` has looked."""
+        self._judge(y, rate * min(w, HEAVIEST))
+        self._step(y, w, rate)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _judge(self, y: cython.double, w: cython.double) -> cython.void:
+        """Multiply W by the probabilities of the label to the power w, and share."""
+        a: cython.Py_ssize_t
+        total: cython.double = 0.0
+        best: cython.double = 0.0
+        for a in range(3):
+            self._chances[a] = _likelihood(y, self._said[a])
+            best = max(best, self._chances[a])
+        for a in range(3):
+            q: cython.double = self._chances[a]
+            self._weights[a] *= q if w == 1.0 else exp(w * log(q / best))
+            total += self._weights[a]
+        for a in range(3):
+            self._weights[a] = (1.0 - _SHARE) * (self._weights[a] / total) + _SHARE * self._prior[a]
+
+    @cython.cfunc
+    def _step(self, y: cython.double, w: cython.double, rate: cython.double):
+        """Move the terms of all levels, which are then the newest, and the shares."""
+        j: cython.Py_ssize_t
+        g: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        f: cython.double
+        precision: cython.double
+        weight: cython.double = min(w, HEAVIEST)
+        u: cython.double = self._said[1]
+        variance: cython.double = 0.0
+        for j in range(self.size):
+            k = self._slot[j]
+            if k != MISSING:
+                for g in range(self._terms(j)):
+                    f = self._features[g]
+                    precision = self._precision[j, g] + (self._values[k, 1 + 3 * g] if k >= 0 else 0.0)
+                    variance += self._shares[j, g] * f * f / precision
+        end: cython.double = implicit(u, weight * variance, y)
+        r: cython.double = weight * _residual(y, end)
+        h: cython.double = weight * curvature(end)
+        for j in range(self.size):
+            if self._slot[j] != MISSING:
+                k = self._held(j)
+                self._values[k, 0] += w
+                for g in range(self._terms(j)):
+                    self._move(j, k, g, r, h)
+                    self._weigh(j, k, g)
+                    if self._added[j, g] != 0.0:
+                        self._judge_term(j, g, u, y, rate * weight)
+                self._weigh_levels(j)
+
+    @cython.cfunc
+    def _held(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Return the slot of the level at a place, and make it the newest."""
+        k: cython.Py_ssize_t = self._slot[j]
+        if k >= 0:
+            self._table.use(k)
+            return k
+        if self._table.is_full(j):
+            self._drop(j, self._table.oldest(j))
+            self.evicted += 1
+        k = self._table.admit(j, self._level[j], UNKNOWN)
+        self._values = self._table.values
+        self._slot[j] = k
+        return k
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _move(
+        self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t, r: cython.double, h: cython.double
+    ) -> cython.void:
+        """Make the step of one term of a level."""
+        f: cython.double = self._features[g]
+        precision: cython.double = self._values[k, 1 + 3 * g] + self._precision[j, g]
+        mean: cython.double = (self._values[k, 2 + 3 * g] + f * r) / precision
+        self._values[k, 1 + 3 * g] += h * f * f
+        self._values[k, 2 + 3 * g] += f * r + h * f * f * self._shares[j, g] * mean
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _judge_term(
+        self, j: cython.Py_ssize_t, g: cython.Py_ssize_t, u: cython.double, y: cython.double, w: cython.double
+    ) -> cython.void:
+        """Set the share of a term, by the forecasts with all of it and without it, to the power w."""
+        s: cython.double = self._shares[j, g]
+        part: cython.double = s * _likelihood(y, u + (1.0 - s) * self._added[j, g])
+        rest: cython.double = (1.0 - s) * _likelihood(y, u - s * self._added[j, g])
+        if w == 1.0:
+            s = part / (part + rest)
+        else:
+            odds: cython.double = s / (1.0 - s)
+            s = sigmoid(log(odds) + w * log(part / (rest * odds)))
+        self._shares[j, g] = (1.0 - _SHARE) * s + _SHARE * _PRIOR
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _weigh(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t) -> cython.void:
+        """Set C of a term of a level, and the sum of its place with it."""
+        variance: cython.double = 1.0 / (self._values[k, 1 + 3 * g] + self._precision[j, g])
+        term: cython.double = self._values[k, 2 + 3 * g] * variance
+        term = min(term * term, FURTHEST * FURTHEST) + variance
+        self._sums[j, g] += term - self._values[k, 3 + 3 * g]
+        self._values[k, 3 + 3 * g] = term
+
+    @cython.cfunc
+    def _weigh_levels(self, j: cython.Py_ssize_t):
+        """Set 1/τ² of a place."""
+        g: cython.Py_ssize_t
+        levels: cython.Py_ssize_t = self._table.known(j)
+        for g in range(2):
+            self._sums[j, g] = max(self._sums[j, g], 0.0) if levels else 0.0
+            self._precision[j, g] = (FIRST_LEVELS + levels) / (FIRST_LEVELS * FIRST_VARIANCE + self._sums[j, g])
+
+    @cython.cfunc
+    def _drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
+        """Forget a level."""
+        g: cython.Py_ssize_t
+        for g in range(2):
+            self._sums[j, g] -= self._values[k, 3 + 3 * g]
+        self._table.drop(j, k)
+
+    def unlearn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
+        """Subtract from the sums of each level what the observation adds where the means are now.
+
+        Shares and W keep what they have learned. Levels that are not held are passed, and one without any weight left
+        is dropped.
+        """
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        g: cython.Py_ssize_t
+        weight: cython.double = min(w, HEAVIEST)
+        self._find_all(levels)
+        self._look(p, 0.5)
+        end: cython.double = self._said[1]
+        r: cython.double = weight * _residual(y, end)
+        h: cython.double = weight * curvature(end)
+        for j in range(self.size):
+            k = self._slot[j]
+            if k >= 0:
+                self._values[k, 0] -= w
+                if self._values[k, 0] <= 1e-9 * w:  # rounding of sums of fractions
+                    self._drop(j, k)
+                else:
+                    for g in range(self._terms(j)):
+                        self._take(j, k, g, r, h)
+                        self._weigh(j, k, g)
+                self._weigh_levels(j)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _take(
+        self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t, r: cython.double, h: cython.double
+    ) -> cython.void:
+        """`unlearn` of one term of a level."""
+        f: cython.double = self._features[g]
+        mean: cython.double = self._mean(j, k, g)
+        taken: cython.double = min(h * f * f, self._values[k, 1 + 3 * g])
+        total: cython.double = self._values[k, 2 + 3 * g] - f * r - taken * self._shares[j, g] * mean
+        limit: cython.double
+        self._values[k, 1 + 3 * g] -= taken
+        limit = max(abs(mean), FURTHEST) * (self._values[k, 1 + 3 * g] + self._precision[j, g])
+        self._values[k, 2 + 3 * g] = max(-limit, min(limit, total))
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    def weights(self):
+        """W, a list."""
+        return [float(self._weights[a]) for a in range(MIXED)]
+
+    def shares(self, j: cython.Py_ssize_t):
+        """Return s of offset and slope at a place, a list."""
+        return [float(self._shares[j, 0]), float(self._shares[j, 1])]
+
+    def variance(self, j: cython.Py_ssize_t):
+        """τ² of the offsets at a place."""
+        return float(1.0 / self._precision[j, 0])
+
+    # -- merging and saving ----------------------------------------------------------------------------------------
+
+    def merge(self, of: object):
+        """Add the sums of others of the same fields; W and s are multiplied, relative to the prior, and shared once.
+
+        Levels of the other are then newer than those held, and in their own order.
+        """
+        other: JointEffects = of
+        a: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        g: cython.Py_ssize_t
+        total: cython.double = 0.0
+        if other.size != self.size:
+            raise ValueError(f"effects at {other.size} places are not those of {self.size}")
+        for j in range(self.size):
+            for level in other._table.levels(j):
+                self._find(j, level)
+                self._absorb(j, other._values[other._table.find(j, level)])
+            self._weigh_levels(j)
+            for g in range(2):
+                part: cython.double = self._shares[j, g] * other._shares[j, g] / _PRIOR
+                rest: cython.double = (1.0 - self._shares[j, g]) * (1.0 - other._shares[j, g]) / (1.0 - _PRIOR)
+                self._shares[j, g] = (1.0 - _SHARE) * (part / (part + rest)) + _SHARE * _PRIOR
+        for a in range(3):
+            self._weights[a] *= other._weights[a] / self._prior[a]
+            total += self._weights[a]
+        for a in range(3):
+            self._weights[a] = (1.0 - _SHARE) * (self._weights[a] / total) + _SHARE * self._prior[a]
+        self.evicted += other.evicted
+
+    @cython.cfunc
+    def _absorb(self, j: cython.Py_ssize_t, values: cython.const[cython.double][::1]):
+        """Add the sums of a level of others to those of the level at a place."""
+        a: cython.Py_ssize_t
+        k: cython.Py_ssize_t = self._held(j)
+        for a in range(_WIDTH):
+            if a != 3 and a != 6:
+                self._values[k, a] += values[a]
+        for a in range(self._terms(j)):
+            self._weigh(j, k, a)
+
+    def state(self):
+        """[W, [s, Σ C, levels, their numbers] of each place] as plain data, for `load`; the newest level last."""
+        places: list = []
+        for j in range(self.size):
+            levels = self._table.levels(j)
+            rows = [np.asarray(self._values[self._table.find(j, level)]).tolist() for level in levels]
+            places.append([self.shares(j), np.asarray(self._sums[j]).tolist(), levels, rows])
+        return [self.weights(), places]
+
+    def load(self, weights: object, places: object):
+        """Load an earlier `state` into effects that have no levels; `ValueError` if it is of another size."""
+        a: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        if len(weights) != MIXED or len(places) != self.size:
+            raise ValueError(f"expected {MIXED} weights and {self.size} places")
+        for a in range(3):
+            self._weights[a] = weights[a]
+        for j, (shares, sums, levels, rows) in enumerate(places):
+            if np.shape(rows) not in ((0,), (len(levels), WIDTH)) or len(levels) > self._table.most:
+                raise ValueError(f"expected {WIDTH} numbers for each of at most {self._table.most} levels")
+            for level, row in zip(levels, rows, strict=True):
+                self._find(j, level)
+                k = self._held(j)
+                for a in range(_WIDTH):
+                    self._values[k, a] = row[a]
+            for a in range(2):
+                self._shares[j, a], self._sums[j, a] = shares[a], sums[a]
+            self._weigh_levels(j)

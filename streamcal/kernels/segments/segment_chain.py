@@ -1,0 +1,692 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""A chain of corrections of a forecast, one for each field of a stream, each by the level that the field has.
+
+Symbols, z being the log-odds that reach a field and k the level that it has:
+
+    m[a], v[a]               mean and variance of what member a adds to z
+    H[k, a], E[k, a]         sums of natural parameters: m = E/(H + 1/τ²), v = 1/(H + 1/τ²)
+    τ²                       the variance of the levels of a field: (k₀τ₀ + S)/(k₀ + K), K being the number of levels,
+                             C[k] = min(m², 16) + v at the last step of level k, and S = Σ C[k]
+    A, B                     offset and slope of the last member, which adds A + B·x, x being z within ±16; its sums are
+                             those of a Gaussian in two dimensions, with prior variances 1 and ¼
+    W[j, a]                  the weight of member a in field j, under fixed share
+    d, t[j]                  how late the last label was, in labels learned since its forecast; and how many late labels
+                             have judged field j, for levels that it knew. W[j, 0] counts twice in forecasts if t[j] < d
+    c = w·(y − σ(end))       an implicit step: it ends where z + m + v·c = `end`
+
+A field forecasts Σ W[a]·σ(z + m[a]), and its log-odds reach the next field. After a step with the curvature
+h = w·σ(end)(1 − σ(end)): H ← H + h, E ← E + c + h·(end − z), so that the new mean is end − z.
+"""
+
+import cython
+
+if not cython.compiled:
+    import math
+
+    from streamcal.kernels.common.logistic import logit, sigmoid
+    from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit
+    from streamcal.kernels.segments.level_table import LevelTable
+
+    exp, log, sqrt = math.exp, math.log, math.sqrt
+else:
+    from cython.cimports.libc.math import exp, log, sqrt
+    from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
+    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit
+    from cython.cimports.streamcal.kernels.segments.level_table import LevelTable
+
+import numpy as np
+
+#: The members: nothing, the offset with all memory, with recent memory, with variance 1, offset and slope.
+MEMBERS = 5
+#: Numbers kept of a level: its weight; H and E of the three offsets; C of the first two; H11, H12, H22, E1, E2.
+WIDTH = 14
+#: Where they are. H of offset a is at 1 + 2a, its E after it.
+WEIGHT, TERMS, LINE = 0, 7, 9
+#: H of recent memory is at most this: that of some 30 positives of a rare event.
+RECENT_INFORMATION = 30.0
+#: The fraction of the weights of members that is redistributed after each outcome, and the prior of "nothing".
+SHARE, NOTHING = 1e-5, 0.5
+#: Log-odds are clamped to ± this, so that a forecast is never 0 or 1; the last double below 1 is at 36.7.
+LIMIT = 36.0
+#: Larger weights of observations are clipped to this, for numerical accuracy, as in `implicit_regression`.
+HEAVIEST = 1e6
+
+_MEMBERS = cython.declare(cython.Py_ssize_t, 5)
+_WIDTH = cython.declare(cython.Py_ssize_t, 14)
+_WEIGHT = cython.declare(cython.Py_ssize_t, 0)
+_TERMS = cython.declare(cython.Py_ssize_t, 7)
+_LINE = cython.declare(cython.Py_ssize_t, 9)
+_CAP = cython.declare(cython.double, RECENT_INFORMATION)
+_SHARE = cython.declare(cython.double, SHARE)
+_LIMIT = cython.declare(cython.double, LIMIT)
+_HEAVIEST = cython.declare(cython.double, HEAVIEST)
+FIRST_LEVELS = cython.declare(cython.double, 4.0)
+"""k₀: the prior of τ² counts as so many levels."""
+FIRST_VARIANCE = cython.declare(cython.double, 0.02)
+"""τ₀, in log-odds squared: levels differ by .14."""
+STEEP = cython.declare(cython.double, 4.0)
+"""The prior precision of the slope; that of the offset beside it is 1."""
+LARGEST = cython.declare(cython.double, 16.0)
+"""The log-odds that a slope multiplies are clamped to ± this."""
+FURTHEST = cython.declare(cython.double, 4.0)
+"""A mean further from 0 counts as this in τ², and a retraction moves none further: where many are taken back in another
+order than they came, what is taken is not what was added, and the error of each would add to that of the next."""
+UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
+"""The slot of a level that is neither held nor in the store."""
+MISSING = cython.declare(cython.Py_ssize_t, -2)
+"""The slot of a field without a level."""
+LEAST = cython.declare(cython.double, 1e-100)
+"""Merging leaves each member at least this weight: products over hundreds of chains would be 0."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _residual(y: cython.double, z: cython.double) -> cython.double:
+    """Return y − σ(z), which is no difference."""
+    return sigmoid(-z) if y > 0.0 else -sigmoid(z)
+
+
+@cython.final
+@cython.cclass
+class SegmentChain:
+    """The members and levels of the fields of a chain.
+
+    Parameters
+    ----------
+    fields : int
+        Their number, J.
+    most : int
+        The number of levels held of each field. The level longest without an outcome makes room for a new one; it is
+        forgotten, or where there is a store (`keep_in`) written to it, and read back when it is seen again.
+
+    Notes
+    -----
+    Levels are those of a `LevelTable`, None where a field has none: the forecast passes such a field, and one whose
+    level is not held. O(J) for a forecast and for an outcome; 136 bytes for a level, and its name.
+    """
+
+    size = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    most = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    evicted = cython.declare(cython.longlong, visibility="public")
+    late = cython.declare(cython.longlong, visibility="readonly")
+    _table: LevelTable
+    _values: cython.double[:, ::1]  # those of the table
+    _prior: cython.double[::1]
+    _weights: cython.double[:, ::1]
+    _precision: cython.double[:, ::1]  # 1/τ²
+    _sums: cython.double[:, ::1]  # S
+    _judged: cython.longlong[::1]  # t
+    _level: list  # of the observation, by field
+    _slot: cython.Py_ssize_t[::1]
+    _z: cython.double[::1]  # what reaches each field
+    _said: cython.double[:, ::1]  # log-odds of each member
+    _positive: cython.double[:, ::1]  # their probabilities, neither of them as a difference
+    _negative: cython.double[:, ::1]
+
+    def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t):
+        j: cython.Py_ssize_t
+        self.size = fields
+        self.most = most
+        self.evicted = self.late = 0
+        self._judged = np.zeros(fields, dtype=np.longlong)
+        self._table = LevelTable(fields, most, WIDTH)
+        self._values = self._table.values
+        self._prior = np.array([NOTHING] + (MEMBERS - 1) * [(1.0 - NOTHING) / (MEMBERS - 1)])
+        self._weights = np.tile(np.asarray(self._prior), (fields, 1))
+        self._precision, self._sums = np.ones((fields, 3)), np.zeros((fields, 2))
+        self._level = [None] * fields
+        self._slot = np.full(fields, -2, dtype=np.intp)
+        self._z = np.zeros(fields)
+        self._said = np.zeros((fields, MEMBERS))
+        self._positive, self._negative = np.zeros((fields, MEMBERS)), np.zeros((fields, MEMBERS))
+        for j in range(fields):
+            self._weigh_levels(j)
+
+    # -- forecasts -------------------------------------------------------------------------------------------------
+
+    def predict(self, p: cython.double, levels: list):
+        """Return the probability for an observation of these levels, of which p was forecast."""
+        self._find_all(levels)
+        return sigmoid(self._look(logit(p)))
+
+    def parts(self, p: cython.double, levels: list):
+        """Return the same, and for each field the log-odds of its members; None where it has no level."""
+        j: cython.Py_ssize_t
+        self._find_all(levels)
+        found = sigmoid(self._look(logit(p)))
+        said: list = []
+        for j in range(self.size):
+            if self._slot[j] == UNKNOWN:
+                self._say_alike(j)
+            said.append(None if self._slot[j] == MISSING else [float(self._said[j, a]) for a in range(MEMBERS)])
+        return found, said
+
+    def predict_many(self, p: cython.const[cython.double][::1], columns: list, found: cython.double[::1]):
+        """`predict` for each of n rows; `columns` has a list of n levels for each field."""
+        i: cython.Py_ssize_t
+        self._require_length(columns, p.shape[0])
+        for i in range(p.shape[0]):
+            self._find_row(columns, i)
+            found[i] = sigmoid(self._look(logit(p[i])))
+
+    @cython.cfunc
+    def _find(self, j: cython.Py_ssize_t, level: object):
+        """Set the level of a field, and its slot."""
+        self._level[j] = level
+        self._slot[j] = MISSING if level is None else self._table.find(j, level)
+
+    @cython.cfunc
+    def _find_all(self, levels: list):
+        j: cython.Py_ssize_t
+        if len(levels) != self.size:
+            raise ValueError(f"{len(levels)} levels are not those of {self.size} fields")
+        for j in range(self.size):
+            self._find(j, levels[j])
+
+    @cython.cfunc
+    def _find_row(self, columns: list, i: cython.Py_ssize_t):
+        j: cython.Py_ssize_t
+        column: list
+        for j in range(self.size):
+            column = columns[j]
+            self._find(j, column[i])
+
+    @cython.cfunc
+    def _require_length(self, columns: list, length: cython.Py_ssize_t):
+        """`ValueError` unless there is a column for each field, of this length."""
+        if len(columns) != self.size or any([len(column) != length for column in columns]):
+            raise ValueError(f"expected {self.size} columns of {length} levels")
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _look(self, z: cython.double) -> cython.double:
+        """Return the log-odds that leave the chain where z enters it."""
+        j: cython.Py_ssize_t
+        z = clamped(z, _LIMIT)
+        for j in range(self.size):
+            self._z[j] = z
+            if self._slot[j] >= 0:
+                self._hear(j, self._slot[j], z)
+                z = self._mixed(j)
+        return z
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _hear(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double) -> cython.void:
+        """Set what the members of a field say of the level in slot k."""
+        a: cython.Py_ssize_t
+        self._say(j, 0, z)
+        for a in range(3):
+            self._say(j, a + 1, z + self._values[k, 2 + 2 * a] / (self._values[k, 1 + 2 * a] + self._precision[j, a]))
+        self._say(j, 4, z + self._line(k, clamped(z, LARGEST)))
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _say(self, j: cython.Py_ssize_t, a: cython.Py_ssize_t, z: cython.double) -> cython.void:
+        """Set the log-odds of one member."""
+        z = clamped(z, _LIMIT)
+        e: cython.double = exp(-abs(z))
+        large: cython.double = 1.0 / (1.0 + e)
+        self._said[j, a] = z
+        self._positive[j, a] = large if z >= 0.0 else e * large
+        self._negative[j, a] = e * large if z >= 0.0 else large
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _say_alike(self, j: cython.Py_ssize_t) -> cython.void:
+        """Of a level that is not held all members say what reaches the field."""
+        a: cython.Py_ssize_t
+        for a in range(_MEMBERS):
+            self._say(j, a, self._z[j])
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _mixed(self, j: cython.Py_ssize_t) -> cython.double:
+        """Return the log-odds of the mixture of the members of a field."""
+        a: cython.Py_ssize_t
+        nothing: cython.double = (2.0 if self._judged[j] < self.late else 1.0) * self._weights[j, 0]
+        positive: cython.double = nothing * self._positive[j, 0]
+        negative: cython.double = nothing * self._negative[j, 0]
+        for a in range(1, _MEMBERS):
+            positive += self._weights[j, a] * self._positive[j, a]
+            negative += self._weights[j, a] * self._negative[j, a]
+        return clamped(log(positive / negative), _LIMIT)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _determinant(self, k: cython.Py_ssize_t) -> cython.double:
+        """Return the determinant of (H11 + 1, H12; H12, H22 + 4), in which only H11·H22 − H12² ≥ 0 is a difference."""
+        h11: cython.double = self._values[k, 9]
+        h12: cython.double = self._values[k, 10]
+        h22: cython.double = self._values[k, 11]
+        return max(h11 * h22 - h12 * h12, 0.0) + STEEP * h11 + h22 + STEEP
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _line(self, k: cython.Py_ssize_t, x: cython.double) -> cython.double:
+        """Return a + B·x."""
+        h11: cython.double = self._values[k, 9] + 1.0
+        h12: cython.double = self._values[k, 10]
+        h22: cython.double = self._values[k, 11] + STEEP
+        e1: cython.double = self._values[k, 12]
+        e2: cython.double = self._values[k, 13]
+        return (h22 * e1 - h12 * e2 + x * (h11 * e2 - h12 * e1)) / self._determinant(k)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _line_variance(self, k: cython.Py_ssize_t, x: cython.double) -> cython.double:
+        """Return the variance of A + B·x: that of a prior, and Σ h·(x − xᵢ)² ≥ 0, over the determinant."""
+        h11: cython.double = self._values[k, 9]
+        h12: cython.double = self._values[k, 10]
+        h22: cython.double = self._values[k, 11]
+        return (max(h22 - 2.0 * x * h12 + x * x * h11, 0.0) + STEEP + x * x) / self._determinant(k)
+
+    # -- outcomes --------------------------------------------------------------------------------------------------
+
+    def learn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
+        """One step on the label y, of weight w > 0."""
+        self._find_all(levels)
+        self._look(logit(p))
+        self._learn_all(y, w)
+
+    def learn_issued(
+        self,
+        p: cython.double,
+        levels: list,
+        said: list,
+        y: cython.double,
+        w: cython.double,
+        rate: cython.double,
+        late: cython.longlong,
+    ):
+        """Learn as `learn` does, but judge the members by the forecasts that were issued (`parts`).
+
+        `rate` is the learning rate of their weights, and `late` the number of labels learned since. A field whose level
+        was missing then is passed.
+        """
+        j: cython.Py_ssize_t
+        a: cython.Py_ssize_t
+        self._find_all(levels)
+        if len(said) != self.size or any([one is not None and len(one) != MEMBERS for one in said]):
+            raise ValueError(f"expected what {MEMBERS} members said for each of {self.size} fields")
+        self.late = late
+        for j in range(self.size):
+            if late > 0 and said[j] is not None and said[j][1] != said[j][0]:
+                self._judged[j] += 1
+        self._look(logit(p))
+        for j in range(self.size):
+            if self._slot[j] == MISSING or said[j] is None:
+                continue
+            for a in range(_MEMBERS):
+                self._say(j, a, said[j][a])
+            self._learn(j, y, w, rate)
+
+    def stream(
+        self,
+        p: cython.const[cython.double][::1],
+        columns: list,
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        predictions: cython.double[::1],
+    ):
+        """`predict`, unless `predictions` is empty, and then `learn`, for each of n rows; none of weight 0."""
+        i: cython.Py_ssize_t
+        z: cython.double
+        predicts: cython.bint = predictions.shape[0] > 0
+        self._require_length(columns, p.shape[0])
+        for i in range(p.shape[0]):
+            self._find_row(columns, i)
+            z = self._look(logit(p[i]))
+            if predicts:
+                predictions[i] = sigmoid(z)
+            if w[i] > 0.0:
+                self._learn_all(y[i], w[i])
+
+    @cython.cfunc
+    def _learn_all(self, y: cython.double, w: cython.double):
+        """One step of all fields where `_look` has looked."""
+        j: cython.Py_ssize_t
+        self.late = 0
+        for j in range(self.size):
+            if self._slot[j] == UNKNOWN:
+                self._say_alike(j)
+            if self._slot[j] != MISSING:
+                self._learn(j, y, w, 1.0)
+
+    @cython.cfunc
+    def _learn(self, j: cython.Py_ssize_t, y: cython.double, w: cython.double, rate: cython.double):
+        """One step of a field on its level, which is then the newest."""
+        k: cython.Py_ssize_t = self._slot[j]
+        weight: cython.double = w if w < _HEAVIEST else _HEAVIEST
+        if k < self.size:
+            k = self._admit(j)
+        else:
+            self._table.use(k)
+        self._judge(j, y, rate * weight)
+        self._values[k, _WEIGHT] += w
+        self._move(j, k, self._z[j], y, weight)
+        self._move_line(k, self._z[j], y, weight)
+        self._weigh_level(j, k)
+        self._weigh_levels(j)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _judge(self, j: cython.Py_ssize_t, y: cython.double, w: cython.double) -> cython.void:
+        """Multiply the weights by the probabilities of the outcome to the power w, and share."""
+        a: cython.Py_ssize_t
+        total: cython.double = 0.0
+        best: cython.double = 0.0
+        if w != 1.0:
+            for a in range(_MEMBERS):
+                best = max(best, self._positive[j, a] if y > 0.0 else self._negative[j, a])
+        for a in range(_MEMBERS):
+            q: cython.double = self._positive[j, a] if y > 0.0 else self._negative[j, a]
+            self._weights[j, a] *= q if w == 1.0 else exp(w * log(q / best))
+            total += self._weights[j, a]
+        for a in range(_MEMBERS):
+            self._weights[j, a] = (1.0 - _SHARE) * (self._weights[j, a] / total) + _SHARE * self._prior[a]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _move(
+        self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double
+    ) -> cython.void:
+        """Make the implicit steps of the three offsets."""
+        a: cython.Py_ssize_t
+        precision: cython.double
+        mean: cython.double
+        end: cython.double
+        h: cython.double
+        for a in range(3):
+            precision = self._values[k, 1 + 2 * a] + self._precision[j, a]
+            mean = self._values[k, 2 + 2 * a] / precision
+            end = implicit(z + mean, w / precision, y)
+            h = w * curvature(end)
+            self._values[k, 1 + 2 * a] += h
+            self._values[k, 2 + 2 * a] += w * _residual(y, end) + h * (end - z)
+        self._forget(k)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _forget(self, k: cython.Py_ssize_t) -> cython.void:
+        """Scale the sums of recent memory down to its cap."""
+        if self._values[k, 3] > _CAP:
+            self._values[k, 4] *= _CAP / self._values[k, 3]
+            self._values[k, 3] = _CAP
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _move_line(self, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        """Make the implicit step of offset and slope."""
+        x: cython.double = clamped(z, LARGEST)
+        end: cython.double = implicit(z + self._line(k, x), w * self._line_variance(k, x), y)
+        h: cython.double = w * curvature(end)
+        step: cython.double = w * _residual(y, end) + h * (end - z)
+        self._values[k, 9] += h
+        self._values[k, 10] += h * x
+        self._values[k, 11] += h * x * x
+        self._values[k, 12] += step
+        self._values[k, 13] += step * x
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _weigh_level(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
+        """Set C of a level, and S with it."""
+        a: cython.Py_ssize_t
+        variance: cython.double
+        term: cython.double
+        for a in range(2):
+            variance = 1.0 / (self._values[k, 1 + 2 * a] + self._precision[j, a])
+            term = self._values[k, 2 + 2 * a] * variance
+            term = min(term * term, FURTHEST * FURTHEST) + variance
+            self._sums[j, a] += term - self._values[k, _TERMS + a]
+            self._values[k, _TERMS + a] = term
+
+    @cython.cfunc
+    def _weigh_levels(self, j: cython.Py_ssize_t):
+        """Set τ² of a field."""
+        a: cython.Py_ssize_t
+        levels: cython.Py_ssize_t = self._table.known(j)
+        count: cython.double = FIRST_LEVELS + levels
+        for a in range(2):
+            self._sums[j, a] = max(self._sums[j, a], 0.0) if levels else 0.0  # without rounding errors of what is gone
+            self._precision[j, a] = count / (FIRST_LEVELS * FIRST_VARIANCE + self._sums[j, a])
+
+    def unlearn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
+        """Subtract from the sums of each level what the observation adds to them where the means are now.
+
+        This reverses the last step of a level exactly, but for τ² and the cap, which have followed it. The weights of
+        the members keep what they have learned. Levels that are neither held nor in the store are passed.
+        """
+        j: cython.Py_ssize_t
+        self._find_all(levels)
+        self._look(logit(p))
+        for j in range(self.size):
+            if self._slot[j] >= 0:
+                self._take(j, self._slot[j] if self._slot[j] >= self.size else self._admit(j), self._z[j], y, w)
+                self._weigh_levels(j)
+
+    @cython.cfunc
+    def _take(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double):
+        """`unlearn` of one level; one without any weight left is dropped."""
+        a: cython.Py_ssize_t
+        precision: cython.double
+        mean: cython.double
+        h: cython.double
+        total: cython.double
+        limit: cython.double  # on |E|
+        self._values[k, _WEIGHT] -= w
+        if self._values[k, _WEIGHT] <= 1e-9 * w:  # rounding of sums of fractions
+            self._drop(j, k)
+            return
+        w = w if w < _HEAVIEST else _HEAVIEST
+        self._take_line(k, z, y, w)
+        for a in range(3):
+            precision = self._values[k, 1 + 2 * a] + self._precision[j, a]
+            mean = self._values[k, 2 + 2 * a] / precision
+            h = min(w * curvature(z + mean), self._values[k, 1 + 2 * a])
+            total = self._values[k, 2 + 2 * a] - w * _residual(y, z + mean) - h * mean
+            limit = max(abs(mean), FURTHEST) * (precision - h)
+            self._values[k, 1 + 2 * a] -= h
+            self._values[k, 2 + 2 * a] = max(-limit, min(limit, total))
+        self._weigh_level(j, k)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _take_line(self, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        """`unlearn` of offset and slope."""
+        x: cython.double = clamped(z, LARGEST)
+        mean: cython.double = self._line(k, x)
+        h: cython.double = min(w * curvature(z + mean), self._values[k, 9])
+        step: cython.double = w * _residual(y, z + mean) + h * mean
+        bound: cython.double
+        self._values[k, 9] -= h
+        self._values[k, 11] = max(self._values[k, 11] - h * x * x, 0.0)
+        bound = sqrt(self._values[k, 9] * self._values[k, 11])
+        self._values[k, 10] = max(-bound, min(bound, self._values[k, 10] - h * x))
+        self._values[k, 12] -= step
+        self._values[k, 13] -= step * x
+        after: cython.double = abs(self._line(k, x))
+        limit: cython.double = max(abs(mean), FURTHEST)
+        if after > limit:
+            self._values[k, 12] *= limit / after
+            self._values[k, 13] *= limit / after
+
+    # -- levels ----------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def _admit(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Admit the level of the observation, which is not held, as the newest of its field; return its slot."""
+        if self._table.is_full(j):
+            if self._table.rows is None:
+                self._drop(j, self._table.oldest(j))
+            else:
+                self._table.put_away(j, self._table.oldest(j))
+            self.evicted += 1
+        k: cython.Py_ssize_t = self._table.admit(j, self._level[j], self._slot[j])
+        self._values = self._table.values
+        return k
+
+    @cython.cfunc
+    def _drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
+        """Forget a level."""
+        a: cython.Py_ssize_t
+        for a in range(2):
+            self._sums[j, a] -= self._values[k, _TERMS + a]
+        self._table.drop(j, k)
+
+    def keep_in(self, rows: object):
+        """From now on write levels that make room to `rows`, with `read` and `write` of a field, a level and values."""
+        self._table.rows = rows
+
+    def read_back(self, levels: list):
+        """Read those of these levels that are in the store, so that the next call has no error of it."""
+        self._find_all(levels)
+
+    def absent(self, j: cython.Py_ssize_t):
+        """Return the number of levels of a field that are in the store and not held."""
+        return int(self._table.absent[j])
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    def effect(self, j: cython.Py_ssize_t, level: object):
+        """Mean and variance of what a field adds to the log-odds of a level, over its members, and the level's weight.
+
+        Offset and slope are taken where the log-odds of the level have been, on average by curvature.
+        """
+        a: cython.Py_ssize_t
+        k: cython.Py_ssize_t = self._table.find(j, level)
+        x: cython.double = 0.0
+        means: list = [0.0] * MEMBERS
+        variances: list = [0.0, *[1.0 / self._precision[j, a] for a in range(3)], 1.0]
+        if k >= 0:
+            for a in range(3):
+                variances[a + 1] = 1.0 / (self._values[k, 1 + 2 * a] + self._precision[j, a])
+                means[a + 1] = self._values[k, 2 + 2 * a] * variances[a + 1]
+            if self._values[k, 9] > 0.0:
+                x = self._values[k, 10] / self._values[k, 9]
+            means[4], variances[4] = self._line(k, x), self._line_variance(k, x)
+        shares = self.weights(j)
+        mean = sum([share * one for share, one in zip(shares, means, strict=True)])
+        squares = [share * (v + (m - mean) ** 2) for share, m, v in zip(shares, means, variances, strict=True)]
+        return float(mean), float(sum(squares)), float(self._values[k, 0]) if k >= 0 else 0.0
+
+    def levels(self, j: cython.Py_ssize_t):
+        """Return the levels held of a field, that longest without an outcome first."""
+        return self._table.levels(j)
+
+    def weights(self, j: cython.Py_ssize_t):
+        """Return the weights of the members of a field in forecasts, a list."""
+        found = self._kept_weights(j)
+        if self._judged[j] < self.late:
+            total = 1.0 + found[0]
+            found = [2.0 * found[0] / total, *[one / total for one in found[1:]]]
+        return found
+
+    @cython.cfunc
+    def _kept_weights(self, j: cython.Py_ssize_t):
+        return [float(self._weights[j, a]) for a in range(_MEMBERS)]
+
+    def lateness(self):
+        """[d, t of each field], for `load_lateness`."""
+        return [int(self.late), [int(self._judged[j]) for j in range(self.size)]]
+
+    def load_lateness(self, late: cython.longlong, judged: object):
+        """Load an earlier `lateness`."""
+        j: cython.Py_ssize_t
+        self.late = late
+        for j in range(self.size):
+            self._judged[j] = judged[j]
+
+    def variances(self, j: cython.Py_ssize_t):
+        """τ² of the offsets with all and with recent memory, a list."""
+        return [float(1.0 / self._precision[j, a]) for a in range(2)]
+
+    # -- merging and saving ----------------------------------------------------------------------------------------
+
+    def merge(self, of: object):
+        """Add the sums of another chain of the same fields; weights of members are multiplied, relative to the prior.
+
+        Levels of the other chain are then newer than those held, and in their own order.
+        """
+        other: SegmentChain = of
+        j: cython.Py_ssize_t
+        if other.size != self.size:
+            raise ValueError(f"a chain of {other.size} fields is not one of {self.size}")
+        for j in range(self.size):
+            for level, values in other._put_away(j):
+                self._find(j, level)
+                self._absorb(j, values)
+            for level in other.levels(j):
+                self._find(j, level)
+                self._absorb(j, other._values[other._table.find(j, level)])
+            self._weigh_levels(j)
+            self._pool(j, other)
+            self._judged[j] += other._judged[j]
+        self.late = max(self.late, other.late)
+        self.evicted += other.evicted
+
+    @cython.cfunc
+    def _put_away(self, j: cython.Py_ssize_t):
+        """Return an iterable of the levels of a field that are in the store alone, with their values."""
+        return self._table.rows.absent(j, set(self.levels(j))) if self._table.absent[j] else ()
+
+    @cython.cfunc
+    def _pool(self, j: cython.Py_ssize_t, of: object):
+        """Multiply the weights of the members of a field by those of another chain, relative to the prior."""
+        other: SegmentChain = of
+        a: cython.Py_ssize_t
+        total: cython.double = 0.0
+        for a in range(_MEMBERS):
+            self._weights[j, a] *= other._weights[j, a] / self._prior[a]
+            total += self._weights[j, a]
+        for a in range(_MEMBERS):
+            self._weights[j, a] = max(self._weights[j, a] / total, LEAST)
+
+    @cython.cfunc
+    def _absorb(self, j: cython.Py_ssize_t, values: cython.const[cython.double][::1]):
+        """Add the sums of a level of another chain to those of the level of a field."""
+        a: cython.Py_ssize_t
+        k: cython.Py_ssize_t = self._slot[j]
+        if k < self.size:
+            k = self._admit(j)
+        else:
+            self._table.use(k)
+        for a in range(_WIDTH):
+            if not _TERMS <= a < _LINE:
+                self._values[k, a] += values[a]
+        self._forget(k)
+        self._weigh_level(j, k)
+
+    def state(self, j: cython.Py_ssize_t):
+        """[W, S, levels, their numbers] of a field as plain data, for `load`; the newest level last."""
+        levels = self.levels(j)
+        rows = [np.asarray(self._values[self._table.find(j, level)]).tolist() for level in levels]
+        return [self._kept_weights(j), [float(self._sums[j, a]) for a in range(2)], levels, rows]
+
+    def load(
+        self, j: cython.Py_ssize_t, weights: object, sums: object, levels: object, rows: object, absent: object = 0
+    ):
+        """Load an earlier `state` of a field that has no levels; `ValueError` if it is of another size.
+
+        `absent` levels more are in the store.
+        """
+        a: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        if len(weights) != MEMBERS or len(sums) != 2 or np.shape(rows) != (len(levels), WIDTH):
+            raise ValueError(f"expected {MEMBERS} weights, 2 sums and {WIDTH} numbers for each level")
+        if len(levels) > self.most or len(set(levels)) != len(levels) or self._table.known(j):
+            raise ValueError("there are too many levels, or one twice")
+        for level, row in zip(levels, rows, strict=True):
+            self._find(j, level)
+            k = self._admit(j)
+            for a in range(_WIDTH):
+                self._values[k, a] = row[a]
+        self._table.absent[j] = absent
+        for a in range(_MEMBERS):
+            self._weights[j, a] = weights[a]
+        for a in range(2):
+            self._sums[j, a] = sums[a]
+        self._weigh_levels(j)

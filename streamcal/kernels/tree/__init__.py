@@ -1,0 +1,1 @@
+"""Trees and sorted blocks: isotonic fits, Venn-Abers predictors, ranks."""

@@ -1,0 +1,570 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Searches in a hull tree: the end of a line of given slope, the pool of a node, the pool over a score.
+
+The terms are those of `hull_tree.py`, the declarations are in `hull_search.pxd`.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import cython
+
+from streamcal.kernels.tree.hull_nodes import LEAF_CAPACITY, LEFT, RIGHT
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, position, whole
+else:
+    from streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, position, whole
+
+TIE = 1.0 + 2.0**-46
+TIE_EXACT = 1.0 + 2.0**-50
+"""Slopes within this factor of one another tie, and groups that tie with a line are left outside its end.
+
+Sums in different orders differ by some ulps. Next to a group of weight 1e20 whose slope is λ up to rounding, a light
+pool would otherwise be balanced with that group, whatever its own slope: the rounding error of the heavy excess
+exceeds the light one. If the group is left out, the fit changes only if it violates the order, and then by
+less than the factor, since Newton's bracket closes on λ* from both sides. TIE_EXACT serves integer
+masses: fits of total weight N are fractions with denominators of at most N, different ones 1/N² apart, so no two
+different slopes tie below N = 3e7.
+"""
+
+WHOLE_LIMIT = 2.0**24
+"""Where the weights of a line and of a leaf are whole numbers below it, P·w, p·W and their sums are exact. Two slopes
+that differ do so by more than TIE_EXACT, so that nothing ties but what is equal."""
+
+MAX_DEPTH = 64  # more than log(2e9 / 24) / log(4/3): balance keeps two thousand million groups below it
+
+_LEFT = cython.declare(cython.int, LEFT)
+_RIGHT = cython.declare(cython.int, RIGHT)
+_WHOLE_LIMIT = cython.declare(cython.double, WHOLE_LIMIT)
+_TIE = cython.declare(cython.double, TIE)
+_TIE_EXACT = cython.declare(cython.double, TIE_EXACT)
+_INFINITY = cython.declare(cython.double, math.inf)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _belongs(
+    side: cython.int, p: cython.double, w: cython.double, P: cython.double, W: cython.double, tie: cython.double
+) -> cython.bint:
+    """Whether the stretch (w, p) next to a line of slope P/W clearly violates the order, and so belongs to the pool."""
+    return p * W > P * tie * w if side == _LEFT else p * (W * tie) < P * w
+
+
+@cython.cclass
+class Search:
+    """The tree under `root`, and the working data of a search in it.
+
+    `exact` states that every mass so far was an integer and all sums are below 2⁵²: only then can a mass be subtracted
+    from a sum without rounding. All other attributes are working data of the current operation; they are undefined
+    between calls.
+    """
+
+    def __init__(self):
+        self._root = None
+        self._set_exact(True)
+        if not cython.compiled:  # a struct, if compiled
+            self._change, self._line, self._end, self._path = (SimpleNamespace() for _ in range(4))
+            self._path.beside = [[None] * MAX_DEPTH for _ in range(2)]
+            self._path.reach_w, self._path.reach_p = ([[0.0] * MAX_DEPTH for _ in range(2)] for _ in range(2))
+            self._path.number, self._path.above = [0, 0], [0, 0]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _set_change(
+        self, score: cython.double, dw: cython.double, dp: cython.double, dc: cython.longlong, taking: cython.bint
+    ) -> cython.void:
+        self._change.score, self._change.taking = score, taking
+        self._change.dw, self._change.dp, self._change.dc = dw, dp, dc
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _set_exact(self, exact: cython.bint) -> cython.void:
+        self._exact = exact
+        self._tie = _TIE_EXACT if exact else _TIE
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(other=cython.int, slope=cython.double)
+    def _settle(self, inner: Inner, side: cython.int) -> cython.void:
+        """Bring the pool of a node up to date after the change in its child on `side`; search only if necessary.
+
+        Seen from the cut, the change moves all points of the child beyond the changed group by one vector (dw, dp).
+        Where that lies outside the pool and lifts them off the supporting line, the pool stays as it is.
+        Otherwise both ends are compared with the new slope.
+        """
+        other = 1 - side
+        if self._change.taking and not self._exact:
+            inner.low[other] = _INFINITY
+        elif inner.lo <= self._change.score < inner.hi:
+            inner.near_w[side] += self._change.dw
+            inner.near_p[side] += self._change.dp
+            if inner.near_w[_LEFT] + inner.near_w[_RIGHT] > 0.0:
+                inner.W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
+                inner.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
+                slope = inner.P / inner.W
+                if inner.low[other] < slope < inner.high[other] and (
+                    self._confirmed(inner, side, slope) or self._kept(inner, side, slope)
+                ):
+                    return
+        else:
+            inner.far_w[side] += self._change.dw
+            inner.far_p[side] += self._change.dp
+            if not _belongs(side, self._change.dp, self._change.dw, inner.P, inner.W, 1.0):
+                slope = self._change.dp / self._change.dw  # lines beyond this slope see the points come down
+                if (side == _LEFT) == (self._change.dw > 0.0):
+                    inner.low[side] = max(inner.low[side], slope)
+                else:
+                    inner.high[side] = min(inner.high[side], slope)
+                return
+            if self._kept(inner, side, inner.P / inner.W):
+                return
+        inner.low[side] = _INFINITY
+        self._find_pool(inner)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    @cython.locals(slope=cython.double)
+    def _confirmed(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
+        """Whether a change inside the pool, whose slope is now `line`, by itself confirms the end of the pool.
+
+        The change is added to stretches that reach to the end and belong into the pool. If it belongs there too, so do
+        the sums.
+        """
+        if not inner.low[side] < line < inner.high[side]:
+            return False
+        if not _belongs(side, self._change.dp, self._change.dw, inner.P, inner.W, self._tie):
+            return False
+        slope = (
+            self._change.dp / self._change.dw
+        )  # lines beyond this slope need no longer find the sums where they were
+        if (side == _LEFT) == (self._change.dw > 0.0):
+            inner.high[side] = min(inner.high[side], slope / self._tie)
+        else:
+            inner.low[side] = max(inner.low[side], slope * self._tie)
+        return inner.low[side] < line < inner.high[side]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, end=cython.double, cut=cython.double, P=cython.double, W=cython.double)
+    @cython.locals(left=cython.bint, least=cython.double, most=cython.double, low=cython.double, high=cython.double)
+    def _kept(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
+        """Whether the end of the pool is certainly unchanged, now that its slope is `line`.
+
+        The descent for the end is followed as long as it stays with the changed group. Once it turns into a subtree
+        without it, the end is found there: if the old end lies there too, it is the one, since it supported
+        the subtree at such slopes and the subtree has not changed. In the leaf of the change the old end is
+        tested: a scan for it would cost another pass.
+        """
+        if not inner.low[side] < line < inner.high[side]:
+            return False
+        node = cython.cast(Borrowed, inner.left)
+        end = inner.lo
+        least = low = -_INFINITY
+        most = high = _INFINITY
+        if side == _RIGHT:
+            node = cython.cast(Borrowed, inner.right)
+            end = inner.hi
+        while cython.cast(Node, node).leaves > 1:
+            P, W, cut = cython.cast(Inner, node).P, cython.cast(Inner, node).W, cython.cast(Inner, node).cut
+            left = _belongs(side, P, W, inner.P, inner.W, self._tie) == (side == _LEFT)
+            if left:
+                high = min(high, P / W)
+            else:
+                low = max(low, P / W)
+            if left != (self._change.score < cut):
+                inner.low[side], inner.high[side] = max(inner.low[side], low), min(inner.high[side], high)
+                return end <= cut if left else end >= cut
+            if left:
+                most = cut
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                least = cut
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+        if not least <= end <= most:
+            return False
+        self._end.low, self._end.high = low, high
+        self._look_around(cython.cast(Leaf, node), position(cython.cast(Leaf, node), end))
+        inner.low[side], inner.high[side] = self._end.low, self._end.high
+        return self._end.low < line < self._end.high
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(w=cython.double, p=cython.double, side=cython.int)
+    def _find_pool(self, inner: Inner) -> cython.void:
+        """Find the pool of a node by Newton's method, from the slope it holds."""
+        self._try_line(inner.P, inner.W)
+        while True:
+            for side in range(2):
+                if not inner.low[side] < self._line.slope < inner.high[side]:
+                    self._find_end(inner, side)
+                    self._set_end(inner, side)
+            w = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
+            p = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
+            if w == 0.0 or not self._step(p, w):
+                break
+        if w > 0.0 and (p != self._line.P or w != self._line.W):
+            # λ* lies between two neighbouring floats, or ties with a stretch, which then belongs to the pool.
+            self._tie = 1.0 / self._tie
+            for side in range(2):
+                self._find_end(inner, side)
+                self._set_end(inner, side)
+            self._tie = 1.0 / self._tie
+            self._line.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
+            self._line.W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
+        inner.P, inner.W = self._line.P, self._line.W
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(leaf=Leaf, i=cython.int)
+    def _set_end(self, inner: Inner, side: cython.int) -> cython.void:
+        """Set the end of the pool to the one found last, with the range of slopes for which it is valid."""
+        inner.near_w[side], inner.near_p[side] = self._end.near_w, self._end.near_p
+        inner.far_w[side], inner.far_p[side] = self._end.far_w, self._end.far_p
+        leaf = cython.cast(Leaf, self._end.leaf)
+        i = leaf.n - self._end.held if side == _LEFT else self._end.held
+        if i < leaf.n:
+            self._end.key = leaf.scores[i]
+        if side == _LEFT:
+            inner.lo = self._end.key
+        else:
+            inner.hi = self._end.key
+        self._look_around(leaf, i)
+        inner.low[side], inner.high[side] = self._end.low, self._end.high
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(j=cython.int, w=cython.double, p=cython.double, low=cython.double, high=cython.double)
+    def _look_around(self, leaf: Leaf, i: cython.int) -> cython.void:
+        """Narrow the range of slopes for an end before position `i` by the edges of the leaf's minorant beside it."""
+        low, high = self._end.low, self._end.high
+        w = p = 0.0
+        for j in range(i, leaf.n):
+            w += leaf.w[j]
+            p += leaf.p[j]
+            high = min(high, p / w)
+        w = p = 0.0
+        for j in range(i - 1, -1, -1):
+            w += leaf.w[j]
+            p += leaf.p[j]
+            low = max(low, p / w)
+        self._end.low, self._end.high = low * self._tie, high / self._tie
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _try_line(self, P: cython.double, W: cython.double) -> cython.void:
+        """Start Newton's method from a line."""
+        self._set_line(P, W)
+        self._line.floor, self._line.ceiling = -_INFINITY, _INFINITY
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _set_line(self, P: cython.double, W: cython.double) -> cython.void:
+        self._line.P, self._line.W, self._line.slope = P, W, P / W
+        self._line.whole = self._exact and W < _WHOLE_LIMIT and whole(P) and whole(W)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(before=cython.double)
+    def _step(self, p: cython.double, w: cython.double) -> cython.bint:
+        """Go to the line through the ends of the current one, which are (w, p) apart; False at convergence.
+
+        The height of the line through the right end above that through the left one is a decreasing, piecewise
+        linear function of the slope, and 0 at the slope λ* sought. So its sign narrows the bracket of λ*, and the
+        next line is Newton's step, replaced by bisection if it leaves the bracket.
+        """
+        before = self._line.slope
+        self._set_line(p, w)
+        if self._line.slope == before:
+            return False
+        if self._line.slope > before:
+            self._line.floor = before
+        else:
+            self._line.ceiling = before
+        if not self._line.floor < self._line.slope < self._line.ceiling:
+            self._line.slope = 0.5 * (max(self._line.floor, 0.0) + min(self._line.ceiling, 1.0))
+            self._line.P, self._line.W, self._line.whole = self._line.slope, 1.0, False
+        return self._line.floor < self._line.slope < self._line.ceiling
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, rest=Borrowed, P=cython.double, W=cython.double, tie=cython.double, key=cython.double)
+    @cython.locals(low=cython.double, high=cython.double, p=cython.double, w=cython.double, inside=cython.bint)
+    @cython.locals(near_w=cython.double, near_p=cython.double, far_w=cython.double, far_p=cython.double, n=cython.int)
+    def _find_end(self, inner: Inner, side: cython.int) -> cython.void:
+        """Find where the line P/W supports the child on `side`."""
+        P, W, tie = self._line.P, self._line.W, self._tie
+        node = cython.cast(Borrowed, inner.left)
+        key = inner.cut
+        if side == _RIGHT:
+            node = cython.cast(Borrowed, inner.right)
+            key = _INFINITY
+        near_w = near_p = far_w = far_p = 0.0
+        low, high = -_INFINITY, _INFINITY
+        while cython.cast(Node, node).leaves > 1:
+            p, w = cython.cast(Inner, node).P, cython.cast(Inner, node).W
+            inside = _belongs(side, p, w, P, W, tie)
+            if inside == (side == _LEFT):  # steeper than the line
+                key, high = cython.cast(Inner, node).cut, min(high, p / w)
+                rest = cython.cast(Borrowed, cython.cast(Inner, node).right)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                low = max(low, p / w)
+                rest = cython.cast(Borrowed, cython.cast(Inner, node).left)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+            if inside:
+                near_w += cython.cast(Node, rest).weight
+                near_p += cython.cast(Node, rest).positive
+            else:
+                far_w += cython.cast(Node, rest).weight
+                far_p += cython.cast(Node, rest).positive
+        self._end.leaf, self._end.key, self._end.low, self._end.high = node, key, low, high
+        n = cython.cast(Leaf, node).n
+        self._scan(cython.cast(Leaf, node), side, n - 1 if side == _LEFT else 0, n)
+        self._end.near_w += near_w
+        self._end.near_p += near_p
+        self._end.far_w += far_w
+        self._end.far_p += far_p
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(k=cython.int, step=cython.int, P=cython.double, W=cython.double, tie=cython.double)
+    @cython.locals(near_w=cython.double, near_p=cython.double, w=cython.double, p=cython.double)
+    def _scan(self, leaf: Leaf, side: cython.int, i: cython.int, number: cython.int) -> cython.void:
+        """Find the end among `number` groups of a leaf, from position `i` outwards."""
+        if self._line.whole and leaf.weight < _WHOLE_LIMIT:
+            self._scan_whole(leaf, side, i, number)
+            return
+        P, W, tie = self._line.P, self._line.W, self._tie
+        step = -1 if side == _LEFT else 1
+        near_w = near_p = w = p = 0.0
+        self._end.held = 0
+        for k in range(number):
+            w += leaf.w[i]
+            p += leaf.p[i]
+            if _belongs(side, p, w, P, W, tie):
+                near_w += w
+                near_p += p
+                w = p = 0.0
+                self._end.held = k + 1
+            i += step
+        self._end.near_w, self._end.near_p, self._end.far_w, self._end.far_p = near_w, near_p, w, p
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(k=cython.int, held=cython.int, step=cython.int, P=cython.double, W=cython.double)
+    @cython.locals(run_w=cython.double[65], run_p=cython.double[65])  # masses of the first 0, 1, 2, … groups
+    @cython.locals(w=cython.double, p=cython.double, depth=cython.double, deepest=cython.double, equal=cython.double)
+    def _scan_whole(self, leaf: Leaf, side: cython.int, i: cython.int, number: cython.int) -> cython.void:
+        """`_scan` where nothing rounds: the end is the first of the points that lie deepest below the line.
+
+        It compares sums from the start, independently of what was found so far, so that no branch depends on the data:
+        half of the branches in `_scan` are mispredicted.
+        """
+        if not cython.compiled:
+            run_w, run_p = [0.0] * (LEAF_CAPACITY + 1), [0.0] * (LEAF_CAPACITY + 1)
+        run_w[0] = run_p[0] = 0.0
+        P, W, step = self._line.P, self._line.W, -1
+        if side == _RIGHT:
+            P, W, step = -P, -W, 1
+        equal = 0.5 if self._tie < 1.0 else 0.0  # depths are whole: with it the last of the deepest is found
+        w = p = deepest = 0.0
+        held = 0
+        for k in range(1, number + 1):
+            w += leaf.w[i]
+            p += leaf.p[i]
+            run_w[k], run_p[k] = w, p
+            depth = p * W - P * w
+            held = k if depth > deepest - equal else held
+            deepest = depth if depth > deepest else deepest
+            i += step
+        self._end.held = held
+        self._end.near_w, self._end.near_p = run_w[held], run_p[held]
+        self._end.far_w, self._end.far_p = w - self._end.near_w, p - self._end.near_p
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed)
+    def _leaf_of(self, score: cython.double) -> Borrowed:
+        node = cython.cast(Borrowed, self._root)
+        while cython.cast(Node, node).leaves > 1:
+            if score < cython.cast(Inner, node).cut:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+        return node
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, leaf=Leaf, left=cython.int, right=cython.int, i=cython.int, j=cython.int)
+    @cython.locals(w=cython.double, p=cython.double, below_w=cython.double, below_p=cython.double)
+    def _locate(self, score: cython.double) -> cython.void:
+        """Descend to the score, record the subtrees beside the path, and sum the masses on both sides of the score."""
+        node = cython.cast(Borrowed, self._root)
+        left = right = 0
+        self._path.pooled = False
+        self._path.above[_LEFT] = self._path.above[_RIGHT] = 0
+        while cython.cast(Node, node).leaves > 1:
+            if not self._path.pooled and cython.cast(Inner, node).lo <= score < cython.cast(Inner, node).hi:
+                self._path.over, self._path.pooled = node, True
+                self._path.above[_LEFT], self._path.above[_RIGHT] = left, right
+            if score < cython.cast(Inner, node).cut:
+                self._path.beside[_RIGHT][right] = node
+                right += 1
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                self._path.beside[_LEFT][left] = node
+                left += 1
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+        leaf = cython.cast(Leaf, node)
+        i = position(leaf, score)
+        self._path.home, self._path.score, self._path.position = node, score, i
+        self._path.tied = 1 if i < leaf.n and leaf.scores[i] == score else 0
+        self._path.number[_LEFT], self._path.number[_RIGHT] = left, right
+        w = p = 0.0
+        for j in range(i):
+            w += leaf.w[j]
+            p += leaf.p[j]
+        below_w, below_p = w, p
+        for j in range(left - 1, -1, -1):
+            self._path.reach_w[_LEFT][j], self._path.reach_p[_LEFT][j] = w, p
+            w += cython.cast(Inner, self._path.beside[_LEFT][j]).left.weight
+            p += cython.cast(Inner, self._path.beside[_LEFT][j]).left.positive
+        if self._exact:  # by subtraction: half of the leaf need not be loaded
+            w, p = leaf.weight - below_w, leaf.positive - below_p
+            if self._path.tied:
+                w -= leaf.w[i]
+                p -= leaf.p[i]
+        else:
+            w = p = 0.0
+            for j in range(i + self._path.tied, leaf.n):
+                w += leaf.w[j]
+                p += leaf.p[j]
+        for j in range(right - 1, -1, -1):
+            self._path.reach_w[_RIGHT][j], self._path.reach_p[_RIGHT][j] = w, p
+            w += cython.cast(Inner, self._path.beside[_RIGHT][j]).right.weight
+            p += cython.cast(Inner, self._path.beside[_RIGHT][j]).right.positive
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _lower_at(self, score: cython.double, w: cython.double) -> cython.double:
+        """Return the fit at `score` of the data and (score, 0, w)."""
+        self._locate(score)
+        return self._fit_with(0.0, w)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(w=cython.double)
+    def _upper(self, w: cython.double) -> cython.double:
+        """Return the fit of the data and (score, 1, w), starting from the result of `_lower_at`, often close."""
+        self._try_line(self._line.P + w, self._line.W)
+        return self._newton(w, w)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(home=Leaf, i=cython.int)
+    def _fit_with(self, p: cython.double, w: cython.double) -> cython.double:
+        """Return the fit at the located score when the mass (w, p) is added there."""
+        if self._path.pooled:
+            self._try_line(cython.cast(Inner, self._path.over).P + p, cython.cast(Inner, self._path.over).W + w)
+        elif self._path.tied:
+            i, home = self._path.position, cython.cast(Leaf, self._path.home)
+            self._try_line(home.p[i] + p, home.w[i] + w)
+        else:
+            self._try_line(p, w)
+        return self._newton(p, w)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(sum_w=cython.double, sum_p=cython.double)
+    def _newton(self, p: cython.double, w: cython.double) -> cython.double:
+        """`_find_pool` for the edge over the located score and the mass (w, p) added there, from the line tried."""
+        if self._path.tied:
+            w += cython.cast(Leaf, self._path.home).w[self._path.position]
+            p += cython.cast(Leaf, self._path.home).p[self._path.position]
+        while True:
+            self._find_end_from_score(_LEFT)
+            sum_w, sum_p = w + self._end.near_w, p + self._end.near_p
+            self._find_end_from_score(_RIGHT)
+            if not self._step(sum_p + self._end.near_p, sum_w + self._end.near_w):
+                return self._line.slope
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, number=cython.int, start=cython.int, first=cython.int, k=cython.int)
+    @cython.locals(w=cython.double, p=cython.double)
+    @cython.locals(far_w=cython.double, far_p=cython.double, P=cython.double, W=cython.double, tie=cython.double)
+    def _find_end_from_score(self, side: cython.int) -> cython.void:
+        """Find where the line P/W supports the groups on one side of the located score.
+
+        These groups are the children beside the path on that side, and a part of the last leaf. If the pool of a node
+        on the path consists only of such groups, the child contains the end for the whole node, and deeper subtrees
+        need no search. The search starts at the first such node from the top. Above it a child matters only if its pool
+        contains the score; otherwise the pool proves that the line passes below the child.
+        """
+        P, W, tie = self._line.P, self._line.W, self._tie
+        number = self._path.number[side]
+        start = 0
+        while start < number:
+            node = self._path.beside[side][start]
+            if _belongs(side, cython.cast(Inner, node).P, cython.cast(Inner, node).W, P, W, tie):
+                break
+            start += 1
+        if start == number:
+            k = self._path.position
+            if side == _RIGHT:
+                k = cython.cast(Leaf, self._path.home).n - k - self._path.tied
+            self._scan(
+                cython.cast(Leaf, self._path.home),
+                side,
+                self._path.position + (-1 if side == _LEFT else self._path.tied),
+                k,
+            )
+            w, p = self._end.near_w, self._end.near_p
+        else:
+            self._find_end_again(cython.cast(Inner, self._path.beside[side][start]), side)
+            w = self._path.reach_w[side][start] + self._end.near_w
+            p = self._path.reach_p[side][start] + self._end.near_p
+        far_w, far_p = self._end.far_w, self._end.far_p
+        for k in range(start - 1, self._path.above[side] - 1, -1):
+            node = self._path.beside[side][k]
+            if cython.cast(Inner, node).lo <= self._path.score < cython.cast(Inner, node).hi:
+                self._find_end_again(cython.cast(Inner, node), side)
+                far_w += self._end.near_w
+                far_p += self._end.near_p
+                if _belongs(side, far_p, far_w, P, W, tie):
+                    w += far_w
+                    p += far_p
+                    far_w = far_p = 0.0
+                far_w += self._end.far_w
+                far_p += self._end.far_p
+            elif side == _LEFT:
+                far_w += cython.cast(Inner, node).left.weight
+                far_p += cython.cast(Inner, node).left.positive
+            else:
+                far_w += cython.cast(Inner, node).right.weight
+                far_p += cython.cast(Inner, node).right.positive
+        self._end.near_w, self._end.near_p = w, p
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _find_end_again(self, inner: Inner, side: cython.int) -> cython.void:
+        """`_find_end`, without a search if it is the end of the pool."""
+        if inner.low[side] < self._line.slope < inner.high[side]:
+            self._end.near_w, self._end.near_p = inner.near_w[side], inner.near_p[side]
+            self._end.far_w, self._end.far_p = inner.far_w[side], inner.far_p[side]
+        else:
+            self._find_end(inner, side)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _fitted(self) -> cython.double:
+        """Return the fit of the located group."""
+        if self._path.pooled:
+            return cython.cast(Inner, self._path.over).P / cython.cast(Inner, self._path.over).W
+        return self._fit_with(0.0, 0.0)
