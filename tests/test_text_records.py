@@ -20,7 +20,7 @@ from streamcal.stream import reading
 from streamcal.stream.arrow import as_text
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
-from streamcal.stream.run import GOES_ON
+from streamcal.stream.run import CONTINUED
 
 LONGEST = 40
 
@@ -242,7 +242,7 @@ def test_a_field_that_is_too_long_is_one_bad_row(tmp_path: Path) -> None:
     assert records["2"] == long.decode()
     taken = records["3"].count("\n") + 1
     assert records["3"].encode() + b"\n" == b"\n".join(text.splitlines()[3 : 3 + taken]) + b"\n"
-    begins = [reject["reason"] for reject in rejects if reject["reason"] != GOES_ON]
+    begins = [reject["reason"] for reject in rejects if reject["reason"] != CONTINUED]
     assert len(begins) == 2
     assert all("field" in reason for reason in begins)
     assert "lines" not in begins[0]

@@ -164,7 +164,8 @@ def run(
     code 2. An interrupt ends it between two rows with exit code 130; output and state then hold the same rows.
 
     The same command resumes from its --state or --journal, also after a crash. --id, --event-time, --label-time and
-    --horizon replay a log in which labels come late. docs/command_line.md and docs/late_labels_log.md have the rules.
+    --horizon replay a log in which labels come late: see docs/late_labels_log.md. docs/command_line_rules.md has all
+    rules.
 
     \b
     Examples:

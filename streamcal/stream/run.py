@@ -45,7 +45,7 @@ CALIBRATED = ADDED[0]
 REJECT_COLUMNS = ("file", "row", "column", "reason", "record")
 #: Characters of a record in a row of the rejects, which may have four bytes each, and what the next row says.
 LONGEST_REJECT = LONGEST_FIELD // 4 - 1
-GOES_ON = "the record goes on"
+CONTINUED = "continuation of the record"
 #: Rows that a run begins with, and seconds that it takes for one part of a batch: then it writes, reports its
 #: progress and handles interrupts. The parts of a method double or halve until they take as long.
 FIRST_ROWS = 16
@@ -575,7 +575,7 @@ def parts_of(rejected: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**rejected, "record": record and record[begin:end]}
         if end >= size:
             return
-        rejected, begin = {**rejected, "reason": GOES_ON}, end
+        rejected, begin = {**rejected, "reason": CONTINUED}, end
 
 
 def _would_overwrite(file: str, earlier: str) -> bool:

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The levels of the fields of a stream with some numbers for each: so many held, the others in a store if there is one.
+"""Levels of the fields of a stream with their values: a limited number in memory, the others in an optional store.
 
-A level held has a slot, a row of `values`. The first slots, one for each field, hold no level: the values of a level
-that is in the store alone are read to that of its field, where forecasts find them like any others.
+A level in memory has a slot, a row of `values`. The first slots, one for each field, are reserved: the values of a
+level that is only in the store are read into the slot of its field, where predictions find them like any others.
 """
 
 import cython
@@ -36,7 +36,7 @@ LEAST_AGING = cython.declare(cython.Py_ssize_t, 64)
 @cython.no_gc
 @cython.cclass
 class LevelPair:
-    """Two levels as one, which a search need not make anew. It is found as such, and read as a tuple."""
+    """A pair of levels as one level, kept between searches. A search finds the pair, and reading returns a tuple."""
 
     def __init__(self, first: object, second: object):
         self.first, self.second = first, second
@@ -51,8 +51,8 @@ class LevelPair:
 class LevelNames:
     """The level of each slot, all of them in one buffer, and 32 bits of its hash.
 
-    A whole number takes 9 bytes, a text 3 and its characters, a level of several parts 2 and its parts. Room that was
-    released is gathered when it is half of all.
+    A whole number needs 9 bytes, a text 3 and its characters, a level of several parts 2 and its parts. The buffer is
+    compacted when half of it has been released.
     """
 
     def __init__(self, size: cython.Py_ssize_t):
@@ -66,7 +66,7 @@ class LevelNames:
 
     @cython.cfunc
     def resize(self, size: cython.Py_ssize_t):
-        """Make room for so many slots."""
+        """Extend the arrays to `size` slots."""
         before: cython.Py_ssize_t = self._starts.shape[0]
         self._arrays[0].resize(size, refcheck=False)
         self._arrays[1].resize(size, refcheck=False)
@@ -89,7 +89,7 @@ class LevelNames:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def is_level(self, k: cython.Py_ssize_t, level: object) -> cython.bint:
-        """Whether a slot has this level."""
+        """Return whether a slot contains this level."""
         self._at = self._starts[k]
         return self._is_next(level)
 
@@ -109,7 +109,7 @@ class LevelNames:
 
     @cython.cfunc
     def _make_room(self, size: cython.Py_ssize_t):
-        """Make room for so many bytes: what is released, if it is half of all, else a 32nd more."""
+        """Make room for `size` more bytes: compact a buffer that is half released, otherwise extend it by a 32nd."""
         k: cython.Py_ssize_t
         length: cython.Py_ssize_t
         a: cython.Py_ssize_t
@@ -134,7 +134,7 @@ class LevelNames:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _size_of(self, level: object) -> cython.Py_ssize_t:
-        """Return the bytes that a level takes."""
+        """Return the number of bytes that a level needs."""
         if isinstance(level, str):
             if len(level) > LONGEST:
                 raise ValueError(f"a level of {len(level)} characters is too long")
@@ -178,7 +178,7 @@ class LevelNames:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _write(self, level: object) -> cython.int:
-        """Write a level, and go on behind it."""
+        """Write a level, and move the position behind it."""
         a: cython.int
         i: cython.Py_ssize_t = self._at
         if isinstance(level, str):
@@ -206,7 +206,7 @@ class LevelNames:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _is_next(self, level: object) -> cython.bint:
-        """Whether a level comes next, and go on behind it if so."""
+        """Return whether this level is next; if so, move the position behind it."""
         i: cython.Py_ssize_t = self._at
         kind: cython.Py_ssize_t = self._byte(i)
         if isinstance(level, str):
@@ -248,7 +248,7 @@ class LevelNames:
 
     @cython.cfunc
     def _read(self) -> object:
-        """Read the level that comes next, and go on behind it."""
+        """Read the next level, and move the position behind it."""
         i: cython.Py_ssize_t = self._at
         kind: cython.Py_ssize_t = self._byte(i)
         if kind == WHOLE:
@@ -406,7 +406,7 @@ class LevelIndex:
     @cython.cfunc
     @cython.exceptval(check=False)
     def forget_order(self) -> cython.void:
-        """Sort the oldest levels anew when one is asked for: uses have other numbers."""
+        """Discard the sorted oldest levels: the uses have been renumbered."""
         self._left = 0
 
     @cython.cfunc
@@ -491,7 +491,7 @@ class LevelTable:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def is_full(self, j: cython.Py_ssize_t) -> cython.bint:
-        """Whether a level of field j has to make room for a new one."""
+        """Return whether a level of field j must be dropped before a new one is admitted."""
         slots: LevelIndex = self._slots[j]
         return slots.count >= self.most
 
@@ -589,7 +589,7 @@ class LevelTable:
 
     @cython.cfunc
     def _grow(self):
-        """Make a 64th more slots. No array is in use: whoever looks at `values` looks again after `admit`."""
+        """Add a 64th more slots. This replaces the arrays, so a caller must read `values` again after `admit`."""
         before: cython.Py_ssize_t = self.values.shape[0]
         size: cython.Py_ssize_t = before + max(before // 64, 16)
         if size > MOST_SLOTS:
