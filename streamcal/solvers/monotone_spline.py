@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.difference_qp import SOLVED, DifferenceQP
-from streamcal.kernels.monotone_qp import RIDGE
+from streamcal.kernels.polynomial.difference_qp import SOLVED, DifferenceQP
+from streamcal.kernels.polynomial.monotone_qp import RIDGE
 from streamcal.solvers.solution import Solution
 
 Floats = NDArray[np.float64]
