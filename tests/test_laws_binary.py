@@ -46,7 +46,6 @@ from weights_by_hand import WeightsByHand
 from streamcal import (
     REGISTRY,
     Calibrator,
-    CenteredIsotonic,
     Decay,
     Forever,
     InputError,
@@ -480,7 +479,7 @@ def test_a_bad_question_is_refused(case):
 
 
 def test_methods_of_one_statistic_and_equal_parameters_do_not_merge():
-    cal, other = (learned(method(), [Observation(0.25, 1)]) for method in (SmoothIsotonic, CenteredIsotonic))
+    cal, other = (learned(method(resolution=64), [Observation(0.25, 1)]) for method in (Platt, Temperature))
     assert cal.params() == other.params()
     before = held(cal)
     with pytest.raises(MergeError):

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Unpack, cast
 
 import numpy as np
 
-from streamcal.calibrators.cells import CellCalibrator
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.calibrators.neighbourhoods import REACHED, NearestScores, Neighbourhood, Places
-from streamcal.calibrators.table import Table, TableParameters
 from streamcal.errors import InputError
 from streamcal.kernels.cells.cell_bins import NearestCells
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Piece
 from streamcal.statistics.score_table import GridTable
 
 
-class AdaptiveCalibration(CellCalibrator):
+class AdaptiveCalibration(AdditiveCalibrator[Table]):
     """Adaptive calibration of predictions (ACP): p(s) = Σ wᵢyᵢ / Σ wᵢ over the observations in the interval of s.
 
     The map is piecewise constant and not monotone. Intervals overlap, so that the sum of the predictions need not equal
@@ -58,10 +58,11 @@ class AdaptiveCalibration(CellCalibrator):
 
     name = "adaptive-calibration"
     summary = "share of positives in an interval around each score"
+    default_resolution = 4096
     monotone = False
     by_ratios = True
 
-    def __init__(self, interval: Neighbourhood = NearestScores(), **common: Unpack[TableParameters]) -> None:
+    def __init__(self, interval: Neighbourhood = NearestScores(), **common: Unpack[Common]) -> None:
         if not isinstance(interval, Neighbourhood):
             allowed = "give NearestScores(fraction), FixedWidth(half_width) or ScoreIntervals(scores, lo, hi)"
             raise InputError(
@@ -69,11 +70,13 @@ class AdaptiveCalibration(CellCalibrator):
             )
         self.interval = interval
         super().__init__(**common)
+        table = self._grid_table()
+        if table is not None and isinstance(interval, NearestScores):
+            self._tree = NearestCells(table.sums, table.grid.centres, table.grid.cell, interval.fraction - REACHED)
+            self._at, self.streams = self._tree.at, True
 
-    def _cell_tree(self, table: GridTable) -> NearestCells | None:
-        if not isinstance(self.interval, NearestScores):
-            return None
-        return NearestCells(table.sums, table.grid.centres, table.grid.cell, self.interval.fraction - REACHED)
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        self._tree.run(cast(GridTable, self._memory.statistic).rows(x, y, piece), found[0])
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypedDict, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,46 +22,82 @@ from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.statistics.base import Piece
 from streamcal.statistics.grid import check_resolution
+from streamcal.statistics.score_table import GridTable, ScoreTable, score_table
+
+#: The statistic of most methods: weights by distinct score, or by cell of a grid.
+Table = ScoreTable | GridTable
+
+
+class Common(TypedDict, total=False):
+    """The parameters that all of these methods have; see `AdditiveCalibrator`."""
+
+    scale: Scale
+    forgetting: Forgetting
+    prior: Prior | None
+    resolution: int | None
+    refresh_every: int
 
 
 class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
-    """A calibrator that is a function of a statistic.
+    """A calibrator that is a function of a statistic: by default, of a table of scores.
+
+    A subclass has `solve`, `new_statistic` if its statistic is no table, and a constructor only if it has parameters of
+    its own: `def __init__(self, own=1, **common: Unpack[Common])`. Its signature then shows all of them.
 
     Parameters
     ----------
     scale : Scale
         The map from a score to the coordinate the method works in.
+    forgetting : Forgetting
+        See `AdditiveLearner`.
     prior : Prior or None
         Pseudo-observations along the identity map, for a stable start.
     resolution : int or None
         Cells of the grid on which the statistic is kept; None keeps every distinct score.
-    forgetting, refresh_every
+    refresh_every : int
         See `AdditiveLearner`.
     """
 
+    #: The defaults of the class where they are not `Probability()`, and None.
+    default_scale: ClassVar[Scale] = Probability()
+    default_resolution: ClassVar[int | None] = None
     #: Whether `reader` predicts from the statistic itself, without solving for a map.
     reads_statistic: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = None,
-        refresh_every: int = 1,
-    ) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
+
+    def __init__(self, **common: Unpack[Common]) -> None:
+        unknown = common.keys() - Common.__annotations__
+        if unknown:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {min(unknown)!r}")
+        scale, prior = common.get("scale", self.default_scale), common.get("prior")
+        forgetting, refresh_every = common.get("forgetting", Forever()), common.get("refresh_every", 1)
         require(scale, Scale, "scale", "Probability(), Logit(lo, hi), Interval(lo, hi) or EmpiricalCDF.from_scores(s)")
         if prior is not None:
             require(prior, Prior, "prior", "None or Prior(strength)")
         self.scale = scale
         self.prior = prior
-        self.resolution = check_resolution(resolution)
+        self.resolution = check_resolution(common.get("resolution", self.default_resolution))
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
         self._lo, self._hi = scale.identity_range
         self._first, self._last = scale.domain
         fast = not self._timed and refresh_every == 1
         self._fast_update = self._memory.fast_update(self._lo, self._hi) if fast else None
+        self._steady = self._memory.steady
+        #: The prediction at a coordinate from the statistic that is held, NaN where it takes a map: set by methods that
+        #: need no map for one prediction.
+        self._at: Callable[[float], float] | None = None
+
+    def new_statistic(self) -> Held:
+        """Return an empty statistic for these parameters."""
+        return cast(Held, score_table(self.scale, self.resolution))
+
+    def _grid_table(self) -> GridTable | None:
+        """Return the table that is held if it is on a grid and is refreshed at every observation; else None."""
+        held = self._memory.statistic
+        return held if isinstance(held, GridTable) and self.refresh_every == 1 else None
 
     def pseudo_observations(self) -> PseudoObservations | None:
         """Return the pseudo-observations of the prior; None without a prior."""
@@ -132,8 +169,17 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
-        checked = score.__class__ is float and self._first <= score <= self._last
-        x = self.scale.coordinate(score if checked else check_score(score))
+        if score.__class__ is float and self._lo <= score <= self._hi:
+            x = score
+        else:
+            checked = score.__class__ is float and self._first <= score <= self._last
+            x = self.scale.coordinate(score if checked else check_score(score))
+        if self._at is not None:
+            if t is not None or not self._steady:
+                self._present(t)
+            value = self._at(x)
+            if value == value:
+                return value
         return self._reader_at(t).at(x)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
@@ -157,3 +203,19 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     def empty_map(self) -> ScaledMap:
         """Return the map of an empty statistic."""
         return IdentityMap(self.scale)
+
+
+def _signature(cls: type[AdditiveCalibrator[Any]]) -> inspect.Signature:
+    """Return the constructor's own parameters, then the common ones with the defaults of the class."""
+    own = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    if not any(one.kind is one.VAR_KEYWORD for one in own):
+        return inspect.Signature(own)
+    defaults = {
+        "scale": cls.default_scale,
+        "forgetting": Forever(),
+        "prior": None,
+        "resolution": cls.default_resolution,
+        "refresh_every": 1,
+    }
+    shared = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one) for name, one in defaults.items()]
+    return inspect.Signature([one for one in own if one.kind is not one.VAR_KEYWORD] + shared)

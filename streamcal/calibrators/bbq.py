@@ -8,9 +8,8 @@ from typing import Unpack
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.cells import CellCalibrator
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.calibrators.histogram import ON_A_BOUNDARY, cuts_before, first_of_bins, middle_ranks
-from streamcal.calibrators.table import Table, TableParameters
 from streamcal.kernels.cells.binnings import Binnings, bin_scores
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
@@ -31,7 +30,7 @@ SMALLEST_SHARE = 1e-9
 NEGLIGIBLE = 2.0**-80
 
 
-class BBQ(CellCalibrator):
+class BBQ(AdditiveCalibrator[Table]):
     """Bayesian binning into quantiles: average of binnings into B bins of equal frequency by their posterior.
 
     For every B from ⌊N^⅓/C⌋ (at least 1) to ⌈C·N^⅓⌉, but at most ⌈N/5⌉ and the number of distinct scores, bin b
@@ -80,16 +79,18 @@ class BBQ(CellCalibrator):
 
     name = "bbq"
     summary = "Bayesian average of equal-frequency binnings"
+    default_resolution = 4096
     monotone = False
-    streams = False
 
-    def __init__(self, breadth: float = 10.0, **common: Unpack[TableParameters]) -> None:
+    def __init__(self, breadth: float = 10.0, **common: Unpack[Common]) -> None:
         self.breadth = real_number(breadth, "breadth", "a finite number of at least 1", least=1.0)
         super().__init__(**common)
+        table = self._grid_table()
+        # Under `Decay` all weights change at every step, and no score of a bin stays.
+        self._at = None if table is None or isinstance(self.forgetting, Decay) else self._binnings(table).at
 
-    def _cell_tree(self, table: GridTable) -> Binnings | None:
-        if isinstance(self.forgetting, Decay):  # all weights change at every step, and no score of a bin stays
-            return None
+    def _binnings(self, table: GridTable) -> Binnings:
+        """Return the kernel that predicts from the cells of the table."""
         return Binnings(
             table.sums,
             table.grid.centres,

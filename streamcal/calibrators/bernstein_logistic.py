@@ -6,8 +6,8 @@ from typing import Unpack
 
 import numpy as np
 
+from streamcal.calibrators.additive import Common, Table
 from streamcal.calibrators.following import FollowingCalibrator
-from streamcal.calibrators.table import Table, TableParameters
 from streamcal.errors import SolverError
 from streamcal.kernels.newton.panel_logistic import PANELS, PanelLogistic
 from streamcal.kernels.polynomial.bernstein import MAX_DEGREE
@@ -64,7 +64,7 @@ class BernsteinLogistic(FollowingCalibrator):
     by_ratios = True
     default_resolution = 16384
 
-    def __init__(self, degree: int = 10, **common: Unpack[TableParameters]) -> None:
+    def __init__(self, degree: int = 10, **common: Unpack[Common]) -> None:
         self.degree = whole_number(degree, "degree", 1, MAX_DEGREE)
         self._quadratic = MonotoneLeastSquares(self.degree)
         super().__init__(**common)

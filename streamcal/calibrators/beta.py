@@ -7,8 +7,8 @@ from typing import Literal, Unpack
 
 import numpy as np
 
+from streamcal.calibrators.additive import Common, Table
 from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
-from streamcal.calibrators.table import Table, TableParameters
 from streamcal.errors import InputError, SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import BetaMap, log_probabilities
@@ -70,7 +70,7 @@ class Beta(LogisticCalibrator):
     default_scale = Logit()
     default_resolution = 16384
 
-    def __init__(self, form: Literal["abm", "ab", "am"] = "abm", **common: Unpack[TableParameters]) -> None:
+    def __init__(self, form: Literal["abm", "ab", "am"] = "abm", **common: Unpack[Common]) -> None:
         if form not in ("abm", "ab", "am"):
             raise InputError(f"form={form!r} is not possible; give 'abm', 'ab' or 'am'")
         self.form = form

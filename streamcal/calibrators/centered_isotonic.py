@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Unpack
 
 import numpy as np
 
-from streamcal.calibrators.table import BlockCalibrator
+from streamcal.calibrators.additive import AdditiveCalibrator, Common
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.statistics.score_tree import TIED_VALUES, ScoreTree
+from streamcal.statistics.score_tree import TIED_VALUES, ScoreTree, score_tree
 
 #: A block whose value is as near to 0 or 1 as this is there: what is left over is the rounding of its sums.
 AT_A_BOUND = 2.0**-42
 
 
-class CenteredIsotonic(BlockCalibrator):
+class CenteredIsotonic(AdditiveCalibrator[ScoreTree]):
     """Centred isotonic regression (CIR): linear between the centres of the blocks of the isotonic fit.
 
     A block of scores sᵢ with weights wᵢ and labels yᵢ becomes the point (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ). Neighbouring scores
@@ -56,9 +56,17 @@ class CenteredIsotonic(BlockCalibrator):
     name = "centered-isotonic"
     summary = "isotonic fit through the centres of its blocks: strictly increasing"
 
-    def _value_at(self, tree: ScoreTree) -> Callable[[float], float]:
-        centred = tree.tree.centred
-        return lambda x: centred(x, TIED_VALUES, AT_A_BOUND)
+    by_ratios = True
+
+    def __init__(self, **common: Unpack[Common]) -> None:
+        super().__init__(**common)
+        if self.refresh_every == 1:
+            centred = self._memory.statistic.tree.centred
+            self._at = lambda x: centred(x, TIED_VALUES, AT_A_BOUND)
+
+    def new_statistic(self) -> ScoreTree:
+        """Return an empty statistic for these parameters."""
+        return score_tree(self.scale, self.resolution, keeps_fit=True, centred=True)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamcal.calibrators.additive import AdditiveCalibrator, Table
 from streamcal.calibrators.linear_trend import trend_path
-from streamcal.calibrators.table import Table, TableCalibrator
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 
 
-class ELiTE(TableCalibrator):
+class ELiTE(AdditiveCalibrator[Table]):
     """Ensemble of linear trend estimation: p = Σₜ aₜ pₜ / Σₜ aₜ with aₜ = exp(−½ (AICcₜ − min AICc)).
 
     pₜ are the fits of `LinearTrend` at its fifty penalties, clipped to [0, 1]; AICc is defined there. The map is not

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamcal.calibrators.additive import AdditiveCalibrator, Table
 from streamcal.calibrators.near_isotonic import bic_of_path
-from streamcal.calibrators.table import Table, TableCalibrator
 from streamcal.kernels.tree.near_isotonic import NearIsotonicPath
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 
 
-class ENIR(TableCalibrator):
+class ENIR(AdditiveCalibrator[Table]):
     """Ensemble of near-isotonic regressions: p = Σₜ aₜ pₜ / Σₜ aₜ with aₜ = exp(−½ (BICₜ − min BIC)).
 
     pₜ is the near-isotonic fit at the t-th breakpoint of its path (`NearIsotonic`), from λ = 0 to the isotonic fit, and

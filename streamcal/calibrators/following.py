@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from streamcal.calibrators.table import Table, TableCalibrator
+from streamcal.calibrators.additive import AdditiveCalibrator, Table
 from streamcal.kernels.cells.cell_sums import CellSums
 from streamcal.maps.base import ScaledMap
 from streamcal.statistics.score_table import GridTable
@@ -14,7 +14,7 @@ from streamcal.statistics.score_table import GridTable
 FOLLOWED_FROM = 64
 
 
-class FollowingCalibrator(TableCalibrator):
+class FollowingCalibrator(AdditiveCalibrator[Table]):
     """A method whose kernel keeps sums over the points of its table, and finds the fit from these sums.
 
     On a grid, if only a few cells have changed since the last solve, the kernel replaces the points of these cells

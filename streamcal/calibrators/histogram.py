@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.cells import CellCalibrator
-from streamcal.calibrators.table import Table, TableParameters
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.kernels.cells.cell_bins import FrequencyBins
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Piece
 from streamcal.statistics.score_table import GridTable
 
 #: A rank this near below a boundary between two bins, relative to it, is on it, and in the upper bin: ranks are sums of
@@ -23,7 +23,7 @@ ON_A_BOUNDARY = 1e-10
 MOST_BINS = 2**20
 
 
-class HistogramBinning(CellCalibrator):
+class HistogramBinning(AdditiveCalibrator[Table]):
     """Histogram (quantile) binning: the share of positives in each of `bins` bins of equal frequency.
 
     Ties are never split. A distinct score of weight w, with the weight C below it, belongs to bin
@@ -61,15 +61,20 @@ class HistogramBinning(CellCalibrator):
 
     name = "histogram-binning"
     summary = "share of positives in equal-frequency bins"
+    default_resolution = 4096
     monotone = False
     by_ratios = True
 
-    def __init__(self, bins: int = 15, **common: Unpack[TableParameters]) -> None:
+    def __init__(self, bins: int = 15, **common: Unpack[Common]) -> None:
         self.bins = whole_number(bins, "bins", 1, MOST_BINS)
         super().__init__(**common)
+        table = self._grid_table()
+        if table is not None:
+            self._tree = FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY)
+            self._at, self.streams = self._tree.at, True
 
-    def _cell_tree(self, table: GridTable) -> FrequencyBins:
-        return FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY)
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        self._tree.run(cast(GridTable, self._memory.statistic).rows(x, y, piece), found[0])
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from streamcal.calibrators.table import TreeCalibrator
+from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.knots import KnotMap
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Piece
-from streamcal.statistics.score_tree import ScoreTree
+from streamcal.statistics.score_tree import ScoreTree, score_tree
 
 
-class Isotonic(TreeCalibrator):
+class Isotonic(AdditiveCalibrator[ScoreTree]):
     """Isotonic regression: min Σ wᵢ (p(sᵢ) − yᵢ)² over nondecreasing p.
 
     Between the scores held the map is linear, beyond them constant, as in scikit-learn.
@@ -54,6 +52,7 @@ class Isotonic(TreeCalibrator):
 
     name = "isotonic"
     summary = "monotone least squares, exact and incremental"
+    by_ratios = True
     reads_statistic = True
     streams = True
 
@@ -66,15 +65,11 @@ class Isotonic(TreeCalibrator):
         resolution: int | None = None,
     ) -> None:
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
-        # The fast path of predictions: under these policies the tree that is held is always the one to be read.
-        self._isotonic = self._memory.statistic.isotonic if self._memory.steady else None
+        self._at = self._memory.statistic.isotonic
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
-        if t is None and self._isotonic is not None and score.__class__ is float and self._lo <= score <= self._hi:
-            value = self._isotonic(score)
-            return self.scale.probability(score) if math.isnan(value) else value
-        return super().predict_one(score, t)
+    def new_statistic(self) -> ScoreTree:
+        """Return an empty statistic for these parameters."""
+        return score_tree(self.scale, self.resolution, keeps_fit=True)
 
     def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
         self._memory.statistic.stream(x, y, piece, found[0], found[0, :0])

@@ -8,8 +8,8 @@ from typing import Unpack
 
 import numpy as np
 
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.calibrators.near_isotonic import NEGLIGIBLE, checked_penalty
-from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
 from streamcal.errors import SolverError
 from streamcal.kernels.polynomial import kinks
 from streamcal.maps.base import ScaledMap
@@ -24,7 +24,7 @@ PENALTIES = 50
 SMALLEST_PENALTY = 1e-5
 
 
-class LinearTrend(TableCalibrator):
+class LinearTrend(AdditiveCalibrator[Table]):
     """ℓ₁ linear trend filtering (LiTE): min Σ wᵢ (pᵢ − ȳᵢ)² / W + λ Σ |vⱼ| over the values pᵢ at the distinct scores.
 
     ȳᵢ and wᵢ are the mean label and the weight at a score, W = Σ wᵢ, vⱼ the change of slope at the score sⱼ,
@@ -74,7 +74,7 @@ class LinearTrend(TableCalibrator):
     monotone = False
     default_resolution = 2048
 
-    def __init__(self, penalty: float | None = None, **common: Unpack[TableParameters]) -> None:
+    def __init__(self, penalty: float | None = None, **common: Unpack[Common]) -> None:
         self.penalty = checked_penalty(penalty)
         super().__init__(**common)
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple, Unpack, cast
 
 import numpy as np
 
+from streamcal.calibrators.additive import Common
 from streamcal.calibrators.following import FollowingCalibrator
-from streamcal.calibrators.table import TableParameters
 from streamcal.kernels.newton.anchored_logistic import AnchoredLogistic
 from streamcal.kernels.newton.anchored_stream import AnchoredStream
 from streamcal.maps.base import ScaledMap
@@ -39,7 +39,7 @@ class LogisticCalibrator(FollowingCalibrator):
     #: Whether the log-odds are a line in the coordinate.
     of_coordinate: ClassVar[bool] = False
 
-    def __init__(self, **common: Unpack[TableParameters]) -> None:
+    def __init__(self, **common: Unpack[Common]) -> None:
         super().__init__(**common)
         table = self._memory.statistic
         self.streams = self.of_coordinate and isinstance(table, GridTable)

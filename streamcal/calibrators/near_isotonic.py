@@ -7,7 +7,7 @@ from typing import Unpack
 
 import numpy as np
 
-from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.kernels.tree.near_isotonic import NearIsotonicPath, isotonic_bic
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
@@ -19,7 +19,7 @@ from streamcal.parameters.types import FloatArray
 NEGLIGIBLE = 80.0
 
 
-class NearIsotonic(TableCalibrator):
+class NearIsotonic(AdditiveCalibrator[Table]):
     """Near-isotonic regression: min Σ wᵢ (pᵢ − ȳᵢ)² / W + λ Σ (pᵢ − pᵢ₊₁)₊ over the values pᵢ at the distinct scores.
 
     ȳᵢ and wᵢ are the mean label and the weight at a score, W = Σ wᵢ. At λ = 0 p is ȳ; from some λ ≤ 1/2 on
@@ -66,7 +66,7 @@ class NearIsotonic(TableCalibrator):
     monotone = False
     default_resolution = 1024
 
-    def __init__(self, penalty: float | None = None, **common: Unpack[TableParameters]) -> None:
+    def __init__(self, penalty: float | None = None, **common: Unpack[Common]) -> None:
         self.penalty = checked_penalty(penalty)
         super().__init__(**common)
 

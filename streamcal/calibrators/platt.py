@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from streamcal.calibrators.additive import Table
 from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
-from streamcal.calibrators.table import Table
 from streamcal.errors import SolverError
 from streamcal.kernels.newton.anchored_logistic import regularised_targets
 from streamcal.maps.base import ScaledMap

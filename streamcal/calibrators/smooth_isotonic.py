@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Unpack
 
 import numpy as np
 
+from streamcal.calibrators.additive import AdditiveCalibrator, Common
 from streamcal.calibrators.near_isotonic import checked_penalty
-from streamcal.calibrators.table import BlockCalibrator
 from streamcal.errors import SolverError
 from streamcal.kernels.polynomial.cubic import slopes
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import CubicMap
-from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.prior import Prior
-from streamcal.parameters.scales import Probability, Scale
 from streamcal.solvers.monotone_spline import MonotoneSpline
-from streamcal.statistics.score_tree import TIED_VALUES, ScoreTree
+from streamcal.statistics.score_tree import TIED_VALUES, ScoreTree, score_tree
 
 
-class SmoothIsotonic(BlockCalibrator):
+class SmoothIsotonic(AdditiveCalibrator[ScoreTree]):
     """Smooth isotonic regression: the monotone cubic PCHIP curve through one point for each block of the isotonic fit.
 
     A block of scores sᵢ with weights wᵢ and labels yᵢ is represented by (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ). The curve passes
@@ -80,29 +77,21 @@ class SmoothIsotonic(BlockCalibrator):
 
     name = "smooth-isotonic"
     summary = "monotone cubic curve through the blocks of the isotonic fit; with λ a monotone smoothing spline"
+    by_ratios = True
 
-    def __init__(
-        self,
-        penalty: float | None = None,
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = None,
-        refresh_every: int = 1,
-    ) -> None:
+    def __init__(self, penalty: float | None = None, **common: Unpack[Common]) -> None:
         self.penalty = checked_penalty(penalty)
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
+        super().__init__(**common)
         self._spline = None if self.penalty is None else MonotoneSpline()
         if self._spline is not None:
-            scale.require_bounds("a smoothing spline")
-            self._at = None
+            self.scale.require_bounds("a smoothing spline")
+        elif self.refresh_every == 1:
+            smooth = self._memory.statistic.tree.smooth
+            self._at = lambda x: smooth(x, TIED_VALUES)
 
-    def _value_at(self, tree: ScoreTree) -> Callable[[float], float]:
-        smooth = tree.tree.smooth
-        return lambda x: smooth(x, TIED_VALUES)
+    def new_statistic(self) -> ScoreTree:
+        """Return an empty statistic for these parameters."""
+        return score_tree(self.scale, self.resolution, keeps_fit=True, centred=True)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamcal.calibrators.additive import Table
 from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
-from streamcal.calibrators.table import Table
 from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
@@ -52,6 +52,7 @@ class Temperature(LogisticCalibrator):
 
     name = "temperature"
     summary = "log-odds divided by one number, by exact maximum likelihood"
+    default_resolution = 4096
     by_ratios = True
     default_scale = Logit()
     of_coordinate = True

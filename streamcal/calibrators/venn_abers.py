@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.table import TreeCalibrator
+from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError
 from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CoordinateMap, ScaledMap
@@ -22,10 +22,10 @@ from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Logit, Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.statistics.base import Piece
-from streamcal.statistics.score_tree import ScoreTree
+from streamcal.statistics.score_tree import ScoreTree, score_tree
 
 
-class VennAbers(TreeCalibrator):
+class VennAbers(AdditiveCalibrator[ScoreTree]):
     """The inductive Venn-Abers predictor: two isotonic fits, one for each possible label of the test object.
 
     `predict_interval_one(s)` is (p₀, p₁), where p_y is the isotonic fit at s of everything held together with (s, y).
@@ -73,7 +73,6 @@ class VennAbers(TreeCalibrator):
     reads_statistic = True
     streams = True
     by_ratios = False  # a test object has the weight of one present observation
-    is_fit = False
 
     def __init__(
         self,
@@ -100,6 +99,10 @@ class VennAbers(TreeCalibrator):
         self._fast_interval = (
             self._memory.statistic.fast_interval(*scale.identity_range) if self._memory.steady else None
         )
+
+    def new_statistic(self) -> ScoreTree:
+        """Return an empty statistic for these parameters."""
+        return score_tree(self.scale, self.resolution)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.calibrators.table import Table, TableCalibrator
+from streamcal.calibrators.additive import AdditiveCalibrator, Table
 from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
@@ -14,7 +14,7 @@ from streamcal.solvers.logistic import fit_logistic
 SMALLEST_DEVIATION = 1e-290
 
 
-class Logistic(TableCalibrator):
+class Logistic(AdditiveCalibrator[Table]):
     """Logistic regression on the score itself: p = 1 / (1 + exp(−(γ·s + δ))), γ and δ by maximum likelihood.
 
     It is logistic calibration as in eq. (3) of paper 004: the feature is the probability s, not its log-odds, the

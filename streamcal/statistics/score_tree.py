@@ -18,7 +18,7 @@ from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, MOST, Fields, counts, ensure, number, numbers, require_rising, require_weights
 from streamcal.statistics.base import Piece, Statistic
-from streamcal.statistics.grid import Grid
+from streamcal.statistics.grid import Grid, grid_of
 from streamcal.statistics.held import KEPT_WHOLE, not_held
 
 #: Values of two neighbouring blocks that differ by less than this (1,000 units in the last place), relative to the
@@ -286,3 +286,9 @@ class ScoreTree(Statistic):
 
     def _summed(self) -> tuple[Any, ...]:
         return tuple(self._tree.to_arrays())
+
+
+def score_tree(scale: Scale, resolution: int | None, *, keeps_fit: bool = False, centred: bool = False) -> ScoreTree:
+    """Make a score tree: exact, or on a grid of `resolution` cells over the scale."""
+    grid = None if resolution is None else grid_of(scale, resolution)
+    return ScoreTree(grid, scale, keeps_fit, centred)
