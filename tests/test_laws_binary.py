@@ -52,10 +52,12 @@ from streamcal import (
     Logit,
     MergeError,
     OnlinePlatt,
+    Platt,
     Prior,
     Probability,
     RetractionError,
     SmoothIsotonic,
+    Temperature,
     Window,
 )
 from streamcal.app.doctor import kernel_form
