@@ -3,7 +3,7 @@
     python -m benchmarks.fusion_default
 
 The bases learn on; each row is predicted before it is learned. Where a base gives no probabilities yet, the row is left
-out for all. Prints the tables of docs/fusion.md.
+out for all. Prints the tables of docs/fusion_measured.md.
 """
 
 from __future__ import annotations

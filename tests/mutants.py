@@ -1,7 +1,7 @@
 """Whether the tests notice when the code is wrong: some eighty-five edits of the package, one after the other.
 
     python tests/mutants.py                      # every mutant against the files of the default run that concern it
-    python tests/mutants.py --full --write       # survivors: wider, then with -m full; the table in docs/testing.md
+    python tests/mutants.py --full --write       # survivors: wider, then -m full; writes docs/testing/mutants.md
     python tests/mutants.py --only window-off-by-one
 
 A mutant is an edit of `mutant_edits.py` in a copy of the source tree. It is killed by the first test that fails under
@@ -31,7 +31,7 @@ from typing import NamedTuple
 from mutant_edits import MUTANTS, WIDER, Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "testing.md"
+PAGE = ROOT / "docs" / "testing" / "mutants.md"
 BEGIN, END = "<!-- mutants: written by tests/mutants.py -->", "<!-- end of mutants -->"
 HEAD = "| mutant | file | what goes wrong | noticed by | on |\n|---|---|---|---|---|\n"
 #: Seconds for one call of pytest.
@@ -213,7 +213,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", default=names)
     parser.add_argument("--full", action="store_true", help="try survivors wider, and with -m full")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="write the rows into docs/testing.md")
+    parser.add_argument("--write", action="store_true", help="write the rows into docs/testing/mutants.md")
     arguments = parser.parse_args()
     chosen = [mutant for mutant in MUTANTS if mutant.name in arguments.only]
     outcomes = tried(chosen, arguments.full, arguments.jobs)

@@ -143,7 +143,8 @@ class Multicalibrated(Keyed):
 
         1. loss(p) − loss(z) ≤ I − C
         2. |M| ≤ (ln(W/w₀) + V·(exp(h) − 1 − h))/h for each tilt h > 0, where W ≤ C ≤ I + loss(z) − loss(p)
-    I, C and W are in the state: `certificate` and `bound` report both parts. `docs/multicalibration.md` has the proof.
+    I, C and W are in the state: `certificate` and `bound` report both parts.
+    `docs/multicalibration_measured.md` has the proof.
 
     Parameters
     ----------

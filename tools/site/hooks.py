@@ -230,7 +230,8 @@ def _reference_pages() -> dict[str, str]:
 def _commands() -> str:
     """The help of every command, as the terminal shows it."""
     parts = [
-        "# Commands\n\nWhat `streamcal COMMAND --help` prints. [Rules of the command line](../command_line_rules.md) has what they convert and keep.\n"
+        "# Commands\n\nWhat `streamcal COMMAND --help` prints. [Rules of the command line](../command_line_rules.md) "
+        "describes what they convert and keep.\n"
     ]
     for name in get_command(app).commands:
         shown = CliRunner().invoke(app, [name, "--help"], prog_name="streamcal", env={"COLUMNS": "100"}).stdout
