@@ -46,7 +46,7 @@ def after_dividing(intervals: dict[str, tuple[float, float]]) -> dict[str, tuple
 print(f"{'image segments, seven classes':<36}{'log loss':>10}{'Brier':>10}{'ECE':>10}")
 run("pipeline, raw", None, calibrated=False)
 run("calibrated: OnlineVectorScaling", None)
-run('calibrated: OneVsRest("ops")', OneVsRest("ops"))
+run('calibrated: OneVsRest("online-platt")', OneVsRest("online-platt"))
 model = run("calibrated: MulticlassVennAbers", MulticlassVennAbers(resolution=4096))
 
 x, y = next(iter(datasets.ImageSegments()))

@@ -65,9 +65,46 @@ def test_the_tables_of_performance_are_about_methods_that_there_are():
     assert costs[1]
 
 
+def test_the_gallery_has_every_example_with_its_picture():
+    """`tests/test_examples.py` runs the examples; `python -m benchmarks.gallery` draws the pictures from what they print."""
+    page = (DOCS / "examples.md").read_text(encoding="utf-8")
+    shown = re.findall(r"!\[[^\]]+\]\(examples/(\w+)\.png\)", page)
+    assert sorted(shown) == sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+    for name in shown:
+        assert f"(../examples/{name}.py)" in page
+        assert (DOCS / "examples" / f"{name}.png").stat().st_size < 120_000
+
+
 def test_the_first_page_links_to_all_others():
     linked = set(re.findall(r"\]\(([\w/]+\.md)", (DOCS / "index.md").read_text(encoding="utf-8")))
     assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} <= linked
+
+
+#: What somebody wants → words on the first page that promise it, the pages to click on, and words of the answer there.
+GOALS = {
+    "my clicks come six hours late": ("labels hours late", ["late_labels.md"], 'horizon="6h"'),
+    "which campaigns are off?": ("every campaign", ["segments.md"], "effect("),
+    "serve it in Java": ("another language", ["maps.md", "map_format.md"], "Java"),
+    "calibrate a CSV without Python": ("a file or a pipe", ["command_line.md"], "streamcal run clicks.csv.gz"),
+    "wrap my scikit-learn model": ("a scikit-learn model", ["sklearn.md"], "StreamingCalibratedClassifier("),
+    "which method for rare events?": ("choose a method", ["which.md"], "rare events"),
+    "tell me when calibration fails": ("be alarmed", ["monitors.md"], "CalibrationMonitor("),
+    "my process restarts every night": ("save, load and resume", ["states.md"], "from_bytes"),
+    "the traffic changed last week": ("follow drift", ["forgetting.md"], "Window("),
+    "what does a step cost?": ("results", ["results.md", "performance.md"], "µs"),
+}
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_an_answer_is_at_most_two_clicks_away(goal):
+    promise, path, answer = GOALS[goal]
+    page = DOCS / "index.md"
+    assert promise in page.read_text(encoding="utf-8")
+    assert len(path) <= 2
+    for name in path:
+        assert f"]({name}" in page.read_text(encoding="utf-8"), f"{page.name} has no link to {name}"
+        page = DOCS / name
+    assert answer in page.read_text(encoding="utf-8")
 
 
 def test_every_page_is_in_the_navigation():

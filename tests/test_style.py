@@ -27,6 +27,30 @@ def test_pages_are_in_plain_sentences(page):
     assert not list(style.findings(page.read_text(encoding="utf-8")))
 
 
+#: Words of prose that a page may have, where it is no page with a goal: those of the rules and of the inside.
+LONGER = {
+    "command_line_rules": 1500,
+    "map_format": 800,
+    "reliability": 1500,
+    "architecture": 2000,
+    "implementation": 2300,
+    "testing": 1000,
+    "decisions": 7000,
+}
+BUDGET = 700
+#: Words of prose of all pages by hand.
+IN_ALL = 25_000
+
+
+def test_pages_are_within_their_budgets():
+    """A page that outgrows its budget has two subjects, or tells what no reader needs."""
+    counts = {page.stem: style.words(page.read_text(encoding="utf-8")) for page in PAGES}
+    found = {name: count for name, count in counts.items() if count > LONGER.get(name, BUDGET)}
+    assert not found
+    assert sum(counts.values()) <= IN_ALL
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 460
+
+
 @pytest.mark.parametrize("module", style.PUBLIC)
 def test_public_docstrings_are_in_plain_sentences(module):
     assert not list(style.findings_of(module))

@@ -74,6 +74,11 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
                 yield line, sentence.strip()
 
 
+def words(text: str) -> int:
+    """Return the number of words of Markdown prose."""
+    return sum(len(sentence.split()) for _, sentence in sentences(text))
+
+
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """Paragraphs and items of lists, each as one line, without code, tables, formulas, quotes and headings."""
     text = re.sub(r"<!--.*?-->", lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
