@@ -66,7 +66,7 @@ def test_the_tables_of_performance_are_about_methods_that_there_are():
 
 
 def test_the_gallery_has_every_example_with_its_picture():
-    """`tests/test_examples.py` runs the examples; `python -m benchmarks.gallery` draws the pictures from what they print."""
+    """`tests/test_examples.py` runs them; `python -m benchmarks.gallery` draws the pictures from what they print."""
     page = (DOCS / "examples.md").read_text(encoding="utf-8")
     shown = re.findall(r"!\[[^\]]+\]\(examples/(\w+)\.png\)", page)
     assert sorted(shown) == sorted(path.stem for path in (ROOT / "examples").glob("*.py"))

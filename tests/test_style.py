@@ -39,7 +39,7 @@ LONGER = {
 }
 BUDGET = 700
 #: Words of prose of all pages by hand.
-IN_ALL = 25_000
+IN_ALL = 27_000
 
 
 def test_pages_are_within_their_budgets():
