@@ -81,7 +81,7 @@ def _bernstein(stream: Stream, degree: int) -> list[Verb]:
 
 def _platt() -> list[Verb]:
     cal, other = OnlinePlatt(), OnlinePlatt()
-    newton = other._newton
+    newton = other._kernel
     return [
         Verb("predict_one", cal.predict_one, _query, newton.predict_fast, _query),
         Verb("learn_one", cal.learn_one, _observation, newton.learn_fast, lambda _q, s, y: (s, y, 1.0)),

@@ -334,9 +334,9 @@ MUTANTS = [
     ),
     Mutant(
         "calibeating-learns-first",
-        "calibrators/calibeating.py",
-        "place = bin_of(self._newton.predict(x), self.bins)\n        self._newton.step(x, y, w)",
-        "self._newton.step(x, y, w)\n        place = bin_of(self._newton.predict(x), self.bins)",
+        "kernels/mixture/hedging.py",
+        "row: cython.Py_ssize_t = bin_of(self.newton.predict(x), self.bins._size)\n        self.newton.step(x, y, w)",
+        "self.newton.step(x, y, w)\n        row: cython.Py_ssize_t = bin_of(self.newton.predict(x), self.bins._size)",
         "a label is filed under the forecast made after it, where input is not plain",
         "test_oracles_sequential test_golden test_laws",
     ),

@@ -548,8 +548,8 @@ def bin_streams(kind, *arguments):
     def streams(form):
         newton = made_of(form, "online_newton", "OnlineNewton", (1.0, 0.0), 0.1, 100.0, 100.0, 1.0, 16.0)
         bins = made_of(form, "hedging", kind, 4, *arguments)
-        loop = twins("hedging")[form].stream
-        return lambda *rows: loop(newton, bins, *rows), lambda: numbers_in(bins.state())
+        both = made_of(form, "hedging", "Calibeaten", newton, bins)
+        return both.stream, lambda: [*newton.state(), *numbers_in(bins.state())]
 
     return streams
 

@@ -48,6 +48,7 @@ from streamcal import (
     Calibrator,
     Decay,
     Forever,
+    HedgedOPS,
     InputError,
     Logit,
     MergeError,
@@ -58,10 +59,10 @@ from streamcal import (
     RetractionError,
     SmoothIsotonic,
     Temperature,
+    TrackingOPS,
     Window,
 )
 from streamcal.app.doctor import kernel_form
-from streamcal.calibrators.calibeating import CalibeatenOPS
 from streamcal.calibrators.newton import RADIUS
 
 COMPILED = kernel_form() == "compiled"
@@ -321,7 +322,7 @@ def test_before_anything_is_learned(case):
         if cal.has_interval:
             assert cal.predict_interval_one(0.3) == (0.0, 1.0)
             assert 0.0 <= cal.predict_one(0.3) <= 1.0
-        elif isinstance(cal, CalibeatenOPS):
+        elif isinstance(cal, (TrackingOPS, HedgedOPS)):
             midpoints = [(math.floor(score * cal.bins) + 0.5) / cal.bins for score in (0.0625, 0.33, 0.93)]
             assert_close(cal.predict_many([0.0625, 0.33, 0.93]), midpoints, ROUNDED)
         else:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcal.calibrators.calibeating import CalibeatenOPS
+from streamcal.calibrators.calibeating import calibeaten, calibeaten_state, checked_bins, map_of
+from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.kernels.mixture.hedging import Hedger
+from streamcal.maps.steps import BinnedSigmoidMap
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import SMALLEST_WEIGHT
-from streamcal.parameters.types import FloatArray
+from streamcal.parameters.scales import Logit
 from streamcal.states import HEAVIEST, Reader, ensure, numbers, row, whole
 
 SEEDS = 2**64
 
 
-class HedgedOPS(CalibeatenOPS):
+class HedgedOPS(SequentialCalibrator):
     """Hedged online Platt scaling (HOPS): Foster's randomised forecaster within each bin of `OnlinePlatt`'s forecasts.
 
     The forecast of online Platt scaling falls into one of `bins` bins of width ε = 1/bins, each with its own forecaster
@@ -67,20 +69,27 @@ class HedgedOPS(CalibeatenOPS):
     name = "hedged-ops"
     summary = "online Platt scaling, then randomised forecasts calibrated on every stream"
 
+    monotone = False
+
     def __init__(self, bins: int = 10, *, seed: int = 0) -> None:
+        self.bins = checked_bins(bins)
         self.seed = whole_number(seed, "seed", 0, SEEDS - 1, "a whole number from 0 to 2**64 - 1")
-        super().__init__(bins, lambda size: Hedger(size, self.seed))
+        self.scale = Logit()
+        self._kernel = calibeaten(Hedger(self.bins, self.seed))
+        super().__init__()
 
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "hedger": list(self._forecaster.state())}
+    def map(self) -> BinnedSigmoidMap:
+        """Return the current map, which is immutable."""
+        return map_of(self.scale, self._kernel)
 
-    def _state_fields(self) -> dict[str, Reader]:
+    def _kernel_state(self) -> Reader:
         weights = numbers(self.bins, self.bins, least=0.0, most=HEAVIEST)
-        return {**super()._state_fields(), "hedger": row(weights, weights, whole())}
+        held = row(weights, weights, whole())
 
-    def _load(self, *, hedger: tuple[FloatArray, FloatArray, int], **fields: Any) -> None:
-        weight, positive, _ = hedger
-        ensure((positive <= weight).all(), "a positive weight is above the weight")
-        ensure(((weight == 0.0) | (weight >= SMALLEST_WEIGHT)).all(), "a weight is not possible")
-        super()._load(**fields)
-        self._forecaster.load(*hedger)
+        def read(value: Any) -> list[Any]:
+            weight, positive, _ = found = held(value)
+            ensure((positive <= weight).all(), "a positive weight is above the weight")
+            ensure(((weight == 0.0) | (weight >= SMALLEST_WEIGHT)).all(), "a weight is not possible")
+            return list(found)
+
+        return calibeaten_state(read)

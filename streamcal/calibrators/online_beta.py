@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from streamcal.calibrators.newton import NewtonCalibrator
+from streamcal.calibrators.newton import new_newton, newton_state
+from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.maps.sigmoids import BetaMap
+from streamcal.parameters.scales import Logit
+from streamcal.states import Reader
+
+#: A₀ = 25·I: the authors' 1/(γD)² with D = 2, where online Platt scaling has D = 1.
+CURVATURE = 25.0
 
 
-class OnlineBeta(NewtonCalibrator):
+class OnlineBeta(SequentialCalibrator):
     """Online beta scaling (OBS): p = σ(a·log s − b·log(1 − s) + c), moved by one online Newton step per outcome.
 
     With z = (log s, −log(1 − s), 1), g = w·(p − y)·z:  A ← A + g gᵀ,  θ ← Π_A(θ − A⁻¹ g / γ), Π_A being the
@@ -36,13 +42,16 @@ class OnlineBeta(NewtonCalibrator):
 
     name = "online-beta"
     summary = "online beta scaling by Newton steps, O(1)"
-    start = (1.0, 1.0, 0.0)
-    #: A₀ = 25·I: the authors' 1/(γD)² with D = 2, where online Platt scaling has D = 1.
-    curvature = 25.0
+    monotone = False
 
     def __init__(self) -> None:
+        self.scale = Logit()
+        self._kernel = new_newton((1.0, 1.0, 0.0), CURVATURE)
         super().__init__()
 
     def map(self) -> BetaMap:
         """Return the current map, which is immutable."""
-        return BetaMap(self.scale, *self._newton.parameters())
+        return BetaMap(self.scale, *self._kernel.parameters())
+
+    def _kernel_state(self) -> Reader:
+        return newton_state(3, CURVATURE)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from streamcal.calibrators.newton import INITIAL_CURVATURE, NewtonCalibrator
+from streamcal.calibrators.newton import INITIAL_CURVATURE, new_newton, newton_state
+from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.given import real_number
+from streamcal.parameters.scales import Logit
+from streamcal.states import Reader
 
 
-class OnlinePlatt(NewtonCalibrator):
+class OnlinePlatt(SequentialCalibrator):
     """Online Platt scaling (OPS): p = σ(a·logit(s) + b), with (a, b) moved by one online Newton step per outcome.
 
     With z = (logit s, 1), g = (p − y)·z:  A ← A + r·g gᵀ,  θ ← Π_A(θ − r·A⁻¹ g / γ), Π_A being the projection on the
@@ -50,13 +53,17 @@ class OnlinePlatt(NewtonCalibrator):
 
     name = "online-platt"
     summary = "online Platt scaling by Newton steps, O(1), follows drift"
-    start = (1.0, 0.0)
-    curvature = INITIAL_CURVATURE
+    monotone = False
 
     def __init__(self, *, discount: float = 1.0) -> None:
         self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
-        super().__init__(self.discount)
+        self.scale = Logit()
+        self._kernel = new_newton((1.0, 0.0), INITIAL_CURVATURE, self.discount)
+        super().__init__()
 
     def map(self) -> SigmoidMap:
         """Return the current map, which is immutable."""
-        return SigmoidMap(self.scale, *self._newton.parameters())
+        return SigmoidMap(self.scale, *self._kernel.parameters())
+
+    def _kernel_state(self) -> Reader:
+        return newton_state(2, INITIAL_CURVATURE)

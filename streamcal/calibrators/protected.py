@@ -19,7 +19,7 @@ from streamcal.maps.knots import LogOddsMap
 from streamcal.maps.sigmoids import SigmoidMixtureMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number, whole_number
-from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, unread
@@ -108,15 +108,10 @@ class Protected(SequentialCalibrator):
         self.delay = whole_number(delay, "delay", 0, LONGEST_DELAY, possible)
         super().__init__()
         self.scale = Logit()
-        self._jumper = new_jumper(self.jump_rates, 0.0 if self.delay else self.passive)
+        self._kernel = new_jumper(self.jump_rates, 0.0 if self.delay else self.passive)
         self._late: GuardedJumper | None = None
         if self.delay:
-            self._late = GuardedJumper(self._jumper, new_guard(self.delay, math.log(1.0 / self.passive)))
-
-    @property
-    def n(self) -> float:
-        """Return the total weight learned; under decay, in units of a new observation."""
-        return self._jumper.weight
+            self._late = GuardedJumper(self._kernel, new_guard(self.delay, math.log(1.0 / self.passive)))
 
     @property
     def promised(self) -> float:
@@ -128,12 +123,11 @@ class Protected(SequentialCalibrator):
         if self._late is not None:
             return self._late.map(self.scale)
         offsets, slopes = zip(*CALIBRATORS, strict=True)
-        return SigmoidMixtureMap(self.scale, self._jumper.weights(), slopes, offsets)
+        return SigmoidMixtureMap(self.scale, self._kernel.weights(), slopes, offsets)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
-        p = math.nan if self._late else self._jumper.predict_fast(score)
-        return p if p == p else super().predict_one(score, t)
+        return self._predict(self.scale.coordinate(check_score(score))) if self._late else super().predict_one(score, t)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
@@ -144,11 +138,13 @@ class Protected(SequentialCalibrator):
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
-        if self._late or not self._jumper.learn_fast(score, y, w):
+        if self._late:
+            self._learn(*self._checked(score, y, w, t))
+        else:
             super().learn_one(score, y, w, t)
 
     def _predict(self, x: float) -> float:
-        return self._jumper.predict(x) if self._late is None else self._late.ask(x)
+        return super()._predict(x) if self._late is None else self._late.ask(x)
 
     def _learn(self, x: float, y: float, w: float, t: float, noted: int = 0) -> None:
         if self._late is not None and w == 0.0:
@@ -157,13 +153,13 @@ class Protected(SequentialCalibrator):
 
     def _step(self, x: float, y: float, w: float) -> None:
         if self._late is None:
-            self._jumper.step(x, y, w)
+            super()._step(x, y, w)
         else:
             self._late.learn(x, y, w, self._late.taken(x))
 
     def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
         if self._late is None:
-            self._jumper.stream(self.scale.coordinates(scores), y, w, predictions)
+            self._kernel.stream(self.scale.coordinates(scores), y, w, predictions)
             return
         for i, x in enumerate(self.scale.coordinates(scores).tolist()):
             if len(predictions):
@@ -185,15 +181,17 @@ class Protected(SequentialCalibrator):
 
     def _state(self) -> dict[str, Any]:
         late = {} if self._late is None else {"late": self._late.state()}
-        return {**super()._state(), "jumper": list(self._jumper.state()), **late}
+        return {**super()._state(), **late}
 
     def _state_fields(self) -> dict[str, Reader]:
         late = {"late": guarded_state(self.delay)} if self.delay else {}
-        return {**super()._state_fields(), "jumper": jumper_state(len(self.jump_rates)), **late}
+        return {**super()._state_fields(), **late}
 
-    def _load(self, *, jumper: list[Any], late: list[Any] | None = None, **fields: Any) -> None:
+    def _kernel_state(self) -> Reader:
+        return jumper_state(len(self.jump_rates))
+
+    def _load(self, *, late: list[Any] | None = None, **fields: Any) -> None:
         super()._load(**fields)
-        self._jumper.load(*jumper)
         if self._late is not None and late is not None:
             self._late.load(*late)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -10,21 +11,42 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
+from streamcal.kernels.newton.online_newton import OnlineNewton
 from streamcal.learners.sequential import SequentialLearner
 from streamcal.maps.base import ScaledMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_score, check_scores, none_is_zero
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.states import Reader
 
 
 class SequentialCalibrator(SequentialLearner, Calibrator):
-    """A calibrator that takes one step per observation. It neither merges nor unlearns; only `Auto` reads the time."""
+    """A calibrator that takes one step per observation. It neither merges nor unlearns; only `Auto` reads the time.
+
+    A subclass sets `scale` and `_kernel` in its constructor, and has `map` and `_kernel_state`. A kernel has `weight`,
+    `predict(x)`, `step(x, y, w)`, a loop of both, `stream(scores, y, w, predictions)`, `state()` and `load(*state)`.
+    `predict_fast(score)` and `learn_fast(score, y, w)` are for a float, a bool and a float in range: they return NaN
+    and False for other arguments, which are then checked and converted. A method without a kernel has `n`, `_predict`,
+    `_step` and a state of its own.
+    """
 
     bounded_memory = True
+    _kernel: Any = None
+
+    @property
+    def n(self) -> float:
+        """Return the total weight learned; under decay, in units of a new observation."""
+        return float(self._kernel.weight)
+
+    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+        if self._kernel is None or not self._kernel.learn_fast(score, y, w):
+            super().learn_one(score, y, w, t)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
-        return self._predict(self.scale.coordinate(check_score(score)))
+        p: float = math.nan if self._kernel is None else self._kernel.predict_fast(score)
+        return p if p == p else self._predict(self.scale.coordinate(check_score(score)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
@@ -59,10 +81,10 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
         return predictions
 
     def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
-        """Learn checked observations in order, and write what is predicted before each to `predictions`, unless empty.
-
-        A method with a kernel has the kernel's own loop in its place.
-        """
+        """Learn checked observations in order; write what is predicted before each to `predictions`, unless empty."""
+        if self._kernel is not None:
+            self._kernel.stream(scores, y, w, predictions)
+            return
         x = self.scale.coordinates(scores)
         for i, row in enumerate(zip(x.tolist(), y.tolist(), w.tolist(), strict=True)):
             if len(predictions):
@@ -72,7 +94,28 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
 
     def _predict(self, x: float) -> float:
         """Return the probability at a coordinate."""
-        return self.map().at(x)
+        return self.map().at(x) if self._kernel is None else float(self._kernel.predict(x))
+
+    def _step(self, x: float, y: float, w: float) -> None:
+        self._kernel.step(x, y, w)
+
+    def _kernel_state(self) -> Reader:
+        """Return the reader of the kernel's state."""
+        raise NotImplementedError
+
+    def _state(self) -> dict[str, Any]:
+        kernel = {} if self._kernel is None else {"kernel": list(self._kernel.state())}
+        return {**super()._state(), **kernel}
+
+    def _state_fields(self) -> dict[str, Reader]:
+        kernel = {} if self._kernel is None else {"kernel": self._kernel_state()}
+        return {**super()._state_fields(), **kernel}
+
+    def _load(self, *_: Any, **fields: Any) -> None:
+        kernel = fields.pop("kernel", None)
+        super()._load(**fields)
+        if self._kernel is not None:
+            self._kernel.load(*kernel)
 
     @abstractmethod
     def map(self) -> ScaledMap:
@@ -80,6 +123,6 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
 
 
 def newtons_of(predictors: Sequence[Any]) -> list[Any] | None:
-    """Return the kernels of calibrators for `predict_each` and `learn_each`; None if any calibrator has no kernel."""
-    found = [getattr(one, "newton", None) for one in predictors]
-    return None if None in found else found
+    """Return the kernels of calibrators for `predict_each` and `learn_each`; None if any has no such kernel."""
+    found = [getattr(one, "_kernel", None) for one in predictors]
+    return found if all(isinstance(one, OnlineNewton) for one in found) else None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcal.calibrators.calibeating import CalibeatenOPS
+from streamcal.calibrators.calibeating import calibeaten, calibeaten_state, checked_bins, map_of
+from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.kernels.mixture.hedging import Shares
+from streamcal.maps.steps import BinnedSigmoidMap
+from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, Reader, ensure, numbers
+from streamcal.states import HEAVIEST, Reader, ensure, numbers, row
 
 
-class TrackingOPS(CalibeatenOPS):
+class TrackingOPS(SequentialCalibrator):
     """Tracking past outcomes (TOPS): the share of positives among the earlier forecasts of `OnlinePlatt` in the bin.
 
     The forecast of online Platt scaling falls into one of `bins` bins of width ε = 1/bins, and the prediction is the
@@ -58,18 +61,24 @@ class TrackingOPS(CalibeatenOPS):
     name = "tracking-ops"
     summary = "online Platt scaling, then the share of positives in each bin of its forecasts"
 
+    monotone = False
+
     def __init__(self, bins: int = 10) -> None:
-        super().__init__(bins, Shares)
+        self.bins = checked_bins(bins)
+        self.scale = Logit()
+        self._kernel = calibeaten(Shares(self.bins))
+        super().__init__()
 
-    def _state(self) -> dict[str, Any]:
-        weight, positive = self._forecaster.state()
-        return {**super()._state(), "weight": weight, "positive": positive}
+    def map(self) -> BinnedSigmoidMap:
+        """Return the current map, which is immutable."""
+        return map_of(self.scale, self._kernel)
 
-    def _state_fields(self) -> dict[str, Reader]:
-        held = {"weight": numbers(self.bins, least=1.0, most=HEAVIEST), "positive": numbers(self.bins, least=0.0)}
-        return {**super()._state_fields(), **held}
+    def _kernel_state(self) -> Reader:
+        held = row(numbers(self.bins, least=1.0, most=HEAVIEST), numbers(self.bins, least=0.0))
 
-    def _load(self, *, weight: FloatArray, positive: FloatArray, **fields: Any) -> None:
-        ensure((positive <= weight).all(), "a positive weight is above the weight")
-        super()._load(**fields)
-        self._forecaster.load(weight, positive)
+        def read(value: Any) -> list[FloatArray]:
+            weight, positive = found = held(value)
+            ensure((positive <= weight).all(), "a positive weight is above the weight")
+            return list(found)
+
+        return calibeaten_state(read)

@@ -130,40 +130,103 @@ class Shares(BinForecaster):
         self._positive = np.array(positive, dtype=np.float64)
 
 
-def stream(
-    newton: OnlineNewton,
-    bins: BinForecaster,
-    scores: cython.const[cython.double][::1],
-    y: cython.const[cython.double][::1],
-    w: cython.const[cython.double][:],
-    predictions: cython.double[::1],
-):
+@cython.final
+@cython.cclass
+class Calibeaten:
     """Calibeating: `newton` says into which bin each score falls, whose forecast is the prediction; then both learn.
 
-    Scores are in [0, 1]. Without predictions if that array is empty; a row of weight 0 is not learned. It runs without
-    the GIL.
+    Parameters
+    ----------
+    newton : OnlineNewton
+    bins : BinForecaster
     """
-    i: cython.Py_ssize_t
-    n: cython.Py_ssize_t = scores.shape[0]
-    x: cython.double
-    row: cython.Py_ssize_t
-    p: cython.double
-    z: cython.double[3] = [0.0, 0.0, 0.0]
-    predicts: cython.bint = predictions.shape[0] > 0
-    if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
-        raise ValueError("lengths differ")
-    with cython.nogil:
-        x = log_odds(scores[0], newton._limit) if n > 0 else 0.0
-        for i in range(n):
-            p = newton._forecast(x, z)
-            if i + 1 < n:
-                x = log_odds(scores[i + 1], newton._limit)
-            row = bin_of(p, bins._size)
-            if predicts:
-                predictions[i] = bins._forecast(row)
-            if w[i] > 0.0:
-                newton._learn(z, p, y[i], w[i])
-                bins._learn(row, y[i], newton.relative)
+
+    newton: OnlineNewton
+    bins: BinForecaster
+
+    def __init__(self, newton: OnlineNewton, bins: BinForecaster):
+        self.newton = newton
+        self.bins = bins
+
+    @property
+    def weight(self):
+        """The total weight learned."""
+        return self.newton.weight
+
+    def parameters(self):
+        """Return slope and offset of the sigmoid whose values are binned."""
+        return self.newton.parameters()
+
+    def forecasts(self):
+        """Return the forecast of each bin."""
+        return [self.bins._forecast(i) for i in range(self.bins._size)]
+
+    def predict_fast(self, score: object) -> cython.double:
+        """Return the prediction at `score`, a float in [0, 1]; NaN for anything else."""
+        p: cython.double = self.newton.predict_fast(score)
+        return self.bins._forecast(bin_of(p, self.bins._size)) if p == p else nan
+
+    def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
+        """`step` for a float in [0, 1], a bool and a float weight within the limit; whether it was."""
+        p: cython.double = self.newton.predict_fast(score)
+        if not self.newton.learn_fast(score, y, w):
+            return False
+        self.bins._learn(bin_of(p, self.bins._size), 1.0 if y is True else 0.0, self.newton.relative)
+        return True
+
+    def predict(self, x: cython.double) -> cython.double:
+        """Return the prediction at the log-odds x."""
+        return self.bins._forecast(bin_of(self.newton.predict(x), self.bins._size))
+
+    def step(self, x: cython.double, y: cython.double, w: cython.double):
+        """Learn the label y at the log-odds x, of weight w."""
+        row: cython.Py_ssize_t = bin_of(self.newton.predict(x), self.bins._size)
+        self.newton.step(x, y, w)
+        self.bins._learn(row, y, self.newton.relative)
+
+    def stream(
+        self,
+        scores: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        predictions: cython.double[::1],
+    ):
+        """Predict and then learn each row, without the GIL; scores are in [0, 1].
+
+        Without predictions if that array is empty; a row of weight 0 is not learned.
+        """
+        newton: OnlineNewton = self.newton
+        bins: BinForecaster = self.bins
+        i: cython.Py_ssize_t
+        n: cython.Py_ssize_t = scores.shape[0]
+        x: cython.double
+        row: cython.Py_ssize_t
+        p: cython.double
+        z: cython.double[3] = [0.0, 0.0, 0.0]
+        predicts: cython.bint = predictions.shape[0] > 0
+        if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
+            raise ValueError("lengths differ")
+        with cython.nogil:
+            x = log_odds(scores[0], newton._limit) if n > 0 else 0.0
+            for i in range(n):
+                p = newton._forecast(x, z)
+                if i + 1 < n:
+                    x = log_odds(scores[i + 1], newton._limit)
+                row = bin_of(p, bins._size)
+                if predicts:
+                    predictions[i] = bins._forecast(row)
+                if w[i] > 0.0:
+                    newton._learn(z, p, y[i], w[i])
+                    bins._learn(row, y[i], newton.relative)
+
+    def state(self):
+        """Return the states of both parts, for `load`."""
+        return list(self.newton.state()), list(self.bins.state())
+
+    def load(self, newton: object, bins: object):
+        """Load an earlier `state`."""
+        self.newton.load(*newton)
+        self.bins.load(*bins)
 
 
 @cython.final
