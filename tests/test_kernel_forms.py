@@ -986,7 +986,8 @@ def test_chebyshev(degree, rows):
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6), st.booleans(), st.floats(-9.0, 9.0))
 def test_ramp_chain(factors, geometric, z):
     above = np.cumprod(factors)
-    ramp = np.arange(len(factors)) * 0.7 - 1.0, 1.0 - above, above, geometric
+    knots = np.arange(len(factors)) * 0.7 - 1.0
+    ramp = knots, twins("ramp_chain")[0].depths_of(knots), 1.0 - above, above, geometric
     fast, slow = (module.RampChain(ramp, ramp) for module in twins("ramp_chain"))
     assert fast.mean() == pytest.approx(slow.mean(), rel=1e-12, abs=1e-12)
     assert fast.beyond_distance(z) == pytest.approx(slow.beyond_distance(z), rel=1e-12, abs=1e-12)
@@ -1004,6 +1005,7 @@ def test_normal_depth(x):
     for module in modules:
         assert module.quick_depth(x) == pytest.approx(exact, rel=1e-14, abs=1e-12)
         assert module.place_of(exact) == pytest.approx(x, rel=1e-12, abs=1e-15)
+        assert module.quick_place(exact) == pytest.approx(x, rel=1e-12, abs=1e-12)
 
 
 @given(st.lists(st.tuples(st.floats(1e-60, 1e60) | st.sampled_from([1.0, 2.0]), st.floats(0.0, 1.0)), min_size=1))

@@ -195,7 +195,9 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
 
     def _solved(self) -> RecalibrationMap:
         ends = [*self._lower, *self._upper]
-        found = [min(max(end.score(self._scores, self._size), -FURTHEST), FURTHEST) for end in ends]
+        found = [end.score(self._scores, self._size) for end in ends]
+        if not -FURTHEST <= min(found) <= max(found) <= FURTHEST:
+            found = [min(max(one, -FURTHEST), FURTHEST) for one in found]
         scores = np.array(found)
         if any(map(lt, found[1:], found)):
             scores = isotonic_regression(scores).x
@@ -303,7 +305,11 @@ class TrackedScore(Tracked):
     """Quantile tracking: the quantile of a standard normal variable, plus rate·excess in units of errors."""
 
     def score(self, scores: Scores, size: float) -> float:
-        return self.start + max(size / MEAN_SIZE, 1.0) * self.correction(self.beyond_slack())
+        beyond = abs(self.excess) - self.slack
+        if beyond <= 0.0:
+            return self.start
+        unit = size / MEAN_SIZE if size > MEAN_SIZE else 1.0
+        return self.start + unit * self.correction(beyond if self.excess > 0.0 else -beyond)
 
     def correction(self, excess: float) -> float:
         """Return the correction of the quantile, in units of errors."""

@@ -145,7 +145,9 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
         """Return the location and the variance of each memory, with one observation's worth of the next longer one."""
         found, location, variance = [], 0.0, 1.0
         for memory in reversed(self._memories):
-            location, variance = memory.shrunk(location, variance)
+            own, step = memory.weight / (memory.weight + PRIOR), memory.mean - location
+            location += own * step
+            variance = own * memory.variance + (1.0 - own) * (variance + own * step * step)
             found.append((location, variance))
         return found[::-1]
 
@@ -217,12 +219,6 @@ class Memory:
         part, step = w / (old + w), centre - self.mean
         self.mean += part * step
         self.variance = (1.0 - part) * (self.variance + part * step * step) + part * deviation * deviation
-
-    def shrunk(self, location: float, variance: float) -> tuple[float, float]:
-        """Return the mean and the variance after adding `PRIOR` observations of this location and variance."""
-        own, step = self.weight / (self.weight + PRIOR), self.mean - location
-        between = own * step * step
-        return location + own * step, own * self.variance + (1.0 - own) * (variance + between)
 
     def log_density(self, z: float, location: float, variance: float) -> float:
         """Return the log density of Student's t with this location, squared scale and weight + `FREEDOM` degrees."""

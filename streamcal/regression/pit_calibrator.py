@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from streamcal.errors import InputError
+from streamcal.kernels.normal.ramp_chain import depths_of
 from streamcal.kernels.tree.rank_tree import RankTree, levels_around, weights_around
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.types import FloatArray
@@ -121,6 +122,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         self._edges = None if self.resolution is None else edges_of(self.resolution, self._normal)
         #: The levels u of the edges, and 1 − u.
         self._edge_levels = None if self._edges is None else self._levels_of(self._edges)
+        self._edge_depths = depths_of(self._edges) if self._edges is not None and self._normal else None
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> PITs:
@@ -167,7 +169,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
             knots, *rest = self._weights(statistic)
             below, above = rule.at(*rest)
         if self._normal:
-            return RecalibrationMap(ScoreRamp(knots, below, above, self.resolution is not None))
+            return RecalibrationMap(ScoreRamp(knots, below, above, self._edges is not None, self._edge_depths))
         # Weights far apart may leave a rounding error by which one falls.
         below = np.maximum.accumulate(below)
         knots, levels = np.concatenate(([0.0], knots, [1.0])), np.concatenate(([0.0], below, [1.0]))
@@ -211,8 +213,8 @@ class RecalibrationMap(DistributionMap):
         self.ramp = ramp
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
-        if type(distribution) is Normal and type(self.ramp) is RankRamp:  # the most frequent one
-            return Rescored(distribution, self.ramp)
+        if type(distribution) in OVER_NORMAL and type(self.ramp) in GIVEN_AT_SCORES:  # the most frequent one
+            return Rescored(distribution, self.ramp)  # type: ignore[arg-type]
         if self.ramp is IDENTITY and isinstance(distribution, CalibratedDistribution):
             return distribution
         return recalibrated(check_distribution(distribution), self.ramp)
@@ -384,6 +386,10 @@ class RankRamp(Ramp):
         """Return R and 1 − R at a knot, after its jump."""
         piece = self._piece(knot)
         return piece.below, piece.above
+
+
+#: Distributions and ramps for which `recalibrated` returns a `Rescored` distribution.
+OVER_NORMAL, GIVEN_AT_SCORES = frozenset((Normal, Rescored)), frozenset((RankRamp, ScoreRamp))
 
 
 class Piece(NamedTuple):

@@ -10,13 +10,13 @@ import math
 from abc import ABC, abstractmethod
 from functools import cached_property
 from operator import is_not
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
-from streamcal.kernels.normal.ramp_chain import RampChain
+from streamcal.kernels.normal.ramp_chain import RampChain, depths_of
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray
 
@@ -116,17 +116,27 @@ class ScoreRamp(Ramp):
         Between knots, whether the logarithm of the tail (R in the lower half, 1 − R in the upper) is linear in the
         logarithm of the predicted mass of that tail, or the tail in that mass. The identity is either. Of a cell that
         is far out, nearly all of the predicted mass is at its inner end; the first spreads what was observed in it.
+    depths : ndarray of shape (m,) or None
+        `depths_of(knots)`, if they are known.
 
     Notes
     -----
     Beyond the last knot the tail is proportional to the predicted one. Cost: O(m) once, then O(log m) for each value.
     """
 
-    def __init__(self, knots: FloatArray, below: FloatArray, above: FloatArray, geometric: bool) -> None:
+    def __init__(
+        self,
+        knots: FloatArray,
+        below: FloatArray,
+        above: FloatArray,
+        geometric: bool,
+        depths: FloatArray | None = None,
+    ) -> None:
         self.score_knots = self.knots = knots
         self.below = below
         self.above = above
         self.geometric = geometric
+        self._depths = depths
         self._kept_chain: tuple[tuple[ScoreRamp, ...], RampChain] | None = None
 
     @cached_property
@@ -157,9 +167,13 @@ class ScoreRamp(Ramp):
         """Return this ramp applied after those of `inner`, innermost first; kept for the next forecast."""
         kept = self._kept_chain
         if kept is None or len(kept[0]) != len(inner) or any(map(is_not, kept[0], inner)):
-            ramps = ((one.knots, one.below, one.above, one.geometric) for one in (*inner, self))
-            kept = self._kept_chain = inner, RampChain(*ramps)
+            kept = self._kept_chain = inner, RampChain(*[one._given() for one in (*inner, self)])
         return kept[1]
+
+    def _given(self) -> tuple[Any, ...]:
+        """Return the ramp as `RampChain` takes it."""
+        depths = depths_of(self.knots) if self._depths is None else self._depths
+        return self.knots, depths, self.below, self.above, self.geometric
 
     def log_tails(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower = z < 0.0

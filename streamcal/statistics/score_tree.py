@@ -122,7 +122,7 @@ class ScoreTree(Statistic):
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """Return the coordinates held, ascending, and their weights. O(k)."""
         x, weight, _, _ = self._tree.to_arrays()
-        return np.asarray(x), np.asarray(weight) / self.unit
+        return x, weight if self.unit == 1.0 else weight / self.unit
 
     def blocks(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the first coordinate, last coordinate and value of each block of the isotonic fit. O(k)."""

@@ -21,9 +21,9 @@ import numpy as np
 from cython.cimports.libc.math import erfc, exp, expm1, fabs, log, log1p
 
 if cython.compiled:
-    from cython.cimports.streamcal.kernels.normal.normal_depth import depth_of, place_of, quick_depth
+    from cython.cimports.streamcal.kernels.normal.normal_depth import depth_of, quick_depth, quick_place
 else:
-    from streamcal.kernels.normal.normal_depth import depth_of, place_of, quick_depth
+    from streamcal.kernels.normal.normal_depth import depth_of, quick_depth, quick_place
 
 _INF = cython.declare(cython.double, float("inf"))
 LEAST = cython.declare(cython.double, 1e-18)
@@ -62,12 +62,23 @@ def _middle(
     return c0 + share * (c1 - c0), a0 + share * (a1 - a0)
 
 
+def depths_of(knots: cython.const[cython.double][:]):
+    """Return the depths −log Q(|z|) of normal scores z."""
+    i: cython.Py_ssize_t
+    found = np.empty(knots.shape[0])
+    depths: cython.double[::1] = found
+    for i in range(knots.shape[0]):
+        depths[i] = depth_of(fabs(knots[i]))
+    return found
+
+
 @cython.final
 @cython.cclass
 class RampChain:
     """A chain of ramps, the innermost first.
 
-    Each ramp is (knots, R, 1 − R, whether the pieces are geometric), with knots as normal scores, ascending.
+    Each ramp is (knots, their depths, R, 1 − R, whether the pieces are geometric), with knots as normal scores,
+    ascending. The depths are `depths_of(knots)`.
     """
 
     _given: tuple
@@ -98,16 +109,18 @@ class RampChain:
         # Of each ramp the lower half and then the upper one, each from the middle on.
         self._first = np.zeros(k + 1, dtype=np.intp)
         for k in range(self._chain):
-            knots, below, above, self._geometric[k] = ramps[k]
-            self._add_halves(k, knots, below, above)
+            knots, depths, below, above, self._geometric[k] = ramps[k]
+            self._add_halves(k, knots, depths, below, above)
 
     def __reduce__(self):
         return RampChain, self._given
 
+    @cython.cfunc
     def _add_halves(
         self,
         k: cython.Py_ssize_t,
         knots: cython.const[cython.double][:],
+        depths: cython.const[cython.double][:],
         below: cython.const[cython.double][:],
         above: cython.const[cython.double][:],
     ):
@@ -130,10 +143,10 @@ class RampChain:
         self._first[half + 2] = self._first[half + 1] + n - start + 1
         self._set(self._first[half], -1, MIDDLE, low)
         for i in range(after):
-            self._set(self._first[half], i, depth_of(-knots[after - 1 - i]), below[after - 1 - i])
+            self._set(self._first[half], i, depths[after - 1 - i], below[after - 1 - i])
         self._set(self._first[half + 1], -1, MIDDLE, high)
         for i in range(n - start):
-            self._set(self._first[half + 1], i, depth_of(knots[start + i]), above[start + i])
+            self._set(self._first[half + 1], i, depths[start + i], above[start + i])
 
     @cython.cfunc
     @cython.nogil
@@ -222,9 +235,7 @@ class RampChain:
         value: cython.double
         if self._integrated:
             return
-        self._cuts = self._all_cuts()
-        self._upto = np.zeros(self._cuts.shape[0])
-        self._sums = np.zeros(4)
+        self._find_cuts()
         while self._cuts[middle] < 0.0:
             middle += 1
         for side in range(2):
@@ -323,26 +334,40 @@ class RampChain:
             steep = max(steep, rate)
         return mass if own == side else 1.0 - mass, rate if power else -steep
 
-    def _all_cuts(self):
-        """Return the places of all knots and of the middle, ascending."""
+    @cython.cfunc
+    def _find_cuts(self):
+        """Write the places of all knots and of the middle, ascending, and make room for the integrals up to each."""
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         side: cython.Py_ssize_t
+        place: cython.double
         knots: cython.const[cython.double][:] = self._given[0][0]
-        count: cython.Py_ssize_t = knots.shape[0] + 1
-        found = np.zeros(count + self._depth.shape[0])
-        cuts: cython.double[::1] = found
-        for i in range(knots.shape[0]):
-            cuts[i] = knots[i]  # and then the middle
+        count: cython.Py_ssize_t = knots.shape[0]
+        most: cython.Py_ssize_t = count + 1 + self._depth.shape[0]
+        table: cython.double[::1] = np.zeros(2 * most + 4)
+        self._cuts, self._upto, self._sums = table[:most], table[most : 2 * most], table[2 * most :]
+        for i in range(count):
+            self._cuts[i] = knots[i]
+        self._insert(count, 0.0)
+        count += 1
         for k in range(1, self._chain):
             for side in range(2):
                 for i in range(self._first[2 * k + side], self._first[2 * k + side + 1]):
-                    cuts[count] = self._place(k, side, self._depth[i])
-                    if fabs(cuts[count]) < _INF:
+                    place = self._place(k, side, self._depth[i])
+                    if fabs(place) < _INF:
+                        self._insert(count, place)
                         count += 1
-        found = found[:count]
-        found.sort()
-        return found
+        self._cuts, self._upto = self._cuts[:count], self._upto[:count]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _insert(self, count: cython.Py_ssize_t, place: cython.double) -> cython.void:
+        """Insert a place into the first `count` cuts, which ascend."""
+        while count > 0 and self._cuts[count - 1] > place:
+            self._cuts[count] = self._cuts[count - 1]
+            count -= 1
+        self._cuts[count] = place
 
     @cython.cfunc
     @cython.nogil
@@ -358,7 +383,7 @@ class RampChain:
             d = self._reached(2 * k + side, mass, False)
         if d == _INF:
             return d
-        return place_of(d) if side else -place_of(d)
+        return quick_place(d) if side else -quick_place(d)
 
     @cython.cfunc
     @cython.nogil
