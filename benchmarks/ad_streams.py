@@ -25,7 +25,7 @@ from streamcal.stream.prequential import Prequential, Scoreboard
 SEED = 0
 RAW = "raw"
 METHODS: dict[str, Callable[[], Calibrator]] = {
-    "`ops`": OnlinePlatt,
+    "`online-platt`": OnlinePlatt,
     "`online-beta`": OnlineBeta,
     "`protected`": Protected,
     "`venn-abers`": VennAbers,

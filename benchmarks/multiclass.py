@@ -55,7 +55,7 @@ SCORES = "the scores"
 METHODS: dict[str, Callable[[], MulticlassCalibrator]] = {
     "`OneVsRest(Beta)`": lambda: OneVsRest(Beta(forgetting=WINDOW)),
     "`OneVsRest(Isotonic)`": lambda: OneVsRest(Isotonic(forgetting=WINDOW)),
-    '`OneVsRest("ops")`': lambda: OneVsRest("ops"),
+    '`OneVsRest("online-platt")`': lambda: OneVsRest("online-platt"),
     "`TemperatureScaling`": lambda: TemperatureScaling(forgetting=WINDOW),
     "`VectorScaling`": lambda: VectorScaling(forgetting=WINDOW),
     "`Dirichlet`": lambda: Dirichlet(forgetting=WINDOW),

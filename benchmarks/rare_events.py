@@ -256,7 +256,7 @@ def advice(found: dict[str, dict[str, ad_streams.Found]]) -> str:
     sentences = ADVICE.format(
         streams=len(found),
         auto_below=len(found) - above["`auto`"],
-        ops_below=len(found) - max(above["`ops`"], above["`online-beta`"]),
+        ops_below=len(found) - max(above["`online-platt`"], above["`online-beta`"]),
         sp_below=len(found) - above['`VennAbers("score-prior")`'],
         sc_above=above['`VennAbers("self-consistent")`'],
         va_above=above["`venn-abers`"],

@@ -95,9 +95,9 @@ def _subjects() -> dict[str, Subject]:
     ]
     found[0]["BernsteinFusion(5)"] = Subject(partial(fusion.BernsteinFusion, 5), two)
     found[0]["BernsteinFusion(5, n_scores=3)"] = Subject(partial(fusion.BernsteinFusion, 5, 3), three)
-    found[1]['OneVsRest("ops")'] = Subject(partial(multiclass.OneVsRest, "ops"), classes)
-    segments = partial(regression.EmpiricalDensity, "ops", 16, support=SUPPORT)
-    found[2]['EmpiricalDensity("ops", 16)'] = Subject(segments, distributions, at_zero)
+    found[1]['OneVsRest("online-platt")'] = Subject(partial(multiclass.OneVsRest, "online-platt"), classes)
+    segments = partial(regression.EmpiricalDensity, "online-platt", 16, support=SUPPORT)
+    found[2]['EmpiricalDensity("online-platt", 16)'] = Subject(segments, distributions, at_zero)
     return {**found[0], **found[1], **found[2]}
 
 

@@ -45,7 +45,7 @@ print(time.process_time() - start[0], time.perf_counter() - start[1])
 """
 
 
-#: What a run of `ops` on CSV may take, as a multiple of Arrow; the others are measured against that.
+#: What a run of `online-platt` on CSV may take, as a multiple of Arrow; the others are measured against that.
 ALLOWED = 2.0
 
 
@@ -66,12 +66,12 @@ class Subject(NamedTuple):
 
 
 SUBJECTS = [
-    Subject("csv", ("--method", "ops"), times=ALLOWED),
-    Subject("parquet", ("--method", "ops"), times=4.0),
+    Subject("csv", ("--method", "online-platt"), times=ALLOWED),
+    Subject("parquet", ("--method", "online-platt"), times=4.0),
     Subject("csv", ("--method", "venn-abers", "--window", "50000"), above=4.0, one_in=5),
     Subject("csv", ("--method", "auto"), above=10.0, one_in=50),
-    Subject("csv", ("--method", "ops"), one_in=20, to="parquet"),
-    Subject("parquet", ("--method", "ops"), one_in=20, to="csv"),
+    Subject("csv", ("--method", "online-platt"), one_in=20, to="parquet"),
+    Subject("parquet", ("--method", "online-platt"), one_in=20, to="csv"),
 ]
 
 
@@ -88,8 +88,10 @@ def runs(plan: Plan) -> dict[str, Any]:
         folder = Path(name)
         rows = [_measured(one, folder, plan) for one in SUBJECTS]
         small = _file(folder, "csv", 10)
-        starts = [_taken(_command(small, folder / "out.csv", ("--method", "ops"))) for _ in range(plan.start_rounds)]
-        imports = _imports(_command(small, folder / "out.csv", ("--method", "ops")))
+        starts = [
+            _taken(_command(small, folder / "out.csv", ("--method", "online-platt"))) for _ in range(plan.start_rounds)
+        ]
+        imports = _imports(_command(small, folder / "out.csv", ("--method", "online-platt")))
     start = min(taken.processor for taken in starts)
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",

@@ -165,7 +165,7 @@ def table(seconds: float) -> str:
         "| method | journal | asked | impressions a second | p50, ms | p99, ms | processor time, µs each |",
         "|---|---|---|---:|---:|---:|---:|",
     ]
-    for method in ("ops", "auto"):
+    for method in ("online-platt", "auto"):
         for journal, options in JOURNALS.items():
             for load in LOADS:
                 m = measure(load, seconds, "--method", method, *options)
@@ -210,7 +210,7 @@ async def paced(port: int, items: int, seconds: float) -> list[tuple[float, floa
 
 def snapshots(seconds: float) -> None:
     """Latencies at a steady pace, in which one snapshot of 200,000 forecasts held is made."""
-    for method in ("ops", "auto"):
+    for method in ("online-platt", "auto"):
         options = ("--horizon", "1h", "--method", method, "--snapshot-every", str(EVERY))
         with tempfile.TemporaryDirectory() as folder, server(folder, *options) as (pid, port):
             fill = Load(1000, 1)
@@ -260,7 +260,7 @@ async def traffic(port: int, seconds: float, told: list[int]) -> None:
 
 def soak(minutes: float) -> None:
     """Memory and the journal's size while labels are learned 5 seconds after their impressions."""
-    options = ("--horizon", "5s", "--method", "ops", "--snapshot-every", "100000", "--max-held", "200000")
+    options = ("--horizon", "5s", "--method", "online-platt", "--snapshot-every", "100000", "--max-held", "200000")
     with tempfile.TemporaryDirectory() as folder, server(folder, *options) as (pid, port):
 
         async def watched() -> None:

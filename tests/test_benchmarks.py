@@ -175,13 +175,13 @@ def test_the_table_of_methods():
 
     rows = [
         methods.measured(name, size, steps=20, seconds=5.0)
-        for name in ("histogram-binning", "ops")
+        for name in ("histogram-binning", "online-platt")
         for size in (50, 90)
     ]
     assert all(row["median"] <= row["p99"] and row["steps"] == 47 for row in rows)  # a third of 70 are left out
     about = dict.fromkeys(("date", "processor", "python", "load average"), "-")
     table = methods.section(rows[:-1], about).splitlines()
-    assert [line.split(" | ")[0] for line in table[2:4]] == ["| `histogram-binning`", "| `ops`"]
+    assert [line.split(" | ")[0] for line in table[2:4]] == ["| `histogram-binning`", "| `online-platt`"]
     assert table[3].endswith(" |  |"), "a size that was not measured is left empty"
 
 
@@ -192,7 +192,7 @@ def test_the_table_of_methods_of_other_rooms():
     from streamcal import fusion, multiclass, regression
     from streamcal.calibrators.registry import REGISTRY
 
-    for name in ("LogisticFusion()", 'OneVsRest("ops")', 'EmpiricalDensity("ops", 16)'):
+    for name in ("LogisticFusion()", 'OneVsRest("online-platt")', 'EmpiricalDensity("online-platt", 16)'):
         row = methods.measured(name, 30, steps=20, seconds=5.0)
         assert row["minimum"] <= row["median"] <= row["p99"]
         assert row["steps"] == 47

@@ -25,7 +25,7 @@ from streamcal.metrics import DebiasedECE
 pytestmark = pytest.mark.full
 
 STREAM, ROWS = "warp", 300
-METHODS = ("identity", "ops", "protected", "score-blind", "scikit-learn isotonic, refitted")
+METHODS = ("identity", "online-platt", "protected", "score-blind", "scikit-learn isotonic, refitted")
 RNG = np.random.default_rng(5)
 SCORES = RNG.random(700)
 LABELS = RNG.random(700) < SCORES**2
@@ -93,7 +93,7 @@ def test_shortened_race_writes_results_goes_on_and_reports(cache, tmp_path, caps
     # A second run finds everything there; --again runs one anew.
     command()
     assert len(file.read_text().splitlines()) == len(written)
-    command("--again", "ops")
+    command("--again", "online-platt")
     assert len(file.read_text().splitlines()) == len(written) + len(catalogue.DELAYS)
     results = Results(ROWS)
     raw = results.found[Key(STREAM, 0, "identity")]
@@ -138,7 +138,7 @@ def test_command_says_what_it_does_not_know():
 
 
 @pytest.mark.parametrize("delay", [0, 48])
-@pytest.mark.parametrize("name", ["ops", "auto", "venn-abers", "platt", *list(ENTRANTS)[-5:]])
+@pytest.mark.parametrize("name", ["online-platt", "auto", "venn-abers", "platt", *list(ENTRANTS)[-5:]])
 def test_no_entrant_sees_a_label_before_it_comes(name, delay):
     """Labels from step `cut` on cannot change what is said up to step cut + delay."""
     entrant = ENTRANTS[name]
@@ -175,7 +175,7 @@ def test_blockwise_knows_at_the_start_of_a_block_what_has_come(delay):
 
 def test_a_short_stream_is_predicted_whole():
     """Shorter than the delay: nothing is ever learned."""
-    for run in (ENTRANTS["score-blind"].run, ENTRANTS["River logistic"].run, ENTRANTS["ops"].run):
+    for run in (ENTRANTS["score-blind"].run, ENTRANTS["River logistic"].run, ENTRANTS["online-platt"].run):
         assert run(SCORES[:10], LABELS[:10], 48).shape == (10,)
 
 
@@ -225,7 +225,12 @@ class _Results(Results):
     def __init__(self):
         super().__init__()
         self.made = catalogue.Stream(SCORES, LABELS, SCORES**2)
-        self.held = {"auto": 0.5 * SCORES**2 + 0.5 * SCORES, "identity": SCORES, "ops": SCORES, "tops": SCORES**2}
+        self.held = {
+            "auto": 0.5 * SCORES**2 + 0.5 * SCORES,
+            "identity": SCORES,
+            "online-platt": SCORES,
+            "tracking-ops": SCORES**2,
+        }
         for delay in catalogue.DELAYS:
             for name, p in {**self.held, ORACLE: SCORES**2}.items():
                 self.found[Key("warp", delay, name)] = measures(p, self.made) | {"microseconds": 1.0}
@@ -237,29 +242,29 @@ class _Results(Results):
 def test_standings(monkeypatch):
     results = _Results()
     monkeypatch.setattr("benchmarks.streams.standings.stream", lambda name, delay, rows: results.made)
-    monkeypatch.setitem(ENTRANTS, "auto", ENTRANTS["ops"])
+    monkeypatch.setitem(ENTRANTS, "auto", ENTRANTS["online-platt"])
     found = Standings(results, ["warp"])
-    assert set(found.ranked) == {"auto", "identity", "ops", "tops"}
+    assert set(found.ranked) == {"auto", "identity", "online-platt", "tracking-ops"}
     ranks = found.mean_ranks("log_loss")
-    assert (ranks["tops"], ranks["auto"], ranks["ops"], ranks["identity"]) == (1.0, 2.0, 3.5, 3.5)
+    assert (ranks["tracking-ops"], ranks["auto"], ranks["online-platt"], ranks["identity"]) == (1.0, 2.0, 3.5, 3.5)
     loss = {name: found.get(("warp", 0), name, "log_loss") for name in (*found.ranked, ORACLE)}
-    assert found.best_other(("warp", 0)) == "tops"
+    assert found.best_other(("warp", 0)) == "tracking-ops"
     assert found.worst_harm("identity", "auto") == (loss["identity"] - loss["auto"], ("warp", 1_000))
-    closed = (loss["ops"] - loss["auto"]) / (loss["ops"] - loss[ORACLE])
+    closed = (loss["online-platt"] - loss["auto"]) / (loss["online-platt"] - loss[ORACLE])
     assert found.gap_closed(("warp", 0), "auto") == pytest.approx(closed)
-    assert found.median_gap_closed("tops", 48) == 1.0
+    assert found.median_gap_closed("tracking-ops", 48) == 1.0
     assert found.gap_closed_in_all_draws(("warp", 0), "auto") is None, "only the first draw has run"
     for drawn in catalogue.draws("warp")[1:]:
-        for name, factor in (("ops", 1.0), ("auto", 0.9), (ORACLE, 0.5)):
+        for name, factor in (("online-platt", 1.0), ("auto", 0.9), (ORACLE, 0.5)):
             results.found[Key(drawn, 0, name)] = {"log_loss": factor}
-    closed = (loss["ops"] - loss["auto"] + 9 * 0.1) / (loss["ops"] - loss[ORACLE] + 9 * 0.5)
+    closed = (loss["online-platt"] - loss["auto"] + 9 * 0.1) / (loss["online-platt"] - loss[ORACLE] + 9 * 0.5)
     assert found.gap_closed_in_all_draws(("warp", 0), "auto") == pytest.approx(closed)
     assert found.median_gap_closed("auto", 0, in_all_draws=True) == pytest.approx(closed)
     assert found.median_gap_closed("auto", 48, in_all_draws=True) is None
     difference = found.difference(("warp", 0), "identity")
     assert difference.value == pytest.approx(loss["auto"] - loss["identity"])
     assert difference.low < difference.value < difference.high
-    assert found.less_calibrated(("warp", 0)) is True, "tops is calibrated here"
+    assert found.less_calibrated(("warp", 0)) is True, "tracking-ops is calibrated here"
     assert found.less_calibrated(("warp", 0), than="identity") is False
 
 
@@ -406,9 +411,9 @@ def test_a_bootstrap_interval_has_the_width_of_the_normal_one():
     """Of independent differences: 1.96 standard errors to each side, within what 1,000 draws and 100 blocks vary."""
     results = Results(ROWS)
     made = catalogue.stream(STREAM, 0, ROWS)
-    for name, p in (("auto", made.scores), ("ops", np.clip(made.scores + 0.1, 0.0, 1.0))):
+    for name, p in (("auto", made.scores), ("online-platt", np.clip(made.scores + 0.1, 0.0, 1.0))):
         results.add(Key(STREAM, 0, name), measures(p, made), p)
-    found = Standings(results, [STREAM]).bootstrapped((STREAM, 0), "ops")
+    found = Standings(results, [STREAM]).bootstrapped((STREAM, 0), "online-platt")
     more = -np.log(np.where(made.y, made.scores, 1.0 - made.scores))
     more += np.log(np.where(made.y, *(lambda p: (p, 1.0 - p))(np.clip(made.scores + 0.1, 1e-6, 1.0 - 1e-6))))
     assert found.value == pytest.approx(more.mean(), abs=1e-4)

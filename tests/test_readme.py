@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from streamcal import REGISTRY, fusion, multiclass, regression
 from streamcal.app.cli import app
 from streamcal.calibrators.registry import DEFAULT_METHOD
+from streamcal.lazy import ALIASES
 
 README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
@@ -66,7 +67,7 @@ def test_the_tables_are_those_of_the_registries(tables, capsys):
 
 @pytest.mark.parametrize(
     ("name", "begins"),
-    [("methods/index.md", "| `platt` |"), pytest.param("which.md", "├─ yes ─ ops", marks=pytest.mark.full)],
+    [("methods/index.md", "| `platt` |"), pytest.param("which.md", "├─ yes ─ online-platt", marks=pytest.mark.full)],
 )
 def test_a_table_that_says_something_else_is_found_and_put_right(tables, tmp_path, monkeypatch, name, begins):
     text = (DOCS / name).read_text(encoding="utf8")
@@ -94,7 +95,7 @@ def test_the_chart_follows_from_the_standings(tables, monkeypatch):
     import race_advice
 
     ends = re.findall(r"(yes|no) ─+ (\S+)$", race_advice.chart(), flags=re.MULTILINE)
-    assert [name for _, name in ends] == ["ops", "venn-abers", "bernstein", "bernstein", "auto"]
+    assert [name for _, name in ends] == ["online-platt", "venn-abers", "bernstein", "bernstein", "auto"]
     found, standings = race_advice.held_out(), race_advice.race()
 
     def best(*needs):
@@ -112,15 +113,15 @@ def test_the_chart_follows_from_the_standings(tables, monkeypatch):
     def additive(name):
         return REGISTRY[name]().merges and REGISTRY[name]().unlearns
 
-    assert best(lambda name: standings[name].microseconds <= race_advice.FAST) == "ops"
+    assert best(lambda name: standings[name].microseconds <= race_advice.FAST) == "online-platt"
     assert best(lambda name: REGISTRY[name].has_interval) == "venn-abers"
     assert best(additive) == best(additive, monotone) == best(monotone) == "bernstein"
     assert best() == "auto"
     slow = {name: standing._replace(microseconds=9.0) for name, standing in standings.items()}
-    for name in ("tops", "isotonic"):
+    for name in ("tracking-ops", "isotonic"):
         slow[name] = slow[name]._replace(microseconds=1.0)
     monkeypatch.setattr(race_advice, "race", lambda: slow)
-    assert "yes ─ tops" in race_advice.chart(), "with other times another method is the fast one"
+    assert "yes ─ tracking-ops" in race_advice.chart(), "with other times another method is the fast one"
 
 
 def test_the_advice_is_that_of_the_committed_results(tables, tmp_path, monkeypatch):
@@ -136,9 +137,11 @@ def test_the_advice_is_that_of_the_committed_results(tables, tmp_path, monkeypat
         page = tmp_path / name
         page.parent.mkdir(exist_ok=True)
         page.write_text((race_advice.DOCS / name).read_text(encoding="utf-8"), encoding="utf-8")
-    page.write_text(page.read_text(encoding="utf-8").replace("| auto |", "| swap |").replace("| tops |", "| auto |"))
+    page.write_text(
+        page.read_text(encoding="utf-8").replace("| auto |", "| swap |").replace("| tracking-ops |", "| auto |")
+    )
     monkeypatch.setattr(race_advice, "DOCS", tmp_path)
-    assert race_advice.rows()[1][1] == "`ops`", "the losses of another method stand where those of auto stood"
+    assert race_advice.rows()[1][1] == "`online-platt`", "the losses of another method stand where those of auto stood"
 
 
 SAID_OF_RARE_EVENTS = re.compile(
@@ -174,6 +177,17 @@ def test_every_method_is_in_a_table():
     for methods in (REGISTRY, fusion.METHODS, multiclass.METHODS, regression.METHODS):
         for name, method in methods.items():
             assert f"| `{name}` | `{method.__name__}` | {method.summary} |" in text
+
+
+def test_pages_call_methods_by_their_names():
+    """Abbreviations of papers are in the table of aliases of docs/methods/index.md, and nowhere else."""
+    names = {*REGISTRY, *fusion.METHODS, *multiclass.METHODS, *regression.METHODS}
+    table = METHODS.read_text(encoding="utf8").partition("## Short names")[2]
+    assert dict(re.findall(r"^\| `([\w-]+)` \| `([\w-]+)` \|$", table, re.MULTILINE)) == ALIASES
+    alias = "|".join(sorted(set(ALIASES) - names))
+    for page in {README, *DOCS.glob("**/*.md")} - {METHODS, *DOCS.glob("papers/*.md")}:
+        found = re.search(rf"[`\"]({alias})[`\"]|^\| ({alias}) \|", page.read_text(encoding="utf8"), re.MULTILINE)
+        assert found is None, f"{page.name}: {found}"
 
 
 @pytest.mark.parametrize("page", [README, *sorted(README.parent.glob("docs/**/*.md"))], ids=lambda page: page.name)

@@ -4,7 +4,7 @@
     STREAMCAL_DATA=/path/to/data python -m benchmarks.streams --held-out          # once per release
     STREAMCAL_DATA=/path/to/data python -m benchmarks.streams --further           # the further streams
     python -m benchmarks.streams --packaged                                       # tables of packages, both halves
-    python -m benchmarks.streams --streams lab-10d-0.6 --methods ops --rows 500   # shortened, prints only
+    python -m benchmarks.streams --streams lab-10d-0.6 --methods online-platt --rows 500   # shortened, prints only
 
 An interrupted race resumes where it stopped. `--again NAME` repeats a method.
 """

@@ -21,7 +21,7 @@ from streamcal.stream.entrants import one_by_one
 SHORTEST, LONGEST_PART, LEAST_LONGEST = 50, 50, 100
 #: Our methods that race: those that take microseconds, and whose results `docs/which.md` compares.
 RACING = (
-    *("auto", "identity", "ops", "tops", "online-beta", "protected"),
+    *("auto", "identity", "online-platt", "tracking-ops", "online-beta", "protected"),
     *("platt", "beta", "venn-abers", "cross-venn-abers", "isotonic", "centered-isotonic", "bernstein"),
 )
 

@@ -52,7 +52,7 @@ def write(results: Results, out: Path, held_out: bool) -> None:
 def table(standings: Standings) -> str:
     """Write a line for each course."""
     lines = [
-        "| stream | delay | raw | `ops` | `protected` | `venn-abers` | `auto` | to the oracle | best other "
+        "| stream | delay | raw | `online-platt` | `protected` | `venn-abers` | `auto` | to the oracle | best other "
         "| bootstrap | sequence | Σp/Σy |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---|---|---|---:|",
     ]

@@ -29,7 +29,7 @@ judging the result, and whether the scores of a table come from a frozen or from
 `benchmarks/streams/README.md` describes the tables and both models. `Auto` is not given the delay of the labels.
 
 Log loss of `Auto()` minus that of a rival, in 1e-4 nats a row: below 0, `Auto` is better. The rivals are the raw score
-(`identity`), `ops`, `venn-abers`, and a sigmoid of scikit-learn refitted on a sliding window. A
+(`identity`), `online-platt`, `venn-abers`, and a sigmoid of scikit-learn refitted on a sliding window. A
 dash marks a course that a rival has not run.
 
 ## Summary

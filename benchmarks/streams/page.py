@@ -27,6 +27,8 @@ MEASURES = {
     "infinite": "Observed labels that were predicted with probability 0 (infinite losses, capped in the log loss)",
 }
 DASH = "–"
+#: What the picture of a part shows, for those who do not see it.
+ALT = "Log loss of each method minus that of auto, on each course of the {}"
 
 
 def write(results: Results, out: Path) -> None:
@@ -84,8 +86,9 @@ column is the loss of `auto` minus the loss of that entrant, with the confidence
 
 ## The generators: gap closed
 
-(ops − method)/(ops − oracle) in log loss, in percent: 100 is the best possible calibrator, below 0 is worse than
-`ops`. The gap is in nats. Where it is small, the percentage of one draw is mostly noise: the column *in all draws* is
+(`online-platt` − method)/(`online-platt` − oracle) in log loss, in percent: 100 is the best possible calibrator, below
+0 is worse than `online-platt`. The gap is in nats. Where it is small, the percentage of one draw is mostly noise: the
+column *in all draws* is
 computed from the sums over {draws} draws of the generator, each with its own training data, base and stream, the
 first of which is the stream of the race.
 
@@ -108,7 +111,10 @@ first of which is the stream of the race.
 def _page(parts: dict[str, Standings]) -> str:
     sections = {name: _title(name) for name in parts}
     return PAGE.format(
-        summaries="\n\n".join(f"## {sections[n]}\n\n{_summary(s)}\n\n![]({_png(n)})" for n, s in parts.items()),
+        summaries="\n\n".join(
+            f"## {sections[name]}\n\n{_summary(s)}\n\n![{ALT.format(sections[name].lower())}]({_png(name)})"
+            for name, s in parts.items()
+        ),
         goals=_goals(parts),
         courses="\n\n".join(f"### {sections[name]}\n\n{_courses(s)}" for name, s in parts.items()),
         gaps="\n\n".join(f"### {sections[name]}\n\n{_gaps(s)}" for name, s in parts.items()),
@@ -142,7 +148,7 @@ def _summary(standings: Standings) -> str:
         "Entrants without a rank did not run on all courses.",
         "",
         "| | mean rank, log loss | mean rank, Brier | `auto` is better / undecided / worse "
-        "| worst against the raw score | worst against `ops` | µs |",
+        "| worst against the raw score | worst against `online-platt` | µs |",
         "|---|---:|---:|---|---|---|---:|",
     ]
     by_rank = sorted(standings.entrants, key=lambda entrant: log_ranks.get(entrant, np.inf))
@@ -176,7 +182,8 @@ def _name(entrant: str) -> str:
 def _courses(standings: Standings) -> str:
     columns = (RAW, OPS, TOPS, SCORE_BLIND, ORACLE, REFERENCE)
     lines = [
-        "| stream | delay | raw | `ops` | `tops` | score-blind | oracle | `auto` | best other | difference |",
+        "| stream | delay | raw | `online-platt` | `tracking-ops` | score-blind | oracle | `auto` | best other "
+        "| difference |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---|---|",
     ]
     for course in standings.courses:

@@ -15,7 +15,7 @@ from benchmarks.streams.standings import OPS, RAW, REFERENCE, Standings
 LINEAR = 0.003
 LIMIT = 1.0
 OURS, PEER = "#ea9a62", "#6b7280"
-MARKED = {RAW: ("#000000", "x", "raw score"), OPS: ("#0f766e", "D", "ops"), ORACLE: ("#1d4ed8", "|", "oracle")}
+MARKED = {RAW: ("#000000", "x", "raw score"), OPS: ("#0f766e", "D", "online-platt"), ORACLE: ("#1d4ed8", "|", "oracle")}
 
 
 def draw(standings: Standings, path: Path) -> None:
@@ -43,6 +43,7 @@ def draw(standings: Standings, path: Path) -> None:
     axes.set_yticks(
         range(len(standings.courses)), [f"{name}, {delay}" for name, delay in standings.courses], fontsize=7
     )
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, axis="x", color="#e5e7eb", linewidth=0.8)

@@ -17,7 +17,7 @@ from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 
 #: What everything is compared with.
 REFERENCE = "auto"
-RAW, OPS, TOPS, SCORE_BLIND = "identity", "ops", "tops", "score-blind"
+RAW, OPS, TOPS, SCORE_BLIND = "identity", "online-platt", "tracking-ops", "score-blind"
 #: For the standard error of a difference of calibration errors: blocks of neighbours, drawn anew so many times.
 BLOCKS, DRAWS, BINS = 100, 1_000, 15
 
@@ -135,7 +135,7 @@ class Standings:
         return float(np.median(kept)) if kept else None
 
     def _losses(self, course: Course, entrant: str) -> tuple[float, float, float] | None:
-        """Log losses of `ops`, of an entrant and of the oracle; None where one of them did not run."""
+        """Log losses of `online-platt`, of an entrant and of the oracle; None where one of them did not run."""
         ops, mine, oracle = (self.get(course, name, "log_loss") for name in (OPS, entrant, ORACLE))
         return None if ops is None or mine is None or oracle is None else (ops, mine, oracle)
 

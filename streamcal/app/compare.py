@@ -148,7 +148,7 @@ def compare(
     \b
     Examples:
       streamcal compare clicks.csv.gz --score pctr --label click
-      streamcal compare clicks.csv --score pctr --label click --methods auto,ops
+      streamcal compare clicks.csv --score pctr --label click --methods auto,bbq
     """
     from streamcal.app.compare_report import groups_table, methods_table, segments_table, sentences, wide_console
     from streamcal.app.group_data import group_tables

@@ -40,7 +40,7 @@ def save_report(comparison: Comparison, path: str | os.PathLike[str], *, command
     --------
     >>> import tempfile, streamcal
     >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
-    >>> save_report(streamcal.compare(([0.2, 0.7] * 50, [0, 1] * 50), methods=["ops"]), path)
+    >>> save_report(streamcal.compare(([0.2, 0.7] * 50, [0, 1] * 50), methods=["online-platt"]), path)
     >>> os.path.getsize(path) < 200_000
     True
     """
@@ -59,7 +59,7 @@ def live_page(comparison: Comparison) -> str:
     Examples
     --------
     >>> from streamcal.stream.comparing import Comparison
-    >>> "No label is certain yet" in live_page(Comparison(["ops"]))
+    >>> "No label is certain yet" in live_page(Comparison(["online-platt"]))
     True
     """
     data = prepared(comparison, made=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, since the process started.")

@@ -66,7 +66,7 @@ def migrate(journal: Journal, join: LabelJoin) -> Migrated | None:
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "events.journal")
     >>> with Journal(path) as journal:
-    ...     issued = LabelJoin("ops", 3600.0, journal=journal).issue("a", 0.2, t=0.0)
+    ...     issued = LabelJoin("online-platt", 3600.0, journal=journal).issue("a", 0.2, t=0.0)
     ...     migrated = migrate(journal, LabelJoin("platt", 7200.0))
     ...     LabelJoin("platt", 7200.0, journal=journal).waiting
     1

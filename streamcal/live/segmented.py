@@ -137,7 +137,7 @@ class Segmented(Keyed):
 
     Examples
     --------
-    >>> cal = Segmented("ops", by=["campaign", ("campaign", "placement")])
+    >>> cal = Segmented("online-platt", by=["campaign", ("campaign", "placement")])
     >>> for k in range(2000):
     ...     cal.learn_one(0.1, {"campaign": "c1", "placement": k % 3}, k % 5 == 0)
     ...     cal.learn_one(0.1, {"campaign": "c2", "placement": k % 3}, k % 20 == 0)
@@ -493,7 +493,7 @@ class Segmented(Keyed):
 
         Examples
         --------
-        >>> cal = Segmented("ops", by=["campaign"])
+        >>> cal = Segmented("online-platt", by=["campaign"])
         >>> mean, sd, n = cal.effect("campaign", "new")
         >>> mean, round(sd, 2), n
         (0.0, 0.5, 0.0)

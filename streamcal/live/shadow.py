@@ -131,13 +131,13 @@ class Shadow(Saved):
     Examples
     --------
     >>> from streamcal import Identity, TrackingOPS
-    >>> shadow = Shadow(Identity(), {"ops": TrackingOPS()})
+    >>> shadow = Shadow(Identity(), {"tracking-ops": TrackingOPS()})
     >>> for k in range(2000):  # the scores say 0.5, and one outcome in ten is positive
     ...     p = shadow.predict_one(0.5)
     ...     shadow.learn_one(0.5, k % 10 == 0)
     >>> [comparison.verdict for comparison in shadow.comparisons()]
     ['better']
-    >>> shadow.promote("ops").number
+    >>> shadow.promote("tracking-ops").number
     2
     >>> 0.05 < shadow.predict_one(0.5) < 0.25
     True

@@ -89,7 +89,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     Segments are features of x too:
 
     >>> from streamcal.live import Segmented
-    >>> model = CalibratedClassifier(pipeline.clone(), Segmented("ops", by=["campaign"]), keys=["campaign"])
+    >>> model = CalibratedClassifier(pipeline.clone(), Segmented("online-platt", by=["campaign"]), keys=["campaign"])
     >>> for k in range(1000):
     ...     model.learn_one({"size": 1.0, "campaign": f"c{k % 2}"}, k % 2 == 0 and k % 3 == 0)
     >>> [round(model.predict_proba_one({"size": 1.0, "campaign": name})[True], 2) for name in ("c0", "c1")]

@@ -559,9 +559,9 @@ def compare(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(4_000)
-    >>> found = compare((p, rng.random(4_000) < p**3), methods=["ops", "isotonic"])
+    >>> found = compare((p, rng.random(4_000) < p**3), methods=["online-platt", "isotonic"])
     >>> found.recommendation.method, found.difference("isotonic", "raw").verdict
-    ('ops', 'better')
+    ('online-platt', 'better')
     """
     comparison = Comparison(methods, delay=delay, base=base, segments=segments, multicalibrate=multicalibrate)
     names = names_of(comparison.read)
@@ -574,7 +574,7 @@ def compare(
 def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) -> dict[str, Method]:
     """Return new calibrators by name; `InputError` for a name that is unknown or given twice."""
     if isinstance(methods, (str, Calibrator, Keyed)):
-        raise InputError(f"methods={methods!r} is one method; give a list, such as ['ops', 'venn-abers']")
+        raise InputError(f"methods={methods!r} is one method; give a list, such as ['online-platt', 'venn-abers']")
     if isinstance(methods, Mapping):
         given = {str(name): method(one, delay) for name, one in methods.items()}
     else:

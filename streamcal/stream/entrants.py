@@ -293,8 +293,8 @@ def work(end: Connection, calibrators: Mapping[str, Calibrator | Keyed], delay: 
 def dealt(names: Sequence[str], number: int) -> list[list[str]]:
     """Deal the names to `number` hands, one after another.
 
-    >>> dealt(["auto", "ops", "platt", "beta"], 2)
-    [['auto', 'platt'], ['ops', 'beta']]
+    >>> dealt(["auto", "online-platt", "platt", "beta"], 2)
+    [['auto', 'platt'], ['online-platt', 'beta']]
     """
     return [list(names[i::number]) for i in range(min(number, len(names)))]
 

@@ -23,7 +23,7 @@ ONE_SCORE = {
     ),
     "platt": Note(
         "For margins, and for probabilities that are over- or underconfident by one factor, on little data.",
-        "On streams that drift, where `ops` costs a twenty-fifth; where the curve is no sigmoid of the log-odds.",
+        "On streams that drift, where `online-platt` costs a twenty-fifth; where the curve is no sigmoid of log-odds.",
         f"{ADDED_UP}; the maximum of its likelihood, with the targets that Platt regularises.",
     ),
     "temperature": Note(
@@ -132,7 +132,7 @@ ONE_SCORE = {
     "tracking-ops": Note(
         "As `online-platt`, where it leaves bins that are wrong.",
         "For ranking: bins make ties.",
-        "Calibeating: its Brier score is at most that of `ops` less its calibration error, up to O(log T / T) a bin.",
+        "Calibeating: its Brier score is at most that of `online-platt` less its ECE, up to O(log T / T) a bin.",
     ),
     "hedged-ops": Note(
         "Where somebody may choose the outcomes against you: calibrated on every stream, by randomised forecasts.",
