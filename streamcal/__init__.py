@@ -12,7 +12,7 @@
 from typing import TYPE_CHECKING
 
 from streamcal import compiled, lazy
-from streamcal.calibrators.registry import REGISTRY
+from streamcal.calibrators.registry import COMPOSED, REGISTRY
 
 if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.app import plot
@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.calibrators.online_beta import OnlineBeta
     from streamcal.calibrators.online_platt import OnlinePlatt
     from streamcal.calibrators.platt import Platt
+    from streamcal.calibrators.prequential_choice import PrequentialChoice
     from streamcal.calibrators.protected import Protected
     from streamcal.calibrators.smooth_isotonic import SmoothIsotonic
     from streamcal.calibrators.temperature import Temperature
@@ -67,6 +68,7 @@ else:  # the same names, each imported when it is first used
         globals(),
         {
             **REGISTRY.by_class,
+            **COMPOSED.by_class,
             "CalibrationMap": "streamcal.maps.base.CalibrationMap",
             "Calibrator": "streamcal.calibrators.base.Calibrator",
             "CapabilityError": "streamcal.errors.CapabilityError",
@@ -134,6 +136,7 @@ __all__ = [
     "OnlineBeta",
     "OnlinePlatt",
     "Platt",
+    "PrequentialChoice",
     "Prior",
     "Probability",
     "Protected",

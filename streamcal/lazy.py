@@ -31,6 +31,7 @@ ALIASES = {
 #: they look a class up by its name (`method_class`), and only when a saved state names it.
 LISTS = (
     "streamcal.calibrators.registry.REGISTRY",
+    "streamcal.calibrators.registry.COMPOSED",
     "streamcal.fusion.METHODS",
     "streamcal.multiclass.METHODS",
     "streamcal.regression.METHODS",

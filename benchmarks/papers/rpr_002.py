@@ -475,7 +475,8 @@ from 5⁻², …, 5¹⁰ by 2-fold cross validation of the MCE over 10 bins; its
 the paper's of the score itself. HistBin takes the number of bins of the best BDeu score. ACP takes the nearest 5 %
 with both classifiers (the paper uses confidence intervals with logistic regression). The other methods have
 streamcal's defaults: NearIso and ENIR use BIC, LiTE and ELiTE AICc, where the paper states a BDeu score, and
-SmoIsoReg has no λ (`SmoothIsotonic(penalty=λ)` is eq. (13)). [The page on hyperparameters](rpr_002_choices.md) has the paper's choices beside them.
+SmoIsoReg has no λ (`SmoothIsotonic(penalty=λ)` is eq. (13)). [The page on hyperparameters](rpr_002_choices.md) has the
+paper's choices beside them.
 
 ---
 

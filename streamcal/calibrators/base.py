@@ -36,7 +36,7 @@ class Calibrator(Learner):
     has_interval: ClassVar[bool] = False
     #: Whether times, where they are given, change what is learned beyond what forgetting does.
     learns_time: ClassVar[bool] = False
-    noted = "clamped"
+    noted: ClassVar[str | None] = "clamped"
     scale: Scale
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:

@@ -42,6 +42,11 @@ REGISTRY: Methods[type[Calibrator]] = Methods(
     }
 )
 
+#: Calibrators made of methods of one score that the caller gives, which have no name on the command line.
+COMPOSED: Methods[type[Calibrator]] = Methods(
+    {"prequential-choice": "streamcal.calibrators.prequential_choice.PrequentialChoice"}
+)
+
 #: Whether the kernels are compiled. Without a compiler a step of `auto` takes hundreds of times longer, some 10 ms.
 COMPILED = has_binary("common/logistic")
 #: The method where none is chosen: first in the race, at 4 µs an observation (docs/which.md); a method of some

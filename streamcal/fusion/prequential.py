@@ -13,10 +13,11 @@ from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
 from streamcal.fusion.missing import Missing, check_present_batch, coordinates_present
 from streamcal.learners.additive import require
+from streamcal.learners.mixing import reread, states_of, written
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import HEAVIEST, Reader, ensure, listed, numbers, unread
+from streamcal.states import HEAVIEST, Reader, numbers
 
 #: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
 #: next.
@@ -178,18 +179,11 @@ class PrequentialFusion(Fusion):
         return self.leader.map()
 
     def _state(self) -> dict[str, Any]:
-        return {"losses": list(self._losses), "candidates": [one._written() for one in self._candidates]}
+        return {"losses": list(self._losses), "candidates": written(self._candidates)}
 
     def _state_fields(self) -> dict[str, Reader]:
-        size = len(self._candidates)
-        losses = numbers(size, least=0.0, most=HEAVIEST)
-        return {"losses": losses, "candidates": listed(unread, length=size)}
+        losses = numbers(len(self._candidates), least=0.0, most=HEAVIEST)
+        return {"losses": losses, "candidates": states_of(self._candidates)}
 
     def _load(self, *, losses: FloatArray, candidates: list[Any]) -> None:
-        read = []
-        for candidate, saved in zip(self._candidates, candidates, strict=True):
-            ensure(isinstance(saved, dict), "a candidate is no state")
-            one = type(candidate)._from_written(saved)
-            ensure(one.same_parameters(candidate), "a candidate has other parameters")
-            read.append(one)
-        self._losses, self._candidates = losses.tolist(), read
+        self._losses, self._candidates = losses.tolist(), reread(self._candidates, candidates)
