@@ -48,6 +48,9 @@ def test_shapes_and_units() -> None:
         Platt().predict_many(np.array([[0.9, 0.1], [0.2, 0.8]]))
     with pytest.raises(InputError, match="divide percentages by 100"):
         Platt().predict_one(35)
+    for score in (1.0000001, -1e-9):
+        with pytest.raises(InputError, match=r"clip it to \[0, 1\]"):
+            Platt().predict_many([0.5, score])
     with pytest.raises(InputError, match="scale"):
         Platt().predict_one(-3.5)
 

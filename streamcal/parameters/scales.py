@@ -35,6 +35,8 @@ from streamcal.parameters.types import FloatArray
 LOGIT_LIMIT = 16.0
 #: No bound of `Logit` is further from 0: weights up to 1e60 times a coordinate have to stay finite.
 FURTHEST_LOG_ODDS = 1e6
+#: Scores that are outside of [0, 1] by no more may be there by rounding, as of float16.
+ROUNDED = 1e-3
 
 
 class Scale(Setting):
@@ -653,8 +655,10 @@ def _check_probabilities(scores: FloatArray) -> None:
 
 
 def _not_a_probability(score: float) -> str:
-    percent = "divide percentages by 100; " if 1.0 < score <= 100.0 else ""
+    remedy = "divide percentages by 100; " if 1.0 < score <= 100.0 else ""
+    if -ROUNDED <= score <= 1.0 + ROUNDED:
+        remedy = "if rounding has moved it, clip it to [0, 1]; "
     return (
-        f"score {score!r} is not a probability in [0, 1]; {percent}for margins or other scores choose a scale, "
+        f"score {score!r} is not a probability in [0, 1]; {remedy}for margins or other scores choose a scale, "
         "such as Interval(lo, hi)"
     )
