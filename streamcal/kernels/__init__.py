@@ -6,6 +6,7 @@ otherwise. Classes and functions that kernels share at C level are declared in a
 """
 
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
@@ -65,6 +66,7 @@ def module_name(kernel: str) -> str:
     return f"{__name__}.{SOURCES[kernel].parent.name}.{kernel}"
 
 
+@cache  # of a process: which form is in use does not change once kernels are imported
 def has_compiled_form(kernel: str) -> bool:
     """Return whether a compiled extension of the kernel exists beside its `.py` file."""
     return any(SOURCES[kernel].with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES)

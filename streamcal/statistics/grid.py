@@ -65,7 +65,7 @@ class Grid(Shown):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle a grid by its parameters, and so the maps that hold one."""
-        return Grid, (self.scale, self.cells)
+        return grid_of, (self.scale, self.cells)
 
     def cell(self, x: float) -> int:
         """Return the cell of a coordinate. O(1)."""

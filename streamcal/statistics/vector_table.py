@@ -63,7 +63,7 @@ class VectorTable(ScoreTable):
         self.grids = grids
         self.limit = limit
         self.bounded = grids is not None or limit is not None
-        self._finest = None if limit is None or scales is None else tuple(Grid(scale, FINEST) for scale in scales)
+        self._finest = None if limit is None or scales is None else tuple(grid_of(scale, FINEST) for scale in scales)
         #: Cells for each score to which tuples have been rounded because of the limit; 0 before.
         self.cells = 0
         self._centres: list[FloatArray] = []
@@ -145,7 +145,7 @@ class VectorTable(ScoreTable):
         """Keep tuples rounded to a grid of so many cells for each score; 0, when nothing is held: as they come."""
         rows = list(self._rows.items())
         self.cells = cells
-        self._centres = [Grid(scale, cells).centres for scale in self.scales or ()] if cells else []
+        self._centres = [grid_of(scale, cells).centres for scale in self.scales or ()] if cells else []
         self._rows.clear()
         self._count = 0
         for x, (weight, positive, count) in rows:
