@@ -166,15 +166,32 @@ def test_limits_that_are_not_possible_are_refused(limit):
         VectorScaling(limit=limit)
 
 
+@pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, Dirichlet, StructuredMatrixScaling])
+@pytest.mark.parametrize("classes", [3, 8])
+def test_a_state_of_the_defaults_stays_below_64_kilobytes(method, classes):
+    """With scores of all digits, as they are and in cells, and labels that are texts."""
+    rng = np.random.default_rng(4)
+    labels = [f"class {k}" for k in range(classes)]
+    scores, came = rng.dirichlet(np.full(classes, 0.7), 3_000), rng.choice(labels, 3_000)
+    cal = method()
+    for rows in (slice(0, 800), slice(800, None)):
+        cal.learn_many(scores[rows], came[rows], labels=labels)
+        assert len(cal.to_bytes()) <= 64_000
+    assert cal._memory.statistic.depth is not None
+
+
 def test_damaged_cells_are_refused():
     scores, y, _ = stream(300)
     state = table_of(coordinates(scores), y).state()
+    ((texts, named, rows),) = state["rows"]
+    damaged_rows = [[*rows[0][:-1], 1.0], *rows[1:]], [rows[0][:-1], *rows[1:]], [rows[0][:3]], [rows[0], rows[0]], [[]]
     for damaged in (
         {**state, "depth": 0},
         {**state, "depth": -1},
         {**state, "rows": []},
-        {**state, "rows": [[*state["rows"][0][:-1], 1.0], *state["rows"][1:]]},
-        {**state, "rows": [state["rows"][0][:-1], *state["rows"][1:]]},
+        *({**state, "rows": [[texts, named, one]]} for one in damaged_rows),
+        {**state, "rows": [[texts, named]]},
+        {**state, "rows": [[[], [], rows]]},
         {"rows": state["rows"], "peak": state["peak"]},
     ):
         with pytest.raises(StateError):

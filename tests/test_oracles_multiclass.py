@@ -220,7 +220,7 @@ def test_dirichlet_is_multinomial_logistic_regression_of_the_logs():
     P, y = stream(8, 1_000, 4)
     logs = logs_of(P)
     theirs = LogisticRegression(C=np.inf, solver="newton-cg", tol=1e-10, max_iter=1_000).fit(logs, y)
-    cal = Dirichlet(prior=0.0)
+    cal = Dirichlet(prior=0.0, limit=None)
     cal.learn_many(P, y, labels=[0, 1, 2, 3])
     found = cal.predict_many(P, labels=[0, 1, 2, 3])
     np.testing.assert_allclose(found, theirs.predict_proba(logs), rtol=0, atol=ORACLE_STOPS)

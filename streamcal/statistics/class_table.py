@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -257,11 +257,15 @@ class ClassTable(Statistic):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        rows = [[*map(list, x), *row] for x, row in self._rows.items()]
+        # A table for each set of labels, so that bytes hold its columns.
+        sets: dict[tuple[Any, Any], list[list[Any]]] = {}
+        for (texts, named, place), row in self._rows.items():
+            sets.setdefault((texts, named), []).append([*place, *row])
+        rows = [[list(texts), list(named), table] for (texts, named), table in sets.items()]
         return {"rows": rows, "peak": self._peak, **({} if self.depth is None else {"depth": self.depth})}
 
     def fields(self) -> Fields:
-        return {"rows": listed(_at_least_five), "peak": number(0.0, HEAVIEST)}
+        return {"rows": listed(listed(unread, 3)), "peak": number(0.0, HEAVIEST)}
 
     def optional_fields(self) -> Fields:
         return {"depth": whole(0, DEEPEST)}
@@ -270,10 +274,11 @@ class ClassTable(Statistic):
         ensure(depth is None or self.limit is not None, "there are cells where there is no limit")
         ensure(depth is None or rows, "there is nothing in the cells")
         read: dict[_Coordinate, list[float]] = {}
-        for texts, named, place, *sums in rows:
+        for texts, named, place, sums in _each_row(rows):
             x = possible_classes(texts, named, place) if depth is None else possible_cells(texts, named, place, depth)
             ensure(x not in read, "a coordinate occurs twice")
             size = len(x[2])
+            ensure(len(sums) > size, "a row is too short")
             weights = numbers(size, least=0.0, most=peak)(sums[:size])
             ensure(weights.sum() >= LIGHTEST and weights.sum() <= peak * (1.0 + ROUNDING), "a weight is not possible")
             ensure(len(sums) == size + 1 + (0 if depth is None else size), "a row has another length")
@@ -331,11 +336,12 @@ def fewer_digits(cell: Sequence[Any], before: int, depth: int) -> tuple[int, ...
     return tuple(one >> number for one, number in zip(cell, dropped, strict=True))
 
 
-def _at_least_five(value: Any) -> list[Any]:
-    """Read a row: texts, numbers, scores, at least one weight and the count."""
-    found: list[Any] = listed(unread)(value)
-    ensure(len(found) >= 5, "a row is too short")
-    return found
+def _each_row(sets: list[Any]) -> Iterator[tuple[Any, Any, list[Any], list[Any]]]:
+    """Return texts, numbers, place and sums of each saved row."""
+    for texts, named, table in sets:
+        size = len(listed(unread)(texts)) + len(listed(unread)(named))
+        for one in listed(listed(unread))(table):
+            yield texts, named, one[:size], one[size:]
 
 
 def possible_classes(texts: Any, named_numbers: Any, scores: Any) -> _Coordinate:

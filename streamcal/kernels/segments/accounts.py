@@ -98,7 +98,7 @@ class Accounts:
     Levels are those of a `LevelTable`, None where a field has none: the observation is then in no group of that field.
     `injected`, `total`, `aside`, `gone` and `gain` are counters: I, C, the parts of C that are set aside for labels to
     come and that were of groups which made room, and the log loss of z minus that of p. O(groups of the observation)
-    for a prediction and for a label; 80 bytes for a group, some 24 for its place, and its name.
+    for a prediction and for a label; 80 bytes for a group, some 20 for its place, and its name.
     """
 
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")

@@ -10,7 +10,7 @@ cdef class LevelPair:
 @cython.final
 cdef class LevelNames:
     cdef unsigned int[::1] codes  # of each slot, 32 bits of the hash of its level
-    cdef long long[::1] _starts  # of each slot, where its level is written; -1: it has none
+    cdef unsigned int[::1] _starts  # of each slot, where its level is written; 0: it has none
     cdef unsigned char[::1] _bytes
     cdef list _arrays  # _starts, codes and _bytes, which grow in place
     cdef Py_ssize_t _end  # of what is written

@@ -28,6 +28,8 @@ LONGEST = cython.declare(cython.Py_ssize_t, 65535)
 """A text has at most this many characters, and a level at most 255 parts."""
 MOST_USES = cython.declare(cython.Py_ssize_t, 2147483647)
 """The number of the last use, of 32 bits, after which they are numbered from 1 again."""
+MOST_BYTES = cython.declare(cython.Py_ssize_t, 4294967295)
+"""Places of names are numbers of 32 bits."""
 LEAST_AGING = cython.declare(cython.Py_ssize_t, 64)
 """The number of oldest levels of a field that are sorted at once, or a sixteenth of its levels if that is more."""
 
@@ -51,26 +53,26 @@ class LevelPair:
 class LevelNames:
     """The level of each slot, all of them in one buffer, and 32 bits of its hash.
 
-    A whole number needs 9 bytes, a text 3 and its characters, a level of several parts 2 and its parts. The buffer is
-    compacted when half of it has been released.
+    A whole number needs 9 bytes, a text 3 and its characters, a level of several parts 2 and its parts. The first byte
+    of the buffer is unused, so that the place of a level is not 0. The buffer is compacted when half of it has been
+    released.
     """
 
     def __init__(self, size: cython.Py_ssize_t):
         self._arrays = [
-            np.full(size, -1, dtype=np.int64),
+            np.zeros(size, dtype=np.uint32),
             np.zeros(size, dtype=np.uint32),
             np.zeros(64, dtype=np.uint8),
         ]
         self._starts, self.codes, self._bytes = self._arrays
-        self._end = self._released = self._at = 0
+        self._end = 1
+        self._released = self._at = 0
 
     @cython.cfunc
     def resize(self, size: cython.Py_ssize_t):
         """Extend the arrays to `size` slots."""
-        before: cython.Py_ssize_t = self._starts.shape[0]
         self._arrays[0].resize(size, refcheck=False)
         self._arrays[1].resize(size, refcheck=False)
-        self._arrays[0][before:] = -1
         self._starts, self.codes = self._arrays[0], self._arrays[1]
 
     @cython.cfunc
@@ -104,7 +106,7 @@ class LevelNames:
     def release(self, k: cython.Py_ssize_t) -> cython.int:
         """Drop the level of a slot."""
         self._released += self._length(self._starts[k])
-        self._starts[k] = -1
+        self._starts[k] = 0
         return 0
 
     @cython.cfunc
@@ -117,9 +119,9 @@ class LevelNames:
             before: cython.uchar[::1] = self._bytes
             self._arrays[2] = np.zeros(before.shape[0], dtype=np.uint8)
             after: cython.uchar[::1] = self._arrays[2]
-            self._end = self._released = 0
+            self._end, self._released = 1, 0
             for k in range(self._starts.shape[0]):
-                if self._starts[k] >= 0:
+                if self._starts[k] > 0:
                     length = self._length(self._starts[k])
                     for a in range(length):
                         after[self._end + a] = before[self._starts[k] + a]
@@ -127,6 +129,8 @@ class LevelNames:
                     self._end += length
             self._bytes = after
         room: cython.Py_ssize_t = self._bytes.shape[0]
+        if self._end + size > MOST_BYTES:
+            raise ValueError("the names of levels take 4 GiB; give a lower max_levels, or shorter names")
         if self._end + size > room:
             self._arrays[2].resize(room + max(room // 32, size, 64), refcheck=False)
             self._bytes = self._arrays[2]
