@@ -65,8 +65,8 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
     in the root mean square and 0.02 (near the data 0.2) at most, on 64 cells (5,000 and 20,000 observations). With
     three: 0.009 and 0.05 on 64 cells (5,000), 0.04 and 0.12 on 32 (20,000). A fixed `resolution` also rounds few
     tuples: with 128 cells, 600 pairs and places far from all of them 0.4 was seen. The degrees of freedom of Student's
-    copula are on a grid: in corners without data that costs up to 0.19 against the best of all. A kernel has the width
-    1.06 σ n^(−1/5), where n is the weight of the class, and at least 1/128 of the range and a cell of `resolution`.
+    copula are those of the largest likelihood between 0.8 and 75. A kernel has the width 1.06 σ n^(−1/5), where n is
+    the weight of the class, and at least 1/128 of the range and a cell of `resolution`.
 
     Cost: an observation O(M log k) for k tuples held; the first prediction after it some 300 passes over them, O(k)
     each: 50 ms for 500 tuples, so that `refresh_every` is useful on a stream.

@@ -4,7 +4,7 @@ Symbols: u, v in (0, 1); c(u, v) = ∂²C/∂u∂v. Parameters are those of Nels
 "Dependence Modeling with Copulas":
 
     gaussian    x = Φ⁻¹(u):  c = φ_R(x) / Π φ(x_m)                      R correlations, any number M of scores
-    student     x = t_ν⁻¹(u):  c = t_{ν,R}(x) / Π t_ν(x_m)              ν one of DEGREES, any M
+    student     x = t_ν⁻¹(u):  c = t_{ν,R}(x) / Π t_ν(x_m)              0.8 ≤ ν ≤ 75, any M
     clayton     C = (u^−θ + v^−θ − 1)^(−1/θ)                            θ > 0
     gumbel      C = exp(−(x^θ + y^θ)^(1/θ)),  x = −log u, y = −log v    θ ≥ 1
     frank       C = −log(1 + (e^(−θu) − 1)(e^(−θv) − 1)/(e^−θ − 1)) / θ      θ ≠ 0
@@ -27,9 +27,11 @@ from scipy.special import gammaln, ndtri, stdtrit
 
 Array = NDArray[np.float64]
 
-#: Degrees of freedom that are tried. A continuous search would be slow, since it needs new quantiles at each step; the
-#: best of these loses about 1e-4 of mean log likelihood to the best of all.
-DEGREES = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.5, 9.0, 14.0, 25.0)
+#: Degrees of freedom that are tried first; the best is then searched within a factor of the best of these.
+DEGREES = (2.0, 5.0, 12.0, 30.0)
+FACTOR = 2.5
+#: The search for the degrees of freedom ends at this width of their logarithm. The mean log likelihood is right to 1e-6.
+DEGREES_WIDTH = 0.02
 #: Probabilities are clipped to [EDGE, 1 − EDGE]: densities are unbounded in the corners, where samples are empty.
 EDGE = 1e-6
 #: Smaller eigenvalues of a matrix of pairwise correlations are raised to this.
@@ -136,7 +138,6 @@ _PAIRS = {
     "gumbel": _GUMBEL,
     "rotated-gumbel": _GUMBEL,
 }
-_ELLIPTICAL = {"gaussian": (np.inf,), "student": DEGREES}
 #: The correlation is searched as tanh of what lies within these bounds: |ρ| < 0.9993.
 _FISHER = (-4.0, 4.0)
 
@@ -151,7 +152,7 @@ FAMILIES = (
     "rotated-gumbel",
     "student",
 )
-ANY_WIDTH = tuple(_ELLIPTICAL)
+ANY_WIDTH = ("gaussian", "student")
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,20 +225,21 @@ def fit_copula(u: Array, weight: Array, families: Sequence[str] = FAMILIES) -> C
     -----
     For M > 2 the correlations are fitted pair by pair, and moved to a positive definite matrix where they do not form
     one. A search cannot fail: it ends inside the bounds of the parameter or at one of them. Cost: some 10 to 15
-    evaluations of a density, O(k) each, for every parameter that is searched; the Student copula is searched for every
-    ν of DEGREES.
+    evaluations of a density, O(k) each, for every parameter that is searched. The correlations of the Student copula
+    are searched for every ν of DEGREES, and for about seven values of ν near the best of them.
     """
     share = weight / weight.sum()
     width = u.shape[1]
     best = Copula("independence")
     for family in families if width > 1 else ():
-        if family in _ELLIPTICAL:
-            found = [_fit_elliptical(u, share, family, degrees) for degrees in _ELLIPTICAL[family]]
+        if family in ANY_WIDTH:
+            copula = _fit_student(u, share) if family == "student" else _fit_elliptical(u, share, family, np.inf)
+        elif width == 2:
+            copula = _fit_pair(u, share, family)
         else:
-            found = [_fit_pair(u, share, family)] if width == 2 else []
-        for copula in found:
-            if copula.log_likelihood > best.log_likelihood + TIED:
-                best = copula
+            continue
+        if copula.log_likelihood > best.log_likelihood + TIED:
+            best = copula
     return best
 
 
@@ -263,6 +265,19 @@ def _fit_elliptical(u: Array, share: Array, family: str, degrees: float) -> Copu
     return Copula(family, correlation=correlation, degrees=degrees, log_likelihood=likelihood)
 
 
+def _fit_student(u: Array, share: Array) -> Copula:
+    """Fit the Student copula, its degrees of freedom included."""
+    tried = [_fit_elliptical(u, share, "student", degrees) for degrees in DEGREES]
+    best = max(tried, key=lambda one: one.log_likelihood)
+
+    def fitted(log_degrees: float) -> Copula:
+        return _fit_elliptical(u, share, "student", float(np.exp(log_degrees)))
+
+    near = float(np.log(best.degrees / FACTOR)), float(np.log(best.degrees * FACTOR))
+    found = fitted(_largest(lambda t: fitted(t).log_likelihood, near, DEGREES_WIDTH)[0])
+    return max(found, best, key=lambda one: one.log_likelihood)
+
+
 def _correlation(x: Array, share: Array, degrees: float) -> float:
     """Return the correlation with the largest likelihood at quantiles of two margins, shape (k, 2)."""
 
@@ -273,9 +288,11 @@ def _correlation(x: Array, share: Array, degrees: float) -> float:
     return float(np.tanh(_largest(likelihood, _FISHER)[0]))
 
 
-def _largest(function: Callable[[float], float], bounds: tuple[float, float]) -> tuple[float, float]:
+def _largest(
+    function: Callable[[float], float], bounds: tuple[float, float], width: float = WIDTH
+) -> tuple[float, float]:
     """Return where a function of one variable is largest within bounds, and its value there."""
-    found = minimize_scalar(lambda t: -function(t), bounds=bounds, method="bounded", options={"xatol": WIDTH})
+    found = minimize_scalar(lambda t: -function(t), bounds=bounds, method="bounded", options={"xatol": width})
     return float(found.x), -float(found.fun)
 
 
