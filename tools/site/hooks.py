@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import card
 import notes
 import pictures
 
@@ -93,7 +94,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages of methods and of the reference to the site."""
+    """Add the generated pages of methods and of the reference to the site, and its card."""
+    files.append(File.generated(config, "social_card.png", content=card.drawn()))
     for name, content in {**_method_pages(), **_reference_pages()}.items():
         files.append(File.generated(config, name, content=content))
     return files
