@@ -63,11 +63,19 @@ def browser(tmp_path_factory):
         yield opened_browser
 
 
+def opened(browser, address, width, dark):
+    """Open a page in the scheme that the system prefers, not in that of the page before, which the theme keeps."""
+    browser.open(address, width, dark=dark)
+    browser.value("localStorage.clear()")
+    browser.open(address, width, dark=dark)
+    assert browser.value("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
+
+
 @pytest.mark.parametrize("page", [*PAGES, "404.html"], ids=lambda page: page.strip("/") or "index")
 def test_a_page_fits_and_logs_no_error(browser, site, page):
     for width in WIDTHS:
         for dark in (False, True):
-            browser.open(site + page, width, dark=dark)
+            opened(browser, site + page, width, dark)
             assert browser.errors == []
             assert browser.value("document.documentElement.scrollWidth") <= width
             levels = browser.value(HEADINGS)
@@ -112,7 +120,7 @@ def test_a_page_that_is_not_there_leads_on(browser, site):
 def test_axe_finds_nothing(browser, site, page):
     for width in WIDTHS:
         for dark in (False, True):
-            browser.open(site + page, width, dark=dark)
+            opened(browser, site + page, width, dark)
             browser.value(f"{AXE.read_text(encoding='utf-8')};0")
             found = browser.value(f"axe.run(document).then(all => all.violations.map({FINDING}))")
             assert found == [], (width, dark)
