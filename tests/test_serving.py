@@ -162,6 +162,7 @@ def test_the_page_of_documentation_names_every_address_and_loads_nothing(client)
     assert "default-src 'none'" in answered.headers["content-security-policy"]
     assert all(f" {path}</code>" in text for path in client.get("/openapi.json").json()["paths"])
     assert "at least 0, at most 1" in text
+    assert "at least -9223372036854775808, at most 18446744073709551615" in text
     assert "src=" not in text
     with client_of(service_of(token=TOKEN)) as guarded:
         assert guarded.get("/docs").status_code == 401
@@ -188,7 +189,10 @@ def test_segments_know_the_levels_of_a_journal_that_was_taken_over(tmp_path):
             ("learned", None, 1.0),
         ]
         assert [one["level"] for one in client.get("/v1/segments/device").json()["levels"]] == ["e"]
-        assert client.get("/v1/segments/other").status_code == 404
+        unknown = client.get("/v1/segments/campain")
+        assert unknown.status_code == 404
+        assert unknown.json()["error"] == "no label of the field 'campain' is known"
+        assert unknown.json()["allowed"] == "known fields are campaign, device"
 
 
 def test_a_request_may_be_sent_again(client):

@@ -42,7 +42,7 @@ input[type=range]{width:100%;margin:.3rem 0 0;accent-color:var(--c1)}
 output{display:block;min-height:3em;font-size:.875rem}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:0;margin:.4rem 0 .8rem;font-size:.9rem}
 .legend svg{display:inline-block;width:2.4rem;height:.8rem;margin:0 .4rem 0 0;vertical-align:middle}
-pre{overflow-x:auto;padding:.7rem;background:var(--raised);border-radius:.4rem;font-size:.875rem}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.7rem;background:var(--raised);border-radius:.4rem;font-size:.875rem}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem;font-size:.875rem}dt{font-weight:600}
 dd{margin:0;overflow-wrap:anywhere}
 :focus-visible{outline:3px solid var(--c1);outline-offset:2px}

@@ -301,8 +301,11 @@ def segments_page(service: Service) -> Endpoint:
         field = request.path_params["field"]
         levels = service.segments(field)
         if levels is None:
-            text = "no label of this field is known; give keys with impressions, and wait for the horizon to pass"
-            raise RefusedError(404, text, "field")
+            fields = service.fields()
+            known = "give keys with impressions, and wait for the horizon to pass"
+            if fields and field not in fields:
+                known = f"known fields are {', '.join(fields)}"
+            raise RefusedError(404, f"no label of the field {field!r} is known; {known}", "field")
         return answer({"field": field, "levels": levels})
 
     return endpoint

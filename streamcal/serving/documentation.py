@@ -68,6 +68,11 @@ def command(path: str, body: dict[str, Any] | None, item: dict[str, Any] | None,
     return " \\\n  ".join(words)
 
 
+def digits(bound: float) -> str:
+    """Return a bound in all its digits, if it is a whole number."""
+    return str(bound) if isinstance(bound, int) else f"{bound:.15g}"
+
+
 def kind(given: dict[str, Any]) -> str:
     """Return what a schema allows, in words."""
     if "anyOf" in given:
@@ -84,6 +89,8 @@ def kind(given: dict[str, Any]) -> str:
     if given["type"] == "object":
         return "object of fields and their levels" if "additionalProperties" in given else text
     ends = [
-        f"at {word} {given[name]:.15g}" for word, name in (("least", "minimum"), ("most", "maximum")) if name in given
+        f"at {word} {digits(given[name])}"
+        for word, name in (("least", "minimum"), ("most", "maximum"))
+        if name in given
     ]
     return " ".join([text, *([", ".join(ends)] if ends else [])])

@@ -127,7 +127,7 @@ def batch(summary: str, one: dict[str, Any], answered: dict[str, Any], service: 
     refused = closed({"index": {"type": "integer"}, "status": {"type": "integer"}, **error()["properties"]})
     both = {"results": {"type": "array", "items": maybe(answered)}, "errors": {"type": "array", "items": refused}}
     items = {"type": "array", "items": {}, "maxItems": service.settings.max_batch, "x-item": one}
-    described = f"{summary}; an item that cannot be used is named in `errors`, and the others are taken"
+    described = f"{summary}; an item that cannot be used is named in the list errors, and the others are used"
     return {**taking(summary, items, closed(both)), "description": described}
 
 

@@ -186,6 +186,14 @@ class Service:
         shown = list(levels)[:MOST_LEVELS]
         return [self._level(field, level, values.get(level), sums.get(level)) for level in shown] or None
 
+    def fields(self) -> list[str]:
+        """Return the names of the fields that may have levels, of a tuple as "a,b"."""
+        calibrator = self.join.calibrator
+        by: list[Any] = [*getattr(calibrator, "by", ()), *getattr(getattr(calibrator, "inner", None), "by", ())]
+        names = [",".join(one) if isinstance(one, tuple) else one for one in by]
+        labelled = [name for name, _ in (*self.quality.monitor.e_values, *self.quality.segments)]
+        return list(dict.fromkeys([*names, *labelled, *self._levels_held]))
+
     def _levels_learned(self, field: str) -> tuple[list[Any], list[Any]]:
         """Return the levels of a field that are groups, and those whose effects the calibrator has."""
         groups: list[Any] = []
