@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.maps.onnx_graph import append_to_onnx
     from streamcal.maps.portable import load_map
     from streamcal.parameters.forgetting import Decay, Forever, Window
-    from streamcal.parameters.prior import Prior
+    from streamcal.parameters.prior import DummyObservations, Prior
     from streamcal.parameters.scales import EmpiricalCDF, Interval, Logit, Probability
     from streamcal.stream.comparing import compare
     from streamcal.stream.durable import load, save
@@ -73,6 +73,7 @@ else:  # the same names, each imported when it is first used
             "Calibrator": "streamcal.calibrators.base.Calibrator",
             "CapabilityError": "streamcal.errors.CapabilityError",
             "Decay": "streamcal.parameters.forgetting.Decay",
+            "DummyObservations": "streamcal.parameters.prior.DummyObservations",
             "EmpiricalCDF": "streamcal.parameters.scales.EmpiricalCDF",
             "FixedWidth": "streamcal.calibrators.neighbourhoods.FixedWidth",
             "Forever": "streamcal.parameters.forgetting.Forever",
@@ -116,6 +117,7 @@ __all__ = [
     "CenteredIsotonic",
     "CrossVennAbers",
     "Decay",
+    "DummyObservations",
     "ELiTE",
     "EmpiricalCDF",
     "FixedWidth",

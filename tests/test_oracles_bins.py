@@ -18,10 +18,12 @@ from streamcal import (
     AdaptiveCalibration,
     CenteredIsotonic,
     Decay,
+    DummyObservations,
     FixedWidth,
     InputError,
     Interval,
     Isotonic,
+    Logit,
     NearestScores,
     Probability,
     ScoreIntervals,
@@ -177,6 +179,55 @@ def test_smooth_isotonic_between_neighbouring_floats_and_far_apart():
     np.testing.assert_allclose(cal.predict_many(x), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], atol=1e-12)
     between = np.sort(np.concatenate((x, 1.7e308 * np.linspace(-1.0, 1.0, 101), np.linspace(-2.0, 1.0, 101))))
     assert (np.diff(cal.predict_many(between)) >= 0.0).all()
+
+
+# ---- the dummy observations of paper 003 ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "scale"),
+    [
+        (Isotonic, Probability()),
+        (Isotonic, Interval()),
+        (Isotonic, Logit(-4.0, 4.0)),
+        (Isotonic, Interval(decreasing=True)),
+        (CenteredIsotonic, Probability()),
+    ],
+)
+@pytest.mark.parametrize("weight", [1.0, 2.5])
+def test_dummy_observations_are_two_rows_more(method, scale, weight):
+    """A positive label below all scores and a negative one above all, by scikit-learn."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        s, y, w = observations(rng, int(rng.integers(1, 60)), levels=20)
+        cal = method(scale=scale, prior=DummyObservations(2.0 * weight))
+        cal.learn_many(s, y, w)
+        assert cal.n == w.sum()
+        rising = -s if scale.decreasing else s
+        order = np.argsort(rising, kind="stable")
+        rows = np.concatenate(([weight], w[order], [weight]))
+        distinct, group = np.unique(np.concatenate(([-9.0], rising[order], [9.0])), return_inverse=True)
+        total = np.bincount(group, rows)
+        labels = np.bincount(group, rows * np.concatenate(([1.0], y[order], [0.0]))) / total
+        fit = isotonic_regression(labels, sample_weight=total)
+        if method is Isotonic:
+            want = fit[np.searchsorted(distinct, rising)]
+            np.testing.assert_allclose(cal.predict_many(s), want, atol=1e-12)
+        found = cal.predict_many(np.concatenate((s, [0.0, 1.0])))
+        assert fit[0] - 1e-12 <= found.min() <= found.max() <= fit[-1] + 1e-12
+        assert 0.0 < found.min() <= found.max() < 1.0
+
+
+def test_a_window_keeps_the_dummy_observations():
+    cal = Isotonic(prior=DummyObservations(), forgetting=Window(3))
+    for k in range(50):
+        cal.learn_one(k / 50, k % 2 == 0)
+        assert 0.0 < cal.predict_one(0.0) <= cal.predict_one(1.0) < 1.0
+    again = Isotonic.from_bytes(cal.to_bytes())
+    assert again.prior == DummyObservations()
+    assert again.predict_one(0.95) == cal.predict_one(0.95)
+    with pytest.raises(InputError, match="strength=0"):
+        DummyObservations(0)
 
 
 # ---- monotone smoothing splines -------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ Array = NDArray[np.float64]
 #: Degrees of freedom that are tried first; the best is then searched within a factor of the best of these.
 DEGREES = (2.0, 5.0, 12.0, 30.0)
 FACTOR = 2.5
-#: The search for the degrees of freedom ends at this width of their logarithm. The mean log likelihood is right to 1e-6.
+#: The search for the degrees of freedom ends at this width of their logarithm: the mean log likelihood is right to
+#: 1e-6.
 DEGREES_WIDTH = 0.02
 #: Probabilities are clipped to [EDGE, 1 − EDGE]: densities are unbounded in the corners, where samples are empty.
 EDGE = 1e-6
