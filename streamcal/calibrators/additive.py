@@ -217,5 +217,9 @@ def _signature(cls: type[AdditiveCalibrator[Any]]) -> inspect.Signature:
         "resolution": cls.default_resolution,
         "refresh_every": 1,
     }
-    shared = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one) for name, one in defaults.items()]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shared = [
+        inspect.Parameter(name, keyword, default=one, annotation=Common.__annotations__[name].__forward_arg__)
+        for name, one in defaults.items()
+    ]
     return inspect.Signature([one for one in own if one.kind is not one.VAR_KEYWORD] + shared)
