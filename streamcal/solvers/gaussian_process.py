@@ -11,6 +11,9 @@ label. Where both axes have inducing inputs at all points with labels, the featu
 The mode of C given the labels is a logistic regression with a ridge of 1, found by Newton's method (Rasmussen and
 Williams 2006, Algorithm 3.1, in the space of the features). The posterior is approximated by a normal distribution
 around the mode, whose precision H is the matrix of second derivatives there, and the evidence by their eq. (3.32).
+
+On a stream, H of an earlier solve replaces H in the Newton steps: its inverse is known, and a step costs as much as the
+gradient. The change of log det H is bounded by traces over the thresholds (`LaplaceProblem.evidence_bounds`).
 """
 
 from typing import NamedTuple
@@ -18,8 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg.lapack import dpotri
 
-from streamcal.solvers.logistic import Terms, log_loss_terms
+from streamcal.solvers.logistic import Terms, log_loss_excess, log_loss_terms
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
@@ -42,6 +46,13 @@ QUIET_STEPS = 3
 LARGEST = 1e12
 MAX_ITERATIONS = 100
 MAX_HALVINGS = 60
+#: Steps with an earlier precision converge linearly. They end once the remaining error, estimated from the ratio of the
+#: last two steps, changes no log-odds by more than this, relative to 1 and to the largest of them.
+REMAINING = 1e-10
+#: A ratio of two steps above this says that the earlier precision is out of date.
+SLOW = 0.25
+#: Relative rounding of an evidence, as the bounds of two are compared.
+EVIDENCE_ROUNDING = 1e-12
 
 
 class Axis(NamedTuple):
@@ -121,8 +132,43 @@ def axis_over(low: float, high: float, length: float) -> Axis:
 
 def _correlation(x: Array, z: Array, length: float) -> Array:
     """Return k((x − z)/ℓ) for every pair, shape (len(x), len(z))."""
-    values: Array = np.exp(-0.5 * np.square((x[:, None] - z) / length))
-    return values
+    values: Array = np.subtract.outer(x, z)
+    values /= length
+    np.square(values, out=values)
+    values *= -0.5
+    return np.exp(values, out=values)
+
+
+class Posterior(NamedTuple):
+    """The normal approximation of a solve, from which later solves start.
+
+    Attributes
+    ----------
+    mode : ndarray of shape (αβ,)
+        C.
+    inverse : ndarray of shape (αβ, αβ)
+        H⁻¹.
+    log_det : float
+        log det H.
+    moments : ndarray of shape (K, α, α)
+        B_k = Σ h a aᵀ over the points of a threshold, of which H = I + Σ_k B_k ⊗ b_k b_kᵀ is made.
+    spreads : ndarray of shape (K, α, α)
+        S_k = (I ⊗ b_k)ᵀ H⁻¹ (I ⊗ b_k): a(u)ᵀ S_k a(u) is the posterior variance of g(u, t_k).
+    """
+
+    mode: Array
+    inverse: Array
+    log_det: float
+    moments: Array
+    spreads: Array
+
+
+class Mode(NamedTuple):
+    """A mode, the terms of the loss there, and the objective."""
+
+    point: Array
+    terms: Terms
+    value: float
 
 
 class LaplaceProblem:
@@ -186,18 +232,74 @@ class LaplaceProblem:
                 return Solution(point, "solved", True, iteration, moved)
         return Solution(point, "iteration limit", False, MAX_ITERATIONS, moved)
 
+    def followed(self, start: Posterior) -> Mode | None:
+        """Return the mode by steps with the precision of an earlier posterior; None if they converge too slowly.
+
+        A step costs O(n α + K α β + (αβ)²). Where the steps shrink, they shrink to the mode: it is the only point with
+        a step of 0.
+        """
+        point, before = start.mode, np.inf
+        log_odds = self.offset + self._latent(point)
+        for _ in range(MAX_ITERATIONS):
+            step = start.inverse @ -self._gradient(point, log_loss_excess(log_odds, self.weight, self.positive))
+            change = self._latent(step)
+            moved = float(np.abs(change).max()) / (1.0 + float(np.abs(log_odds).max()))
+            point, log_odds = point + step, log_odds + change
+            ratio = min(moved / before, 1.0)
+            if moved * (ratio if before < np.inf else 1.0) <= (1.0 - SLOW) * REMAINING:
+                return self.at(point)
+            if before < np.inf and not ratio <= SLOW:
+                return None
+            before = moved
+        return None
+
+    def at(self, point: Array) -> Mode:
+        """Return a mode with the terms of the loss there."""
+        return Mode(point, *self._assess(point))
+
+    def posterior(self, mode: Mode) -> Posterior:
+        """Return the normal approximation at the mode. O(n α² + K α² β² + (αβ)³)."""
+        moments = self._moments(mode.terms)
+        factor, _ = cho_factor(self._precision_of(moments), lower=True, check_finite=False)
+        log_det = 2.0 * float(np.log(np.diag(factor)).sum())
+        lower, _ = dpotri(factor, lower=1, overwrite_c=1)
+        inverse = np.tril(lower) + np.tril(lower, -1).T
+        blocks = inverse.reshape(*self.shape, *self.shape).transpose(0, 2, 1, 3)
+        spreads = blocks.reshape(-1, self.shape[1] ** 2) @ self._squares.T
+        return Posterior(mode.point, inverse, log_det, moments, spreads.T.reshape(moments.shape))
+
+    def evidence_bounds(self, mode: Mode, earlier: Posterior) -> tuple[float, float]:
+        """Return bounds of Laplace's approximation of the log marginal likelihood at the mode. O(n α² + K α³).
+
+        Notes
+        -----
+        With H₀ = L Lᵀ the earlier precision, H differs from it by the sum of E_k ⊗ b_k b_kᵀ, E_k the change of B_k. Let
+        μ be the eigenvalues of L⁻¹ (H − H₀) L⁻ᵀ. Their sum T is Σ tr S_k E_k. Since L⁻¹ (I ⊗ b_k) = Q S_k^½ with
+        orthonormal columns Q, the root φ of the sum of their squares is at most Σ ‖S_k^½ E_k S_k^½‖. Now log det H is
+        log det H₀ + Σ log(1 + μ), which is at most T more, and at least T − ½ φ²/(1 − φ)² more where φ < 1.
+        """
+        products = earlier.spreads @ (self._moments(mode.terms) - earlier.moments)
+        trace = float(np.einsum("kii->", products))
+        squares = np.einsum("kij,kji->k", products, products)
+        spread = float(np.sqrt(np.maximum(squares, 0.0)).sum())
+        least = -mode.value - 0.5 * (earlier.log_det + trace)
+        slack = EVIDENCE_ROUNDING * (1.0 + abs(least))
+        if spread >= 1.0:
+            return least - slack, np.inf
+        return least - slack, least + 0.25 * (spread / (1.0 - spread)) ** 2 + slack
+
     def precision(self, point: Array) -> Array:
         """Return H at C, shape (αβ, αβ). O(n α² + K α² β²); a matrix of all features would cost O(n α² β²)."""
         return self._curvature(self._assess(point)[0])
 
     def log_evidence(self, mode: Array) -> float:
         """Return Laplace's approximation of the log marginal likelihood at the mode. O((αβ)³)."""
-        factor, _ = cho_factor(self.precision(mode), check_finite=False)
-        return -self._assess(mode)[1] - float(np.log(np.diag(factor)).sum())
+        found = self.at(mode)
+        return -found.value - 0.5 * self.posterior(found).log_det
 
     def _newton_step(self, point: Array, terms: Terms) -> tuple[Array, float]:
         """Return the step, and the derivative of the objective along it."""
-        gradient = self._gradient(point, terms)
+        gradient = self._gradient(point, terms.excess)
         step = -cho_solve(cho_factor(self._curvature(terms), check_finite=False), gradient, check_finite=False)
         return step, float(gradient @ step)
 
@@ -209,7 +311,10 @@ class LaplaceProblem:
     def _latent(self, point: Array) -> Array:
         """Return g at the points, shape (n,)."""
         by_threshold = self.columns @ point.reshape(self.shape).T  # (K, α)
-        return np.concatenate([self.rows[part] @ one for part, one in zip(self._parts, by_threshold, strict=True)])
+        latent = np.empty(len(self.rows))
+        for part, one in zip(self._parts, by_threshold, strict=True):
+            np.dot(self.rows[part], one, out=latent[part])
+        return latent
 
     def _assess(self, point: Array) -> tuple[Terms, float]:
         """Return the loss of every point with its derivatives, and the objective.
@@ -219,17 +324,29 @@ class LaplaceProblem:
         terms = log_loss_terms(self.offset + self._latent(point), self.weight, self.positive)
         return terms, float(terms.loss.sum()) + 0.5 * float(point @ point)
 
-    def _gradient(self, point: Array, terms: Terms) -> Array:
+    def _gradient(self, point: Array, excess: Array) -> Array:
         """Return the derivatives of the objective at C, shape (αβ,)."""
-        by_threshold = np.stack([terms.excess[part] @ self.rows[part] for part in self._parts])  # (K, α)
+        by_threshold = np.empty((len(self._parts), self.shape[0]))
+        for part, found in zip(self._parts, by_threshold, strict=True):
+            np.dot(excess[part], self.rows[part], out=found)
         gradient: Array = (by_threshold.T @ self.columns).reshape(-1) + point
         return gradient
 
     def _curvature(self, terms: Terms) -> Array:
-        """Return Σ over the thresholds of (Σ over their points of h a aᵀ) ⊗ b bᵀ, plus the identity."""
-        (alpha, beta), h, rows = self.shape, terms.curvature, self.rows
-        by_threshold = np.stack([(rows[part].T * h[part]) @ rows[part] for part in self._parts])  # (K, α, α)
-        blocks = by_threshold.reshape(len(self._parts), -1).T @ self._squares  # (α², β²)
+        """Return H: Σ over the thresholds of (Σ over their points of h a aᵀ) ⊗ b bᵀ, plus the identity."""
+        return self._precision_of(self._moments(terms))
+
+    def _moments(self, terms: Terms) -> Array:
+        """Return Σ h a aᵀ over the points of each threshold, shape (K, α, α)."""
+        weighted = terms.curvature[:, None] * self.rows
+        moments = np.empty((len(self._parts), self.shape[0], self.shape[0]))
+        for part, found in zip(self._parts, moments, strict=True):
+            np.dot(weighted[part].T, self.rows[part], out=found)
+        return moments
+
+    def _precision_of(self, moments: Array) -> Array:
+        alpha, beta = self.shape
+        blocks = moments.reshape(len(self._parts), -1).T @ self._squares  # (α², β²)
         blocks = blocks.reshape(alpha, alpha, beta, beta).transpose(0, 2, 1, 3)
         hessian: Array = blocks.reshape(alpha * beta, alpha * beta)
         hessian[np.diag_indices(alpha * beta)] += 1.0

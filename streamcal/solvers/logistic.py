@@ -66,6 +66,13 @@ def log_loss_terms(log_odds: Array, weight: Array, positive: Array) -> Terms:
     return Terms(loss, excess, weight * tail / (1.0 + e))
 
 
+def log_loss_excess(log_odds: Array, weight: Array, positive: Array) -> Array:
+    """Return the first derivative that `log_loss_terms` returns, without the others. O(k)."""
+    tail = np.exp(-np.abs(log_odds))
+    tail *= weight / (1.0 + tail)
+    return np.where(log_odds > 0.0, weight - positive - tail, tail - positive)
+
+
 def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: Array, start: Array) -> Solution:
     """Fit a logistic regression with an offset and lower bounds.
 
