@@ -31,7 +31,7 @@ from scipy.special import expit, logit
 
 import streamcal
 from benchmarks.multicalibration_rivals import ADVERSARIES, RIVALS, Adversary, Groups, Incoming, Rival, predictions
-from benchmarks.segments import MARKS, Stream, held_out, streams
+from benchmarks.segments import Stream, held_out, streams
 from benchmarks.segments_mcgrad import PARTS, mcgrad
 from benchmarks.streams.tables import Array
 from streamcal import Auto, OnlinePlatt
@@ -450,15 +450,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def write(name: str, text: str) -> None:
-    """Write the page, with this text in a section and the others as they are."""
-    page = PAGE.read_text(encoding="utf-8")
-    parts = [MEANT.format(version=streamcal.__version__)]
-    for one, above in ABOVE.items():
-        known = re.search(MARKS.format(one, one), page, flags=re.DOTALL)
-        within = text if one == name else known[0] if known else ""
-        if within:
-            parts.append(f"{above}\n\n<!-- {one} -->\n{within}<!-- end of {one} -->\n")
-    PAGE.write_text("\n".join(parts), encoding="utf-8")
+    """Write this text in a section of the page, which is added if it is not there; the rest of the page stays."""
+    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else MEANT.format(version=streamcal.__version__)
+    section = f"{ABOVE[name]}\n\n<!-- {name} -->\n{text}<!-- end of {name} -->\n"
+    heading = re.escape(ABOVE[name].split("\n")[0])
+    place = re.compile(f"{heading}\n.*?<!-- end of {name} -->\n", flags=re.DOTALL)
+    if place.search(page):
+        page = place.sub(lambda _: section, page)
+    else:
+        page += f"\n{section}"
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,12 @@ def test_a_section_is_written_and_the_others_stay(tmp_path, monkeypatch):
     assert "<!-- drift -->\nNew.\n<!-- end of drift -->" in after
     multicalibration.write("drift", "Newer.\n")
     assert page.read_text(encoding="utf-8") == after.replace("New.", "Newer.")
-    assert before.partition("<!-- cost -->")[2].partition("<!-- end")[0] in after
+    outside = before.partition("## Counters")[0], before.partition("<!-- end of drift -->")[2]
+    assert after.startswith(outside[0])
+    assert after.endswith(outside[1])
+    multicalibration.PAGE.unlink()
+    multicalibration.write("drift", "New.\n")
+    assert page.read_text(encoding="utf-8").endswith("<!-- drift -->\nNew.\n<!-- end of drift -->\n")
 
 
 def test_the_page_keeps_the_promises():
