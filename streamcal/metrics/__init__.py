@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.metrics.distribution import DistributionMetric
     from streamcal.metrics.ece import EqualMassECE
     from streamcal.metrics.fieldwise import FieldwiseECE, LevelData
+    from streamcal.metrics.grid_ece import GridECE
     from streamcal.metrics.log_likelihood import LogLikelihood
     from streamcal.metrics.log_loss import LogLoss
     from streamcal.metrics.log_loss_difference import LogLossDifference
@@ -45,6 +46,7 @@ else:  # the same names, each imported when it is first used
             "FieldwiseECE": "streamcal.metrics.fieldwise.FieldwiseECE",
             "IntervalCoverage": "streamcal.metrics.coverage.IntervalCoverage",
             "IntervalScore": "streamcal.metrics.crps.IntervalScore",
+            "GridECE": "streamcal.metrics.grid_ece.GridECE",
             "LevelData": "streamcal.metrics.fieldwise.LevelData",
             "LogLikelihood": "streamcal.metrics.log_likelihood.LogLikelihood",
             "LogLoss": "streamcal.metrics.log_loss.LogLoss",
@@ -79,6 +81,7 @@ __all__ = [
     "DistributionMetric",
     "EqualMassECE",
     "FieldwiseECE",
+    "GridECE",
     "IntervalCoverage",
     "IntervalScore",
     "LevelData",
