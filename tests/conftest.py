@@ -11,6 +11,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.testing
@@ -39,6 +40,9 @@ settings.register_profile("uncompiled", max_examples=4, derandomize=True, statef
 settings.register_profile("search", max_examples=300, stateful_step_count=25, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_form() == "compiled" else "uncompiled"))
 
+#: What `-m` says in a plain run (pyproject.toml).
+PLAIN = "not full and not long"
+
 # Of one app, typer builds the same command: all options of all commands, from their annotations.
 typer.testing._get_command = functools.cache(typer.testing._get_command)
 
@@ -49,32 +53,47 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """Mark as `full` the cases that `sample` leaves to `-m full`.
+
+    A plain run makes no tests of cases marked so: half of all cases, which would only be deselected. One case is kept,
+    since a test without cases would run without its arguments.
+    """
+    yield
+    of_test = list(metafunc.definition.iter_markers())
+    leave_to_full(metafunc.definition.nodeid, metafunc._calls, of_test)
+    if metafunc.config.option.markexpr == PLAIN:
+        is_full = any(mark.name == "full" for mark in of_test)
+        kept = [case for case in metafunc._calls if not (is_full or named("full", case.marks))]
+        metafunc._calls = kept or metafunc._calls[:1]
+
+
+def leave_to_full(name: str, cases: list[Any], of_test: list[pytest.Mark]) -> None:
+    """Of the cases of a test marked `sample(n)`, keep every n-th for a plain run, and at least one.
+
+    Where the count starts depends on the name of the test: what one test leaves out, the next one tries.
+    """
+    sampled = [case for case in cases if named("sample", [*case.marks, *of_test]) and not named("full", case.marks)]
+    for number, case in enumerate(sampled, zlib.crc32(name.encode())):
+        of = math.prod(mark.args[0] for mark in named("sample", [*case.marks, *of_test]))
+        if number % min(of, len(sampled)):
+            case.marks.append(pytest.mark.full.mark)
+
+
+def named(name: str, marks: list[Any]) -> list[pytest.Mark]:
+    """Return the marks of this name; those of a parameter may be decorators."""
+    return [mark for mark in (getattr(one, "mark", one) for one in marks) if mark.name == name]
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest reads `-m`
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark as `full` what `sample` leaves to `-m full`, and keep one test of N with `--share N`."""
-    leave_to_full(items)
+    """Keep one test of N with `--share N`."""
     share = config.getoption("--share")
     if share > 1:
         chosen = [zlib.crc32(item.nodeid.encode()) % share == 0 for item in items]
         config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen, strict=True) if not kept])
         items[:] = [item for item, kept in zip(items, chosen, strict=True) if kept]
-
-
-def leave_to_full(items: list[pytest.Item]) -> None:
-    """Of the cases of a test marked `sample(n)`, keep every n-th for a plain run, and at least one.
-
-    Where the count starts depends on the name of the test: what one test leaves out, the next one tries.
-    """
-    sampled: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("sample") and not item.get_closest_marker("full"):
-            sampled.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for name, cases in sampled.items():
-        start = zlib.crc32(name.encode())
-        for number, case in enumerate(cases):
-            n = min(math.prod(mark.args[0] for mark in case.iter_markers("sample")), len(cases))
-            if (start + number) % n:
-                case.add_marker("full")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -59,6 +59,7 @@ def test_a_mondrian_system_is_a_conformal_one_of_each_category():
     assert empty.predict_one(Normal(0.0, 9.0)) == Normal(0.0, 9.0) or empty.predict_one(Normal(0.0, 9.0)).mean == 0.0
 
 
+@pytest.mark.full
 def test_a_mondrian_system_is_valid_within_its_categories_and_a_plain_one_is_not():
     """Q(y, τ) is uniform given the category, for six observations of each."""
     rng = np.random.default_rng(2)

@@ -74,6 +74,7 @@ def test_the_model_is_wrong_and_jumps_when_it_is_retrained(stream):
     assert np.polyfit(logit, truth, 1)[0] < 0.9  # overconfident
 
 
+@pytest.mark.full
 def test_an_auction_selects_scores_that_are_too_high():
     alone, won = (ad_clicks(N, seed=8, rate=0.02, candidates=k, versions=1) for k in (1, 8))
     assert won.score.sum() / won.p.sum() > 1.1 * alone.score.sum() / alone.p.sum()

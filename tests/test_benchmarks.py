@@ -41,6 +41,7 @@ def _learned(make: Callable[[], Calibrator]) -> Calibrator:
     return cal
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", STEPPED)
 def test_step(benchmark: Any, name: str) -> None:
     """Predict one, learn one, at ten thousand distinct scores."""

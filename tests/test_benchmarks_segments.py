@@ -33,6 +33,7 @@ def test_a_line_of_the_tables():
     )
 
 
+@pytest.mark.full
 def test_random_effects_are_the_posterior_of_one_level_and_know_their_errors():
     """Of one field with one level by quadrature; of a simulation of the model by the size of the errors."""
     rng, tau = np.random.default_rng(4), random_effects.FIRST_VARIANCE

@@ -42,7 +42,7 @@ def test_parts_hold_each_observation_once():
 
 
 def test_batches_learned_in_order_are_one_stream():
-    few = segments.Stream(*(part[:200] for part in STREAM[:2]), {k: v[:200] for k, v in STREAM.fields.items()})
+    few = segments.Stream(*(part[:80] for part in STREAM[:2]), {k: v[:80] for k, v in STREAM.fields.items()})
     in_order = segments_parts.in_batches(few, few.scores, 1, 1)
     expected = segments.segmented(few, few.scores)
     assert in_order.tolist() == pytest.approx(expected.tolist(), rel=1e-12)

@@ -125,7 +125,7 @@ def test_arrays_are_written_as_their_lists_and_read_as_either(listed):
     assert same(plain(found), plainly)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("long", [4, LONG], ids=["all arrays", "long arrays"])
 @pytest.mark.parametrize(("room", "case"), SOME, ids=lambda value: getattr(value, "name", value))
 def test_every_class_goes_on_from_bytes(room, case, long, monkeypatch):

@@ -49,6 +49,7 @@ def test_the_map_of_every_method_is_the_same_in_c(tmp_path):
         np.testing.assert_allclose(evaluated(x), found.predict_many(x), rtol=0.0, atol=atol)
 
 
+@pytest.mark.full
 def test_every_piece_is_found_however_the_cuts_lie(tmp_path):
     """With cells of equal width, and without them."""
     rng = np.random.default_rng(1)

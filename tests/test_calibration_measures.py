@@ -86,6 +86,7 @@ def test_the_floor_of_corp_is_what_calibrated_forecasts_exceed_once_in_twenty():
     assert exceeded / streams == pytest.approx(0.05, abs=3 * 0.02)
 
 
+@pytest.mark.full
 def test_the_bands_contain_the_fit_of_calibrated_forecasts_and_not_that_of_others():
     rng = np.random.default_rng(6)
     p = rng.choice(LEVELS, 3_000)
@@ -174,6 +175,7 @@ def transcribed_smooth_ece(p, y, w, least=1e-3, low=0.0, high=1.0):
 GRID = 5e-5
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("bend", [0.2, 0.9, 1.0, 2.0])
 def test_smooth_ece_is_its_definition(bend):
     p, y, w = stream(300, bend=bend)
@@ -253,6 +255,7 @@ def test_the_floor_of_smooth_ece_in_one_place(p):
     assert above >= 0.90
 
 
+@pytest.mark.full
 def test_the_floor_of_smooth_ece_is_what_calibrated_forecasts_exceed_once_in_twenty():
     rng, exceeded, streams = np.random.default_rng(7), 0, 200
     p = rng.choice(LEVELS, 400)

@@ -123,6 +123,7 @@ def test_forecasts_are_measured_when_their_horizon_has_passed(tmp_path: Path) ->
     assert f"{ratio:.3f}" in next(line for line in result.output.splitlines() if line.startswith("raw"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["in.csv", "in.parquet", pytest.param("in.jsonl", marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     ("further", "given"), [({}, ()), ({"early": 10.0}, ("--early", "10s"))], ids=["both at the horizon", "early"]
@@ -205,6 +206,7 @@ def test_a_new_version_starts_from_the_map_of_the_one_before_and_its_own_takes_o
     assert "in forecasts of the newest, 'new', its own calibration weighs 100%" in result.output
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
 def test_the_same_command_goes_on(tmp_path: Path, out: str) -> None:
     """Whether the file has grown, or a next one comes, or nothing is new; late clicks included (of histograms)."""

@@ -47,6 +47,7 @@ def stored(folder: Path) -> tuple[object, ...]:
     return "--levels-store", folder / "levels.db", "--max-levels", 5
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
 def test_forecasts_are_those_without_a_store(tmp_path: Path, name: str) -> None:
     source = save(tmp_path / name, rows_with_levels())
@@ -67,6 +68,7 @@ def test_forecasts_are_those_without_a_store(tmp_path: Path, name: str) -> None:
     assert forecasts(tmp_path / "few.csv") != forecasts(tmp_path / "all.csv"), "levels were dropped"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("given", [True, False])
 def test_the_same_command_goes_on(tmp_path: Path, given: bool) -> None:
     rows, source, state, out = rows_with_levels(), tmp_path / "in.csv", tmp_path / "state.json", tmp_path / "out.csv"
@@ -103,6 +105,7 @@ app(sys.argv[1:])
 """
 
 
+@pytest.mark.full
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     """Whatever was written last, the store or the state, the state that is there can be loaded."""
     source = save(tmp_path / "in.csv", rows_with_levels(8_000))

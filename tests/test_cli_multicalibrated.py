@@ -23,6 +23,7 @@ OPTIONS = ("--method", "ops", "--multicalibrate", "campaign", "--multicalibrate"
 FIELDS = ("campaign", ("campaign", "placement"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("segments", [False, True])
 def test_it_is_the_loop_and_goes_on(tmp_path: Path, segments: bool) -> None:
     rows, state, out = rows_with_segments(), tmp_path / "state.json", tmp_path / "out.csv"
@@ -75,6 +76,7 @@ def test_a_field_that_cannot_be(tmp_path: Path) -> None:
     assert "campagne" in the_line(run(source, "--multicalibrate", "campagne"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("segments", [False, True])
 def test_methods_are_compared_with_and_without(tmp_path: Path, segments: bool) -> None:
     rows = rows_with_segments()

@@ -29,6 +29,7 @@ def predict(state: Path, stream: object, *options: object, stdin: bytes | None =
     return program("predict", state, stream, "--score", "score", *options, stdin=stdin)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet", "in.arrow", "in.csv.gz"])
 @pytest.mark.parametrize("method", ["venn-abers", "ops"])
 def test_every_format_is_predicted_and_nothing_is_learned(tmp_path: Path, name: str, method: str) -> None:

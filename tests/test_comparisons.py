@@ -57,10 +57,10 @@ def test_debiased_ece_is_its_definition(weighted: bool, bins: int) -> None:
 
 
 def test_debiased_ece_of_a_calibrated_model_is_nothing_but_chance() -> None:
-    """Over 400 streams: the square before the root has mean 0, and the floor is exceeded in 5 %."""
+    """Over 150 streams: the square before the root has mean 0, and the floor is exceeded in 5 %."""
     rng = np.random.default_rng(0)
     squares, above = [], 0
-    for _ in range(400):
+    for _ in range(150):
         p = rng.choice(np.linspace(0.03, 0.97, 40), 1_500)
         y = rng.random(len(p)) < p
         ece = DebiasedECE(10)
@@ -70,7 +70,7 @@ def test_debiased_ece_of_a_calibrated_model_is_nothing_but_chance() -> None:
     # four standard errors of the mean
     assert abs(np.mean(squares)) < 4 * np.std(squares) / math.sqrt(len(squares))
     # The sum of ten squared normals has a longer right tail than a normal: 5 % becomes 6 to 7.
-    assert binom.ppf(0.001, 400, 0.05) <= above <= binom.ppf(0.999, 400, 0.07)
+    assert binom.ppf(0.001, 150, 0.05) <= above <= binom.ppf(0.999, 150, 0.07)
 
 
 def test_debiased_ece_adds_up_and_takes_back() -> None:
@@ -192,7 +192,7 @@ def test_adaptive_difference_is_its_definition() -> None:
 def test_adaptive_intervals_cover_at_all_times_together(rate: float) -> None:
     """Two forecasts of which neither is better, looked at 40 times; the range is not known before the first ones."""
     rng = np.random.default_rng(7)
-    runs, steps, confidence = 100, 1_500, 0.8
+    runs, steps, confidence = 40, 1_500, 0.8
     p = min(2.0 * rate, 0.8)
 
     def gap(q: float) -> float:
@@ -233,7 +233,7 @@ def test_intervals_cover_at_all_times_together() -> None:
     An interval for one moment, of the same confidence, is left by most paths.
     """
     rng = np.random.default_rng(7)
-    runs, steps, confidence = 100, 1_500, 0.8
+    runs, steps, confidence = 40, 1_500, 0.8
     looks = np.unique(np.geomspace(10, steps, 40).astype(int))
     missed = missed_by_moment = 0
     for _ in range(runs):
@@ -251,6 +251,7 @@ def test_intervals_cover_at_all_times_together() -> None:
     assert missed_by_moment > runs / 2
 
 
+@pytest.mark.full
 def test_intervals_cover_a_difference_that_drifts() -> None:
     rng = np.random.default_rng(8)
     runs, steps = 200, 1_200

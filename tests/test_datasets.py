@@ -57,6 +57,7 @@ def test_bank_ships_without_what_leaks_and_with_its_licence() -> None:
         assert part in text
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not SOURCE.exists(), reason="needs the source file: set STREAMCAL_DATA to its folder")
 def test_bank_is_what_the_script_makes(tmp_path: Path) -> None:
     script, made = ROOT / "benchmarks" / "make_bank_dataset.py", tmp_path / "bank.csv.gz"
@@ -118,6 +119,7 @@ def test_the_logistic_regression_is_a_decent_model() -> None:
     assert running_base_rate(y for _, y in scored).get() == pytest.approx(0.3522, rel=1e-3)
 
 
+@pytest.mark.full
 def test_naive_bayes_is_badly_overconfident() -> None:
     """Its raw scores lose far more than the base rate, here on the first 4,000 rows."""
     scored = list(score_stream(bases()["naive Bayes"](), islice(bank(), 4_000)))

@@ -183,7 +183,7 @@ def test_where_no_interior_minimum_is_followed_solve_decides(method, labels):
     """Slopes at 0, and fits that a ridge or regularised targets alone make finite."""
     rng = np.random.default_rng(8)
     cal = FOLLOWED[method](resolution=256)
-    for number, (score, chance) in enumerate(rng.random((400, 2)).tolist()):
+    for number, (score, chance) in enumerate(rng.random((160, 2)).tolist()):
         y = {"noise": chance < 0.5, "falling": chance > score, "separated": score > 0.5, "one": True}[labels]
         cal.learn_one(score, y)
         found, x = cal.map().at_many(np.array([-3.0, 0.1, 2.0])), np.array([-3.0, 0.1, 2.0])
@@ -210,17 +210,18 @@ def test_a_followed_fit_on_other_scales(method, scale):
 @pytest.mark.parametrize("method", FOLLOWING)
 def test_a_saved_calibrator_and_its_copy_go_on_alike(method, policy):
     cal = FOLLOWED[method](forgetting=POLICIES[policy], resolution=256)
-    observations = stream(10, 500)
-    for score, y, w, t in observations[:300]:
+    observations = stream(10, 240)
+    for score, y, w, t in observations[:160]:
         cal.learn_one(score, y, w, t)
         cal.predict_one(0.4)
     copy = type(cal).from_state(json.loads(json.dumps(cal.state_dict())))
-    for score, y, w, t in observations[300:]:
+    for score, y, w, t in observations[160:]:
         for one in (cal, copy):
             one.learn_one(score, y, w, t)
         assert copy.predict_one(score) == cal.predict_one(score)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", FOLLOWING)
 def test_a_followed_fit_as_of_a_later_time(method):
     """Targets are functions of the weights of today, and a window moves on and back."""
@@ -293,7 +294,7 @@ CELLS = {
 }
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "rough"])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("method", CELLS)
@@ -435,7 +436,7 @@ def test_blocks_beside_a_score_say_what_the_map_says(method, policy, kind):
     rng = np.random.default_rng(16)
     probes = [*rng.random(12).tolist(), 0.0, 1.0]
     gone = []
-    for number, (score, y, w, t) in enumerate(stream(17, 300)):
+    for number, (score, y, w, t) in enumerate(stream(17, 120)):
         score = round(16.0 * score) / 16.0 if kind == "ties" else score
         y = score > 0.5 if kind == "separated" else y
         w = w if kind == "rough" else float(round(w)) + 1.0

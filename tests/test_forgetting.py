@@ -423,6 +423,7 @@ def test_after_a_very_long_pause_nothing_is_left():
     assert cal.n == 1.0
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("first", [-1e308, -1e15, 0.0, 1.7e9])
 @pytest.mark.parametrize("second", [0.0, 1e15, 1e308])
 @each_method
@@ -507,6 +508,7 @@ def assert_answers(cal, t=None):
     assert_close(p, [cal.predict_one(score, t) for score in asked], 1e-9)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("method", "params"), list(additive_methods()))
 def test_weights_of_any_size_may_fade_for_any_time(method, params):
     """They neither become rows of weight 0 nor vanish in the unit of a time far ahead."""
@@ -520,6 +522,7 @@ def test_weights_of_any_size_may_fade_for_any_time(method, params):
             assert_answers(cal, 1e300)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("method", "params"), list(additive_methods()))
 @pytest.mark.parametrize("score", [0.3, 0.301])
 def test_what_was_rounded_away_by_a_retraction_is_no_obstacle(method, params, score):
@@ -619,7 +622,7 @@ def test_what_outweighed_the_rest_leaves_a_window_without_a_trace(method, by, he
 @pytest.mark.parametrize("by", ["count", "time"])
 def test_a_window_is_its_reload_whatever_its_weights(method, params, by):
     """A score of weights 1e60 and 1e-60 was left with the rounding of the first, 1e44, when that went."""
-    for seed in range(12):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         cal = method(forgetting=Window(6, by=by), **params)
         for i in range(24):
@@ -630,6 +633,7 @@ def test_a_window_is_its_reload_whatever_its_weights(method, params, by):
         assert_close(cal.predict_many(places), through_json(cal).predict_many(places), 1e-5)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("point", ["log-minimax", "brier-minimax", "self-consistent"])
 @pytest.mark.parametrize("spread", [0.0, 16.0])
 @pytest.mark.parametrize("forgetting", [Forever(), Window(30), Decay(5.0)], ids=repr)

@@ -45,6 +45,7 @@ def columns(table: Any) -> dict[str, list[Any]]:
     return table.to_dict(as_series=False) if isinstance(table, pl.DataFrame) else table.to_pydict()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.filterwarnings("ignore:time='t' has no effect")
 @pytest.mark.parametrize("method", ["ops", "venn-abers"])
 @pytest.mark.parametrize("name", TABLES)

@@ -190,6 +190,7 @@ def test_a_number_of_numpy_is_that_of_python(what, name, kind):
             assert repr(one.clone()) == repr(other.clone())
 
 
+@pytest.mark.sample(4)
 @each_parameter
 def test_what_is_no_number_is_refused(what, name, kind):
     value = value_of(what, name)
@@ -204,6 +205,7 @@ def test_what_is_no_number_is_refused(what, name, kind):
             made(what, **{name: one})
 
 
+@pytest.mark.sample(4)
 @each_parameter
 def test_an_array_is_no_number(what, name, kind):
     if not isinstance(value_of(what, name), tuple):

@@ -160,6 +160,7 @@ def test_axes_place_values_and_have_ticks_inside():
     assert Axis(0.0, 0.04, "sqrt").place(0.01) == pytest.approx(0.5)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rate", [1.0, 0.2, 0.004])
 def test_the_density_holds_all_the_weight_and_the_axes_hold_the_points(rate):
     corp = prepared(comparison(rate=rate, methods=["ops"])).series[0].reliability
@@ -193,6 +194,7 @@ def test_a_line_runs_through_the_ends_of_the_blocks():
 # -- drawing -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rate", [1.0, 0.01])
 def test_nothing_is_drawn_outside_of_the_picture(rate):
     data = prepared(comparison(rate=rate, methods=["ops", "isotonic"]))

@@ -48,6 +48,7 @@ def test_auto_is_judged_by_what_its_parts_said_when_issued():
     assert hindsight.predict_one(0.3) != told.predict_one(0.3)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "make", [lambda: Segmented("ops", by=["campaign"]), Auto, lambda: Segmented("auto", by=["campaign"])]
 )

@@ -494,6 +494,7 @@ def test_a_join_is_resumed_from_its_journal_to_the_last_bit(path):
         assert len(list(journal.events())) == 800
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("unit", "within"), [(1.0, 0.0), (0.25, 0.0), (0.1, 1e-14)])
 @pytest.mark.parametrize("method", [Auto, VennAbers])
 def test_a_snapshot_that_another_process_wrote(path, method, unit, within):
@@ -595,12 +596,12 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are fo
 
 @needs_fork
 def test_kills_lose_nothing_and_repeat_nothing(tmp_path):
-    kills(15, tmp_path)
+    kills(5, tmp_path)
 
 
 @needs_fork
 def test_kills_repeat_no_promotion_and_lose_none(tmp_path):
-    kills(15, tmp_path, "SHADOW")
+    kills(5, tmp_path, "SHADOW")
 
 
 @needs_fork

@@ -146,6 +146,7 @@ MISSING = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("missing", MISSING)
 def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tmp_path):
     """A copy of the package without one compiled kernel: it, and those that use it, are ordinary Python there."""
@@ -173,6 +174,7 @@ def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tm
     assert float(forecast) == cal.predict_one(0.3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("two", "constant", "targets"),
     [(True, True, False), (True, False, False), (False, True, True), (False, True, False), (False, False, False)],
@@ -641,10 +643,11 @@ STREAMS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("predicts", [True, False])
 def test_a_stream_is_the_same_in_both_forms(name, predicts):
-    rng, n = np.random.default_rng(5), 300
+    rng, n = np.random.default_rng(5), 120
     x = rng.choice([0.0, 1e-9, *rng.random(40), 1.0 - 1e-9, 1.0], n)
     y, w = rng.integers(0, 2, n) * 1.0, rng.random(n) * (rng.random(n) > 0.2)
     found = []
@@ -908,6 +911,7 @@ def edges_and_finders(kind, cells):
     return edges, [module.CellFinder(edges, centres, kind == "logarithmic") for module in twins("grid_cells")]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["linear", "logarithmic"])
 @pytest.mark.parametrize("cells", [2, 3, 64, 4096, 2**16])
 @given(data=st.data())
@@ -962,6 +966,7 @@ def test_compensated(rows):
         twins("compensated")[0].add_arrays(np.zeros(2), np.zeros(2), np.zeros(1), np.zeros(2))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("degree", [1, 2, 16, 40])
 @given(rows=st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(1e-60, 1e60) | st.floats(0.1, 10.0), st.booleans())))
 def test_chebyshev(degree, rows):

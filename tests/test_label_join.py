@@ -244,6 +244,7 @@ def lived(make, early, order):
     return join
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("early", [None, 36.0])
 @pytest.mark.parametrize("name", METHODS)
 def test_any_order_of_outcomes_ends_in_the_same_state_to_the_last_bit(name, early):
@@ -488,6 +489,7 @@ def share_within(seconds, ten_minutes=0.8):
     return ten_minutes * (1 - math.exp(-seconds / 600)) + (1 - ten_minutes) * (1 - math.exp(-seconds / 10_800))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("expected", [0.3, 0.75, 0.95])
 def test_the_share_of_early_clicks_is_found_whatever_was_expected(expected):
     join = LabelJoin(OnlinePlatt(discount=0.9995), 21_600.0, early=900.0, early_share=expected)
@@ -534,6 +536,7 @@ def test_the_curve_is_the_product_limit_of_truncated_delays():
     assert abs(1.0 / curve.inverse - truth) < 4.0 * curve.share()[1]
 
 
+@pytest.mark.full
 def test_a_doubled_rate_is_followed_without_waiting_for_the_horizon():
     t, score, p, delay = delayed(5, hours=30, jump=18)
     join = LabelJoin(OnlinePlatt(discount=0.9995), 21_600.0, early=900.0)
@@ -904,6 +907,7 @@ def test_a_level_that_is_missing_is_left_out(missing):
         one.issue("half", 0.3, 130.0, {"device": 0.5})
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_damaged_states_are_refused(damage):
     state = rich(20.0).state_dict()
@@ -935,9 +939,9 @@ def survives(state, seed):
 @pytest.mark.parametrize(
     ("early", "seeds"),
     [
-        (None, range(120)),
-        (20.0, range(120)),
-        pytest.param(20.0, range(120, 6_000), marks=pytest.mark.full),
+        (None, range(50)),
+        (20.0, range(50)),
+        pytest.param(20.0, range(50, 6_000), marks=pytest.mark.full),
     ],
 )
 def test_random_damage_is_refused_or_harmless(early, seeds):

@@ -56,13 +56,16 @@ def room_of(module):
 
 @functools.cache
 def modules():
-    """Return the syntax tree of every source of the package by module name."""
+    """Return the path of every source of the package by module name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
+
+
+def tree_of(module):
+    return ast.parse(modules()[module].read_text(encoding="utf-8"), str(modules()[module]))
 
 
 def statements(block, at_top=True):
@@ -70,7 +73,7 @@ def statements(block, at_top=True):
     for node in block:
         yield node, at_top
         inside = at_top and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        unseen = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        unseen = at_top and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
             if not (unseen and field == "body"):
                 yield from statements(getattr(node, field, []), inside)
@@ -93,7 +96,7 @@ def imports_of(tree):
 @functools.cache  # not when the file is imported, which every process of a run does
 def all_imports():
     """Return (module, name of the module imported, whether at the top of the file), of the whole package."""
-    return [(module, imported, at_top) for module, tree in modules().items() for imported, at_top in imports_of(tree)]
+    return [(module, imported, at_top) for module in modules() for imported, at_top in imports_of(tree_of(module))]
 
 
 def ours():
@@ -240,7 +243,7 @@ def test_what_is_imported_on_first_access_is_what_type_checkers_see(package):
     if package == "streamcal.spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed")
     module = importlib.import_module(package)
-    tree = modules()[package]
+    tree = tree_of(package)
     block = next(node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
     seen = {alias.name: statement.module for statement in block.body for alias in statement.names}
     here = {name for name in module.__all__ if name in vars(sys.modules[package])} - set(seen)

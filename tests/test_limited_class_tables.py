@@ -123,6 +123,7 @@ def test_memory_and_solves_do_not_grow(method):
     )
 
 
+@pytest.mark.full
 @pytest.mark.sample(6)
 @each
 @pytest.mark.parametrize(("k", "most"), [(3, 0.001), pytest.param(4, 0.001, marks=pytest.mark.full), (7, 0.015)])

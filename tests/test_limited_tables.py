@@ -113,6 +113,7 @@ def test_a_copula_of_some_hundred_tuples_is_exact_everywhere():
     np.testing.assert_array_equal(fused.predict_many(probes), exact.predict_many(probes))
 
 
+@pytest.mark.full
 def test_a_copula_beyond_the_limit_is_near_the_one_of_every_tuple():
     """5,000 pairs on 64 cells: 0.006 in the root mean square and 0.02 at most were seen."""
     scores, y = pairs(5000, seed=3)

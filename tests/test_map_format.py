@@ -96,7 +96,14 @@ def built(language, folder):
     return [program]
 
 
-@pytest.mark.parametrize("language", ["javascript", pytest.param("java", marks=pytest.mark.full), "rust", "go"])
+@pytest.mark.parametrize(
+    "language",
+    [
+        "javascript",
+        pytest.param("java", marks=pytest.mark.full),
+        *(pytest.param(one, marks=pytest.mark.full) for one in ("rust", "go")),
+    ],
+)
 def test_an_evaluator_agrees_with_the_vectors(language, tmp_path):
     assert vectors.tried(built(language, tmp_path), EVERY)[:10] == []
 

@@ -188,6 +188,7 @@ def test_empty(make: type[Metric]) -> None:
     assert make().n == 0.0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", METRICS)
 @given(rows=observations)
 def test_update_many_is_the_loop(make: type[Metric], rows: list[tuple[float, bool, float]]) -> None:
@@ -197,6 +198,7 @@ def test_update_many_is_the_loop(make: type[Metric], rows: list[tuple[float, boo
     assert state(many) == state(filled(make, rows))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", METRICS)
 @given(first=observations, second=observations)
 def test_merge_is_concatenation(make: type[Metric], first: list, second: list) -> None:
@@ -219,6 +221,7 @@ def test_merge_with_itself_doubles_the_weight(make: type[Metric]) -> None:
     assert metric.get() == pytest.approx(value, rel=SUMS)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", METRICS)
 @given(kept=exact_observations, gone=exact_observations, seed=st.integers(0, 5))
 def test_revert_undoes_update(make: type[Metric], kept: list, gone: list, seed: int) -> None:

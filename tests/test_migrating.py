@@ -43,6 +43,7 @@ def test_there_is_nothing_to_do_for_the_same_parameters_and_a_new_journal(path, 
         assert not journal.has_snapshot
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("horizon", [10.0, 40.0, 60.0, 200.0])
 def test_with_another_horizon_each_label_is_learned_once(path, horizon):
     done, join = migrated(path, Platt(), horizon)
@@ -56,6 +57,7 @@ def test_with_another_horizon_each_label_is_learned_once(path, horizon):
     assert join.tally()["positives"] == sum(k % 7 == 0 for k in range(300))  # `late` is the horizon by default
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", [OnlinePlatt, TrackingOPS, lambda: Segmented("ops", by=["campaign"])])
 @pytest.mark.parametrize("horizon", [50.0, 80.0])
 def test_another_method_learns_what_is_remembered(path, make, horizon):
@@ -105,6 +107,7 @@ def test_what_cannot_be_migrated_is_left_as_it_is(path, tmp_path):
             LabelJoin(Platt(), 60.0, journal=journal)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("early", "horizon"), [(10.0, 50.0), (20.0, 50.0), (10.0, 60.0), (None, 50.0)])
 def test_an_early_window_that_changes_begins_a_new_calibrator(tmp_path, early, horizon):
     path = tmp_path / "events.journal"

@@ -92,6 +92,7 @@ def test_by_default_a_missing_score_is_refused(name, score):
         ADDITIVE[name](missing="drop")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "build", [*(lambda b=b: b(missing="marginal") for b in ADDITIVE.values()), lambda: LogisticFusion(3)]
 )

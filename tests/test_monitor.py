@@ -114,6 +114,7 @@ def test_false_alarms_of_the_detector_are_as_rare_as_promised(centre):
     assert 0 < found <= expected + 6.0 * math.sqrt(expected)
 
 
+@pytest.mark.full
 def test_the_family_of_segments_has_few_false_alarms():
     """Any alarm of any of 20 segments, on calibrated streams, has probability α at most."""
     found = 0
@@ -442,6 +443,7 @@ def test_what_cannot_be_merged_is_refused():
 # -- distributions -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("form", "mean"), [({"alpha": 1e-9}, 1.0), ({"run_length": 1e15}, 2.0)])
 def test_the_mean_over_calibrated_distributions_is_that_of_the_theorems(form, mean):

@@ -425,6 +425,7 @@ def test_what_was_not_issued_is_refused():
 # -- one at a time, and together ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "make", [lambda: "identity", OnlinePlatt, Auto, lambda: Segmented("ops", by=["a"], pairs=False)]
 )

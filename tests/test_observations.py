@@ -92,7 +92,7 @@ NUMBERS = st.floats(0.0, 1.0).map(repr) | st.decimals(0, 1, places=25).map(str) 
 
 @given(rows=st.lists(st.fixed_dictionaries({n: st.sampled_from([*t, GOOD[n]]) for n, t in TEXTS.items()}), max_size=3))
 @pytest.mark.parametrize("kind", SCORES)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 def test_fields_of_csv(tmp_path: Path, kind: str, rows: list[dict[str, str]]) -> None:
     with (tmp_path / "in.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(GOOD))
@@ -141,7 +141,7 @@ VALUES = [
 
 
 @given(rows=st.lists(st.fixed_dictionaries({name: st.sampled_from(VALUES) for name in GOOD}), max_size=2))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 def test_values_of_json_lines(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
     for filling in ({"score": 0.5, "click": 1, "w": 1, "t": 3}, *rows[:1]):
         text = "".join(json.dumps(row) + "\n" for row in [filling] * FILLING + rows)

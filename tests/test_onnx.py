@@ -54,6 +54,7 @@ def run(model, scores, output="probability", /, **inputs):
     return session.run([output], inputs or {"score": scores})[0]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", REGISTRY)
 def test_the_map_of_every_method_is_the_same_in_onnx(name):
     scores, y = realistic(seed=4, size=400, a=1.0, b=2.0)
@@ -118,6 +119,7 @@ def test_one_score_is_used_for_every_fold():
     assert run(cal.map().to_onnx(), PROBES).tolist() == cal.map().predict_many(PROBES).tolist()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("point", ["log-minimax", "brier-minimax", "self-consistent"])
 @pytest.mark.parametrize("scale", [Probability(), Probability(decreasing=True), Interval(-1.0, 0.75)], ids=repr)
 def test_each_fold_may_have_a_score_of_its_own(point, scale):
@@ -149,6 +151,7 @@ def test_a_map_without_folds_has_no_scores_of_folds():
         CrossVennAbers(folds=2).map().to_sql(["a", "b"])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("opset", [9, 12, 13, 21])
 def test_every_kind_needs_no_more_than_the_oldest_opset(opset):
     """LightGBM models are exported at opset 9."""
@@ -188,6 +191,7 @@ def fitted(method, p, y):
     return method.map()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("zipmap", [True, False])
 @pytest.mark.parametrize("method", [Auto, VennAbers, Platt, Isotonic])
 def test_a_map_is_joined_behind_a_model_of_scikit_learn(method, zipmap):

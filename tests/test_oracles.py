@@ -88,6 +88,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "stream", [pytest.param(name, marks=[pytest.mark.full] * (name not in ("ties", USUAL))) for name in STREAMS]
 )
@@ -433,14 +434,14 @@ def test_ops_is_the_plain_transcription(discount, weights):
 
 def test_ops_projects_on_an_ordinary_stream_with_a_small_ball(monkeypatch):
     monkeypatch.setattr(newton, "RADIUS", 1.25)
-    s, y, _ = observations(np.random.default_rng(33), 1_000, shape=0.2)
+    s, y, _ = observations(np.random.default_rng(33), 500, shape=0.2)
     cal, by_hand = OnlinePlatt(), OnlinePlattByHand(radius=1.25)
     for score, label in zip(s, y, strict=True):
         cal.learn_one(score, label)
         by_hand.learn(np.log(score) - np.log1p(-score), label, 1.0)
         theta = cal.map().slope, cal.map().offset
         np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=1e-6)  # SLSQP, as above
-    assert by_hand.projected > 100
+    assert by_hand.projected > 50
 
 
 # ---- Bernstein -----------------------------------------------------------------------------------------------------
@@ -515,6 +516,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stream", BERNSTEIN_STREAMS)
 @pytest.mark.parametrize("degree", [5, 10, 20, 30])
 def test_bernstein_is_the_full_batch_problem(degree, stream):

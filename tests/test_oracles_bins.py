@@ -335,7 +335,7 @@ def few(seed, n=None):
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("fraction", [0.05, 0.3, 0.5, 1.0])
 def test_acp_counts_the_nearest_scores(fraction):
-    for seed in range(20):
+    for seed in range(8):
         s, y, w, queries = few(seed)
         cal = AdaptiveCalibration(NearestScores(fraction), resolution=None)
         cal.learn_many(s, y, w)
@@ -485,6 +485,7 @@ def test_bbq_is_the_plain_transcription(stream, breadth):
         )
 
 
+@pytest.mark.full
 def test_bbq_on_many_observations_leaves_out_what_does_not_matter():
     rng = np.random.default_rng(3)
     s, y, w = observations(rng, 4_000, levels=300, shape=2.0)

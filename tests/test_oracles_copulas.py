@@ -127,6 +127,7 @@ def test_families_meet_independence_without_a_break():
 # -- the fit -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("family", "parameters"),
     [

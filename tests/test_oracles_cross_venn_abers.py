@@ -323,6 +323,7 @@ def test_what_has_no_fold_is_dealt_by_score_and_label(weights, window):
         assert cal.predict_one(0.3) == 0.5
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "forgetting",
     [Forever(), Window(8_000), Decay(4_000), Decay(4_000.0, by="time"), Window(8_000.0, by="time")],
@@ -535,6 +536,7 @@ def test_each_folds_pair_is_perfectly_calibrated_and_an_isotonic_fit_is_not():
         assert np.abs(miscalibration(isotonic[fold::3], y[fold::3], BINS)).max() > 8.0
 
 
+@pytest.mark.full
 def test_the_simplified_predictor_fails_where_the_base_remembers():
     """SVAP on a forest grown to the end: worse than cross-fitting by far, as in the column "all" of the paper."""
     rng = np.random.default_rng(12)

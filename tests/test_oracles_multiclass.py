@@ -404,6 +404,7 @@ def test_the_prior_on_a_matrix_of_a_class_that_comes_at_tiny_scores():
     np.testing.assert_allclose(cal.map().weights, np.eye(3) + d[:9].reshape(3, 3), atol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, Dirichlet])
 def test_rare_labels_keep_their_rates(method):

@@ -68,6 +68,7 @@ def taught(cal, s, y, w):
 # -- near-isotonic -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("weights", ["one", "any", "far"])
 @pytest.mark.parametrize("levels", [None, 12])
 @pytest.mark.parametrize("penalty", [0.0, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3])

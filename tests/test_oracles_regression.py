@@ -208,6 +208,7 @@ def repeated(trials: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return y, stats.norm.cdf(y)
 
 
+@pytest.mark.full
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("resolution", [None, 4])
 def test_conformal_pits_are_uniform_in_finite_samples(resolution):
@@ -284,6 +285,7 @@ def test_venn_abers_regression_is_two_isotonic_regressions_at_each_threshold():
             assert found.cdf(t) == pytest.approx(1.0 - (p1 + p0 * p0 / 2.0 - p1 * p1 / 2.0), abs=1e-9)
 
 
+@pytest.mark.full
 def test_venn_abers_pairs_are_calibrated_at_each_threshold():
     """P(Y > t | p_Y) = p_Y: the selected probability, over many small samples of a wrong model."""
     rng = np.random.default_rng(11)

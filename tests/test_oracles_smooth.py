@@ -452,6 +452,7 @@ def test_bernstein_logistic_is_the_cone_program(degree, stream):
     np.testing.assert_allclose(cal.predict_many(s), p, atol=2e-6)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stream", LOGISTIC_STREAMS)
 @pytest.mark.parametrize("degree", [1, 10, 20])
 def test_bernstein_logistic_obeys_the_conditions_of_optimality(degree, stream):

@@ -45,7 +45,7 @@ def started(source: Path, *options: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen([str(one) for one in (*command, *options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("out", OUTPUTS)
 def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: str) -> None:
     rows = made(ROWS)
@@ -75,7 +75,7 @@ def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: s
     ],
 )
 def test_a_run_that_was_killed_goes_on_after_its_last_checkpoint(tmp_path: Path, out: str, number: int) -> None:
-    source, state = save(tmp_path / "in.csv", made(20_000)), tmp_path / "state.json"
+    source, state = save(tmp_path / "in.csv", made(8_000)), tmp_path / "state.json"
     expected = whole(tmp_path, source, "whole." + out.split(".", 1)[1])
     kills = 0
     while True:
@@ -92,7 +92,7 @@ def test_a_run_that_was_killed_goes_on_after_its_last_checkpoint(tmp_path: Path,
         assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     assert kills == 2
     assert read(tmp_path / out) == expected
-    assert weight(state) == 20_000
+    assert weight(state) == 8_000
 
 
 @pytest.mark.full
@@ -228,7 +228,7 @@ def test_an_arrow_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Pat
 
 def test_a_parquet_output_can_be_read_after_a_kill(tmp_path: Path) -> None:
     """Also without going on: the rows of the last checkpoint, and those of whole row groups since."""
-    source, state, out = save(tmp_path / "in.csv", made(20_000)), tmp_path / "state.json", tmp_path / "out.parquet"
+    source, state, out = save(tmp_path / "in.csv", made(8_000)), tmp_path / "state.json", tmp_path / "out.parquet"
     with started(source, "--out", out, "--state", state) as process:
         while process.poll() is None and not (state.exists() and weight(state) >= 1_000):
             time.sleep(0.001)

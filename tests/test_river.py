@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from datetime import timedelta
 
@@ -91,6 +92,15 @@ MORE += [(name, method) for name in BASES for method in ("platt", "venn-abers", 
 CHECKED += [pytest.param(*row, marks=pytest.mark.full) for row in dict.fromkeys(MORE) if row not in CHECKED]
 
 
+@pytest.fixture
+def frozen():
+    """River's checks collect garbage dozens of times, each time among all objects that other tests have left."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("frozen")
 @pytest.mark.parametrize(("name", "method"), CHECKED)
 def test_all_of_rivers_checks(name, method):
     # River predicts before it learns each of thousands of rows: methods with a slow solve refresh now and then.
@@ -107,6 +117,7 @@ def test_rivers_checks_on_its_own_test_parameters(params):
     checks.check_estimator(CalibratedClassifier(**params))
 
 
+@pytest.mark.usefixtures("frozen")
 def test_rivers_checks_of_a_score_calibrator():
     # Skips three checks that take away the feature with the score: see ScoreCalibrator._unit_test_skips.
     checks.check_estimator(ScoreCalibrator(Platt(), on="ip_in_url"))
@@ -115,6 +126,7 @@ def test_rivers_checks_of_a_score_calibrator():
 # -- what it promises --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BASES)
 def test_the_score_is_what_the_base_says_before_it_learns(name):
     model, twin, calibrator = CalibratedClassifier(BASES[name](), VennAbers()), BASES[name](), VennAbers()
@@ -154,6 +166,7 @@ def test_a_label_the_base_has_not_met_has_probability_zero():
     assert CalibratedClassifier(Fixed({False: 1.0}), Identity()).predict_proba_one({})[True] == 0.0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BASES)
 def test_bool_int_and_numpy_labels_are_the_same(name):
     models = [
@@ -166,6 +179,7 @@ def test_bool_int_and_numpy_labels_are_the_same(name):
         assert [type(label) for label in p[1]] == [bool, bool]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("method", [name for name, method in REGISTRY.items() if method.monotone])
 def test_a_monotone_map_never_flips_two_scores(method):
     model = taught(CalibratedClassifier(BASES["pipeline"](), REGISTRY[method]()))
@@ -371,6 +385,7 @@ def test_rivers_checks_of_a_cross_calibrated_classifier_on_its_own_test_paramete
     checks.check_estimator(CrossCalibratedClassifier(**params))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BASES)
 def test_each_fold_is_calibrated_by_the_clone_that_never_learns_it(name):
     model, calibrator = CrossCalibratedClassifier(BASES[name](), CrossVennAbers(folds=3)), CrossVennAbers(folds=3)

@@ -148,6 +148,7 @@ def test_a_keyword_that_the_base_does_not_have_changes_nothing():
     assert model.classifier.predict_proba_many(X).equals(before)  # the scaler has not learned either
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
 @pytest.mark.parametrize("kind", [list, np.asarray, pd.Series, pl.Series, pa.array])
 def test_labels_and_weights_may_be_of_any_kind(library, kind):

@@ -78,6 +78,7 @@ def test_pickling_cloning_and_repr(make):
     assert pickle.loads(pickle.dumps(metric)).get() == metric.get()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", ALL)
 def test_every_update_is_that_of_the_oracle(make):
     y, p, w = cases(30)
@@ -150,6 +151,7 @@ def test_probabilities_beyond_by_rounding_are_clipped():
         assert metric.measure.n == 1.0
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", sorted(ours.__all__))
 @pytest.mark.parametrize(
     ("pos_val", "label"),

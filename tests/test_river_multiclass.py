@@ -58,6 +58,7 @@ def test_the_scores_are_what_the_base_says_before_it_learns(name):
     assert pickle.loads(pickle.dumps(model)).predict_proba_one(ROWS[0][0]) == model.predict_proba_one(ROWS[0][0])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 def test_every_method_works_in_it(method):
     model = CalibratedMulticlassClassifier(BASES["naive Bayes"](), method())

@@ -165,6 +165,7 @@ def rows(n, seed=0):
     return [({"mean": m}, m + e) for m, e in zip(rng.normal(size=n).tolist(), rng.normal(size=n).tolist(), strict=True)]
 
 
+@pytest.mark.full
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("outlier", [30.0, 1e6, 1e100])
 @pytest.mark.parametrize("half_life", [None, 50])

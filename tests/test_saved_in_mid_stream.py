@@ -66,7 +66,7 @@ def bits(found: Any) -> bytes:
     return np.float64(found).tobytes()
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(("room", "case", "times"), CASES)
 def test_what_was_saved_goes_on_to_the_last_bit(room: str, case: Case, times: float) -> None:
     """Also where sums of thirds have rounding errors, and where a solver starts from the map before."""
@@ -123,12 +123,14 @@ TREES = ["isotonic", "venn-abers", "cross-venn-abers", "auto"]
 LITTLE, SOLVED = 1e-14, 1e-12
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("weights", ["1", "quarters"])
 def test_writing_a_state_changes_no_later_forecast_where_sums_are_exact(name: str, weights: str) -> None:
     assert moved(SUBJECTS[name], WEIGHTS[weights], seed=0, rows=600) == 0.0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "weights", "within"),
     [

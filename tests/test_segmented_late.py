@@ -57,6 +57,7 @@ def run_late(cal, rows, late, found=None):
     return cal
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("late", [1, 40])
 def test_the_chain_is_that_of_its_definition(late):
     scores, keys, y = stream(400, seed=8, campaigns=4, centre=-0.3)

@@ -56,6 +56,7 @@ def assert_bounded(loss, reference, prior, w=1.0):
     assert (np.cumsum(w * (loss - reference)) <= allowed + 1e-6).all()  # rounding of sums of thousands of logarithms
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("w", [0.25, 1.0])
 @pytest.mark.parametrize("labels", ["adversary", "drift", "calibrated", "pairs"])
 def test_the_bound_holds_to_the_chain_to_the_joint_model_and_to_the_calibrator(labels, w):
@@ -323,7 +324,7 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
     for module in twins("joint_effects"):
         rng = np.random.default_rng(7)
         effects, other = (module.JointEffects(3, PAIRS, most) for _ in range(2))
-        said = [in_kernel(one, *row) for one in (effects, other) for row in observations(rng, 300, issued=True)]
+        said = [in_kernel(one, *row) for one in (effects, other) for row in observations(rng, 120, issued=True)]
         rows = [one for _, one in observations(rng, 50, issued=False)]
         p, chain, y, w = (np.array([row[k] for row in rows], dtype=float) for k in (0, 1, 3, 4))
         columns, out, at = [list(column) for column in zip(*(row[2] for row in rows), strict=True)], np.empty(50), chain
@@ -510,7 +511,7 @@ def test_an_observation_taken_back_leaves_little_of_what_it_changed():
 
 
 def test_taking_everything_back_leaves_no_level():
-    rows = list(rows_of(*stream(80, seed=9)))
+    rows = list(rows_of(*stream(40, seed=9)))
     for order in (reversed(rows), rows):
         cal = paired("platt")
         for score, key, y in rows:
@@ -521,7 +522,7 @@ def test_taking_everything_back_leaves_no_level():
             Segmented.from_state(plain(cal))
         # The bins of scores are those of the calibrator as it is now, so that some of them keep a weight.
         assert [place[2] for place in plain(cal)["learned"]["pairs"]["places"][:-1]] == [[]] * 6
-        assert cal.pairs_found()[0].variance == pytest.approx(0.02, abs=1e-12)  # rounding of 80 sums
+        assert cal.pairs_found()[0].variance == pytest.approx(0.02, abs=1e-12)  # rounding of 40 sums
 
 
 # -- late labels -------------------------------------------------------------------------------------------------------
@@ -608,7 +609,7 @@ def test_damaged_states_are_refused_or_go_on():
     state = plain(learned(paired("platt"), *stream(60)))
     for part in ("overall", "fields"):
         assert part in state["learned"]
-    refused, seeds = 0, 150
+    refused, seeds = 0, 60
     for seed in range(seeds):
         found = copy.deepcopy(state)
         found["learned"]["pairs"] = damaged({"learned": found["learned"]["pairs"]}, seed)["learned"]
@@ -621,7 +622,7 @@ def test_damaged_states_are_refused_or_go_on():
         forecasts = cal.predict_learn_many(scores, keys, y)
         assert ((forecasts > 0.0) & (forecasts < 1.0)).all(), seed
         Segmented.from_state(plain(cal))
-    assert 75 < refused < seeds
+    assert 30 < refused < seeds
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,10 @@ def metric(client, name):
 
 def test_the_forecasts_are_those_of_a_label_join(client):
     twin = LabelJoin(OnlinePlatt(), HORIZON)
-    for k in range(300):
+    for k in range(0, 300, 3):
         p = twin.issue(f"i{k}", 0.25, float(k)).p
         assert issue(client, f"i{k}", t=float(k)).json() == {"id": f"i{k}", "p": p, "version": None}
-        if k % 10 == 0:
+        if k % 30 == 0:
             twin.resolve(f"i{k}", True, k + 0.5)
             assert outcome(client, f"i{k}", t=k + 0.5).json() == {"id": f"i{k}", "known": True, "contradicts": False}
     assert p < 0.25  # the twin has learned
@@ -99,9 +99,9 @@ def test_batches_do_what_single_requests_do():
     one, many = service_of(), service_of()
     with client_of(one) as single, client_of(many) as batch:
         items = [
-            {"id": k, "score": 0.3, "t": 0.5 * k, "keys": {"c": "a"}, "version": "v1", "w": 2.0} for k in range(250)
+            {"id": k, "score": 0.3, "t": 0.5 * k, "keys": {"c": "a"}, "version": "v1", "w": 2.0} for k in range(60)
         ]
-        told = [{"id": k, "y": k % 3 == 0, "t": 125.0} for k in range(250)]
+        told = [{"id": k, "y": k % 3 == 0, "t": 30.0} for k in range(60)]
         for item in items:
             single.post("/v1/issue", json=item)
         for item in told:
@@ -109,7 +109,7 @@ def test_batches_do_what_single_requests_do():
         issued = batch.post("/v1/issue/batch", json=items).json()
         known = batch.post("/v1/outcome/batch", json=told).json()
     assert issued["errors"] == known["errors"] == []
-    assert [one["id"] for one in issued["results"]] == list(range(250))
+    assert [one["id"] for one in issued["results"]] == list(range(60))
     assert known["results"][7] == {"id": 7, "known": True, "contradicts": False}
     assert one.join.state_dict() == many.join.state_dict()
 
@@ -225,7 +225,7 @@ def test_the_clock_of_the_server_is_used_where_no_time_is_given():
 
 
 def test_labels_are_learned_by_the_clock_of_the_server_alone():
-    service = service_of(event_time=False, horizon=1.0)
+    service = service_of(event_time=False, horizon=0.1)
     with client_of(service) as client:
         client.post("/v1/issue", json={"id": "a", "score": 0.5})
         until = time.monotonic() + 20.0
@@ -498,8 +498,7 @@ def test_the_map_is_that_of_the_calibrator(tmp_path):
     with client_of(service) as client:
         before = client.get("/v1/map").json()
         assert (before["learned"], before["version"], before["exact"]) == (0, None, True)
-        for k in range(200):
-            issue(client, k, t=float(k))
+        client.post("/v1/issue/batch", json=[{"id": k, "score": 0.25, "t": k} for k in range(200)])
         shown = client.get("/v1/map").json()
         assert shown["learned"] == service.join.tally()["learned"] == 100
         told = service.join.calibrator.predict_one(0.25)
@@ -510,8 +509,7 @@ def test_the_map_is_that_of_the_calibrator(tmp_path):
 def test_the_map_is_given_in_every_format(format):
     service = service_of(map_every=0.001)
     with client_of(service) as client:
-        for k in range(200):
-            issue(client, k, t=float(k))
+        client.post("/v1/issue/batch", json=[{"id": k, "score": 0.25, "t": k} for k in range(200)])
         answer = client.get("/v1/map", params={"format": format})
         if format == "onnx" and importlib.util.find_spec("onnx") is None:
             assert (answer.status_code, ".[onnx]" in answer.text) == (422, True)
@@ -608,8 +606,8 @@ def test_segments_of_a_pair_and_the_worst_first():
     by = ["c", ("c", "d")]
     join = ServedJoin(Multicalibrated(Segmented(OnlinePlatt(), by=by), by=by, bins=0), HORIZON)
     with client_of(Service(join, None, Settings(event_time=True))) as client:
-        for k in range(300):
-            issue(client, k, 0.25, t=0.0, keys={"c": f"c{k % 3}", "d": 1})
+        items = [{"id": k, "score": 0.25, "t": 0.0, "keys": {"c": f"c{k % 3}", "d": 1}} for k in range(300)]
+        client.post("/v1/issue/batch", json=items)
         client.post("/v1/outcome/batch", json=[{"id": k, "y": True, "t": 1.0} for k in range(2, 300, 3)])
         issue(client, "later", t=100.0)
         levels = client.get("/v1/segments/c").json()["levels"]
@@ -1054,7 +1052,7 @@ def test_requests_at_once_share_a_write(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_under_load_it_loses_nothing_and_counts_nothing_twice(tmp_path):
-    issued, told = serving_kills.run(3, tmp_path)
+    issued, told = serving_kills.run(2, tmp_path)
     assert issued > 100
     assert told > 50
 
@@ -1103,43 +1101,26 @@ def command(tmp_path):
             process.communicate()
 
 
-def test_the_command_stops_when_told_and_resumes(command, tmp_path):
+def test_the_command_resumes_after_a_kill_and_stops_when_told(command, tmp_path):
     options = ("--horizon", "1h", "--journal", str(tmp_path / "clicks.journal"), "--log-level", "debug")
     process, port = command(*options)
     p = asked(port, "/v1/issue", {"id": "a", "score": 0.2})["p"]
-    process.send_signal(signal.SIGTERM)
-    log = [json.loads(line) for line in process.communicate(timeout=60.0)[1].splitlines()]
-    assert process.returncode == 0
+    process.kill()
+    log = [json.loads(line) for line in process.communicate()[1].splitlines()]
     assert [(one["replayed"], one["new"]) for one in log if one.get("event") == "resumed"] == [(0, True)]
     assert [one["port"] for one in log if one.get("event") == "listening"] == [port]
     assert any(one.get("event") == "request" and one["path"] == "/v1/issue" and one["status"] == 200 for one in log)
-    assert log[-1]["event"] == "stopped"
     process, port = command(*options)
     assert asked(port, "/v1/issue", {"id": "a", "score": 0.2})["p"] == p
     assert asked(port, "/v1/outcome", {"id": "a", "y": 1}) == {"id": "a", "known": True, "contradicts": False}
-    process.kill()
-    assert '"held": 1' in process.communicate()[1]
-    process, port = command(*options)
-    process.kill()
-    log = [json.loads(line) for line in process.communicate()[1].splitlines()]
-    told = [(one["event"], one["events"]) for one in log if one.get("event") in ("replaying", "resumed")]
-    assert [one[0] for one in told] == ["replaying", "resumed"]
-    assert told[0][1] >= 1
-
-
-def test_headers_that_do_not_end_are_not_kept(command):
-    _, port = command("--horizon", "1h", "--memory")
-    with socket.create_connection(("127.0.0.1", port), timeout=20.0) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ")
-        answered = b""
-        try:
-            for _ in range(1000):
-                connection.sendall(b"x" * 10_000)
-            answered = connection.recv(100)
-        except OSError:  # closed while this end still writes
-            answered = answered or b"HTTP/1.1 431"
-        assert answered.startswith(b"HTTP/1.1 431")
-    assert asked(port, "/healthz") == {"status": "alive"}
+    process.send_signal(signal.SIGTERM)
+    log = [json.loads(line) for line in process.communicate(timeout=60.0)[1].splitlines()]
+    assert process.returncode == 0
+    told = [one for one in log if one.get("event") in ("replaying", "resumed")]
+    assert [one["event"] for one in told] == ["replaying", "resumed"]
+    assert told[0]["events"] >= 1
+    assert told[1]["held"] == 1
+    assert log[-1]["event"] == "stopped"
 
 
 def test_options_come_from_the_command_line_the_environment_and_a_file_in_this_order(tmp_path, monkeypatch):
@@ -1171,7 +1152,8 @@ def test_options_come_from_the_command_line_the_environment_and_a_file_in_this_o
         assert message in told()
 
 
-def test_the_command_begins_from_a_state_and_migrates_its_journal(command, tmp_path):
+@pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_the_command_begins_from_a_state_and_migrates_its_journal(command, tmp_path, again):
     learned = OnlinePlatt()
     for k in range(2000):
         learned.learn_one(0.5, k % 10 == 0)
@@ -1193,13 +1175,28 @@ def test_the_command_begins_from_a_state_and_migrates_its_journal(command, tmp_p
     log = [json.loads(line) for line in process.communicate(timeout=60.0)[1].splitlines()]
     assert [one["kept"] for one in log if one.get("event") == "migrated"] == [True]
     assert any(one.get("event") == "state unused" for one in log)
-    process, port = command("--horizon", "2h", "--method", "platt", "--migrate", "--journal", str(journal))
-    assert asked(port, "/v1/outcome", {"id": "a", "y": 1})["known"]
-    process.kill()
-    process.communicate()
+    if again:
+        process, port = command("--horizon", "2h", "--method", "platt", "--migrate", "--journal", str(journal))
+        assert asked(port, "/v1/outcome", {"id": "a", "y": 1})["known"]
+        process.kill()
+        process.communicate()
 
 
-def test_probes_are_answered_beyond_the_limit_of_connections(command):
+def assert_headers_that_do_not_end_are_not_kept(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=20.0) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ")
+        answered = b""
+        try:
+            for _ in range(1000):
+                connection.sendall(b"x" * 10_000)
+            answered = connection.recv(100)
+        except OSError:  # closed while this end still writes
+            answered = answered or b"HTTP/1.1 431"
+        assert answered.startswith(b"HTTP/1.1 431")
+    assert asked(port, "/healthz") == {"status": "alive"}
+
+
+def test_probes_are_answered_beyond_the_limit_of_connections_and_long_headers_are_not_kept(command):
     _, port = command("--horizon", "1h", "--memory", "--max-connections", "2")
     with contextlib.ExitStack() as stack:
         for _ in range(4):
@@ -1210,6 +1207,7 @@ def test_probes_are_answered_beyond_the_limit_of_connections(command):
             with pytest.raises(urllib.error.HTTPError, match="503"):
                 asked(port, "/v1/issue", {"id": "a", "score": 0.2})
     wait_until(lambda: answered_at(port))
+    assert_headers_that_do_not_end_are_not_kept(port)
 
 
 def answered_at(port):

@@ -75,7 +75,7 @@ def fitted(estimator, calibrator, **options):
     [
         (GaussianNB(), VennAbers(), []),
         pytest.param(GaussianNB(), OnlinePlatt(), [DENSE], marks=pytest.mark.full),
-        (SGD, Isotonic(), [DENSE, SPARSE]),
+        pytest.param(SGD, Isotonic(), [DENSE, SPARSE], marks=pytest.mark.full),
         pytest.param(
             SGDClassifier(random_state=0),
             Platt(scale=Interval(-50, 50)),
@@ -84,7 +84,7 @@ def fitted(estimator, calibrator, **options):
         ),
         # Cross-fitting an additive calibrator does not depend on the order: these pass every check.
         pytest.param(LogisticRegression(), Platt(), [], marks=pytest.mark.full),
-        (SVC, Bernstein(scale=Interval(-3, 3)), []),
+        pytest.param(SVC, Bernstein(scale=Interval(-3, 3)), [], marks=pytest.mark.full),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -246,7 +246,7 @@ def test_a_frozen_base_only_scores():
 @pytest.mark.parametrize(
     ("estimator", "calibrator", "expected_failures"),
     [
-        (GaussianNB(), CrossVennAbers(folds=3), []),
+        pytest.param(GaussianNB(), CrossVennAbers(folds=3), [], marks=pytest.mark.full),
         # On grids: weights and repeated rows give solutions that differ in last digits, and exact ties do not survive.
         (LogisticRegression(), CrossVennAbers(folds=3, resolution=256), []),
         pytest.param(

@@ -96,6 +96,7 @@ def kkt_residual(n, u, y, c, ridge=RIDGE):
     return max(-slope.min(), np.abs(slope[d > 0]).max(initial=0.0), -d.min(), c[-1] - 1.0)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", [5, 10, 20, 30])
 @pytest.mark.parametrize("kind", SCORES)
 def test_active_set_solves_the_batch_problem(kind, n):

@@ -121,7 +121,7 @@ def test_a_sequential_stream_is_the_loop(make, weights):
 def test_an_additive_stream_is_the_loop(make, policy):
     for weights in tried_weights(make):
         with trying(weights):
-            assert_same_stream(lambda: make(forgetting=policy), weights, 900, 3)
+            assert_same_stream(lambda: make(forgetting=policy), weights, 400, 3)
 
 
 @pytest.mark.full
@@ -192,6 +192,7 @@ def test_where_the_solver_of_bernstein_fails_in_a_stream_the_last_curve_is_serve
     assert bool(w[-1] > 0) is (many._failed_for != many._memory.version)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "make", [OnlinePlatt, TrackingOPS, Protected, Bernstein, HistogramBinning], ids=lambda make: make.name
 )

@@ -25,6 +25,7 @@ def deviations(y, p):
     return abs((y - p).sum()) / math.sqrt((p * (1.0 - p)).sum())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_labels_are_drawn_from_the_probabilities(name):
     """In all, and among the probable and the improbable: for `lab` the formula of Bayes is thereby checked."""
@@ -59,6 +60,7 @@ def test_the_same_seed_gives_the_same_stream_and_another_another():
     assert one.scores.tolist() != other.scores.tolist()
 
 
+@pytest.mark.full
 def test_a_forest_says_shares_of_its_trees():
     stream = generate("lab-10d-0.5", oracle_size=1_000)
     assert np.allclose(100.0 * stream.scores, np.round(100.0 * stream.scores), atol=1e-9)
@@ -101,6 +103,7 @@ def test_cov_10d_turns_the_long_axis(name, degrees):
     assert abs(axes[0] @ axes[1]) == pytest.approx(abs(math.cos(math.radians(degrees))), abs=5e-3)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "end"), [("reg-10d-90", 90.0), ("abrupt", 90.0), ("reg-10d-30", 30.0)])
 def test_reg_10d_turns_the_log_odds(name, end):
     """The log-odds φ(x)·u at both ends of the stream, x being the same: at 90 degrees they share nothing."""

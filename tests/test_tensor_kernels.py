@@ -155,6 +155,7 @@ def random_program(seed, n=7, constraints=12):
     return quadratic, np.tril(inverse), rng.normal(size=n) * 3.0, above, below, bound
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(30))
 def test_both_forms_of_the_dual_active_set_and_the_optimality_of_its_answer(seed):
     quadratic, inverse, linear, above, below, bound = random_program(seed)

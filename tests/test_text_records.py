@@ -280,6 +280,7 @@ def test_rejects_can_be_read_however_long_a_record_is(tmp_path: Path, letter: st
 DEEP = 100_000
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("out", ["out.jsonl", "out.csv"])
 @pytest.mark.parametrize("content", [b"[" * DEEP, b'{"a":' * DEEP, b'{"a":' * DEEP + b"1" + b"}" * DEEP])
 def test_nesting_is_bounded(tmp_path: Path, content: bytes, out: str) -> None:

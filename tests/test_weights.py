@@ -103,6 +103,7 @@ def learners():
     }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", learners())
 @pytest.mark.parametrize("power", [-6, 6])
 def test_a_common_factor_changes_nothing_in_other_learners(name, power):
@@ -111,6 +112,7 @@ def test_a_common_factor_changes_nothing_in_other_learners(name, power):
     np.testing.assert_allclose(run((w * 10.0**power).tolist()), run(w.tolist()), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NARROW)
 @pytest.mark.parametrize("share", [0.1, 0.01, 0.001])
 def test_sampled_negatives_with_importance_weights_give_the_truth(name, share):

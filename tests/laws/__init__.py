@@ -251,12 +251,12 @@ class Case:
     @property
     def costly(self) -> bool:
         """Whether a prediction takes milliseconds."""
-        return self.name == "copula-fusion"
+        return self.name in ("copula-fusion", "partial-order-venn-abers")
 
     @property
     def one_of(self) -> int:
         """Return n, where a plain `pytest` tries one of n cases like this one in each law."""
-        return 8 if self.costly else 3 if self.first else 4
+        return 16 if self.costly else 5 if self.first else 8
 
     def settings(self) -> hypothesis.settings:
         """Return the settings of the profile, with fewer examples for slower rooms.
