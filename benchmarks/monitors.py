@@ -209,8 +209,8 @@ def null_table(streams: int) -> str:
 
 
 TEXT = """
-Median delay in outcomes over {streams:,} streams of base rate 5 %, streams without an alarm counted as infinite, and in
-brackets the share with an alarm within {after:,} outcomes of the change; the change comes after {before:,} outcomes
+Median delay in outcomes over {streams:,} streams of base rate 5 %. A stream without an alarm counts as infinite; in
+brackets is the share with an alarm within {after:,} outcomes of the change. The change comes after {before:,} outcomes
 that follow their forecasts. The segment that changes is one of ten campaigns.
 
 {late}

@@ -183,18 +183,31 @@ Predicted over observed clicks, and in brackets the clicks that had been given p
 ## Predicted against observed
 
 The calibration ratio is the sum of the predicted probabilities over the number of events that followed: 1 is best,
-and at 1.2 a fifth too many events are predicted. Here every probability was predicted before its outcome was learned,
-cold start included, without forgetting and without a prior. `VennAbers` gives the interval (p₀, p₁), which `point=`
-reduces to one probability: log-minimax p₁/(1−p₀+p₁), brier-minimax p₁ + p₀²/2 − p₁²/2, self-consistent p₀/(1−p₁+p₀),
-and score-prior (p₀ + d/4)/(1 − d + d/(4m)), with d = p₁ − p₀ and m ≤ ½ the score clipped to the interval: k events in a
-block of n make (k + ¼)/(n + ¼/m), which has a quarter event's worth of prior at the score.
-`Isotonic`, `Platt` and the raw score are shown for comparison.
+and at 1.2 a fifth too many events are predicted. Every probability was predicted before its outcome was learned, cold
+start included, without forgetting and without a prior. `VennAbers` has an interval (p₀, p₁), which `point=` reduces to
+one probability:
+
+| point | probability |
+|---|---|
+| log-minimax | p₁/(1−p₀+p₁) |
+| brier-minimax | p₁ + p₀²/2 − p₁²/2 |
+| self-consistent | p₀/(1−p₁+p₀) |
+| score-prior | (p₀ + d/4)/(1 − d + d/(4m)), d = p₁ − p₀, m ≤ ½ the score clipped to the interval |
+
+For k events in a block of n the last one is (k + ¼)/(n + ¼/m): a quarter of an event as prior at the score.
 
 {main}
 
 ## Reading
 
 {reading}
+
+## Methods that do not suit rare events
+
+`HedgedOPS` predicts only the midpoints of its bins, and the lowest of ten is 0.05: where 1.3 % of the outcomes are
+positive it predicts four times as many. Give it bins narrower than the rate, or use another method. `Protected` mixes
+calibrators that are far apart in log-odds, and predicts 0.8 times as many on the same stream. `tests/test_weights.py`
+has the stream and both figures.
 
 ## How the excess decreases
 
@@ -205,10 +218,10 @@ depend on the outcomes drawn and is defined before the first event.
 
 ## How it was made
 
-- Ad streams: the impressions of two iPinYou advertisers in log order, with the click probability of a published model
-  as the score; the Open Bandit sample in the order of time, scored by River's logistic regression with its defaults,
-  which learns online from item, position, policy, campaign, four features of the user and the affinity; two click
-  generators of [the race](race.md), seed 0.
+- iPinYou: the impressions of two advertisers in log order, with the click probability of a published model as the score.
+- Open Bandit: the sample in the order of time. River's logistic regression with its defaults learns online from item,
+  position, policy, campaign, four features of the user and the affinity.
+- Generators: two click generators of [the race](race.md), seed 0.
 - Synthetic streams below, {rows:,} rows each, {seeds} seeds (0 to {last}) per base rate; figures are mean ± standard
   deviation over the seeds. The true probability π has log-odds N(c, 1), c such that the mean of π is the base rate;
   the outcome is 1 with probability π; the score has log-odds c + 1.5 (logit π − c) + 0.5: an overconfident model that
@@ -223,30 +236,26 @@ depend on the outcomes drawn and is defined before the first event.
 ADVICE = """
 `Auto` is the default: its log loss is below that of the raw score on {auto_below} of {streams} streams, and nowhere
 decidedly above it. `OnlinePlatt` and `OnlineBeta` cost a microsecond instead of 4, and are below the raw score on
-{ops_below} of {streams}. Where clicks are taken back, merged or forgotten by windows, or an interval is needed, give
-`VennAbers("score-prior")`: its log loss is below that of the raw score on {sp_below} of {streams}, and it never says 0
-or 1. The other points of `VennAbers` are not for rare events: the log-minimax point over-predicts them, and the
-self-consistent point gives some clicks probability 0; its log loss is above that of the raw score on {sc_above} of
-{streams} streams, that of the log-minimax point on {va_above}. A score that is calibrated already is hard to beat
-on few clicks: the first of them cost most methods more than they gain.
+{ops_below} of {streams}. Where an interval, unlearning, merging or windows are needed, use `VennAbers("score-prior")`:
+it is below the raw score on {sp_below} of {streams}, and never predicts 0 or 1. The other points of `VennAbers` are not
+for rare events. The log-minimax point predicts too many, and loses to the raw score on {va_above} streams. The
+self-consistent point gives some clicks probability 0, and loses on {sc_above}. A calibrated score is hard to beat on
+few clicks: the first of them cost most methods more than they gain.
 """
 
 READING = """
-The minimax points predict too many events where events are rare: log-minimax {m[0.005]:.2f} times as
-many at 0.5 %, {m[0.0005]:.2f} times at 0.05 % and {m_real:.2f} times on the real clicks, since both tend to p₁, the
-upper end of the interval, as p₁ tends to 0. The self-consistent point is within 3 % down to 0.5 % ({s[0.005]:.2f})
-and on the real clicks ({s_real:.2f}), and {s[0.0005]:.2f} at 0.05 %, where a hundred events are too few to
-distinguish its excess from sampling error in a single stream; it does not remove the excess of the cold start
-({cold:.1f} over the first ten events at 0.05 %). Its total is right because it is exactly 0 where no event was seen at
-such scores, and the event that comes there all the same has infinite log loss: see the tables above. The score-prior
-point is never 0 or 1, and its total is about that of the self-consistent one: {p[0.05]:.3f} against {s[0.05]:.3f},
-{p[0.005]:.3f} against {s[0.005]:.3f} and {p[0.0005]:.2f} against {s[0.0005]:.2f} at 5, 0.5 and 0.05 % with a score
-whose own total is 2 to 3 times too high, {p_real:.3f} on the real clicks. Compared with the rate of events so far,
-which has the same sampling error and no bias, its total is right within 1 % from 2,000 events on, for scores that are
-up to twice too high (`tests/test_score_prior.py`). The excess
-decreases with the number of events, not of rows, and more slowly for rarer events (log-minimax after a hundred events:
-{h[0.05]:.2f}, {h[0.005]:.2f} and {h[0.0005]:.2f} at 5, 0.5 and 0.05 %; after ten thousand at 5 %: {m[0.05]:.2f}). The
-minimax points bound the regret of one prediction and not the sum of many: keep them for common events.
+The minimax points predict too many rare events: log-minimax {m[0.005]:.2f} times as many at 0.5 %, {m[0.0005]:.2f}
+times at 0.05 % and {m_real:.2f} times on the real clicks. Both tend to p₁, the upper end of the interval, as p₁ tends to
+0. They bound the regret of one prediction and not the sum of many: use them for common events. The self-consistent point
+is within 3 % at 0.5 % ({s[0.005]:.2f}) and on the real clicks ({s_real:.2f}). At 0.05 % its total is {s[0.0005]:.2f}
+times the events, an excess that a hundred events cannot tell from sampling error. The excess of its cold start remains
+({cold:.1f} over the first ten events at 0.05 %). It is exactly 0 where no event was seen, so that the next event there
+has infinite log loss. The score-prior point is never 0 or 1, and its total is about that of the self-consistent one:
+{p[0.05]:.3f} against {s[0.05]:.3f}, {p[0.005]:.3f} against {s[0.005]:.3f} and {p[0.0005]:.2f} against {s[0.0005]:.2f}
+at 5, 0.5 and 0.05 %, and {p_real:.3f} on the real clicks. Compared with the rate of events so far, its total is right
+within 1 % from 2,000 events on, for scores up to twice too high (`tests/test_score_prior.py`). The excess decreases with
+the number of events, and more slowly for rarer ones. For log-minimax it is {h[0.05]:.2f}, {h[0.005]:.2f} and
+{h[0.0005]:.2f} after a hundred events at 5, 0.5 and 0.05 %, and {m[0.05]:.2f} after ten thousand at 5 %.
 """
 
 
