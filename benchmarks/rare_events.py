@@ -218,7 +218,7 @@ depend on the outcomes drawn and is defined before the first event.
 
 ## How it was made
 
-- iPinYou: the impressions of two advertisers in log order, with the click probability of a published model as the score.
+- iPinYou: the impressions of two advertisers in log order, with a published model's click probability as the score.
 - Open Bandit: the sample in the order of time. River's logistic regression with its defaults learns online from item,
   position, policy, campaign, four features of the user and the affinity.
 - Generators: two click generators of [the race](race.md), seed 0.
@@ -245,17 +245,18 @@ few clicks: the first of them cost most methods more than they gain.
 
 READING = """
 The minimax points predict too many rare events: log-minimax {m[0.005]:.2f} times as many at 0.5 %, {m[0.0005]:.2f}
-times at 0.05 % and {m_real:.2f} times on the real clicks. Both tend to p₁, the upper end of the interval, as p₁ tends to
-0. They bound the regret of one prediction and not the sum of many: use them for common events. The self-consistent point
-is within 3 % at 0.5 % ({s[0.005]:.2f}) and on the real clicks ({s_real:.2f}). At 0.05 % its total is {s[0.0005]:.2f}
-times the events, an excess that a hundred events cannot tell from sampling error. The excess of its cold start remains
-({cold:.1f} over the first ten events at 0.05 %). It is exactly 0 where no event was seen, so that the next event there
-has infinite log loss. The score-prior point is never 0 or 1, and its total is about that of the self-consistent one:
-{p[0.05]:.3f} against {s[0.05]:.3f}, {p[0.005]:.3f} against {s[0.005]:.3f} and {p[0.0005]:.2f} against {s[0.0005]:.2f}
-at 5, 0.5 and 0.05 %, and {p_real:.3f} on the real clicks. Compared with the rate of events so far, its total is right
-within 1 % from 2,000 events on, for scores up to twice too high (`tests/test_score_prior.py`). The excess decreases with
-the number of events, and more slowly for rarer ones. For log-minimax it is {h[0.05]:.2f}, {h[0.005]:.2f} and
-{h[0.0005]:.2f} after a hundred events at 5, 0.5 and 0.05 %, and {m[0.05]:.2f} after ten thousand at 5 %.
+times at 0.05 % and {m_real:.2f} times on the real clicks. Both tend to p₁, the upper end of the interval, as p₁ tends
+to 0. They bound the regret of one prediction and not the sum of many: use them for common events. The self-consistent
+point is within 3 % at 0.5 % ({s[0.005]:.2f}) and on the real clicks ({s_real:.2f}). At 0.05 % its total is
+{s[0.0005]:.2f} times the events, an excess that a hundred events cannot tell from sampling error. The excess of its
+cold start remains ({cold:.1f} over the first ten events at 0.05 %). It is exactly 0 where no event was seen, so that
+the next event there has infinite log loss. The score-prior point is never 0 or 1, and its total is about that of the
+self-consistent one: {p[0.05]:.3f} against {s[0.05]:.3f}, {p[0.005]:.3f} against {s[0.005]:.3f} and {p[0.0005]:.2f}
+against {s[0.0005]:.2f} at 5, 0.5 and 0.05 %, and {p_real:.3f} on the real clicks. Compared with the rate of events so
+far, its total is right within 1 % from 2,000 events on, for scores up to twice too high
+(`tests/test_score_prior.py`). The excess decreases with the number of events, and more slowly for rarer ones. For
+log-minimax it is {h[0.05]:.2f}, {h[0.005]:.2f} and {h[0.0005]:.2f} after a hundred events at 5, 0.5 and 0.05 %, and
+{m[0.05]:.2f} after ten thousand at 5 %.
 """
 
 
