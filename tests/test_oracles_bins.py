@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline, PchipInterpolator
 from scipy.optimize import nnls
+from scipy.special import betaln
 from sklearn.isotonic import isotonic_regression
 
 from streamcal import (
@@ -20,6 +21,7 @@ from streamcal import (
     Decay,
     DummyObservations,
     FixedWidth,
+    HistogramBinning,
     InputError,
     Interval,
     Isotonic,
@@ -179,6 +181,35 @@ def test_smooth_isotonic_between_neighbouring_floats_and_far_apart():
     np.testing.assert_allclose(cal.predict_many(x), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], atol=1e-12)
     between = np.sort(np.concatenate((x, 1.7e308 * np.linspace(-1.0, 1.0, 101), np.linspace(-2.0, 1.0, 101))))
     assert (np.diff(cal.predict_many(between)) >= 0.0).all()
+
+
+# ---- the number of bins by BDeu -------------------------------------------------------------------------------------
+
+
+def bdeu_by_hand(y, bins):
+    """The log score of distinct scores in order, cut into bins as `HistogramBinning` cuts them; N′ = 2."""
+    place = [math.floor(bins * (i + 0.5) / len(y) * (1.0 + 1e-10)) for i in range(len(y))]
+    score = 0.0
+    for b in set(place):
+        labels = [label for label, at in zip(y, place, strict=True) if at == b]
+        m, n, alpha = sum(labels), len(labels), 1.0 / len(set(place))
+        score += betaln(m + alpha, n - m + alpha) - betaln(alpha, alpha)
+    return score
+
+
+@pytest.mark.parametrize("shape", [0.0, 1.0, 6.0])
+def test_the_number_of_bins_has_the_largest_bdeu_score(shape):
+    for seed in range(5):
+        s, y, _ = observations(np.random.default_rng(seed), 150, shape=shape)
+        cal = HistogramBinning(None, resolution=None)
+        cal.learn_many(s, y)
+        labels = y[np.argsort(s)]
+        best = max(range(1, 31), key=lambda bins: bdeu_by_hand(labels, bins))
+        fixed = HistogramBinning(best, resolution=None)
+        fixed.learn_many(s, y)
+        np.testing.assert_array_equal(cal.predict_many(s), fixed.predict_many(s))
+    with pytest.raises(InputError, match="bins=0"):
+        HistogramBinning(0)
 
 
 # ---- the dummy observations of paper 003 ----------------------------------------------------------------------------

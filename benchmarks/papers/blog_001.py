@@ -32,6 +32,7 @@ from sklearn.svm import LinearSVC
 
 import streamcal
 from benchmarks.papers import path_of, save
+from benchmarks.papers.differences import with_differences
 from streamcal import Bernstein, BernsteinLogistic, Interval, Isotonic, Platt
 from streamcal.calibrators.base import Calibrator
 
@@ -403,7 +404,7 @@ def main(arguments: list[str] | None = None) -> None:
         print("\n\n".join((table(balanced), tail_table(balanced), table(printed))))
         return
     draw(balanced.curves, balanced.functions, given.out.with_name(FIGURE))
-    text = page(balanced, printed, len(y))
+    text = with_differences("blog_001", page(balanced, printed, len(y)))
     print(text)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(text, encoding="utf-8")

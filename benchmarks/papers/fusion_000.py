@@ -25,6 +25,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import streamcal
 from benchmarks.papers import save
+from benchmarks.papers.differences import with_differences
 from benchmarks.papers.fusion_data import FOLDS, GRID, ROUNDS, SETS, Network, Round, Rows, played
 from streamcal import EmpiricalCDF, Interval, SolverError
 from streamcal.fusion import MRMIC, BernsteinFusion, CopulaFusion, Fusion
@@ -485,7 +486,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given.quick:
         print("\n\n".join(table(result, measure) for measure in MEASURES))
         return
-    text = page(result, given.rounds, given.cache, given.out.with_name(FIGURE))
+    text = with_differences("fusion_000", page(result, given.rounds, given.cache, given.out.with_name(FIGURE)))
     print(text)
     given.out.write_text(text, encoding="utf-8")
 

@@ -38,6 +38,7 @@ from sklearn.model_selection import KFold
 
 import streamcal
 from benchmarks.papers import save
+from benchmarks.papers.differences import with_differences
 from streamcal import Logit, Probability
 from streamcal.regression import (
     RBF,
@@ -654,7 +655,7 @@ def main(arguments: list[str] | None = None) -> None:
     draw_densities(pictures.with_name(pictures.name + "_densities.png"))
     distances = draw_reliability(pictures.with_name(pictures.name + "_reliability.png"))
     draw_figure_6(pictures.with_name(pictures.name + "_figure_6.png"), results)
-    text = page(results, distances, given.rounds)
+    text = with_differences("regression_004", page(results, distances, given.rounds))
     print(text)
     PAGE.write_text(text, encoding="utf-8")
 

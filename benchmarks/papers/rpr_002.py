@@ -36,6 +36,7 @@ from sklearn.svm import SVC
 
 import streamcal
 from benchmarks.papers import path_of, save
+from benchmarks.papers.differences import with_differences
 from streamcal import REGISTRY, Interval, SolverError
 from streamcal.calibrators.base import Calibrator
 
@@ -595,7 +596,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     drawn = maps_table(maps(PAGE.parent / "rpr_002_maps.png"))
     timed = timing_table(timings(TIMED_ROUNDS, TIMED_SIZES))
-    text = page(found, tables, drawn, timed, given.rounds)
+    text = with_differences("rpr_002", page(found, tables, drawn, timed, given.rounds))
     text += f" {time.perf_counter() - start:.0f} s in {given.jobs} processes of a shared machine.\n"
     print(text)
     PAGE.write_text(text, encoding="utf-8")

@@ -39,6 +39,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import streamcal
 from benchmarks.papers import path_of
+from benchmarks.papers.differences import with_differences
 from streamcal import CrossVennAbers, Interval, Isotonic, Platt, VennAbers
 from streamcal.calibrators.base import Calibrator
 
@@ -497,7 +498,7 @@ def main(arguments: list[str] | None = None) -> None:
         found = run(rows.take(slice(0, train * (1 + SHORT_TEST))), train, few, SEEDS[:1]).losses
         print("\n\n".join((table(found, PUBLISHED_LOG, log=True), table(found, PUBLISHED_BRIER, log=False))))
         return
-    text = page(run(rows, train, LEARNERS, SEEDS), len(rows.y) - train)
+    text = with_differences("venn_abers_003", page(run(rows, train, LEARNERS, SEEDS), len(rows.y) - train))
     print(text)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(text, encoding="utf-8")

@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
-from streamcal.calibrators.histogram import ON_A_BOUNDARY, cuts_before, first_of_bins, middle_ranks
+from streamcal.calibrators.histogram import (
+    EQUIVALENT_SIZE,
+    ON_A_BOUNDARY,
+    cuts_before,
+    first_of_bins,
+    middle_ranks,
+    numbers_of_bins,
+)
 from streamcal.kernels.cells.binnings import Binnings, bin_scores
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
@@ -18,10 +25,6 @@ from streamcal.parameters.given import real_number
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.score_table import GridTable
 
-#: N′ of the paper: the weight of the pseudo-observations in a binning, over all of its bins.
-EQUIVALENT_SIZE = 2.0
-#: As in the authors' code: no binning has more bins than one for every five observations.
-OBSERVATIONS_PER_BIN = 5.0
 #: The prior share of a bin is limited to this distance from 0 and 1, where its score would be infinite. The authors'
 #: code has 0.005, which is too large for rare events.
 SMALLEST_SHARE = 1e-9
@@ -132,15 +135,6 @@ def averaged_bins(weight: FloatArray, positive: FloatArray, borders: FloatArray,
             average += posterior * np.repeat(means, np.diff(first, append=len(weight)))
             share += posterior
     return np.clip(average / share, 0.0, 1.0)
-
-
-def numbers_of_bins(total: float, distinct: int, breadth: float) -> range:
-    """Return the range of bin counts to try for this total weight and number of distinct scores."""
-    root, up, down = math.cbrt(total), 1.0 + ON_A_BOUNDARY, 1.0 - ON_A_BOUNDARY  # a total weight is rounded
-    filled = math.ceil(total / OBSERVATIONS_PER_BIN * down)
-    most = max(1.0, min(math.ceil(min(breadth * root * down, distinct)), filled))
-    least = min(max(1.0, math.floor(root / breadth * up)), most)
-    return range(int(least), int(most) + 1)
 
 
 def _binning(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     """
 
     #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
-    by_ratios: ClassVar[bool] = False
+    by_ratios: bool = False
 
     def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
         require(forgetting, Forgetting, "forgetting", "Forever(), Window(size) or Decay(half_life)")

@@ -185,6 +185,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 MORE: dict[str, list[dict[str, Any]]] = {
     "copula-fusion": [{"resolution": None}],
+    "histogram-binning": [{"bins": None}],
     "bernstein-fusion": [{"degrees": 5}, {"degrees": (2, 4)}, {"degrees": 2, "n_scores": 3}],
     "prequential-fusion": [{"candidates": None}],
 }

@@ -127,6 +127,9 @@ VALUES: dict[str, tuple[Any, ...]] = {
 #: A semidefinite program of the default degree takes 4 ms, one of this degree ½ ms: the laws are walked with it.
 SMALL: dict[str, dict[str, Any]] = {"monotone-polynomial": {"degree": 6}}
 
+#: Values that other methods refuse for a parameter of the same name.
+MORE: dict[str, list[dict[str, Any]]] = {"histogram-binning": [{"bins": None}]}
+
 
 def variants(method: type[Calibrator]) -> list[dict[str, Any]]:
     """Parameters, the policy apart: the defaults, and every other value of each parameter alone."""
@@ -137,7 +140,7 @@ def variants(method: type[Calibrator]) -> list[dict[str, Any]]:
         literal = typing.get_origin(hints.get(name)) is typing.Literal
         values = typing.get_args(hints[name]) if literal else VALUES.get(name, ())
         found += [{name: value} for value in values if value != parameter.default]
-    return found
+    return found + MORE.get(method.name, [])
 
 
 def is_sequential(method: type[Any]) -> bool:
