@@ -379,3 +379,73 @@ def test_bad_parameters_are_named(parameters, message):
     with pytest.raises(InputError, match=message):
         CopulaFusion(**parameters)
     assert len(FAMILIES) == 8
+
+
+# -- searches with a start ---------------------------------------------------------------------------------------
+
+
+def samples(family, size):
+    """Return a sample of the family."""
+    rng = np.random.default_rng(12)
+    if family == "student":
+        normal = rng.multivariate_normal([0, 0], correlated(0.5), size)
+        return stats.t(3.0).cdf(normal / np.sqrt(rng.chisquare(3.0, size) / 3.0)[:, None])
+    if family == "clayton":
+        first, second = rng.random((2, size))
+        return np.column_stack((first, (1 + first**-2.0 * (second ** (-2.0 / 3.0) - 1.0)) ** -0.5))
+    return stats.norm.cdf(rng.multivariate_normal([0, 0], correlated(-0.4 if family == "gaussian" else 0.0), size))
+
+
+@pytest.mark.parametrize("family", ["student", "clayton", "gaussian", "independence"])
+@pytest.mark.parametrize("more", [1, 20, 400])
+def test_a_search_with_a_start_ends_where_one_without_does(family, more):
+    """However much was learned since: then the start is too far, and is not used."""
+    u = samples(family, 400 + more)
+    start = copulas.fit_copulas(u[:400], np.ones(400))
+    warm = copulas.fit_copulas(u, np.ones(len(u)), start=start)
+    cold = copulas.fit_copulas(u, np.ones(len(u)))
+    assert [one.family for one in warm] == list(FAMILIES)
+    for one, other in zip(warm, cold, strict=True):
+        assert one.degrees == other.degrees
+        assert one.theta == pytest.approx(other.theta, rel=1e-5, abs=1e-5)
+        assert one.log_likelihood == pytest.approx(other.log_likelihood, abs=1e-10)
+        if one.correlation is not None:
+            np.testing.assert_allclose(one.correlation, other.correlation, atol=1e-6)
+
+
+def test_a_search_with_a_start_takes_few_evaluations(monkeypatch):
+    u = samples("clayton", 401)
+    start = copulas.fit_copulas(u[:400], np.ones(400))
+    counted = []
+    whole = copulas.log_plackett
+    pair = copulas._PAIRS["plackett"]
+    monkeypatch.setitem(
+        copulas._PAIRS,
+        "plackett",
+        copulas._Pair(lambda *a: counted.append(1) or whole(*a), pair.parameter, pair.variable, pair.bounds),
+    )
+    copulas.fit_copulas(u, np.ones(401), ("plackett",), start)
+    assert len(counted) == 5
+
+
+def test_the_degrees_of_freedom_are_better_than_their_neighbours():
+    u = samples("student", 400)
+    found = fit_copula(u, np.ones(400), ("student",))
+    share = np.full(400, 1.0 / 400)
+    for step in (-1, 1):
+        degrees = found.degrees * math.exp(step * copulas.DEGREES_STEP)
+        near = copulas._fit_elliptical(np.clip(u, EDGE, 1.0 - EDGE), share, "student", degrees)
+        assert near.log_likelihood <= found.log_likelihood
+
+
+def test_a_stream_of_fusions_is_solved_as_from_nothing():
+    rng = np.random.default_rng(13)
+    y = rng.random(120) < 0.5
+    p = expit(rng.normal(size=(120, 2)) @ [[1.0, 0.6], [0.0, 0.8]] + y[:, None])
+    cal = CopulaFusion()
+    for one, label in zip(p, y, strict=True):
+        cal.learn_one(one, label)
+        cal.predict_one([0.5, 0.5])
+    cold = CopulaFusion()
+    cold.learn_many(p, y)
+    np.testing.assert_allclose(cal.predict_many(p), cold.predict_many(p), atol=1e-6)

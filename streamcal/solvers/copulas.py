@@ -27,12 +27,14 @@ from scipy.special import gammaln, ndtri, stdtrit
 
 Array = NDArray[np.float64]
 
-#: Degrees of freedom that are tried first; the best is then searched within a factor of the best of these.
+#: Logarithms of degrees of freedom are multiples of this: the mean log likelihood is right to 1e-6, and the best
+#: multiple does not depend on where the search starts.
+DEGREES_STEP = 0.02
+#: Degrees of freedom of which the search without a start takes the best, and the least and the most of all searches.
 DEGREES = (2.0, 5.0, 12.0, 30.0)
-FACTOR = 2.5
-#: The search for the degrees of freedom ends at this width of their logarithm: the mean log likelihood is right to
-#: 1e-6.
-DEGREES_WIDTH = 0.02
+DEGREES_RANGE = (0.8, 75.0)
+#: The first change of a search without a start, in steps; one with a start climbs at most this many single steps.
+FIRST_CHANGE, MOST_CLIMBED = 32, 4
 #: Probabilities are clipped to [EDGE, 1 − EDGE]: densities are unbounded in the corners, where samples are empty.
 EDGE = 1e-6
 #: Smaller eigenvalues of a matrix of pairwise correlations are raised to this.
@@ -42,6 +44,14 @@ SMALLEST_EIGENVALUE = 1e-3
 TIED = 1e-9
 #: The search ends at this width of the parameter, on the scale of `_PAIRS`: a likelihood is flat to 1e-12 there.
 WIDTH = 1e-6
+#: A search with a start reads the maximum off the cubic through four places within this distance of it. Its error is
+#: some 1e-9 times the ratio of the fourth to the second derivative.
+NEAR = 0.01
+#: Second differences smaller than this are lost in rounding.
+FLAT = 1e-9
+_PLACES = np.array([-1.0, -1.0 / 3.0, 1.0 / 3.0, 1.0])
+#: Values at the places → the coefficients of the cubic.
+_CUBIC = np.linalg.inv(np.vander(_PLACES, increasing=True))
 
 
 # -- densities -----------------------------------------------------------------------------------------------------
@@ -125,17 +135,18 @@ class _Pair:
 
     log_density: Callable[[Array, Array, float], Array]
     parameter: Callable[[float], float]
+    variable: Callable[[float], float]  # the inverse of `parameter`
     bounds: tuple[float, float]
 
 
 # From independence, to 1e-3, up to Kendall's τ of 0.96 (Clayton, Gumbel), 0.92 (Frank) or a Plackett odds ratio of e¹⁰.
-_CLAYTON = _Pair(log_clayton, np.exp, (np.log(1e-3), np.log(50.0)))
-_GUMBEL = _Pair(log_gumbel, lambda t: 1.0 + np.exp(t), (np.log(1e-3), np.log(25.0)))
+_CLAYTON = _Pair(log_clayton, np.exp, np.log, (np.log(1e-3), np.log(50.0)))
+_GUMBEL = _Pair(log_gumbel, lambda t: 1.0 + np.exp(t), lambda theta: np.log(theta - 1.0), (np.log(1e-3), np.log(25.0)))
 _PAIRS = {
     "clayton": _CLAYTON,
     "rotated-clayton": _CLAYTON,
-    "plackett": _Pair(log_plackett, np.exp, (-10.0, 10.0)),
-    "frank": _Pair(log_frank, float, (-50.0, 50.0)),
+    "plackett": _Pair(log_plackett, np.exp, np.log, (-10.0, 10.0)),
+    "frank": _Pair(log_frank, float, float, (-50.0, 50.0)),
     "gumbel": _GUMBEL,
     "rotated-gumbel": _GUMBEL,
 }
@@ -206,7 +217,23 @@ class Copula:
 
 
 def fit_copula(u: Array, weight: Array, families: Sequence[str] = FAMILIES) -> Copula:
-    """Fit the copula with the largest likelihood.
+    """Fit the copula with the largest likelihood: the `likeliest` of `fit_copulas`."""
+    return likeliest(fit_copulas(u, weight, families))
+
+
+def likeliest(copulas: Sequence[Copula]) -> Copula:
+    """Return the copula of the largest likelihood; "independence" where none is better than that by more than TIED."""
+    best = Copula("independence")
+    for copula in copulas:
+        if copula.log_likelihood > best.log_likelihood + TIED:
+            best = copula
+    return best
+
+
+def fit_copulas(
+    u: Array, weight: Array, families: Sequence[str] = FAMILIES, start: Sequence[Copula] = ()
+) -> tuple[Copula, ...]:
+    """Fit the copula with the largest likelihood of each family.
 
     Parameters
     ----------
@@ -216,85 +243,148 @@ def fit_copula(u: Array, weight: Array, families: Sequence[str] = FAMILIES) -> C
         Weights, > 0.
     families : sequence of str
         Candidates, of FAMILIES. For M > 2 only those of ANY_WIDTH are tried.
+    start : sequence of Copula
+        The copulas fitted to similar data: where the searches start. They change a parameter by no more than WIDTH.
 
     Returns
     -------
-    Copula
-        "independence" for a single score, and where no family is better by more than TIED.
+    tuple of Copula
+        Of the families tried, in their order; empty for a single score.
 
     Notes
     -----
     For M > 2 the correlations are fitted pair by pair, and moved to a positive definite matrix where they do not form
     one. A search cannot fail: it ends inside the bounds of the parameter or at one of them. Cost: some 10 to 15
-    evaluations of a density, O(k) each, for every parameter that is searched. The correlations of the Student copula
-    are searched for every ν of DEGREES, and for about seven values of ν near the best of them.
+    evaluations of a density, O(k) each, for every parameter that is searched, and 5 with a start. The correlations of
+    the Student copula are searched for some 15 values of ν, and for 3 with a start. Those of the Gaussian copula are
+    searched in O(1), from sums of squares.
     """
     share = weight / weight.sum()
     width = u.shape[1]
-    best = Copula("independence")
+    u = np.clip(u, EDGE, 1.0 - EDGE)
+    known = {copula.family: copula for copula in start}
+    found = []
     for family in families if width > 1 else ():
-        if family in ANY_WIDTH:
-            copula = _fit_student(u, share) if family == "student" else _fit_elliptical(u, share, family, np.inf)
+        if family == "student":
+            found.append(_fit_student(u, share, known.get(family)))
+        elif family == "gaussian":
+            found.append(_fit_elliptical(u, share, family, np.inf))
         elif width == 2:
-            copula = _fit_pair(u, share, family)
-        else:
-            continue
-        if copula.log_likelihood > best.log_likelihood + TIED:
-            best = copula
-    return best
+            found.append(_fit_pair(u, share, family, known.get(family)))
+    return tuple(found)
 
 
-def _fit_pair(u: Array, share: Array, family: str) -> Copula:
+def _fit_pair(u: Array, share: Array, family: str, start: Copula | None) -> Copula:
     """Fit the member of a family of two scores with the largest likelihood."""
     pair = _PAIRS[family]
-    u = np.clip(u, EDGE, 1.0 - EDGE)
     first, second = (1.0 - u if family.startswith("rotated-") else u).T
-    t, likelihood = _largest(lambda t: float(share @ pair.log_density(first, second, pair.parameter(t))), pair.bounds)
-    return Copula(family, theta=float(pair.parameter(t)), log_likelihood=likelihood)
+
+    def likelihood(t: float) -> float:
+        return float(share @ pair.log_density(first, second, pair.parameter(t)))
+
+    t = _largest(likelihood, pair.bounds, None if start is None else float(pair.variable(start.theta)))
+    return Copula(family, theta=float(pair.parameter(t)), log_likelihood=likelihood(t))
 
 
-def _fit_elliptical(u: Array, share: Array, family: str, degrees: float) -> Copula:
-    """Fit the Gaussian or Student copula of these degrees of freedom, its correlations pair by pair."""
-    x = _quantiles(np.clip(u, EDGE, 1.0 - EDGE), degrees)
+def _fit_elliptical(u: Array, share: Array, family: str, degrees: float, near: Array | None = None) -> Copula:
+    """Fit the Gaussian or Student copula of these degrees of freedom, its correlations pair by pair.
+
+    `near` are correlations to start from.
+    """
+    x = _quantiles(u, degrees)
     width = x.shape[1]
     correlation = np.eye(width)
     for i in range(width):
         for j in range(i):
-            correlation[i, j] = correlation[j, i] = _correlation(x[:, [i, j]], share, degrees)
+            start = None if near is None else float(near[i, j])
+            correlation[i, j] = correlation[j, i] = _correlation(x[:, i], x[:, j], share, degrees, start)
     correlation = _repaired(correlation)
     likelihood = float(share @ log_elliptical(x, correlation, degrees))
     return Copula(family, correlation=correlation, degrees=degrees, log_likelihood=likelihood)
 
 
-def _fit_student(u: Array, share: Array) -> Copula:
-    """Fit the Student copula, its degrees of freedom included."""
-    tried = [_fit_elliptical(u, share, "student", degrees) for degrees in DEGREES]
-    best = max(tried, key=lambda one: one.log_likelihood)
+def _fit_student(u: Array, share: Array, start: Copula | None) -> Copula:
+    """Fit the Student copula, its degrees of freedom included.
 
-    def fitted(log_degrees: float) -> Copula:
-        return _fit_elliptical(u, share, "student", float(np.exp(log_degrees)))
+    The likelihood rises and then falls with the degrees of freedom, each with its best correlations. So a multiple of
+    DEGREES_STEP that is better than both of its neighbours is the best of all.
+    """
+    least, most = (int(np.log(degrees) / DEGREES_STEP) for degrees in DEGREES_RANGE)
+    tried: dict[int, Copula] = {}
+    near = None if start is None else start.correlation
 
-    near = float(np.log(best.degrees / FACTOR)), float(np.log(best.degrees * FACTOR))
-    found = fitted(_largest(lambda t: fitted(t).log_likelihood, near, DEGREES_WIDTH)[0])
-    return max(found, best, key=lambda one: one.log_likelihood)
+    def value(step: int) -> float:
+        if not least <= step <= most:
+            return -np.inf
+        if step not in tried:
+            tried[step] = _fit_elliptical(u, share, "student", float(np.exp(DEGREES_STEP * step)), near)
+        return tried[step].log_likelihood
+
+    if start is not None:
+        best = _step_of(start.degrees)
+        for _ in range(MOST_CLIMBED):
+            place = max((best, best - 1, best + 1), key=value)  # the first of equals
+            if place == best:
+                return tried[best]
+            best = place
+    best, change = max((_step_of(degrees) for degrees in DEGREES), key=value), FIRST_CHANGE
+    while change:
+        place = max((best, best - change, best + change), key=value)
+        if place == best:
+            change //= 2
+        best = place
+    return tried[best]
 
 
-def _correlation(x: Array, share: Array, degrees: float) -> float:
-    """Return the correlation with the largest likelihood at quantiles of two margins, shape (k, 2)."""
+def _step_of(degrees: float) -> int:
+    return round(float(np.log(degrees)) / DEGREES_STEP)
+
+
+def _correlation(x: Array, y: Array, share: Array, degrees: float, near: float | None) -> float:
+    """Return the correlation with the largest likelihood at quantiles of two margins, shape (k,)."""
+    squares, products = x * x + y * y, x * y
+    if degrees == np.inf:
+        square, product = float(share @ squares), float(share @ products)
 
     def likelihood(t: float) -> float:
+        """Return the part of the mean log density that depends on the correlation."""
         rho = np.tanh(t)
-        return float(share @ log_elliptical(x, np.array([[1.0, rho], [rho, 1.0]]), degrees))
+        rest = 1.0 - rho * rho
+        if degrees == np.inf:
+            return float(-0.5 * (np.log(rest) + (square - 2.0 * rho * product) / rest))
+        joint = np.log1p((squares - 2.0 * rho * products) / (rest * degrees))
+        return float(-0.5 * (np.log(rest) + (degrees + 2.0) * (share @ joint)))
 
-    return float(np.tanh(_largest(likelihood, _FISHER)[0]))
+    return float(np.tanh(_largest(likelihood, _FISHER, None if near is None else float(np.arctanh(near)))))
 
 
-def _largest(
-    function: Callable[[float], float], bounds: tuple[float, float], width: float = WIDTH
-) -> tuple[float, float]:
-    """Return where a function of one variable is largest within bounds, and its value there."""
-    found = minimize_scalar(lambda t: -function(t), bounds=bounds, method="bounded", options={"xatol": width})
-    return float(found.x), -float(found.fun)
+def _largest(function: Callable[[float], float], bounds: tuple[float, float], near: float | None) -> float:
+    """Return where a function of one variable is largest within bounds; `near` is where the search starts, or None."""
+    found = None if near is None else _largest_near(function, bounds, near)
+    if found is None:
+        found = float(
+            minimize_scalar(lambda t: -function(t), bounds=bounds, method="bounded", options={"xatol": WIDTH}).x
+        )
+    return found
+
+
+def _largest_near(function: Callable[[float], float], bounds: tuple[float, float], near: float) -> float | None:
+    """Return the maximum of the cubic through four values about a place, or None if it has none among them.
+
+    A place at a bound to which the values rise is returned as it is.
+    """
+    low, high = bounds
+    centre = min(max(near, low + NEAR), high - NEAR)
+    values = np.array([function(centre + NEAR * place) for place in _PLACES])
+    rises = np.diff(values) > 0.0
+    if (near - low < 10.0 * WIDTH and not rises.any()) or (high - near < 10.0 * WIDTH and rises.all()):
+        return near
+    _, slope, half, third = (_CUBIC @ values).tolist()
+    root = half * half - 3.0 * slope * third
+    if not (half < -FLAT and root > 0.0):
+        return None
+    place = -slope / (half - np.sqrt(root))
+    return float(centre + NEAR * place) if abs(place) <= 1.0 else None
 
 
 def _quantiles(u: Array, degrees: float) -> Array:
