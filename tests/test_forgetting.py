@@ -508,7 +508,6 @@ def assert_answers(cal, t=None):
     assert_close(p, [cal.predict_one(score, t) for score in asked], 1e-9)
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(("method", "params"), list(additive_methods()))
 def test_weights_of_any_size_may_fade_for_any_time(method, params):
     """They neither become rows of weight 0 nor vanish in the unit of a time far ahead."""

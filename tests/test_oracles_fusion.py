@@ -11,12 +11,13 @@ import pytest
 import quadprog
 from sklearn.isotonic import isotonic_regression
 
-from streamcal import Decay, InputError, Interval, Logit, RetractionError, VennAbers, Window
+from streamcal import Decay, InputError, Interval, Logit, Probability, RetractionError, VennAbers, Window
 from streamcal.fusion.copula import CopulaFusion
 from streamcal.fusion.mrmic import MRMIC
 from streamcal.fusion.partial_order_venn_abers import PartialOrderVennAbers
 from streamcal.solvers.manifold_isotonic import ManifoldIsotonic
 from streamcal.solvers.partial_order import PartialOrder
+from streamcal.statistics.grid import Grid
 from streamcal.statistics.vector_table import VectorTable, vector_table
 
 
@@ -227,6 +228,17 @@ def test_pairs_are_the_max_min_formula_with_the_object_added(width, policy):
             positive = np.bincount(place, [row[1] * row[2] for row in rows])
             ends.append(max_min(x, positive, weight)[place[-1]])
         np.testing.assert_allclose(fused.predict_interval_one(query), ends, rtol=0.0, atol=1e-15)
+
+
+def test_on_a_grid_a_test_object_is_rounded_like_what_was_learned():
+    rng, grid = np.random.default_rng(5), Grid(Probability(), 16)
+    scores = rng.random((60, 2))
+    cal = PartialOrderVennAbers(resolution=16)
+    cal.learn_many(scores, rng.random(60) < scores.mean(axis=1))
+    for one in rng.random((40, 2)):
+        rounded = [grid.round(score) for score in one.tolist()]
+        assert cal.predict_interval_one(one) == cal.predict_interval_one(rounded)
+        assert cal.predict_one(one) == cal.predict_one(rounded)
 
 
 def test_with_one_score_it_is_venn_abers():
