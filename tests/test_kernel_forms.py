@@ -1039,6 +1039,15 @@ def test_near_isotonic_path(rows):
     assert found[0] == found[1]
 
 
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40, unique=True))
+def test_covers_of_pairs(rows):
+    """A third column of zeros changes no order; the general search is the oracle of that for two columns."""
+    x = np.array(sorted(rows), dtype=np.float64).reshape(-1, 2)
+    fast, slow = (module.covers(x) for module in twins("partial_order"))
+    general = twins("partial_order")[0].covers(np.column_stack((x, np.zeros(len(x)))))
+    assert fast == slow == general
+
+
 @given(
     st.lists(
         st.tuples(*[st.integers(0, 4)] * 3, *[st.floats(1e-60, 1e60) | st.sampled_from([0.0, 1.0, 2.0])] * 2),

@@ -111,7 +111,9 @@ class MRMIC(AdditiveFusion[VectorTable]):
         x, weight, positive = statistic.columns()
         kept = weight > 0.0
         x, weight, positive = x[kept], weight[kept], positive[kept]
-        solution = ManifoldIsotonic(x, weight, self.penalty).solve(positive / weight)
+        mean = positive / weight
+        near = start.values_at(x, mean) if isinstance(start, ScatterMap) else None
+        solution = ManifoldIsotonic(x, weight, self.penalty).solve(mean, near)
         if not solution.solved:
             raise SolverError(f"{self!r}: {solution.status} after {solution.iterations} iterations")
         return ScatterMap(self._scales, x, solution.x)
@@ -141,6 +143,11 @@ class ScatterMap(FusionMap):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ScatterMap, (self.scales, *self._points)
+
+    def values_at(self, x: FloatArray, others: FloatArray) -> FloatArray:
+        """Return the values at points that are held, and `others` at those that are not."""
+        held = dict(zip(map(tuple, self._points[0].tolist()), self._points[1].tolist(), strict=True))
+        return np.array([held.get(tuple(row), other) for row, other in zip(x.tolist(), others.tolist(), strict=True)])
 
     def at(self, x: tuple[float, ...]) -> float:
         return float(self.at_many(np.array([x]))[0])

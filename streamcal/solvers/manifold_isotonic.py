@@ -67,27 +67,31 @@ class ManifoldIsotonic:
         stiffness = np.outer(self._share, 0.5 * penalty * total * self._share)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             # the limit where the distance, or its square, underflows to 0; a stiffness of 0 stays 0
-            stiffness = np.where(stiffness > 0.0, stiffness / cdist(x, x), 0.0)
+            np.divide(stiffness, cdist(x, x), out=stiffness, where=stiffness > 0.0)
         np.fill_diagonal(stiffness, 0.0)
-        self._stiffness = np.minimum(stiffness, STIFFEST * np.minimum.outer(self._share, self._share))
+        if not stiffness.max() <= STIFFEST * self._share.min():
+            np.minimum(stiffness, STIFFEST * np.minimum.outer(self._share, self._share), out=stiffness)
+        self._stiffness = stiffness
         self._degree = self._stiffness.sum(axis=1)
         self._majorant = self._share + 2.0 * self._degree
         self._counts = np.minimum(self._majorant / (LIGHT * self._majorant.sum()), 1.0)
 
-    def solve(self, mean: Array) -> Solution:
+    def solve(self, mean: Array, start: Array | None = None) -> Solution:
         """Fit to given mean labels.
 
         Parameters
         ----------
         mean : ndarray of shape (k,)
             Mean labels, in [0, 1].
+        start : ndarray of shape (k,) or None
+            Values to start from, in [0, 1]: any lead to the same solution, near ones in fewer steps. None: the labels.
 
         Returns
         -------
         Solution
             `x` has shape (k,); `residual` is the largest change of a value in the last step.
         """
-        p = self._step(mean, mean)
+        p = self._step(mean if start is None else start, mean)
         for steps in range(STEPS):
             moved = self._towards(self._on_blocks(p, mean), p, mean)
             p = self._step(moved, mean)
@@ -111,7 +115,7 @@ class ManifoldIsotonic:
         start = np.flatnonzero(np.diff(p[rank], prepend=-1.0))
         block = np.empty(len(p), dtype=int)
         block[rank] = np.repeat(np.arange(len(start)), np.diff(start, append=len(p)))
-        between = np.add.reduceat(np.add.reduceat(self._stiffness[rank][:, rank], start, axis=0), start, axis=1)
+        between = np.add.reduceat(np.add.reduceat(self._stiffness[rank], start, axis=0)[:, rank], start, axis=1)
         np.fill_diagonal(between, 0.0)
         root = np.sqrt(np.add.reduceat(self._share[rank], start) + between.sum(axis=1))
         system = np.eye(len(start)) - between / root[:, None] / root  # scaled, so that light points keep their digits
