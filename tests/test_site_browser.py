@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -60,15 +61,18 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     with Browser(tmp_path_factory.mktemp("profile")) as opened_browser:
+        # The theme keeps the scheme of the page before.
+        forget = "try { localStorage.clear() } catch {}"
+        opened_browser.call("Page.addScriptToEvaluateOnNewDocument", source=forget)
         yield opened_browser
 
 
 def opened(browser, address, width, dark):
-    """Open a page in the scheme that the system prefers, not in that of the page before, which the theme keeps."""
+    """Open a page, and wait until its script has chosen the scheme that the system prefers."""
     browser.open(address, width, dark=dark)
-    browser.value("localStorage.clear()")
-    browser.open(address, width, dark=dark)
-    assert browser.value("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
+    until = time.monotonic() + 60.0  # only a failure takes so long
+    while browser.value("document.body.dataset.mdColorScheme") != ("slate" if dark else "default"):
+        assert time.monotonic() < until, f"{address} has not followed the system"
 
 
 @pytest.mark.parametrize("page", [*PAGES, "404.html"], ids=lambda page: page.strip("/") or "index")
