@@ -75,7 +75,9 @@ HERE = {
     "panel_logistic",
     "partial_order",
     "ramp_chain",
+    "recent_logistic",
     "recent_moments",
+    "recent_points",
     "regressions",
     "venn_abers_curve",
     "weights",
@@ -174,11 +176,30 @@ def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tm
     assert float(forecast) == cal.predict_one(0.3)
 
 
+FORMS = [(True, True, False), (True, False, False), (False, True, True), (False, True, False), (False, False, False)]
+
+
 @pytest.mark.sample(2)
-@pytest.mark.parametrize(
-    ("two", "constant", "targets"),
-    [(True, True, False), (True, False, False), (False, True, True), (False, True, False), (False, False, False)],
-)
+@pytest.mark.parametrize(("two", "constant", "targets"), FORMS)
+def test_recent_logistic(two, constant, targets):
+    """Passes over points of fading weight: both forms, and the same minimum without what is left out."""
+    rng = np.random.default_rng(4)
+    fits, size = [], 300
+    for points, logistic in zip(twins("recent_points"), twins("recent_logistic"), strict=True):
+        held = points.RecentPoints(size)
+        fits.append((held, logistic.RecentLogistic(held, two, constant, targets, 1e-9)))
+    for number in range(900):
+        u, w = rng.normal(), 2.0 ** (number / 9.0)
+        slot = 2 * int(rng.integers(size // 2)) + int(rng.random() < 0.5 * (1.0 + math.tanh(0.5 * u)))
+        for held, _ in fits:
+            held.replace(slot, u, math.log1p(math.exp(u)), w)
+        if number > 40 and number % 7 == 0:
+            assert len({fit.fit(0.99, 0.02, 0.8, 0.4, 0.1) for _, fit in fits}) == 1
+            assert bits(fits[0][1].parameters()) == bits(fits[1][1].parameters())
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(("two", "constant", "targets"), FORMS)
 def test_anchored_logistic(two, constant, targets):
     rng = np.random.default_rng(2)
     size = 1000

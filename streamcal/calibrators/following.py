@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from streamcal.calibrators.additive import AdditiveCalibrator, Table
 from streamcal.kernels.cells.cell_sums import CellSums
 from streamcal.maps.base import ScaledMap
 from streamcal.statistics.score_table import GridTable
-
-#: From this many observations on, a step changes the log-odds little enough for following to be useful.
-FOLLOWED_FROM = 64
 
 
 class FollowingCalibrator(AdditiveCalibrator[Table]):
@@ -25,6 +22,8 @@ class FollowingCalibrator(AdditiveCalibrator[Table]):
     bit.
     """
 
+    #: From this many observations on, a step changes the log-odds little enough for following to be useful.
+    followed_from: ClassVar[int] = 64
     #: The table that is followed, None before the first solve that can be, and the kernel with its points.
     _followed: CellSums | None = None
     _kernel: Any = None
@@ -41,6 +40,10 @@ class FollowingCalibrator(AdditiveCalibrator[Table]):
     def _replace(self, statistic: GridTable, cell: int) -> None:
         """Replace the points of a cell in the kernel by those it has now."""
 
+    def _scaled(self, factor: float) -> bool:
+        """Multiply the weights of all points in the kernel, if it can; return whether it did."""
+        return False
+
     def _map_of(self, statistic: Table) -> ScaledMap:
         followed = self._follow(statistic)
         return self._map_anew(statistic) if followed is None else followed
@@ -48,7 +51,7 @@ class FollowingCalibrator(AdditiveCalibrator[Table]):
     def _map_anew(self, statistic: Table) -> ScaledMap:
         """Solve for the map, and let the kernel follow the statistic from this map on."""
         solved = super()._map_of(statistic)
-        if self.refresh_every == 1 and isinstance(statistic, GridTable) and statistic.count >= FOLLOWED_FROM:
+        if self.refresh_every == 1 and isinstance(statistic, GridTable) and statistic.count >= self.followed_from:
             self._followed = statistic.sums if self._anchor(statistic, solved) else None
         return solved
 
@@ -56,7 +59,8 @@ class FollowingCalibrator(AdditiveCalibrator[Table]):
         """Return the map that the kernel finds; None if the kernel follows no statistic, or is not sure."""
         if self._followed is None or not isinstance(statistic, GridTable) or statistic.sums is not self._followed:
             return None
-        cells = self._followed.take()
+        factor = self._followed.take_factor()
+        cells = self._followed.take() if factor == 1.0 or self._scaled(factor) else None
         if cells is None:
             self._followed = None
             return None

@@ -31,13 +31,15 @@ class Form(NamedTuple):
 class LogisticCalibrator(FollowingCalibrator):
     """A logistic regression that follows its table.
 
-    The kernel keeps sums at an anchor (`kernels/newton/anchored_logistic.py`), and certifies its map to be that of
-    `solve` to 1e-10 in every log-odds. If the kernel cannot certify a map, as with separated labels, `solve` finds the
-    map and the sums are rebuilt there.
+    The kernel keeps sums at an anchor (`kernels/newton/anchored_logistic.py`). Where the map has moved too far from the
+    anchor, as after each label under a short half-life, the kernel finds the map by passes over the latest points
+    (`kernels/newton/recent_logistic.py`). Both certify the map to be that of `solve` to 1e-10 in every log-odds, beside
+    the rounding of the sums. If the kernel cannot certify a map, as with separated labels, `solve` finds the map.
     """
 
     #: Whether the log-odds are a line in the coordinate.
     of_coordinate: ClassVar[bool] = False
+    followed_from = 8  # the kernel has passes over the points too
 
     def __init__(self, **common: Unpack[Common]) -> None:
         super().__init__(**common)
@@ -82,6 +84,10 @@ class LogisticCalibrator(FollowingCalibrator):
         self._kernel.replace(2 * cell, u, v, negative)
         u, v = self._features(positive_x) if positive > 0.0 else (0.0, 0.0)
         self._kernel.replace(2 * cell + 1, u, v, positive)
+
+    def _scaled(self, factor: float) -> bool:
+        self._kernel.scale(factor)
+        return True
 
     def _anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
         parameters = self._parameters_of(solved)

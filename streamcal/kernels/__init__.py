@@ -14,12 +14,16 @@ from pathlib import Path
 
 #: Kernel → the kernels whose `.pxd` it uses, directly or indirectly. Each is listed after those it uses.
 USES = {
-    "anchored_logistic": ("compensated",),
+    "recent_logistic": ("recent_points",),
+    "anchored_logistic": ("compensated", "recent_logistic", "recent_points"),
     "bernstein": ("compensated",),
     "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
     "panel_logistic": ("bernstein", "compensated", "monotone_qp"),
     "cell_sums": ("fast_path",),
-    "anchored_stream": ("anchored_logistic", "cell_points", "cell_sums", "compensated", "fast_path", "logistic"),
+    "anchored_stream": (
+        *("anchored_logistic", "cell_points", "cell_sums", "compensated", "fast_path", "logistic", "recent_logistic"),
+        "recent_points",
+    ),
     "cell_bins": ("cell_sums", "fast_path"),
     "binnings": ("cell_bins", "cell_sums", "fast_path"),
     "chebyshev": ("compensated",),
@@ -49,7 +53,7 @@ USES = {
 TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
 CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "anchored_logistic", "anchored_stream")
-CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
+CELLS_USE = ("compensated", "fast_path", "logistic", "recent_points", "recent_logistic", *CELLS)
 #: The same.
 LEVELS = ("level_table", "accounts", "joint_effects", "segment_chain")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.

@@ -291,11 +291,7 @@ class GridTable(Statistic):
         self.sums.peak = max(self.sums.peak, other.sums.peak, float(self._cells[:, 0].max()))
 
     def decay(self, factor: float) -> None:
-        self.sums.note_all()
-        self.sums.peak *= factor
-        self._cells[:, :2] *= factor
-        self._cells[:, 3:] *= factor
-        self._drop_below(LIGHTEST)
+        self.sums.scale(factor, LIGHTEST)
 
     def empty(self) -> Self:
         return type(self)(self.grid)
@@ -332,13 +328,6 @@ class GridTable(Statistic):
         assert (positive >= 0.0).all()
         assert (positive <= weight * (1.0 + HELD_TOLERANCE)).all()
         assert weight.max() <= self.sums.peak * (1.0 + HELD_TOLERANCE)
-
-    def _drop_below(self, threshold: float) -> None:
-        """Empty the cells with less weight."""
-        self.sums.note_all()
-        faded = (self._cells[:, 2] > 0.0) & (self._cells[:, 0] < threshold)
-        self.sums.count -= int(self._cells[faded, 2].sum())
-        self._cells[faded] = 0.0
 
 
 def score_table(scale: Scale, resolution: int | None) -> ScoreTable | GridTable:

@@ -13,6 +13,7 @@ cdef class CellSums:
     cdef double _hi
     cdef int[::1] _changed
     cdef int _number  # of changes; −1: any cell may have changed
+    cdef double _factor  # by which all sums were multiplied since
 
     cdef void _add(self, Py_ssize_t cell, double x, double y, double w) noexcept nogil
     cdef void _remove(self, Py_ssize_t cell, double x, double y, double w) noexcept nogil

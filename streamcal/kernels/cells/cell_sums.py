@@ -56,6 +56,7 @@ class CellSums:
         self._lo, self._hi = np.inf, -np.inf
         self._changed = np.zeros(MOST_CHANGES, dtype=np.intc)
         self._number = -1
+        self._factor = 1.0
 
     def add(self, x: cython.double, y: cython.double, w: cython.double):
         """Add an observation. O(1)."""
@@ -126,9 +127,34 @@ class CellSums:
         """Any cell may change."""
         self._number = -1
 
+    def scale(self, factor: cython.double, lightest: cython.double):
+        """Multiply all sums, and empty the cells that then weigh less than `lightest`."""
+        i: cython.Py_ssize_t
+        k: cython.int
+        for i in range(self._cells.shape[0]):
+            if self._cells[i, 2] > 0.0:
+                for k in range(5):
+                    self._cells[i, k] *= 1.0 if k == 2 else factor
+                if self._cells[i, 0] < lightest:
+                    self._note(i)
+                    self.count -= cython.cast(cython.longlong, self._cells[i, 2])
+                    for k in range(5):
+                        self._cells[i, k] = 0.0
+        self.peak *= factor
+        self._factor *= factor
+
+    def take_factor(self):
+        """Return the factor by which all sums were multiplied since the last call of this or of `take`."""
+        factor, self._factor = self._factor, 1.0
+        return factor
+
     def take(self):
-        """Return the cells changed since the last call, some of them repeatedly; None if any may have changed."""
-        taken = None if self._number < 0 else [self._changed[i] for i in range(self._number)]
+        """Return the cells changed since the last call, some of them repeatedly; None if any may have changed.
+
+        Where all sums were scaled, and `take_factor` was not called first, all cells have changed.
+        """
+        unscaled = self.take_factor() == 1.0
+        taken = [self._changed[i] for i in range(self._number)] if self._number >= 0 and unscaled else None
         self._number = 0
         return taken
 

@@ -1,4 +1,6 @@
 cimport cython
+from streamcal.kernels.newton.recent_logistic cimport RecentLogistic
+from streamcal.kernels.newton.recent_points cimport RecentPoints
 
 cpdef (double, double) regularised_targets(double negative, double positive) noexcept nogil
 
@@ -9,15 +11,18 @@ cdef class AnchoredLogistic:
     cdef bint constant
     cdef bint targets
     cdef double ridge
-    cdef Py_ssize_t size
-    cdef double[::1] u
-    cdef double[::1] v
-    cdef double[::1] w
+    cdef RecentPoints points
+    cdef RecentLogistic passes
+    cdef bint anchored  # whether the sums are those of the points
+    cdef Py_ssize_t first_held  # the first entry in the sums
+    cdef long long compacted  # how often entries had moved by then
+    cdef double left_out  # a bound on the weight of the entries before
+    cdef long long served  # fits from these sums
+    cdef long long visited  # points, in passes since
+    cdef long long patience
     cdef double[::1] anchor  # A₀, B₀, C₀
     cdef double[::1] centre  # of u and of v
     cdef double[::1] unit  # 1 / deviation
-    cdef double[::1] low  # least and largest features seen
-    cdef double[::1] high
     cdef double[::1] sums
     cdef double[::1] total  # Σ w f for the negatives, then for the positives
     cdef double[::1] first  # S_0 of f₁, f₂ and 1
@@ -35,12 +40,13 @@ cdef class AnchoredLogistic:
     cdef double[::1] fitted  # A, B, C
 
     cdef void _replace(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
-    cdef void _anchor_at(self, double a, double b, double c) noexcept nogil
-    cdef void _measure(self) noexcept nogil
-    cdef void _extend(self, Py_ssize_t i) noexcept nogil
-    cdef void _add(self, Py_ssize_t slot, double sign) noexcept nogil
+    cdef void _anchor_at(self, double a, double b, double c, Py_ssize_t start) noexcept nogil
+    cdef void _measure(self, Py_ssize_t start) noexcept nogil
+    cdef void _scale(self, double factor) noexcept nogil
+    cdef void _consider(self) noexcept nogil
+    cdef void _add(self, Py_ssize_t entry, double sign) noexcept nogil
     cdef int _degree(self, int i) noexcept nogil
-    cdef void _derive(self, Py_ssize_t slot, double w, bint positive) noexcept nogil
+    cdef void _derive(self, Py_ssize_t entry, double w, bint positive) noexcept nogil
     cdef bint _fit(self, double t_plus, double t_minus) noexcept nogil
     cdef bint _worn(self) noexcept nogil
     cdef bint _flat(self, double t_plus, double t_minus) noexcept nogil

@@ -38,8 +38,12 @@ from cython.cimports.libc.math import exp, fabs, isfinite, log, pow, sqrt
 
 if cython.compiled:
     from cython.cimports.streamcal.kernels.common.compensated import add_terms
+    from cython.cimports.streamcal.kernels.newton.recent_logistic import RecentLogistic
+    from cython.cimports.streamcal.kernels.newton.recent_points import RecentPoints
 else:
     from streamcal.kernels.common.compensated import add_terms
+    from streamcal.kernels.newton.recent_logistic import RecentLogistic
+    from streamcal.kernels.newton.recent_points import RecentPoints
 
 #: K, the number of powers of a feature, 0 to K + 1, and that of monomials of two features.
 ORDER = 8
@@ -52,8 +56,11 @@ CERTIFIED = 1e-10
 #: A Newton step that changes no log-odds by more than this is the last: what is left is its square.
 LAST_STEP = 1e-6
 MAX_STEPS = 12
-#: How often the sums may be made anew in one fit, and the largest r of parameters at which that is worth a pass.
-MAX_ANCHORS, FARTHEST = 4, 1.0
+#: The largest r of parameters that the series is evaluated at.
+FARTHEST = 1.0
+#: What a point costs that is added to the sums of one feature, or of two, in visits of a point by a pass; and the most
+#: times that this cost is waited for.
+ANCHORING, ANCHORING_TWO, MOST_PATIENCE = 5, 15, 63
 ROUNDING = 2.0**-52
 #: The sums are made anew when they have taken in and given back this many times the weight, or the curvature, that is
 #: left in them, or so many points: else rounding would add up.
@@ -67,7 +74,9 @@ _REMAINDER = cython.declare(cython.double, REMAINDER)
 _CERTIFIED = cython.declare(cython.double, CERTIFIED)
 _LAST_STEP = cython.declare(cython.double, LAST_STEP)
 _MAX_STEPS = cython.declare(cython.int, MAX_STEPS)
-_MAX_ANCHORS = cython.declare(cython.int, MAX_ANCHORS)
+_ANCHORING = cython.declare(cython.longlong, ANCHORING)
+_ANCHORING_TWO = cython.declare(cython.longlong, ANCHORING_TWO)
+_MOST_PATIENCE = cython.declare(cython.longlong, MOST_PATIENCE)
 _FARTHEST = cython.declare(cython.double, FARTHEST)
 _ROUNDING = cython.declare(cython.double, ROUNDING)
 _MOST_HANDLED = cython.declare(cython.double, MOST_HANDLED)
@@ -98,21 +107,22 @@ class AnchoredLogistic:
 
     def __init__(self, size, two, constant, targets, ridge):
         self.two, self.constant, self.targets, self.ridge = two, constant, targets, ridge
-        self.size = size
-        self.u, self.v, self.w = np.zeros(size).data, np.zeros(size).data, np.zeros(size).data
+        self.points = RecentPoints(size)
+        self.passes = RecentLogistic(self.points, two, constant, targets, ridge)
         self.anchor, self.d, self.g, self.fitted = (np.zeros(3).data for _ in range(4))
         self.first, self.rest = np.zeros(3).data, np.zeros(3).data
         self.h, self.factor, self.total = np.zeros(9).data, np.zeros(9).data, np.zeros(6).data
-        self.centre, self.unit, self.low, self.high = (np.zeros(2).data for _ in range(4))
+        self.centre, self.unit = np.zeros(2).data, np.zeros(2).data
         self.sums, self.powers = np.zeros((ORDER + 1) * MONOMIALS).data, np.ones(2 * POWERS).data
         self.monomials = np.zeros(MONOMIALS).data
         self.terms, self.handled = np.zeros(ORDER + 1).data, np.zeros(2).data
-        self.number = 0
-        self.noise = 0.0
+        self.number = self.served = self.visited = self.first_held = self.compacted = self.patience = 0
+        self.noise = self.left_out = 0.0
+        self.anchored = False
 
     def weights(self):
         """Σ w of the negatives and of the positives."""
-        return self.total[2], self.total[5]
+        return self.points.weight[0], self.points.weight[1]
 
     def parameters(self):
         """Return A, B and C of the last fit."""
@@ -126,11 +136,9 @@ class AnchoredLogistic:
         w: cython.const[cython.double][::1],
     ):
         """Replace all points by these; `anchor_at` is to follow."""
-        j: cython.Py_ssize_t
-        for j in range(self.size):
-            self.w[j] = 0.0
-        for j in range(slots.shape[0]):
-            self.u[slots[j]], self.v[slots[j]], self.w[slots[j]] = u[j], v[j], w[j]
+        self.points.load(slots, u, v, w)
+        self.served = self.visited = self.patience = 0
+        self.anchored = False
 
     def replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double):
         """Replace the point of a slot; weight 0 for none. O(1)."""
@@ -140,21 +148,47 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
-        if self.w[slot] > 0.0:
-            self._add(slot, -1.0)
-        self.u[slot], self.v[slot], self.w[slot] = u, v, w
-        if w > 0.0:
-            self._extend(slot)
-            self._add(slot, 1.0)
+        i: cython.Py_ssize_t = self.points.place[slot]
+        if not self.points._changes(slot, u, v, w):
+            return
+        if self.anchored and i >= self.first_held:
+            self._add(i, -1.0)
+        self.points._replace(slot, u, v, w)
+        i = self.points.place[slot]
+        if self.anchored and i >= 0:
+            self._add(i, 1.0)
 
-    def anchor_at(self, a: cython.double, b: cython.double, c: cython.double):
-        """Make the sums anew at these parameters, in a pass over the points."""
-        self._anchor_at(a, b, c)
+    def scale(self, factor: cython.double):
+        """Multiply all weights by a power of two."""
+        self._scale(factor)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _anchor_at(self, a: cython.double, b: cython.double, c: cython.double) -> cython.void:
+    def _scale(self, factor: cython.double) -> cython.void:
+        i: cython.Py_ssize_t
+        self.points._scale(factor)
+        for i in range(self.sums.shape[0]):
+            self.sums[i] *= factor
+        for i in range(6):
+            self.total[i] *= factor
+        for i in range(3):
+            self.first[i] *= factor
+            self.rest[i] *= factor
+        self.handled[0] *= factor
+        self.handled[1] *= factor
+        self.noise *= factor
+        self.left_out *= factor
+
+    def anchor_at(self, a: cython.double, b: cython.double, c: cython.double):
+        """Make the sums anew at these parameters, in a pass over the points."""
+        self._anchor_at(a, b, c, 0)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _anchor_at(self, a: cython.double, b: cython.double, c: cython.double, start: cython.Py_ssize_t) -> cython.void:
+        """Make the sums of the points from the entry `start` on."""
         i: cython.Py_ssize_t
         self.anchor[0], self.anchor[1], self.anchor[2] = a, b, c
         self.fitted[0], self.fitted[1], self.fitted[2] = a, b, c
@@ -165,70 +199,42 @@ class AnchoredLogistic:
         for i in range(3):
             self.d[i] = self.first[i] = self.rest[i] = 0.0
         self.handled[0] = self.handled[1] = self.noise = 0.0
-        self._measure()
-        for i in range(self.size):
-            if self.w[i] > 0.0:
+        self._measure(start)
+        self.first_held, self.compacted = start, self.points.compacted
+        self.left_out = self.points.upto[start - 1] if start > 0 else 0.0
+        for i in range(start, self.points.end):
+            if self.points.w[i] > 0.0:
                 self._add(i, 1.0)
         self.number = 0
+        self.anchored = True
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _measure(self) -> cython.void:
+    def _measure(self, start: cython.Py_ssize_t) -> cython.void:
         """Means, deviations and ranges of the features. Without a constant, features are measured from 0."""
-        i: cython.Py_ssize_t
-        first: cython.bint = True
-        weight: cython.double = 0.0
-        mean_u: cython.double = 0.0
-        mean_v: cython.double = 0.0
-        square_u: cython.double = 0.0
-        square_v: cython.double = 0.0
-        for i in range(self.size):
-            if self.w[i] > 0.0:
-                if first:
-                    self.low[0] = self.high[0] = self.u[i]
-                    self.low[1] = self.high[1] = self.v[i]
-                    first = False
-                self._extend(i)
-                weight += self.w[i]
-                mean_u += self.w[i] * self.u[i]
-                mean_v += self.w[i] * self.v[i]
-        self.centre[0] = mean_u / weight if self.constant and weight > 0.0 else 0.0
-        self.centre[1] = mean_v / weight if self.constant and weight > 0.0 else 0.0
-        for i in range(self.size):
-            if self.w[i] > 0.0:
-                square_u += self.w[i] * (self.u[i] - self.centre[0]) * (self.u[i] - self.centre[0])
-                square_v += self.w[i] * (self.v[i] - self.centre[1]) * (self.v[i] - self.centre[1])
-        self.unit[0] = sqrt(weight / square_u) if square_u > 0.0 else 1.0
-        self.unit[1] = sqrt(weight / square_v) if square_v > 0.0 else 1.0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _extend(self, i: cython.Py_ssize_t) -> cython.void:
-        """Let the ranges of the features contain those of a point."""
-        self.low[0], self.high[0] = min(self.low[0], self.u[i]), max(self.high[0], self.u[i])
-        self.low[1], self.high[1] = min(self.low[1], self.v[i]), max(self.high[1], self.v[i])
+        self.passes._measure(start)
+        self.centre[0], self.centre[1] = self.passes.centre[0], self.passes.centre[1]
+        self.unit[0], self.unit[1] = self.passes.unit[0], self.passes.unit[1]
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _add(self, slot: cython.Py_ssize_t, sign: cython.double) -> cython.void:
-        """Add the point of a slot to the sums (`sign` 1), or take it off (−1)."""
+    def _add(self, entry: cython.Py_ssize_t, sign: cython.double) -> cython.void:
+        """Add the point of an entry to the sums (`sign` 1), or take it off (−1)."""
         i: cython.int
         j: cython.int
         k: cython.int
         at: cython.Py_ssize_t
         term: cython.double
-        w: cython.double = sign * self.w[slot]
-        f1: cython.double = (self.u[slot] - self.centre[0]) * self.unit[0]
-        f2: cython.double = (self.v[slot] - self.centre[1]) * self.unit[1] if self.two else 0.0
-        positive: cython.bint = slot & 1
+        w: cython.double = sign * self.points.w[entry]
+        f1: cython.double = (self.points.u[entry] - self.centre[0]) * self.unit[0]
+        f2: cython.double = (self.points.v[entry] - self.centre[1]) * self.unit[1] if self.two else 0.0
+        positive: cython.bint = self.points.slot[entry] & 1
         powers: cython.double[::1] = self.powers
         monomials: cython.double[::1] = self.monomials
         sums: cython.double[::1] = self.sums
-        self._derive(slot, w, positive)
+        self._derive(entry, w, positive)
         for i in range(1, _POWERS):
             powers[i] = powers[i - 1] * f1
             powers[_POWERS + i] = powers[_POWERS + i - 1] * f2
@@ -263,9 +269,11 @@ class AnchoredLogistic:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _derive(self, slot: cython.Py_ssize_t, w: cython.double, positive: cython.bint) -> cython.void:
+    def _derive(self, entry: cython.Py_ssize_t, w: cython.double, positive: cython.bint) -> cython.void:
         """Set w (p − y), and w σ⁽ᵏ⁾ for k from 1, at the log-odds of a point at the anchor."""
-        eta: cython.double = self.anchor[0] * self.u[slot] + self.anchor[1] * self.v[slot] + self.anchor[2]
+        eta: cython.double = (
+            self.anchor[0] * self.points.u[entry] + self.anchor[1] * self.points.v[entry] + self.anchor[2]
+        )
         e: cython.double = exp(-fabs(eta))
         rare: cython.double = e / (1.0 + e)  # the smaller of p and 1 − p
         s: cython.double = rare / (1.0 + e)
@@ -298,22 +306,47 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _fit(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
-        _anchors: cython.int
-        if not self.total[2] + self.total[5] > 0.0:
+        if self.points.live == 0:
             return False
-        if self._worn():
-            self._anchor_at(self.fitted[0], self.fitted[1], self.fitted[2])
-        if self._flat(t_plus, t_minus):
-            return True
-        for _anchors in range(_MAX_ANCHORS):
-            if not self._newton(t_plus, t_minus):
-                return False
-            if self._bound() <= _CERTIFIED:
-                return self.fitted[0] > 0.0 and (not self.two or self.fitted[1] > 0.0)
-            if not self._reach() <= _FARTHEST:
-                return False
-            self._anchor_at(self.fitted[0], self.fitted[1], self.fitted[2])
-        return False
+        if self.anchored and self.compacted != self.points.compacted and self.first_held > 0:
+            self.anchored = False  # entries have moved
+        if self.anchored and not self._worn():
+            if self._flat(t_plus, t_minus):
+                return True
+            served: cython.bint = self._newton(t_plus, t_minus) and self._bound() <= _CERTIFIED
+            if served and self.fitted[0] > 0.0 and (not self.two or self.fitted[1] > 0.0):
+                self.served += 1
+                return True
+        if not self.passes._fit(t_plus, t_minus, self.fitted[0], self.fitted[1], self.fitted[2]):
+            return False
+        self.fitted[0], self.fitted[1], self.fitted[2] = (
+            self.passes.fitted[0],
+            self.passes.fitted[1],
+            self.passes.fitted[2],
+        )
+        self._consider()
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _consider(self) -> cython.void:
+        """Make the sums anew if the last ones were worth it, or once passes over the points have cost as much.
+
+        Each time that sums were not worth it doubles the cost that is waited for.
+        """
+        cost: cython.longlong
+        start: cython.Py_ssize_t = self.passes._matters_from()
+        cost = (_ANCHORING_TWO if self.two else _ANCHORING) * (self.points.end - start)
+        if self.anchored:
+            self.patience = (
+                min(2 * self.patience + 1, _MOST_PATIENCE) if self.served * self.passes.visited < cost else 0
+            )
+            self.anchored = False
+            self.visited = self.served = 0
+        self.visited += self.passes.visited
+        if self.visited >= cost * self.patience:
+            self._anchor_at(self.fitted[0], self.fitted[1], self.fitted[2], start)
 
     @cython.cfunc
     @cython.nogil
@@ -541,8 +574,8 @@ class AnchoredLogistic:
         The features of `Beta` rise along a convex curve, which lies in the triangle of its two ends and of the corner
         below; without v the triangle is a line.
         """
-        u: cython.double = self.low[0] if i == 0 else self.high[0]
-        v: cython.double = self.high[1] if i == 1 else self.low[1]
+        u: cython.double = self.points.low[0] if i == 0 else self.points.high[0]
+        v: cython.double = self.points.high[1] if i == 1 else self.points.low[1]
         self.g[0] = (u - self.centre[0]) * self.unit[0]
         self.g[1] = (v - self.centre[1]) * self.unit[1] if self.two else 0.0
         self.g[2] = 1.0 if self.constant else 0.0
@@ -594,7 +627,7 @@ class AnchoredLogistic:
             self.g[i] = self.noise
             self._forward(self.g)
             spread += sqrt(self.g[0] * self.g[0] + self.g[1] * self.g[1] + self.g[2] * self.g[2])
-        left += spread
+        left += spread + leverage * self.left_out
         if not leverage * left <= 0.5:
             return _INFINITE
         # the last Newton step has left its square

@@ -90,6 +90,9 @@ class AnchoredStream:
         k: cython.Py_ssize_t
         cell: cython.Py_ssize_t
         self.following = self._sums._number >= 0
+        if self._sums._factor != 1.0:
+            kernel._scale(self._sums._factor)
+            self._sums._factor = 1.0
         for k in range(self._sums._number):
             cell = self._sums._changed[k]
             find_points(self._sums._cells, cell, self._borders[cell], self._borders[cell + 1], self._found)
@@ -115,7 +118,7 @@ class AnchoredStream:
         t_plus: cython.double = 1.0
         t_minus: cython.double = 0.0
         if kernel.targets:
-            t_plus, t_minus = regularised_targets(kernel.total[2] / unit, kernel.total[5] / unit)
+            t_plus, t_minus = regularised_targets(kernel.points.weight[0] / unit, kernel.points.weight[1] / unit)
         if not kernel._fit(t_plus, t_minus):
             return False
         self.slope, self.offset = kernel.fitted[0], kernel.fitted[2]

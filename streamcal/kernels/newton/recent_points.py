@@ -1,0 +1,146 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The points of a fit in numbered slots, in the order of their last change.
+
+Each has a bound on the weight of all points up to it, so that a pass can leave out those before the first that matters:
+under a short half-life nearly all. A replaced point leaves an entry of weight 0, and these are dropped when all entries
+are in use.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+
+#: Entries beside one for each slot.
+ROOM = 256
+
+
+@cython.final
+@cython.cclass
+class RecentPoints:
+    """Two features and a weight for each slot in use; even slots hold negative weight, odd ones positive."""
+
+    def __init__(self, size):
+        self.place = np.full(size, -1, dtype=np.intp).data
+        self.slot = np.full(size + ROOM, -1, dtype=np.intp).data
+        self.u, self.v, self.w, self.upto = (np.zeros(size + ROOM).data for _ in range(4))
+        self.weight, self.low, self.high = (np.zeros(2).data for _ in range(3))
+        self.end = self.live = self.compacted = 0
+
+    def load(
+        self,
+        slots: cython.const[cython.Py_ssize_t][::1],
+        u: cython.const[cython.double][::1],
+        v: cython.const[cython.double][::1],
+        w: cython.const[cython.double][::1],
+    ):
+        """Replace all points by these, the lightest first."""
+        i: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        for i in range(self.place.shape[0]):
+            self.place[i] = -1
+        self.end = self.live = 0
+        self.weight[0] = self.weight[1] = 0.0
+        order: cython.const[cython.Py_ssize_t][::1] = np.argsort(w, kind="stable")
+        for j in range(order.shape[0]):
+            i = order[j]
+            self._replace(slots[i], u[i], v[i], w[i])
+
+    def replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double):
+        """Replace the point of a slot; weight 0 for none."""
+        self._replace(slot, u, v, w)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _changes(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.bint:
+        """Whether the point of a slot is another one."""
+        i: cython.Py_ssize_t = self.place[slot]
+        if i < 0:
+            return w > 0.0
+        return self.w[i] != w or self.u[i] != u or self.v[i] != v
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
+        i: cython.Py_ssize_t = self.place[slot]
+        if i >= 0:
+            self.weight[slot & 1] -= self.w[i]
+            self.w[i] = 0.0
+            self.slot[i] = self.place[slot] = -1
+            self.live -= 1
+            if i == self.end - 1:
+                self.end = i
+        if not w > 0.0:
+            return
+        if self.live == 0:
+            self.end = 0
+            self.weight[0] = self.weight[1] = 0.0
+            self.low[0] = self.high[0] = u
+            self.low[1] = self.high[1] = v
+        elif self.end == self.slot.shape[0]:
+            self._compact()
+        i = self.end
+        self.u[i], self.v[i], self.w[i] = u, v, w
+        self.upto[i] = (self.upto[i - 1] if i > 0 else 0.0) + w
+        self.slot[i], self.place[slot] = slot, i
+        self.end = i + 1
+        self.live += 1
+        self.weight[slot & 1] += w
+        self.low[0], self.high[0] = min(self.low[0], u), max(self.high[0], u)
+        self.low[1], self.high[1] = min(self.low[1], v), max(self.high[1], v)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _compact(self) -> cython.void:
+        """Drop the entries without a point, and sum and measure the others anew."""
+        i: cython.Py_ssize_t
+        k: cython.Py_ssize_t = 0
+        up: cython.double = 0.0
+        self.weight[0] = self.weight[1] = 0.0
+        for i in range(self.end):
+            if self.w[i] > 0.0:
+                if k == 0:
+                    self.low[0] = self.high[0] = self.u[i]
+                    self.low[1] = self.high[1] = self.v[i]
+                self.u[k], self.v[k], self.w[k], self.slot[k] = self.u[i], self.v[i], self.w[i], self.slot[i]
+                self.place[self.slot[k]] = k
+                up += self.w[k]
+                self.upto[k] = up
+                self.weight[self.slot[k] & 1] += self.w[k]
+                self.low[0], self.high[0] = min(self.low[0], self.u[k]), max(self.high[0], self.u[k])
+                self.low[1], self.high[1] = min(self.low[1], self.v[k]), max(self.high[1], self.v[k])
+                k += 1
+        self.end = k
+        self.compacted += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _scale(self, factor: cython.double) -> cython.void:
+        """Multiply all weights."""
+        i: cython.Py_ssize_t
+        for i in range(self.end):
+            self.w[i] *= factor
+            self.upto[i] *= factor
+        self.weight[0] *= factor
+        self.weight[1] *= factor
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _above(self, limit: cython.double) -> cython.Py_ssize_t:
+        """Return the first entry such that those before it weigh no more than `limit`."""
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = self.end
+        middle: cython.Py_ssize_t
+        while low < high:
+            middle = (low + high) // 2
+            if self.upto[middle] > limit:
+                high = middle
+            else:
+                low = middle + 1
+        return low
