@@ -73,7 +73,7 @@ def excesses(cal, adversary, delay, order, seed=1):
         yield excess, cal.promised, most
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("adversary", [against, lure, blocks, random])
 @pytest.mark.parametrize("delay", [0, 48, 1_000])
 @pytest.mark.parametrize("order", ["in", "any", "never"])

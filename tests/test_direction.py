@@ -135,7 +135,7 @@ def made(method: Any, scale: Scale) -> Any:
         pytest.skip(str(error))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("kind", SCALES)
 @pytest.mark.parametrize("name", METHODS)
 def test_a_decreasing_scale_is_the_increasing_one_on_mirror_images(name: str, kind: str) -> None:

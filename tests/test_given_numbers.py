@@ -172,7 +172,7 @@ def forms(value):
     return [(kind(value), kind(value).item()) for kind in types]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @each_parameter
 def test_a_number_of_numpy_is_that_of_python(what, name, kind):
     for of_numpy, of_python in forms(value_of(what, name)):

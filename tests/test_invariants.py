@@ -96,7 +96,7 @@ def bulk(cal, kind, x, y, w, t):
         cal.learn_many([x] * 3, [y] * 3, [w] * 3, [t] * 3)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", LEARNERS)
 @given(operations=OPERATIONS)

@@ -737,7 +737,7 @@ def life_of(case):
     return Life
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @each(ADDITIVE, under=())
 def test_a_life_of_learning_unlearning_merging_and_saving(case):
     run_state_machine_as_test(life_of(case), settings=case.settings())

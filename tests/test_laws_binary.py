@@ -344,6 +344,7 @@ def test_minus_zero_is_zero(case):
             assert cal.n == 1.0
 
 
+@pytest.mark.sample(2)
 @each(NEW, under=EVERYWHERE)
 @pytest.mark.parametrize("shape", [(0.5, 100.0), (5.0, 995.0)], ids=["spread", "narrow"])
 def test_half_a_percent_of_positives(case, shape):

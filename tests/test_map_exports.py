@@ -133,6 +133,7 @@ def test_every_export_keeps_the_laws(name, tmp_path):
                 assert (turn * np.diff(p)).min() >= -FALLS, case
 
 
+@pytest.mark.full
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", [KnotMap, CubicMap])
 def test_knots_at_neighbouring_floats_have_their_values_in_every_export(kind, tmp_path):

@@ -47,7 +47,7 @@ def vine_copula(family, *parameters):
     return vine.Bicop(family=kind, rotation=rotation, parameters=np.array(parameters)[:, None])
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("family", "theta"), [pair for pair in PAIRS if pair[0] != "plackett"])
 def test_densities_are_those_of_pyvinecopulib(family, theta):
     u = everywhere(np.random.default_rng(0))

@@ -199,7 +199,7 @@ def assert_multiclass(name: str, form: str) -> None:
     assert_form_does_not_matter(build, form, [rows, y, weights(form, ROWS)], labels=classes)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @methods_and_forms(regression.METHODS, ("quantile-recalibration", "empirical-density"))
 def test_regression_methods(name, forms):
     for form in forms:

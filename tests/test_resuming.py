@@ -226,6 +226,7 @@ def test_an_arrow_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Pat
     assert out.read_bytes() == before
 
 
+@pytest.mark.full
 def test_a_parquet_output_can_be_read_after_a_kill(tmp_path: Path) -> None:
     """Also without going on: the rows of the last checkpoint, and those of whole row groups since."""
     source, state, out = save(tmp_path / "in.csv", made(8_000)), tmp_path / "state.json", tmp_path / "out.parquet"

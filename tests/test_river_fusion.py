@@ -62,6 +62,7 @@ def test_the_scores_are_what_the_bases_say_before_they_learn():
     assert model.fusion.n == fusion.n == 150  # naive Bayes has no opinion before its first row: one score
 
 
+@pytest.mark.full
 def test_it_is_better_than_each_of_its_bases():
     found = [evaluate.progressive_val_score(datasets.Phishing().take(700), one, Brier()).get() for one in bases()]
     model = FusedClassifier(bases(), BernsteinFusion(degrees=3, refresh_every=10))
