@@ -320,6 +320,8 @@ def resumed(task: Task, folder: Path | None) -> Results:
 
 #: The columns of the pictures.
 SHOWN = ("base", "e-logistic", "e-beta", "GPC, paper", "GPC")
+#: Thresholds of Figure 2 and rows of which its labels are drawn.
+MAP_THRESHOLDS, SHOWN_ROWS = 32, 200
 
 
 def toy_forecasts(train: Data, x: Array, base: str, seed: int) -> dict[str, list[Any]]:
@@ -347,6 +349,50 @@ def draw_densities(file: Path, rows: int = TOY_ROWS) -> None:
             axis.pcolormesh(x, t, found[name], vmin=0.0, vmax=0.5, cmap="Greys", shading="nearest")
             axis.set_title(name if name not in ("base", "truth") else {"base": base, "truth": "truth and data"}[name])
         row[0].plot(train.x[:, 0], train.y, ".", color="goldenrod", markersize=2)
+    save(figure, file, dpi=80)
+
+
+def draw_maps(file: Path, rows: int = TOY_ROWS) -> None:
+    """Figure 2: P(Y ≤ t) by the GPC over q(t) and t, with the labels at the thresholds it was trained on."""
+    train = toy(rows, seed=0)
+    t = np.linspace(*support_of(train.y), MAP_THRESHOLDS + 1)[1:-1]
+    figure = Figure(figsize=(10.0, 4.2), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, base in zip(axes, ("OLS", "BRR"), strict=True):
+        found = toy_forecasts(train, train.x[:SHOWN_ROWS], base, 0)
+        q = np.array([one.cdf(t) for one in found["base"]])
+        p = np.array([one.cdf(t) for one in found["GPC, paper"]])
+        at = np.broadcast_to(t, q.shape)
+        shown = axis.tricontourf(q.ravel(), at.ravel(), p.ravel(), levels=np.linspace(0.0, 1.0, 11), cmap="Greys")
+        below = train.y[:SHOWN_ROWS, None] <= t
+        for labels, colour in ((below, "tab:blue"), (~below, "tab:red")):
+            axis.plot(q[labels], at[labels], ".", color=colour, markersize=1.5)
+        axis.set(title=f"GPC, paper, on {base}", xlabel="predicted q(t)", ylabel="t")
+    figure.colorbar(shown, ax=axes, label="P(Y ≤ t)")
+    save(figure, file, dpi=80)
+
+
+def draw_instance(file: Path, rows: int = TOY_ROWS) -> None:
+    """Figure 3: densities, calibration maps and distribution functions of one instance, on a Gaussian process."""
+    drawn = toy(rows + 1, seed=0)
+    train, x, y = drawn.take(np.arange(rows)), drawn.x[rows:], float(drawn.y[rows])
+    forecasts = {"default": BASES["GPR"](train)(x), **toy_forecasts(train, x, "GPR", 0)}
+    t = np.linspace(*support_of(train.y), 400)
+    base = forecasts["base"][0].cdf(t)
+    figure = Figure(figsize=(13.0, 3.8), layout="constrained")
+    density, between, distribution = figure.subplots(1, 3)
+    for name, (one, *_) in forecasts.items():
+        style = "--" if name in ("default", "base") else "-"
+        density.plot(t, one.pdf(t), style, label=name, linewidth=1.0)
+        between.plot(base, one.cdf(t), style, linewidth=1.0)
+        distribution.plot(t, one.cdf(t), style, linewidth=1.0)
+    for axis in (density, distribution):
+        axis.axvline(y, color="gold")
+        axis.set(xlabel="t")
+    density.set(title="density", ylim=(0.0, None))
+    density.legend(fontsize=7)
+    between.set(title="map", xlabel="predicted q(t)", ylabel="calibrated")
+    distribution.set(title="P(Y ≤ t)")
     save(figure, file, dpi=80)
 
 
@@ -523,6 +569,19 @@ Half of {toy_rows} outcomes lie on an ascending line, half on a flat one, with n
 
 ![Densities before and after](regression_004_densities.png)
 
+## Figure 2: the map of the GPC
+
+P(Y ≤ t) over the predicted q(t) and t, from the toy data. Blue: labels with y ≤ t; red: the others.
+
+![The map of the GPC](regression_004_maps.png)
+
+## Figure 3: one instance
+
+Densities, calibration maps and distribution functions of one outcome, the yellow line, on the Gaussian process. The
+default is trained on all rows, the base on two thirds of them and the calibrators on the last third.
+
+![One instance](regression_004_instance.png)
+
 ## Figure 5: reliability on the toy data
 
 5-fold cross-validation, a line for each of the thresholds inside the support, 8 bins of the predicted P(Y ≤ t).
@@ -653,6 +712,8 @@ def main(arguments: list[str] | None = None) -> None:
     results = gathered(tasks, given.jobs, given.results)
     pictures = PAGE.with_suffix("")
     draw_densities(pictures.with_name(pictures.name + "_densities.png"))
+    draw_maps(pictures.with_name(pictures.name + "_maps.png"))
+    draw_instance(pictures.with_name(pictures.name + "_instance.png"))
     distances = draw_reliability(pictures.with_name(pictures.name + "_reliability.png"))
     draw_figure_6(pictures.with_name(pictures.name + "_figure_6.png"), results)
     text = with_differences("regression_004", page(results, distances, given.rounds))
