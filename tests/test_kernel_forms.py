@@ -22,6 +22,7 @@ from streamcal import Auto
 from streamcal.app.doctor import kernels
 from streamcal.kernels import NEEDS, SOURCES, USES, module_name
 from streamcal.maps.points import MERGES
+from streamcal.solvers.partial_order import ranks_of
 
 PACKAGE = Path(streamcal.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
@@ -58,6 +59,7 @@ HERE = {
     "chebyshev",
     "class_scores",
     "compensated",
+    "covers",
     "cubic",
     "fast_path",
     "jumper",
@@ -1064,9 +1066,38 @@ def test_near_isotonic_path(rows):
 def test_covers_of_pairs(rows):
     """A third column of zeros changes no order; the general search is the oracle of that for two columns."""
     x = np.array(sorted(rows), dtype=np.float64).reshape(-1, 2)
-    fast, slow = (module.covers(x) for module in twins("partial_order"))
-    general = twins("partial_order")[0].covers(np.column_stack((x, np.zeros(len(x)))))
+    fast, slow = (module.covers(x) for module in twins("covers"))
+    general = twins("covers")[0].covers(np.column_stack((x, np.zeros(len(x)))))
     assert fast == slow == general
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.integers(0, 5)] * 2, *[st.floats(1e-3, 1e3) | st.sampled_from([0.0, 1.0, 2.0])] * 2),
+        min_size=1,
+        max_size=30,
+        unique_by=lambda row: row[:2],
+    ),
+    st.booleans(),
+)
+def test_cuts_of_pairs(rows, whole):
+    """The minimum cuts of pairs are those by flows along covers: the certificate that no other flow is larger."""
+    rows = np.array(sorted(rows), dtype=np.float64)
+    x, positive, negative = np.ascontiguousarray(rows[:, :2]), rows[:, 2].copy(), rows[:, 3].copy()
+    if whole:
+        positive, negative = np.ceil(positive.clip(0.0, 3.0)), np.ceil(negative.clip(0.0, 3.0))
+    positive[positive + negative == 0.0] = 1.0
+    lower, upper = (np.array(ends, dtype=int) for ends in twins("covers")[0].covers(x))
+    found = []
+    for module in twins("partial_order"):
+        for ranks in ((), ranks_of(x)):
+            cutter = module.BlockCutter(lower, upper, positive, negative, whole, ranks)
+            values = np.zeros(len(x))
+            cutter.fit(values)
+            cutters = [module.BlockCutter(lower, upper, positive, negative, whole, ranks) for _ in x]
+            alone = [one.fit_at(i) for i, one in enumerate(cutters)]
+            found.append((bits(values), bits(alone), cutter.cuts))
+    assert found[0] == found[1] == found[2] == found[3]
 
 
 @given(
@@ -1085,8 +1116,8 @@ def test_partial_order(rows, whole):
         positive, negative = np.ceil(positive.clip(0.0, 3.0)), np.ceil(negative.clip(0.0, 3.0))
     positive[positive + negative == 0.0] = 1.0
     found = []
+    lower, upper = (np.array(ends, dtype=int) for ends in twins("covers")[1].covers(x))
     for module in twins("partial_order"):
-        lower, upper = (np.array(ends, dtype=int) for ends in module.covers(x))
         cutter = module.BlockCutter(lower, upper, positive, negative, whole)
         values = np.zeros(len(x))
         cutter.fit(values)

@@ -13,6 +13,11 @@ solved on their own. U is the source side of a minimum cut: flow runs from point
 points with c < 0. Capacities are 64-bit integers, so that the cut is exact: for whole weights of total below 2³¹ the
 c are what they are; otherwise they are rounded to 2⁻⁶⁰ of their sum, and a value is clipped to the means of the cuts
 that led to it, so that the fit is monotone despite rounding.
+
+Points of two coordinates need no flow along covers. A point is below another if it comes before it in lexicographic
+order and has a lower rank by the second coordinate. Points are met in lexicographic order, and each with c < 0 takes
+from those with c > 0 met before it and of lower rank, the highest rank first: later points could use the lower ranks,
+and so no other flow is larger. U is what can be reached from what is left over, along covers and back along the flow.
 """
 
 import cython
@@ -22,96 +27,6 @@ import numpy as np
 LARGEST_TOTAL = 2.0**31
 # The maximum sum of rounded capacities, so that no sum of them overflows.
 _CAPACITY = cython.declare(cython.double, 2.0**60)
-
-
-def covers(x: cython.const[cython.double][:, ::1]) -> tuple:
-    """Return the transitive reduction of ≤ between the rows of `x`, which are distinct and in lexicographic order.
-
-    Two lists of row numbers: `upper[e]` covers `lower[e]`. Rows below row j are met in descending order, so that one
-    is covered by j unless it lies below a row already found to be. O(k² M), times the covers of a row at worst; for
-    two columns see `covers_of_pairs`.
-    """
-    size: cython.Py_ssize_t = x.shape[0]
-    width: cython.Py_ssize_t = x.shape[1]
-    if width == 2:
-        return covers_of_pairs(x)
-    found: cython.Py_ssize_t[::1] = np.empty(size, dtype=np.intp).data
-    i: cython.Py_ssize_t
-    j: cython.Py_ssize_t
-    f: cython.Py_ssize_t
-    lower: list = []
-    upper: list = []
-    for j in range(size):
-        number: cython.Py_ssize_t = 0
-        for i in range(j - 1, -1, -1):
-            if not below(x, i, j, width):
-                continue
-            for f in range(number):
-                if below(x, i, found[f], width):
-                    break
-            else:
-                found[number] = i
-                number += 1
-                lower.append(i)
-                upper.append(j)
-    return lower, upper
-
-
-def covers_of_pairs(x: cython.const[cython.double][:, ::1]) -> tuple:
-    """Return `covers` for two columns, in O((k + e) log k) for e covers.
-
-    Rows are learned in their order, each at its rank by the second column; `last` is a tree of maxima over the ranks,
-    whose leaves are row number + 1, or 0. Row j covers the row of the next lower rank, then the row of the next lower
-    rank among those with a larger number than it, and so on: rank and number decide whether a row is below another.
-    """
-    size: cython.Py_ssize_t = x.shape[0]
-    columns = np.asarray(x)
-    ranks = np.empty(size, dtype=np.intp)
-    ranks[np.lexsort((columns[:, 0], columns[:, 1]))] = np.arange(size)
-    rank: cython.Py_ssize_t[::1] = ranks.data
-    leaves: cython.Py_ssize_t = 1
-    while leaves < size:
-        leaves *= 2
-    last: cython.Py_ssize_t[::1] = np.zeros(2 * leaves, dtype=np.intp).data
-    j: cython.Py_ssize_t
-    place: cython.Py_ssize_t
-    lower: list = []
-    upper: list = []
-    for j in range(size):
-        found: list = []
-        least: cython.Py_ssize_t = 0
-        place = leaves + rank[j]
-        while place > 1:
-            if place % 2 == 0 or last[place - 1] <= least:
-                place //= 2
-                continue
-            place -= 1
-            while place < leaves:
-                place = 2 * place + 1 if last[2 * place + 1] > least else 2 * place
-            least = last[place]
-            found.append(least - 1)
-        found.reverse()
-        lower.extend(found)
-        upper.extend([j] * len(found))
-        place = leaves + rank[j]
-        while place > 0:
-            last[place] = j + 1
-            place //= 2
-    return lower, upper
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def below(
-    x: cython.const[cython.double][:, ::1], i: cython.Py_ssize_t, j: cython.Py_ssize_t, width: cython.Py_ssize_t
-) -> cython.bint:
-    """Whether row i ≤ row j in every coordinate."""
-    m: cython.Py_ssize_t
-    for m in range(width):  # noqa: SIM110 (a generator would not be compiled)
-        if x[i, m] > x[j, m]:
-            return False
-    return True
 
 
 @cython.cclass
@@ -139,6 +54,15 @@ class BlockCutter:
     arc: cython.Py_ssize_t[::1]
     queue: cython.Py_ssize_t[::1]
     path: cython.Py_ssize_t[::1]
+    # For two coordinates: the ranks; a tree over them whose leaves are the point + 1 of a rank that may give, or 0; for
+    # each point that takes the last flow into it (−1: none), and for each flow where it is from, and the one before it.
+    pairs: cython.bint
+    leaves: cython.Py_ssize_t
+    rank: cython.const[cython.Py_ssize_t][::1]
+    giving: cython.Py_ssize_t[::1]
+    taken: cython.Py_ssize_t[::1]
+    giver: cython.Py_ssize_t[::1]
+    earlier: cython.Py_ssize_t[::1]
 
     def __init__(
         self,
@@ -147,14 +71,28 @@ class BlockCutter:
         positive: cython.const[cython.double][::1],
         negative: cython.const[cython.double][::1],
         whole: cython.bint,
+        ranks: tuple = (),
     ):
-        """Arcs lead from lower[e] up to upper[e]; the total weight of every point is above 0, an integer if `whole`."""
+        """Arcs lead from lower[e] up to upper[e]; the total weight of every point is above 0, an integer if `whole`.
+
+        `ranks`, for points of two coordinates, are the points in lexicographic order, and the rank of each by the
+        second coordinate and then the first.
+        """
         size: cython.Py_ssize_t = positive.shape[0]
         arcs: cython.Py_ssize_t = lower.shape[0]
         e: cython.Py_ssize_t
         self.size, self.whole, self.cuts = size, whole, 0
         self.positive, self.negative = positive, negative
         self.order, self.block = np.arange(size).data, np.zeros(size, dtype=np.intp).data
+        self.pairs = len(ranks) > 0
+        if self.pairs:
+            self.order, self.rank = ranks[0].copy().data, ranks[1].data
+            self.leaves = 1
+            while self.leaves < size:
+                self.leaves *= 2
+            self.giving = np.zeros(2 * self.leaves, dtype=np.intp).data
+            self.taken, self.giver = np.zeros(size, dtype=np.intp).data, np.zeros(size, dtype=np.intp).data
+            self.earlier = np.zeros(size, dtype=np.intp).data
         self.first, self.to = np.zeros(size + 2, dtype=np.intp).data, np.zeros(2 * arcs, dtype=np.intp).data
         self.twin, self.flow = np.zeros(2 * arcs, dtype=np.intp).data, np.zeros(2 * arcs, dtype=np.int64).data
         self.excess, self.level = np.zeros(size, dtype=np.int64).data, np.zeros(size, dtype=np.intp).data
@@ -231,8 +169,12 @@ class BlockCutter:
         """
         self.cuts += 1
         self.begin(start, stop)
-        while self.search(start, stop):
-            self.push(start, stop)
+        if self.pairs:
+            self.match(start, stop)
+            self.reach(start, stop)
+        else:
+            while self.search(start, stop):
+                self.push(start, stop)
         i: cython.Py_ssize_t
         kept: cython.Py_ssize_t = start
         risen: cython.Py_ssize_t = 0
@@ -277,9 +219,10 @@ class BlockCutter:
             else:
                 gain = self.positive[point] * rest - self.negative[point] * share
                 self.excess[point] = cython.cast(cython.longlong, gain * scale)
-            for e in range(self.first[point], self.first[point + 1]):
-                if self.flow[e] > 0:
-                    self.flow[e] = 0
+            if not self.pairs:
+                for e in range(self.first[point], self.first[point + 1]):
+                    if self.flow[e] > 0:
+                        self.flow[e] = 0
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -361,3 +304,89 @@ class BlockCutter:
                     depth -= 1
                     point = self.to[self.twin[self.path[depth]]]
                     self.arc[point] += 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def match(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
+        """Make the largest flow of a block of points of two coordinates."""
+        i: cython.Py_ssize_t
+        flows: cython.Py_ssize_t = 0
+        for i in range(start, stop):
+            point: cython.Py_ssize_t = self.order[i]
+            self.taken[point] = -1
+            if self.excess[point] > 0:
+                self.give(self.rank[point], point + 1)
+            while self.excess[point] < 0:
+                source: cython.Py_ssize_t = self.next_giver(self.rank[point])
+                if source < 0:
+                    break
+                amount: cython.longlong = min(self.excess[source], -self.excess[point])
+                self.excess[source] -= amount
+                self.excess[point] += amount
+                self.giver[flows] = source
+                self.earlier[flows] = self.taken[point]
+                self.taken[point] = flows
+                flows += 1  # each flow ends what its source has or what its point needs: fewer than there are points
+                if self.excess[source] == 0:
+                    self.give(self.rank[source], 0)
+        for i in range(start, stop):
+            if self.excess[self.order[i]] > 0:
+                self.give(self.rank[self.order[i]], 0)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def give(self, rank: cython.Py_ssize_t, value: cython.Py_ssize_t) -> cython.void:
+        """Set the leaf of a rank: a point + 1, or 0."""
+        place: cython.Py_ssize_t = self.leaves + rank
+        self.giving[place] = value
+        while place > 1:
+            place //= 2
+            self.giving[place] = self.giving[2 * place] | self.giving[2 * place + 1]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def next_giver(self, rank: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Return the point that may give of the highest rank below this one, or −1."""
+        place: cython.Py_ssize_t = self.leaves + rank
+        while place > 1:
+            if place % 2 == 0 or self.giving[place - 1] == 0:
+                place //= 2
+                continue
+            place -= 1
+            while place < self.leaves:
+                place = 2 * place + 1 if self.giving[2 * place + 1] != 0 else 2 * place
+            return self.giving[place] - 1
+        return -1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def reach(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
+        """Set `level` to 0 at the points reached from those with something left over, and to −1 at the others."""
+        i: cython.Py_ssize_t
+        e: cython.Py_ssize_t
+        head: cython.Py_ssize_t = 0
+        tail: cython.Py_ssize_t = 0
+        for i in range(start, stop):
+            point: cython.Py_ssize_t = self.order[i]
+            self.level[point] = -1
+            if self.excess[point] > 0:
+                self.level[point] = 0
+                self.queue[tail] = point
+                tail += 1
+        while head < tail:
+            point = self.queue[head]
+            head += 1
+            for e in range(self.first[point], self.first[point + 1]):
+                after: cython.Py_ssize_t = self.to[e]
+                if self.flow[e] < 0 and self.block[after] == self.cuts and self.level[after] < 0:
+                    self.level[after] = 0
+                    self.queue[tail] = after
+                    tail += 1
+            e = self.taken[point]
+            while e >= 0:
+                after = self.giver[e]
+                if self.level[after] < 0:
+                    self.level[after] = 0
+                    self.queue[tail] = after
+                    tail += 1
+                e = self.earlier[e]
