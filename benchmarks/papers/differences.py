@@ -166,11 +166,6 @@ ROWS: dict[str, list[tuple[str, str, str]]] = {
             "the same, on a monotone cdf",
             "a cdf of a process may fall: it is made to rise",
         ),
-        (
-            "Figures 2 and 3: maps and densities of single examples",
-            "Figures 1 and 4 instead",
-            "the same functions on the same data",
-        ),
     ],
 }
 
