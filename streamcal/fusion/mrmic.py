@@ -165,12 +165,13 @@ def _interpolation(points: FloatArray, values: FloatArray) -> Callable[[FloatArr
     if points.shape[1] == 1:
         order = np.argsort(points[:, 0])
         return lambda places: np.interp(places[:, 0], points[order, 0], values[order])
-    inside, nearest = LinearNDInterpolator(points, values), NearestNDInterpolator(points, values)
+    inside = LinearNDInterpolator(points, values)
 
     def at_many(places: FloatArray) -> FloatArray:
         found: FloatArray = inside(places)
         outside = np.isnan(found)
-        found[outside] = nearest(places[outside])
+        if outside.any():
+            found[outside] = NearestNDInterpolator(points, values)(places[outside])
         return np.clip(found, 0.0, 1.0)
 
     return at_many

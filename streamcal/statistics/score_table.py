@@ -63,7 +63,8 @@ class ScoreTable(Statistic):
 
     @property
     def n(self) -> float:
-        return math.fsum(row[0] for row in self._rows.values()) / self.unit
+        # `fsum` rounds once, whatever the order; that of the dict is read ten times as fast as the sorted one
+        return math.fsum([row[0] for row in dict.values(self._rows)]) / self.unit
 
     @property
     def count(self) -> int:
@@ -79,9 +80,10 @@ class ScoreTable(Statistic):
 
         Rows whose weight was rounded to 0 by retractions are left out.
         """
-        rows = np.array(self._rows.values(), dtype=np.float64).reshape(-1, 3)
+        x = list(self._rows)
+        rows = np.array([*map(self._rows.__getitem__, x)], dtype=np.float64).reshape(-1, 3)
         held = rows[:, 0] > 0.0
-        return np.array(self._rows.keys(), dtype=np.float64)[held], *self._in_units(rows[held, 0], rows[held, 1])
+        return np.array(x, dtype=np.float64)[held], *self._in_units(rows[held, 0], rows[held, 1])
 
     def points(self) -> Columns:
         """Return the ascending coordinates, their negative and positive weights; shapes (k,). O(k)."""
