@@ -81,6 +81,7 @@ HERE = {
     "recent_moments",
     "recent_points",
     "regressions",
+    "tangent_qp",
     "venn_abers_curve",
     "weights",
 }
@@ -176,6 +177,22 @@ def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tm
     for k in range(20):
         cal.learn_one(0.05 * k, k % 3 == 0)
     assert float(forecast) == cal.predict_one(0.3)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 5, 8])
+def test_tangent_qp(degree):
+    rng = np.random.default_rng(degree)
+    forms = [module.TangentQP(degree) for module in twins("tangent_qp")]
+    start = np.zeros(0)
+    for number in range(6):
+        u = rng.random(200)
+        columns = np.cos(np.arange(2 * degree + 1) * np.arccos(2.0 * u - 1.0)[:, None])
+        y = rng.random(200) < 0.5 + 0.4 * np.sin(7.0 * u)
+        moments, cross = columns.mean(axis=0), (columns[:, : degree + 1] * y[:, None]).mean(axis=0)
+        assert len({form.solve(moments, cross, 1e-6, start) for form in forms}) == 1
+        for name in ("x", "angles", "multipliers", "lift", "iterations"):
+            assert bits(getattr(forms[0], name)) == bits(getattr(forms[1], name))
+        start = forms[0].x.copy() if number % 2 else np.zeros(0)
 
 
 FORMS = [(True, True, False), (True, False, False), (False, True, True), (False, True, False), (False, False, False)]

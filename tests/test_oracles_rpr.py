@@ -13,7 +13,8 @@ from scipy import sparse
 from streamcal import Bernstein, Decay, InputError, Interval, MonotonePolynomial, SolverError, Window
 from streamcal.errors import StreamcalError
 from streamcal.kernels.polynomial.chebyshev import add, add_many, evaluate
-from streamcal.solvers.conic import ACCEPTED, RIDGE, MonotonePolynomialFit
+from streamcal.solvers.conic import ACCEPTED, RIDGE, STEP, MonotonePolynomialFit
+from streamcal.solvers.solution import Solution
 
 #: Seen between the fitted values of Clarabel and of the exchange method: 1.3e-6 in the root mean square; 4e-11 in the
 #: objective.
@@ -288,6 +289,34 @@ def test_what_the_solver_cannot_use_it_says():
     assert fit.solve(np.full(7, np.nan), np.zeros(4), 1.0).status == "not finite"
 
 
+@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize("degree", [1, 2, 3, 8, 16])
+def test_points_of_tangency_certify_the_fit(kind, degree, monkeypatch):
+    """The duality gap of their multipliers, p' ≥ 0 everywhere, the same fit from a start, and that of Clarabel."""
+    u, y = stream(kind)
+    fit, n, i = MonotonePolynomialFit(degree), float(len(u)), np.arange(degree + 1)
+    moments, cross = np.zeros(2 * degree + 1), np.zeros(degree + 1)
+    add_many(moments, cross, (0.0 * moments, 0.0 * cross), u, np.ones(len(u)), y)
+    solution, tangents = fit.solve(moments, cross, n), fit._tangents
+    if not np.array_equal(tangents.x, solution.x):
+        pytest.skip("rounding has left this one to Clarabel")
+    moments, cross = np.rint(moments / n / STEP) * STEP, np.rint(cross / n / STEP) * STEP
+    gram = 0.5 * (moments[np.add.outer(i, i)] + moments[abs(np.subtract.outer(i, i))]) + RIDGE * np.diag(i > 0)
+    angles, multipliers, x = tangents.angles, tangents.multipliers, solution.x
+    assert (multipliers >= 0.0).all()
+    pull = cross + sum((w * tangents.normal(t) for t, w in zip(angles, multipliers, strict=True)), np.zeros(degree + 1))
+    dual = -0.5 * pull @ np.linalg.solve(gram, pull) - multipliers[angles == -2.0].sum()
+    assert abs(0.5 * x @ gram @ x - cross @ x - dual) <= 1e-9
+    rises = chebyshev.chebval(np.cos(np.linspace(0.0, np.pi, 5001)), chebyshev.chebder(x))
+    assert rises.min() >= -1e-12 * max(1.0, abs(rises).max())
+    again = fit.solve(n * moments, n * cross, n, x)
+    np.testing.assert_allclose(again.x, x, rtol=0.0, atol=1e-6)
+    monkeypatch.setattr(fit, "_touching", lambda *_: Solution(x, "not solved", False, 0, 0.0))
+    conic = fit.solve(n * moments, n * cross, n).x
+    assert 0.5 * conic @ gram @ conic - cross @ conic - dual <= 1e-9
+    assert np.sqrt(np.mean(chebyshev.chebval(2.0 * u - 1.0, conic - x) ** 2)) <= 3e-5
+
+
 def test_an_unsolved_program_serves_the_last_map_counts_and_is_logged(monkeypatch, caplog):
     cal = MonotonePolynomial(4)
     cal.learn_many([0.2, 0.4, 0.6], [0, 1, 1])
@@ -299,6 +328,8 @@ def test_an_unsolved_program_serves_the_last_map_counts_and_is_logged(monkeypatc
         found.max_iter = 1
         return found
 
+    unsolved = Solution(np.zeros(5), "not solved", False, 0, 0.0)
+    monkeypatch.setattr(MonotonePolynomialFit, "_touching", lambda *_: unsolved)
     monkeypatch.setattr(MonotonePolynomialFit, "_settings", hasty)
     with pytest.raises(SolverError, match="MaxIterations"):
         cal.solve(cal._memory.statistic, None)

@@ -46,8 +46,8 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     scores of a few observations by 1e-3 (bounds: `streamcal.solvers.conic`).
 
     Cost: an observation O(k), with fixed memory. The first prediction after an observation needs a solve, whatever the
-    number of observations: 4 ms at degree 16, 80 ms at 40. There is no warm start; if every observation is predicted
-    first, use `refresh_every`.
+    number of observations: 0.05 ms at degree 16 from the last map, by the points where p' touches 0. Where these are
+    not found, and with a `bound` that matters, it is a semidefinite program: 4 ms at degree 16, 80 ms at 40.
 
     References
     ----------
@@ -103,7 +103,8 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     def solve(self, statistic: ChebyshevMoments, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         moments = statistic.moments
-        solution = self._fit.solve(moments, statistic.cross, float(moments[0]))
+        last = start.coefficients if isinstance(start, ChebyshevMap) else None
+        solution = self._fit.solve(moments, statistic.cross, float(moments[0]), last)
         if not solution.solved:
             raise SolverError(f"Clarabel, for {self!r}, ended with status {solution.status!r}")
         return ChebyshevMap(self.scale, solution.x)
