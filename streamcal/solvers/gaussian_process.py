@@ -247,7 +247,7 @@ class LaplaceProblem:
             point, log_odds = point + step, log_odds + change
             ratio = min(moved / before, 1.0)
             if moved * (ratio if before < np.inf else 1.0) <= (1.0 - SLOW) * REMAINING:
-                return self.at(point)
+                return Mode(point, *self._assess_at(log_odds, point))
             if before < np.inf and not ratio <= SLOW:
                 return None
             before = moved
@@ -321,7 +321,11 @@ class LaplaceProblem:
 
         The objective is minus the log posterior, up to a constant.
         """
-        terms = log_loss_terms(self.offset + self._latent(point), self.weight, self.positive)
+        return self._assess_at(self.offset + self._latent(point), point)
+
+    def _assess_at(self, log_odds: Array, point: Array) -> tuple[Terms, float]:
+        """Return what `_assess` returns, with the log-odds at the point known."""
+        terms = log_loss_terms(log_odds, self.weight, self.positive)
         return terms, float(terms.loss.sum()) + 0.5 * float(point @ point)
 
     def _gradient(self, point: Array, excess: Array) -> Array:
