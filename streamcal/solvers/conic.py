@@ -29,7 +29,7 @@ from numpy.polynomial import chebyshev, legendre
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamcal.kernels.polynomial.tangent_qp import SOLVED, TangentQP
+from streamcal.kernels.polynomial.tangent_qp import IS_COMPILED, SOLVED, TangentQP
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
@@ -167,7 +167,8 @@ class MonotonePolynomialFit:
     -----
     Without λ, or where λ is fulfilled without being asked for, the solution is found by the few points where p′
     touches 0 (`kernels/polynomial/tangent_qp.py`), to 1e-9 of half the mean square by its duality gap: from the last
-    solution 0.05 ms at degree 16. If rounding stops that, and with λ, Clarabel solves the semidefinite program.
+    solution 0.05 ms at degree 16. If rounding stops that, with λ, and where kernels are not compiled, Clarabel solves
+    the semidefinite program.
 
     The polynomial of Clarabel is assembled from p(0) and the eigenvalues of U and V, with negative eigenvalues set to
     0: it is monotone and within [0, 1] up to the rounding of its k + 1 coefficients, however accurate the solver was.
@@ -265,6 +266,8 @@ class MonotonePolynomialFit:
     def _touching(self, moments: Array, cross: Array, start: Array | None) -> Solution:
         """Solve without λ by the points where p′ touches 0; on a grid of 2⁻³⁶ the sums are exact doubles."""
         tangents = self._tangents
+        if not IS_COMPILED:
+            return Solution(np.zeros(self.degree + 1), "not compiled", False, 0, 0.0)
         status = tangents.solve(moments, cross, RIDGE, np.empty(0) if start is None else start)
         solved = status == SOLVED
         return Solution(
