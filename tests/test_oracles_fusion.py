@@ -446,3 +446,14 @@ def test_a_bad_penalty_is_named(penalty):
 def test_the_table_of_methods_has_it(method):
     text = (Path(__file__).parents[1] / "docs" / "methods" / "index.md").read_text(encoding="utf8")
     assert f"| `{method.name}` | `{method.__name__}` | {method.summary} |" in text
+
+
+def test_a_few_places_are_interpolated_as_many():
+    """With the triangles' affine maps, and without: at random places, at corners and edges, and outside."""
+    rng = np.random.default_rng(21)
+    fused = MRMIC(penalty=0.02)
+    s = rng.random((200, 2)).round(2)
+    fused.learn_many(s, rng.random(200) < s.mean(axis=1))
+    places = np.concatenate((rng.random((300, 2)), s, 0.5 * (s[:50] + s[50:100]), [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))
+    alone = [fused.predict_one(one) for one in places]
+    np.testing.assert_allclose(fused.predict_many(places), alone, rtol=0.0, atol=1e-13)

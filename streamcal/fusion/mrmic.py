@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
+from scipy.spatial import Delaunay
 
 from streamcal.errors import SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
@@ -24,6 +26,10 @@ from streamcal.statistics.vector_table import VectorTable, check_limit, vector_t
 FLAT = 1e-7
 #: Scores are limited to this multiple of the largest score held, so that squares of distances stay finite.
 FAR = 1e100
+#: So few places are sought in all triangles; for more of them the triangles' affine maps pay.
+FEW = 8
+#: A share of a corner that is nearer to 0 than this is not trusted to decide whether a place is in a triangle.
+EDGE = 1e-6
 
 
 class MRMIC(AdditiveFusion[VectorTable]):
@@ -158,6 +164,42 @@ class ScatterMap(FusionMap):
         return self._between((shares - self._centre) @ self._plane.T)
 
 
+class Triangles:
+    """A triangulation of places in the plane, read at a few of them without the affine map of every triangle.
+
+    `LinearNDInterpolator` computes those maps at its first call, which takes longer than the triangulation itself.
+    """
+
+    def __init__(self, points: FloatArray, values: FloatArray, simplices: npt.NDArray[np.int32]) -> None:
+        corners = points[simplices]  # (T, 3, 2)
+        self._last = corners[:, 2]
+        self._first_edge, self._second_edge = corners[:, 0] - self._last, corners[:, 1] - self._last
+        self._area = _cross(self._first_edge, self._second_edge)
+        self._values = values[simplices]
+
+    def at_few(self, places: FloatArray) -> FloatArray | None:
+        """Return the values, NaN outside of all triangles; None if a place is too near to an edge of all of them."""
+        found = np.full(len(places), np.nan)
+        for i, place in enumerate(places):
+            away = place - self._last
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                first = _cross(away, self._second_edge) / self._area
+                second = _cross(self._first_edge, away) / self._area
+                shares = np.stack((first, second, 1.0 - first - second))
+            least = np.nan_to_num(shares.min(axis=0), nan=-1.0)
+            best = int(np.argmax(least))
+            if abs(least[best]) < EDGE:
+                return None
+            if least[best] > 0.0:
+                found[i] = shares[:, best] @ self._values[best]
+        return found
+
+
+def _cross(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the determinants of pairs of vectors in the plane, shape (T,)."""
+    return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
+
+
 def _interpolation(points: FloatArray, values: FloatArray) -> Callable[[FloatArray], FloatArray]:
     """Interpolate values linearly at points of shape (k, d), whose rank is d."""
     if points.shape[1] == 0:
@@ -165,10 +207,14 @@ def _interpolation(points: FloatArray, values: FloatArray) -> Callable[[FloatArr
     if points.shape[1] == 1:
         order = np.argsort(points[:, 0])
         return lambda places: np.interp(places[:, 0], points[order, 0], values[order])
-    inside = LinearNDInterpolator(points, values)
+    triangulation = Delaunay(points)
+    inside = LinearNDInterpolator(triangulation, values)
+    triangles = Triangles(points, values, triangulation.simplices) if points.shape[1] == 2 else None
 
     def at_many(places: FloatArray) -> FloatArray:
-        found: FloatArray = inside(places)
+        found = None if triangles is None or len(places) > FEW else triangles.at_few(places)
+        if found is None:
+            found = np.asarray(inside(places))
         outside = np.isnan(found)
         if outside.any():
             found[outside] = NearestNDInterpolator(points, values)(places[outside])
