@@ -115,7 +115,9 @@ def test_the_regret_is_at_most_the_logarithm_of_the_number(labels):
 
 GRIDS = {
     "bernstein": lambda: PrequentialChoice(Bernstein, degree=[5, 10, 20, 40]),
-    "smooth-isotonic": lambda: PrequentialChoice(SmoothIsotonic(refresh_every=32), penalty=[None, 1e-4, 1e-2, 1.0]),
+    "smooth-isotonic": lambda: PrequentialChoice(
+        SmoothIsotonic(resolution=256, refresh_every=64), penalty=[None, 1e-4, 1e-2, 1.0]
+    ),
     "half-life": lambda: PrequentialChoice(Bernstein, forgetting=[Decay(100), Decay(1_000), Decay(10_000)]),
 }
 
