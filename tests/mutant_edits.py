@@ -83,9 +83,9 @@ MUTANTS = [
     ),
     Mutant(
         "grid-sums-do-not-fade",
-        "statistics/score_table.py",
-        "        self._cells[:, 3:] *= factor\n",
-        "",
+        "kernels/cells/cell_sums.py",
+        "1.0 if k == 2 else factor",
+        "1.0 if k >= 2 else factor",
         "weights of a cell fade and the sums of its coordinates do not",
         "test_forgetting test_laws_binary test_golden",
     ),
