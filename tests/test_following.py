@@ -349,6 +349,16 @@ def test_what_is_read_beside_a_score_is_what_the_map_says(method, policy, whole)
 
 
 @pytest.mark.parametrize("method", CELLS)
+def test_what_is_read_beside_a_score_after_all_weights_were_scaled(method):
+    """Decay scales them every 16 half-lives."""
+    cal = CELLS[method](forgetting=Decay(2.0), resolution=64)
+    for number, (score, y, w, _) in enumerate(stream(16, 200)):
+        cal.learn_one(score, y, w)
+        if number % 3 == 0:
+            assert cal.predict_one(0.3) == pytest.approx(cal.map().predict_one(0.3), abs=1e-12)
+
+
+@pytest.mark.parametrize("method", CELLS)
 def test_what_is_read_beside_a_score_as_of_a_later_time(method):
     for policy in ("time-window", "time-decay"):
         cal = CELLS[method](forgetting=POLICIES[policy], resolution=64)

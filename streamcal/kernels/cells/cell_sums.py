@@ -56,7 +56,7 @@ class CellSums:
         self._lo, self._hi = np.inf, -np.inf
         self._changed = np.zeros(MOST_CHANGES, dtype=np.intc)
         self._number = -1
-        self._factor = 1.0
+        self._factor = 0.0  # nobody has asked for it
 
     def add(self, x: cython.double, y: cython.double, w: cython.double):
         """Add an observation. O(1)."""
@@ -141,11 +141,15 @@ class CellSums:
                     for k in range(5):
                         self._cells[i, k] = 0.0
         self.peak *= factor
-        self._factor *= factor
+        if self._factor > 0.0:
+            self._factor *= factor
+        else:  # to those who only read the list of changes all cells have changed
+            self._number = -1
 
     def take_factor(self):
         """Return the factor by which all sums were multiplied since the last call of this or of `take`."""
-        factor, self._factor = self._factor, 1.0
+        factor = self._factor if self._factor > 0.0 else 1.0
+        self._factor = 1.0
         return factor
 
     def take(self):

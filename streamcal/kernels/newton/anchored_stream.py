@@ -90,7 +90,7 @@ class AnchoredStream:
         k: cython.Py_ssize_t
         cell: cython.Py_ssize_t
         self.following = self._sums._number >= 0
-        if self._sums._factor != 1.0:
+        if self._sums._factor > 0.0 and self._sums._factor != 1.0:
             kernel._scale(self._sums._factor)
             self._sums._factor = 1.0
         for k in range(self._sums._number):
