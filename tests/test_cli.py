@@ -989,7 +989,7 @@ def test_parameters_of_every_type(stream: Path, options: list[str], printed: str
 def test_auto_is_the_method_where_none_is_named(stream: Path) -> None:
     assert "Auto(delay=None)" in run(stream).stdout
     help_text = " ".join(program("run", "--help").stdout.split())
-    assert "auto takes 4 µs a row, ops half a microsecond. [default: auto]" in help_text
+    assert "auto takes 4 µs a row, online-platt 0.5 µs. [default: auto]" in help_text
 
 
 def test_a_state_of_the_former_default_goes_on_without_naming_it(stream: Path, tmp_path: Path) -> None:

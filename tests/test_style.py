@@ -37,7 +37,7 @@ LONGER = {
     "map_format": 800,
     "reliability": 1100,
     "architecture": 900,
-    "implementation": 2150,
+    "implementation": 2200,
     "decisions": 3500,
 }
 BUDGET = 700
