@@ -296,6 +296,7 @@ def test_bad_input_changes_nothing(make):
         Pinball(0.5).merge(Pinball(0.9))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning:scipy")
 def test_what_is_not_finite_is_no_score():
     for metric in (CRPS(), Pinball(0.5), IntervalCoverage(0.5)):
         with pytest.raises(InputError, match="finite"):

@@ -127,6 +127,7 @@ def mean_by_cdf(one: CalibratedDistribution) -> float:
     return sum(quad(lambda t: (t >= 0.0) - one.cdf(t), a, b, epsabs=1e-9)[0] for a, b in pieces(one, 0.0))
 
 
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # the tolerance below is what counts
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("case", "number"), [(case, k) for case in WITHOUT_FORGETTING for k in range(len(case.makers))], ids=str

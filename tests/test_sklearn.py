@@ -283,7 +283,8 @@ def test_copies_score_the_rows_they_were_not_fitted_on_and_all_predict(estimator
     np.testing.assert_allclose(model.predict_interval(X), interval, rtol=0.0, atol=1e-12)
     assert np.array_equal(model.predict(X), (model.predict_proba(X)[:, 1] > 0.5).astype(int))
     copies = [copy.coef_.copy() for copy in model.estimators_]
-    model.partial_fit(X[:7], Y[:7])
+    with pytest.warns(UserWarning, match="no partial_fit"):
+        model.partial_fit(X[:7], Y[:7])
     assert model.calibrator_.n == W.sum() + 7.0
     assert all(np.array_equal(copy.coef_, before) for copy, before in zip(model.estimators_, copies, strict=True))
 
@@ -534,6 +535,7 @@ def test_rows_sorted_by_their_labels_are_warned_of(base, calibrator):
     assert all(one.filename == __file__ for one in told)
     persisting = np.repeat(Y[:60], 10)  # ten equal labels in a row are no sorted rows
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the last rows have one label, which is another warning
         warnings.filterwarnings("error", message="the rows are sorted")
         model.fit(X, Y)
         model.fit(X, persisting)
