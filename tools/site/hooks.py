@@ -114,7 +114,9 @@ def _linked(markdown: str) -> str:
     parts = re.split(r"(<!-- methods: [a-z ]+ -->)", markdown)
     for k in range(2, len(parts), 2):
         folder = next(rooms).folder
-        parts[k] = re.sub(r"^\| `([a-z-]+)` \|", rf"| [\1]({folder}\1.md) |", parts[k], flags=re.MULTILINE)
+        table, end, rest = parts[k].partition("|\n\n")
+        table = re.sub(r"^\| `([a-z-]+)` \|", rf"| [\1]({folder}\1.md) |", table, flags=re.MULTILINE)
+        parts[k] = table + end + rest
     return "".join(parts)
 
 
