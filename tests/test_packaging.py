@@ -113,7 +113,7 @@ def project(tmp_path):
             text=True,
             check=True,
         )
-        built = {file.name.split(".")[0] for file in tmp_path.glob("lib/streamcal/kernels/*/*")}
+        built = {file.name.split(".")[0] for file in tmp_path.glob("lib/streamcal/kernels/**/*.*")}
         outcomes = dict(re.findall(r"^  (\w+) +(compiled|unchanged|failed)\b", run.stdout, flags=re.MULTILINE))
         return outcomes, built
 

@@ -58,7 +58,6 @@ class AdaptiveCalibration(AdditiveCalibrator[Table]):
 
     name = "adaptive-calibration"
     summary = "share of positives in an interval around each score"
-    default_resolution = 4096
     monotone = False
     by_ratios = True
 

@@ -58,9 +58,9 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         See `AdditiveLearner`.
     """
 
-    #: The defaults of the class where they are not `Probability()`, and None.
+    #: The defaults of the class; a method that keeps no table on a grid has None.
     default_scale: ClassVar[Scale] = Probability()
-    default_resolution: ClassVar[int | None] = None
+    default_resolution: ClassVar[int | None] = 4096
     #: Whether `reader` predicts from the statistic itself, without solving for a map.
     reads_statistic: ClassVar[bool] = False
 

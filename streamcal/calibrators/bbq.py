@@ -82,7 +82,6 @@ class BBQ(AdditiveCalibrator[Table]):
 
     name = "bbq"
     summary = "Bayesian average of equal-frequency binnings"
-    default_resolution = 4096
     monotone = False
 
     def __init__(self, breadth: float = 10.0, **common: Unpack[Common]) -> None:

@@ -64,6 +64,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
     name = "bernstein"
     by_ratios = True
     summary = "monotone Bernstein polynomial by least squares"
+    default_resolution = None
 
     def __init__(
         self,

@@ -55,6 +55,7 @@ class CenteredIsotonic(AdditiveCalibrator[ScoreTree]):
 
     name = "centered-isotonic"
     summary = "isotonic fit through the centres of its blocks: strictly increasing"
+    default_resolution = None
 
     by_ratios = True
 

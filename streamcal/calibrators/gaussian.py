@@ -64,6 +64,7 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
 
     name = "gaussian"
     summary = "Bayes' rule for two normal densities of one variance, O(1)"
+    default_resolution = None
 
     def __init__(
         self,

@@ -78,7 +78,6 @@ class HistogramBinning(AdditiveCalibrator[Table]):
 
     name = "histogram-binning"
     summary = "share of positives in equal-frequency bins"
-    default_resolution = 4096
     monotone = False
     by_ratios = True
 

@@ -35,6 +35,7 @@ class Identity(AdditiveCalibrator[Totals]):
 
     name = "identity"
     summary = "the score itself"
+    default_resolution = None
     by_ratios = True
 
     def __init__(self, *, scale: Scale = Probability(), forgetting: Forgetting = Forever()) -> None:

@@ -71,6 +71,7 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     name = "monotone-polynomial"
     by_ratios = True
     summary = "least squares over all monotone polynomials, by semidefinite programs (extra `conic`)"
+    default_resolution = None
 
     def __init__(
         self,

@@ -79,6 +79,7 @@ class SmoothIsotonic(AdditiveCalibrator[ScoreTree]):
 
     name = "smooth-isotonic"
     summary = "monotone cubic curve through the blocks of the isotonic fit; with λ a monotone smoothing spline"
+    default_resolution = None
     by_ratios = True
 
     def __init__(self, penalty: float | None = None, **common: Unpack[Common]) -> None:

@@ -52,7 +52,6 @@ class Temperature(LogisticCalibrator):
 
     name = "temperature"
     summary = "log-odds divided by one number, by exact maximum likelihood"
-    default_resolution = 4096
     by_ratios = True
     default_scale = Logit()
     of_coordinate = True

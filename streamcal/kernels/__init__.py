@@ -52,8 +52,8 @@ USES = {
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
-CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "anchored_logistic", "anchored_stream")
-CELLS_USE = ("compensated", "fast_path", "logistic", "recent_points", "recent_logistic", *CELLS)
+CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "recent_logistic", "anchored_logistic", "anchored_stream")
+CELLS_USE = ("compensated", "fast_path", "logistic", "recent_points", *CELLS)
 #: The same.
 LEVELS = ("level_table", "accounts", "joint_effects", "segment_chain")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.

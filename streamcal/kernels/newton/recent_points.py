@@ -13,6 +13,10 @@ import numpy as np
 
 #: Entries beside one for each slot.
 ROOM = 256
+#: A point that weighs more, relative to what is left of its label, leaves too much rounding in the sum of weights.
+HEAVY = 1024.0
+
+_HEAVY = cython.declare(cython.double, HEAVY)
 
 
 @cython.final
@@ -66,31 +70,37 @@ class RecentPoints:
     @cython.exceptval(check=False)
     def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
         i: cython.Py_ssize_t = self.place[slot]
+        gone: cython.double = 0.0
         if i >= 0:
-            self.weight[slot & 1] -= self.w[i]
+            gone = self.w[i]
+            self.weight[slot & 1] -= gone
             self.w[i] = 0.0
             self.slot[i] = self.place[slot] = -1
             self.live -= 1
             if i == self.end - 1:
                 self.end = i
-        if not w > 0.0:
-            return
-        if self.live == 0:
-            self.end = 0
-            self.weight[0] = self.weight[1] = 0.0
-            self.low[0] = self.high[0] = u
-            self.low[1] = self.high[1] = v
-        elif self.end == self.slot.shape[0]:
-            self._compact()
-        i = self.end
-        self.u[i], self.v[i], self.w[i] = u, v, w
-        self.upto[i] = (self.upto[i - 1] if i > 0 else 0.0) + w
-        self.slot[i], self.place[slot] = slot, i
-        self.end = i + 1
-        self.live += 1
-        self.weight[slot & 1] += w
-        self.low[0], self.high[0] = min(self.low[0], u), max(self.high[0], u)
-        self.low[1], self.high[1] = min(self.low[1], v), max(self.high[1], v)
+        if w > 0.0:
+            if self.live == 0:
+                self.end = 0
+                self.weight[0] = self.weight[1] = 0.0
+                self.low[0] = self.high[0] = u
+                self.low[1] = self.high[1] = v
+            elif self.end == self.slot.shape[0]:
+                self._compact()
+            i = self.end
+            self.u[i], self.v[i], self.w[i] = u, v, w
+            self.upto[i] = (self.upto[i - 1] if i > 0 else 0.0) + w
+            self.slot[i], self.place[slot] = slot, i
+            self.end = i + 1
+            self.live += 1
+            self.weight[slot & 1] += w
+            self.low[0], self.high[0] = min(self.low[0], u), max(self.high[0], u)
+            self.low[1], self.high[1] = min(self.low[1], v), max(self.high[1], v)
+        if gone > _HEAVY * self.weight[slot & 1]:  # its rounding is left in the sum
+            self.weight[slot & 1] = 0.0
+            for i in range(self.end):
+                if self.w[i] > 0.0 and self.slot[i] & 1 == slot & 1:
+                    self.weight[slot & 1] += self.w[i]
 
     @cython.cfunc
     @cython.nogil
