@@ -141,7 +141,7 @@ def test_a_followed_fit_is_that_of_solve(method, policy):
                 steps += 1
             if number % 3 == 0:  # solving takes most of the time
                 assert_followed(cal)
-    # Decay rescales all weights now and then, and a window may sum them anew; everything else is followed.
+    # Decay rescales all weights now and then, and a window may sum them again; everything else is followed.
     assert calls <= 0.05 * steps, "the sums at the anchor are of no use"
 
 
@@ -272,7 +272,7 @@ def test_under_short_half_lives_passes_over_the_points_that_matter_find_the_map_
             statistic = cal._memory.present(None)
             x = statistic.points()[0]
             off.append(np.abs(cal.map().at_many(x) - cal.solve(statistic, None).at_many(x)).max())
-    # A window may sum its weights anew; and where labels are separated but for the ridge, `solve` decides.
+    # A window may sum its weights again; where labels are separated but for the ridge, `solve` decides.
     assert calls <= 0.1 * steps
     assert np.median(off) <= WITHIN
     assert max(off) <= 1e-6, "the bound of the laws where a ridge of 1e-9 alone decides (`LEFT_OPEN`)"

@@ -91,7 +91,6 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self._fitted_for = -1  # the version of the memory whose fit the coefficients are; -1: of something else
         self._fitted = False  # whether there are coefficients, if of fewer observations
         self._failed_for = -1  # the last version whose fit has failed
-        self._steady = self._memory.steady
         self.streams = self._osqp is None
         self._loop = BernsteinStream(self._sums, self._kernel, self._curve)
 

@@ -25,7 +25,7 @@ the factor e^r (it is self-concordant). So what is left out of g has a dual norm
 
 and where a gradient is left of the dual norm ε with ρε ≤ ½, no log-odds of a point is further than 2ρε from that at the
 minimum (Bach 2010, Self-concordant analysis for logistic regression, Proposition 2). `fit` certifies this, with the
-rounding of the sums; where it cannot, the sums are made anew at the parameters found, in one pass over the points.
+rounding of the sums; where it cannot, the sums are rebuilt at the parameters found, in one pass over the points.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ FARTHEST = 1.0
 #: times that this cost is waited for.
 ANCHORING, ANCHORING_TWO, MOST_PATIENCE = 5, 15, 63
 ROUNDING = 2.0**-52
-#: The sums are made anew when they have taken in and given back this many times the weight, or the curvature, that is
+#: The sums are rebuilt when they have taken in and given back this many times the weight, or the curvature, that is
 #: left in them, or so many points: else rounding would add up.
 MOST_HANDLED, MOST_CHANGES = 100.0, 100_000
 
@@ -181,7 +181,7 @@ class AnchoredLogistic:
         self.left_out *= factor
 
     def anchor_at(self, a: cython.double, b: cython.double, c: cython.double):
-        """Make the sums anew at these parameters, in a pass over the points."""
+        """Rebuild the sums at these parameters, in a pass over the points."""
         self._anchor_at(a, b, c, 0)
 
     @cython.cfunc
@@ -297,7 +297,7 @@ class AnchoredLogistic:
     def fit(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
         """Find the minimum for the points as they are; whether it is certified. `parameters()` are then those of it.
 
-        O(1) from the sums, and a pass over the points each time that these have to be made anew. The two targets are
+        O(1) from the sums, and a pass over the points each time that these have to be rebuilt. The two targets are
         read only by a fit with `targets`.
         """
         return self._fit(t_plus, t_minus)
@@ -331,7 +331,7 @@ class AnchoredLogistic:
     @cython.nogil
     @cython.exceptval(check=False)
     def _consider(self) -> cython.void:
-        """Make the sums anew if the last ones were worth it, or once passes over the points have cost as much.
+        """Rebuild the sums if the last ones were worth it, or once passes over the points have cost as much.
 
         Each time that sums were not worth it doubles the cost that is waited for.
         """

@@ -106,7 +106,7 @@ class RecentPoints:
     @cython.nogil
     @cython.exceptval(check=False)
     def _compact(self) -> cython.void:
-        """Drop the entries without a point, and sum and measure the others anew."""
+        """Drop the entries without a point, and sum and measure the others again."""
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t = 0
         up: cython.double = 0.0
