@@ -200,3 +200,18 @@ def test_a_table_in_python_names_no_option() -> None:
     table = {"score": [0.2, 0.3], "label": [0, 1], "t": ["2026-01-31 12:00", "2026-01-31T12:00Z"]}
     with pytest.raises(InputError, match="or without one throughout"):
         streamcal.compare(pa.table(table), time="t", methods=["ops"])
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([datetime(2026, 1, 31, tzinfo=UTC), datetime(2026, 1, 31)], "t has datetimes with a time zone and others"),
+        (np.array(["2026-01-31", "NaT"], dtype="datetime64[s]"), r"t\[1\] NaT is not a time"),
+        ([datetime(2026, 1, 31), "2026-01-31"], r"t\[1\] '2026-01-31' is not a number; give a number or a datetime"),
+    ],
+)
+def test_a_bad_time_of_a_batch_is_named(times: Any, message: str) -> None:
+    cal = streamcal.Platt(forgetting=streamcal.Decay(timedelta(hours=1)))
+    with pytest.raises(InputError, match=message):
+        cal.learn_many([0.2, 0.4], [0, 1], t=times)
+    assert cal.n == 0.0

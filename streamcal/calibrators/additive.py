@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.following import Following
 from streamcal.kernels.common.fast_path import fast_observation
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.maps.base import CoordinateMap, IdentityMap, ScaledMap
@@ -89,6 +90,8 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         #: The prediction at a coordinate from the statistic that is held, NaN where it takes a map: set by methods that
         #: need no map for one prediction.
         self._at: Callable[[float], float] | None = None
+        #: Finds the map from the cells of the table that have changed: set by methods that have such a kernel.
+        self._following: Following | None = None
 
     def new_statistic(self) -> Held:
         """Return an empty statistic for these parameters."""
@@ -163,7 +166,8 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
 
     def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
         """Learn a piece of a batch, and write the answers before each row to `found`; NaN where nothing is held."""
-        raise NotImplementedError
+        if self._following is not None:
+            self._following.stream(self, x, y, piece, found)
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -199,6 +203,22 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
             if statistic.n > 0.0:
                 return self.reader(statistic, None)
         return self._map_at(t)
+
+    def _map_of(self, statistic: Held) -> ScaledMap:
+        followed = None if self._following is None else self._following.map_of(cast(GridTable, statistic))
+        return self._map_anew(statistic) if followed is None else followed
+
+    def _map_anew(self, statistic: Held) -> ScaledMap:
+        """Solve for the map; what follows the statistic starts from it."""
+        solved = super()._map_of(statistic)
+        if self._following is not None:
+            self._following.start(cast(GridTable, statistic), solved)
+        return solved
+
+    def _forget_solved(self) -> None:
+        super()._forget_solved()
+        if self._following is not None:
+            self._following.forget()
 
     def empty_map(self) -> ScaledMap:
         """Return the map of an empty statistic."""

@@ -6,20 +6,21 @@ from typing import Unpack
 
 import numpy as np
 
-from streamcal.calibrators.additive import Common, Table
-from streamcal.calibrators.following import FollowingCalibrator
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
+from streamcal.calibrators.following import Following
 from streamcal.errors import SolverError
 from streamcal.kernels.newton.panel_logistic import PANELS, PanelLogistic
 from streamcal.kernels.polynomial.bernstein import MAX_DEGREE
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
 from streamcal.parameters.given import whole_number
+from streamcal.parameters.scales import Scale
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import fit_bernstein_logistic
 from streamcal.statistics.score_table import GridTable
 
 
-class BernsteinLogistic(FollowingCalibrator):
+class BernsteinLogistic(AdditiveCalibrator[Table]):
     """Monotone Bernstein logistic regression: p(u) = 1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) with the least log loss.
 
     The coefficients satisfy −15 ≤ c₀ ≤ … ≤ cₙ ≤ 15, so that p lies between 3e-7 and 1 − 3e-7, and the fit is finite
@@ -68,6 +69,8 @@ class BernsteinLogistic(FollowingCalibrator):
         self.degree = whole_number(degree, "degree", 1, MAX_DEGREE)
         self._quadratic = MonotoneLeastSquares(self.degree)
         super().__init__(**common)
+        table = self._grid_table()
+        self._following = None if table is None else PanelFollowing(self.scale, self.degree)
 
     def new_statistic(self) -> Table:
         """Return an empty statistic for these parameters."""
@@ -88,26 +91,33 @@ class BernsteinLogistic(FollowingCalibrator):
         super()._forget_solved()
         self._quadratic.reset()
 
-    def _fitted(self, statistic: GridTable) -> ScaledMap | None:
-        kernel = self._kernel
-        return BernsteinLogisticMap(self.scale, kernel.coefficients) if kernel.fit() else None
 
-    def _replace(self, statistic: GridTable, cell: int) -> None:
-        negative_x, negative, positive_x, positive = statistic.stored_points_of(cell)
-        self._kernel.replace(2 * cell, self.scale.unit(negative_x) if negative > 0.0 else 0.0, negative)
-        self._kernel.replace(2 * cell + 1, self.scale.unit(positive_x) if positive > 0.0 else 0.0, positive)
+class PanelFollowing(Following):
+    """Follows the cells by sums over panels of the coordinate (`kernels/newton/panel_logistic.py`)."""
 
-    def _anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
+    def __init__(self, scale: Scale, degree: int) -> None:
+        self._scale = scale
+        self._degree = degree
+
+    def fitted(self, statistic: GridTable) -> ScaledMap | None:
+        return BernsteinLogisticMap(self._scale, self.kernel.coefficients) if self.kernel.fit() else None
+
+    def anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
         if not isinstance(solved, BernsteinLogisticMap):
             return False
-        if self._followed is statistic.sums and self._kernel.start_at(solved.coefficients):
+        if self.followed is statistic.sums and self.kernel.start_at(solved.coefficients):
             return True
         slots, x, w = statistic.stored_points()
         statistic.sums.take()
         for panels in PANELS:  # more of them resolve steeper curves, and take as much longer
-            if self._kernel is None or self._kernel.panels != panels:
-                self._kernel = PanelLogistic(self.degree, panels, 2 * statistic.grid.cells)
-            self._kernel.load(slots, self.scale.units(x), w)
-            if self._kernel.start_at(solved.coefficients):
+            if self.kernel is None or self.kernel.panels != panels:
+                self.kernel = PanelLogistic(self._degree, panels, 2 * statistic.grid.cells)
+            self.kernel.load(slots, self._scale.units(x), w)
+            if self.kernel.start_at(solved.coefficients):
                 return True
         return False
+
+    def replace(self, statistic: GridTable, cell: int) -> None:
+        negative_x, negative, positive_x, positive = statistic.stored_points_of(cell)
+        self.kernel.replace(2 * cell, self._scale.unit(negative_x) if negative > 0.0 else 0.0, negative)
+        self.kernel.replace(2 * cell + 1, self._scale.unit(positive_x) if positive > 0.0 else 0.0, positive)

@@ -7,12 +7,12 @@ from typing import Literal, Unpack
 
 import numpy as np
 
-from streamcal.calibrators.additive import Common, Table
-from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
+from streamcal.calibrators.logistic import LogisticFollowing, LogisticForm
 from streamcal.errors import InputError, SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import BetaMap, log_probabilities
-from streamcal.parameters.scales import Logit
+from streamcal.parameters.scales import Logit, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.logistic import RIDGE, fit_logistic
 
@@ -20,7 +20,7 @@ from streamcal.solvers.logistic import RIDGE, fit_logistic
 IDENTITY = np.array([1.0, 1.0, 0.0])
 
 
-class Beta(LogisticCalibrator):
+class Beta(AdditiveCalibrator[Table]):
     """Beta calibration: p = 1 / (1 + 1/(eᶜ·sᵃ/(1 − s)ᵇ)) of the score s, a ≥ 0, b ≥ 0, by maximum likelihood.
 
     It is Bayes' rule for two beta densities. The identity is a = b = 1, c = 0; with a ≠ b the two ends have different
@@ -76,6 +76,7 @@ class Beta(LogisticCalibrator):
             raise InputError(f"form={form!r} is not possible; give 'abm', 'ab' or 'am'")
         self.form = form
         super().__init__(**common)
+        self._following = LogisticFollowing.of(self, BetaForm(self.scale, form))
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
@@ -93,39 +94,6 @@ class Beta(LogisticCalibrator):
         a, b, c = (IDENTITY + solution.x @ directions).tolist()
         return BetaMap(self.scale, max(a, 0.0), max(b, 0.0), c)
 
-    # η = a·ln s − b·ln(1 − s) + c in the two features of "abm"; "ab", without a constant, in ln 2s and −ln 2(1 − s);
-    # "am" in one, the log-odds of s. The penalty of `solve` is that of `AnchoredLogistic` in each of the three.
-
-    def _form(self) -> Form:
-        return Form(two=self.form != "am", constant=self.form != "ab", targets=False, ridge=RIDGE)
-
-    def _features(self, x: float) -> tuple[float, float]:
-        z = self.scale.logit(x)
-        if self.form == "am":
-            return z, 0.0
-        tail = math.log1p(math.exp(-abs(z)))
-        shift = math.log(2.0) if self.form == "ab" else 0.0
-        return min(z, 0.0) - tail + shift, max(z, 0.0) + tail - shift
-
-    def _feature_columns(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        z = self.scale.logits(x)
-        if self.form == "am":
-            return z, nothing(z)
-        ln_s, ln_not_s = log_probabilities(z)
-        shift = math.log(2.0) if self.form == "ab" else 0.0
-        return ln_s + shift, -ln_not_s - shift
-
-    def _map_with(self, a: float, b: float, c: float) -> ScaledMap:
-        if self.form == "am":
-            b = a
-        return BetaMap(self.scale, a, b, math.log(2.0) * (a - b) if self.form == "ab" else c)
-
-    def _parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
-        if not isinstance(solved, BetaMap):
-            return None
-        b = 0.0 if self.form == "am" else solved.b
-        return solved.a, b, 0.0 if self.form == "ab" else solved.c
-
     def _directions(self, z: FloatArray, weight: FloatArray) -> FloatArray:
         """Return rows (Δa, Δb, Δc): the directions in which (a, b, c) may differ from the identity.
 
@@ -140,3 +108,42 @@ class Beta(LogisticCalibrator):
         if self.form == "am":
             return np.array([[1.0, 1.0, v - u], offset])
         return np.array([[1.0, 0.0, -u], [0.0, 1.0, v], offset])
+
+
+class BetaForm(LogisticForm):
+    """η = a·ln s − b·ln(1 − s) + c of the score s, in the two features of "abm".
+
+    "ab", without a constant, is in ln 2s and −ln 2(1 − s); "am" in one feature, the log-odds of s. The penalty of
+    `Beta.solve` is that of `AnchoredLogistic` in each of the three.
+    """
+
+    ridge = RIDGE
+
+    def __init__(self, scale: Scale, form: str) -> None:
+        super().__init__(scale)
+        self.two, self.constant = form != "am", form != "ab"
+        self._shift = math.log(2.0) if form == "ab" else 0.0
+
+    def features(self, x: float) -> tuple[float, float]:
+        z = self.scale.logit(x)
+        if not self.two:
+            return z, 0.0
+        tail = math.log1p(math.exp(-abs(z)))
+        return min(z, 0.0) - tail + self._shift, max(z, 0.0) + tail - self._shift
+
+    def feature_columns(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        z = self.scale.logits(x)
+        if not self.two:
+            return z, np.zeros_like(z)
+        ln_s, ln_not_s = log_probabilities(z)
+        return ln_s + self._shift, -ln_not_s - self._shift
+
+    def map_with(self, a: float, b: float, c: float) -> ScaledMap:
+        if not self.two:
+            b = a
+        return BetaMap(self.scale, a, b, c if self.constant else math.log(2.0) * (a - b))
+
+    def parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
+        if not isinstance(solved, BetaMap):
+            return None
+        return solved.a, solved.b if self.two else 0.0, solved.c if self.constant else 0.0

@@ -1,34 +1,63 @@
-"""`LogisticCalibrator`: the table methods that are a logistic regression of two or three parameters."""
+"""`LogisticForm` and `LogisticFollowing`: logistic regressions of two or three parameters that follow their table."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple, Unpack, cast
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 
-from streamcal.calibrators.additive import Common
-from streamcal.calibrators.following import FollowingCalibrator
+from streamcal.calibrators.additive import AdditiveCalibrator, Table
+from streamcal.calibrators.following import Following
 from streamcal.kernels.newton.anchored_logistic import AnchoredLogistic
 from streamcal.kernels.newton.anchored_stream import AnchoredStream
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Piece
 from streamcal.statistics.score_table import GridTable
 
 
-class Form(NamedTuple):
-    """Which log-odds A·u + B·v + C are fitted, as `AnchoredLogistic` reads it."""
+class LogisticForm(ABC):
+    """Which log-odds A·u + B·v + C are fitted, with the features u and v of a coordinate.
 
-    two: bool
-    constant: bool
-    targets: bool
-    ridge: float
+    This is a line in the coordinate, u = x and B = 0, unless a subclass has other features.
+    """
+
+    #: As `AnchoredLogistic` reads them: whether there is a v, whether C is free, whether labels have targets,
+    #: and the ridge on the difference of (A, B, C) from the identity, relative to the total weight.
+    two: bool = False
+    constant: bool = True
+    targets: bool = False
+    ridge: float = 0.0
+
+    def __init__(self, scale: Scale) -> None:
+        self.scale = scale
+
+    def features(self, x: float) -> tuple[float, float]:
+        """Return the features u and v at a coordinate; v is 0 in a form with one feature."""
+        return x, 0.0
+
+    def feature_columns(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the features u and v of an array of coordinates."""
+        return x, np.zeros_like(x)
+
+    def targets_of(self, negative: float, positive: float) -> tuple[float, float]:
+        """Return the targets of positive and negative labels, given their weights in units of the present."""
+        return 1.0, 0.0
+
+    @abstractmethod
+    def map_with(self, a: float, b: float, c: float) -> ScaledMap:
+        """Return the map with these parameters."""
+
+    @abstractmethod
+    def parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
+        """Return A, B and C of a map found by `solve`; None for other maps."""
 
 
-class LogisticCalibrator(FollowingCalibrator):
+class LogisticFollowing(Following):
     """A logistic regression that follows its table.
 
     The kernel keeps sums at an anchor (`kernels/newton/anchored_logistic.py`). Where the map has moved too far from the
@@ -37,100 +66,79 @@ class LogisticCalibrator(FollowingCalibrator):
     the rounding of the sums. If the kernel cannot certify a map, as with separated labels, `solve` finds the map.
     """
 
-    #: Whether the log-odds are a line in the coordinate.
-    of_coordinate: ClassVar[bool] = False
-    followed_from = 8  # the kernel has passes over the points too
+    first_count: ClassVar[int] = 8  # the kernel has passes over the points too
 
-    def __init__(self, **common: Unpack[Common]) -> None:
-        super().__init__(**common)
-        table = self._memory.statistic
-        self.streams = self.of_coordinate and isinstance(table, GridTable)
-        self._loop: Any = AnchoredStream(table.sums, table.grid.borders) if isinstance(table, GridTable) else None
+    def __init__(self, form: LogisticForm, table: GridTable) -> None:
+        self._form = form
+        self._loop: Any = AnchoredStream(table.sums, table.grid.borders)
 
-    @abstractmethod
-    def _form(self) -> Form:
-        """Return the form that is fitted."""
+    @classmethod
+    def of(cls, calibrator: AdditiveCalibrator[Table], form: LogisticForm) -> LogisticFollowing | None:
+        """Return what follows the table of a calibrator; None where it cannot be followed."""
+        table = calibrator._grid_table()
+        return None if table is None else cls(form, table)
 
-    @abstractmethod
-    def _features(self, x: float) -> tuple[float, float]:
-        """Return the features u and v at a coordinate; v is 0 in a form with one feature."""
-
-    @abstractmethod
-    def _feature_columns(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the features u and v of an array of coordinates."""
-
-    @abstractmethod
-    def _map_with(self, a: float, b: float, c: float) -> ScaledMap:
-        """Return the map with these parameters."""
-
-    @abstractmethod
-    def _parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
-        """Return A, B and C of a map found by `solve`; None for other maps."""
-
-    def _targets(self, negative: float, positive: float) -> tuple[float, float]:
-        """Return the targets of positive and negative labels, given their weights in units of the present."""
-        return 1.0, 0.0
-
-    def _fitted(self, statistic: GridTable) -> ScaledMap | None:
-        kernel = self._kernel
-        negative, positive = kernel.weights()
-        if not kernel.fit(*self._targets(negative / statistic.unit, positive / statistic.unit)):
+    def fitted(self, statistic: GridTable) -> ScaledMap | None:
+        negative, positive = self.kernel.weights()
+        if not self.kernel.fit(*self._form.targets_of(negative / statistic.unit, positive / statistic.unit)):
             return None
-        return self._map_with(*kernel.parameters())
+        return self._form.map_with(*self.kernel.parameters())
 
-    def _replace(self, statistic: GridTable, cell: int) -> None:
-        negative_x, negative, positive_x, positive = statistic.stored_points_of(cell)
-        u, v = self._features(negative_x) if negative > 0.0 else (0.0, 0.0)
-        self._kernel.replace(2 * cell, u, v, negative)
-        u, v = self._features(positive_x) if positive > 0.0 else (0.0, 0.0)
-        self._kernel.replace(2 * cell + 1, u, v, positive)
-
-    def _scaled(self, factor: float) -> bool:
-        self._kernel.scale(factor)
-        return True
-
-    def _anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
-        parameters = self._parameters_of(solved)
+    def anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
+        parameters = self._form.parameters_of(solved)
         if parameters is None:
             return False
-        if self._followed is not statistic.sums:
+        if self.followed is not statistic.sums:
             slots, x, w = statistic.stored_points()
-            self._made_kernel(statistic).load(slots, *self._feature_columns(x), w)
+            self._made_kernel(statistic).load(slots, *self._form.feature_columns(x), w)
             statistic.sums.take()
-        self._kernel.anchor_at(*parameters)
+        self.kernel.anchor_at(*parameters)
         return True
 
-    def _made_kernel(self, statistic: GridTable) -> AnchoredLogistic:
-        if self._kernel is None:
-            self._kernel = AnchoredLogistic(2 * statistic.grid.cells, *self._form())
-        return self._kernel
+    def replace(self, statistic: GridTable, cell: int) -> None:
+        negative_x, negative, positive_x, positive = statistic.stored_points_of(cell)
+        features = self._form.features
+        u, v = features(negative_x) if negative > 0.0 else (0.0, 0.0)
+        self.kernel.replace(2 * cell, u, v, negative)
+        u, v = features(positive_x) if positive > 0.0 else (0.0, 0.0)
+        self.kernel.replace(2 * cell + 1, u, v, positive)
 
-    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        table, loop, row = cast(GridTable, self._memory.statistic), self._loop, 0
+    def scaled(self, factor: float) -> bool:
+        self.kernel.scale(factor)
+        return True
+
+    def stream(
+        self, calibrator: AdditiveCalibrator[Table], x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray
+    ) -> None:
+        """Learn a piece of a batch, and write the predictions before each row: of forms that are a line."""
+        table, loop, row = calibrator._memory.statistic, self._loop, 0
+        assert isinstance(table, GridTable)
         kernel, rows = self._made_kernel(table), table.rows(x, y, piece)
-        self._load_loop(table, self._solved_for == self._solving_for(table.present(float(piece.unit[0]))))
+        first = calibrator._solving_for(table.present(float(piece.unit[0])))
+        self._load_loop(calibrator._solved, calibrator._solved_for == first)
         while (row := loop.run(kernel, rows, piece.unit, row, found[0])) < len(x):  # there no fit was certified
-            self._take_from_loop()
-            self._solved = self._start = self._map_anew(table.present(float(piece.unit[row])))
-            self._load_loop(table, True)
-        self._take_from_loop()
-        unit = 1.0 if self.by_ratios else float(piece.unit[-1])
-        self._solved_for = (self._memory.version + 1, unit) if loop.solved else None
+            self._take_from_loop(calibrator)
+            calibrator._solved = calibrator._start = calibrator._map_anew(table.present(float(piece.unit[row])))
+            self._load_loop(calibrator._solved, True)
+        self._take_from_loop(calibrator)
+        unit = 1.0 if calibrator.by_ratios else float(piece.unit[-1])
+        calibrator._solved_for = (calibrator._memory.version + 1, unit) if loop.solved else None
 
-    def _load_loop(self, table: GridTable, solved: bool) -> None:
+    def _made_kernel(self, statistic: GridTable) -> AnchoredLogistic:
+        if self.kernel is None:
+            form = self._form
+            self.kernel = AnchoredLogistic(2 * statistic.grid.cells, form.two, form.constant, form.targets, form.ridge)
+        return self.kernel
+
+    def _load_loop(self, last: ScaledMap | None, solved: bool) -> None:
         """Set the loop to continue from the last map; `solved` states whether it is the present one."""
-        loop, last = self._loop, self._solved
+        loop = self._loop
         loop.slope, loop.offset = (last.slope, last.offset) if isinstance(last, SigmoidMap) else (math.nan, math.nan)
-        loop.solved, loop.fitted, loop.following = solved, False, self._followed is table.sums
+        loop.solved, loop.fitted, loop.following = solved, False, self.followed is not None
 
-    def _take_from_loop(self) -> None:
+    def _take_from_loop(self, calibrator: AdditiveCalibrator[Table]) -> None:
         """Take over where the loop has got to."""
         if self._loop.fitted:
-            self._solved = self._start = self._map_with(self._loop.slope, 0.0, self._loop.offset)
+            calibrator._solved = calibrator._start = self._form.map_with(self._loop.slope, 0.0, self._loop.offset)
         if not self._loop.following:
-            self._followed = None
-
-
-def nothing(x: FloatArray) -> FloatArray:
-    """Return zeros: the second feature of a form with only one."""
-    return np.zeros_like(x)
+            self.followed = None

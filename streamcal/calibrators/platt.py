@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from streamcal.calibrators.additive import Table
-from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
+from typing import Unpack
+
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
+from streamcal.calibrators.logistic import LogisticFollowing, LogisticForm
 from streamcal.errors import SolverError
 from streamcal.kernels.newton.anchored_logistic import regularised_targets
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.types import FloatArray
 from streamcal.solvers.newton import fit_sigmoid
 
 
-class Platt(LogisticCalibrator):
+class Platt(AdditiveCalibrator[Table]):
     """Platt scaling: p = 1 / (1 + exp(−(A·x + B))), x the coordinate of the score, A ≥ 0.
 
     A and B maximise Σ tᵢ log pᵢ + (1 − tᵢ) log(1 − pᵢ) with the targets t₊ = (k₊ + 1)/(k₊ + 2) for positive and
@@ -55,34 +56,35 @@ class Platt(LogisticCalibrator):
     summary = "sigmoid by exact maximum likelihood, regularised targets"
     default_scale = Logit()
     default_resolution = 8192
-    of_coordinate = True
+
+    def __init__(self, **common: Unpack[Common]) -> None:
+        super().__init__(**common)
+        self._following = LogisticFollowing.of(self, RegularisedLine(self.scale))
+        self.streams = self._following is not None
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, negative, positive = statistic.points()
         initial = (start.slope, start.offset) if isinstance(start, SigmoidMap) else (1.0, 0.0)
-        targets = self._targets(float(negative.sum()), float(positive.sum()))
-        solution = fit_sigmoid(x, negative, positive, *targets, initial)
+        high, low = regularised_targets(float(negative.sum()), float(positive.sum()))
+        solution = fit_sigmoid(x, negative, positive, high, low, initial)
         if not solution.solved:
             raise SolverError(f"the Newton iteration of Platt ended with status {solution.status!r}")
         slope, offset = (float(value) for value in solution.x)
         return SigmoidMap(self.scale, slope, offset)
 
-    def _targets(self, negative: float, positive: float) -> tuple[float, float]:
-        targets: tuple[float, float] = regularised_targets(negative, positive)
-        return targets
 
-    def _form(self) -> Form:
-        return Form(two=False, constant=True, targets=True, ridge=0.0)
+class RegularisedLine(LogisticForm):
+    """A·x + C of a coordinate, fitted to Platt's targets."""
 
-    def _features(self, x: float) -> tuple[float, float]:
-        return x, 0.0
+    targets = True
 
-    def _feature_columns(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return x, nothing(x)
+    def targets_of(self, negative: float, positive: float) -> tuple[float, float]:
+        found: tuple[float, float] = regularised_targets(negative, positive)
+        return found
 
-    def _map_with(self, a: float, b: float, c: float) -> ScaledMap:
+    def map_with(self, a: float, b: float, c: float) -> ScaledMap:
         return SigmoidMap(self.scale, a, c)
 
-    def _parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
+    def parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
         return (solved.slope, 0.0, solved.offset) if isinstance(solved, SigmoidMap) else None

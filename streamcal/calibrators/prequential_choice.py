@@ -89,9 +89,6 @@ class PrequentialChoice(Calibrator):
     summary = "candidates of one method with different parameters, mixed by their log loss so far"
     #: Not guaranteed for the class, since candidates may be of any kind.
     monotone = False
-    #: The weights of candidates depend on the order of the observations.
-    merges = False
-    unlearns = False
     noted = None
 
     def __init__(

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.kernels.newton.online_newton import OnlineNewton
-from streamcal.learners.sequential import SequentialLearner
 from streamcal.maps.base import ScaledMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_score, check_scores, none_is_zero
@@ -20,7 +19,7 @@ from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Reader
 
 
-class SequentialCalibrator(SequentialLearner, Calibrator):
+class SequentialCalibrator(Calibrator):
     """A calibrator that takes one step per observation. It neither merges nor unlearns; only `Auto` reads the time.
 
     A subclass sets `scale` and `_kernel` in its constructor, and has `map` and `_kernel_state`. A kernel has `weight`,

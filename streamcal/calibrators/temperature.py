@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 
-from streamcal.calibrators.additive import Table
-from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
+from streamcal.calibrators.logistic import LogisticFollowing, LogisticForm
 from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
-from streamcal.parameters.types import FloatArray
 from streamcal.solvers.logistic import RIDGE, fit_logistic
 
 
-class Temperature(LogisticCalibrator):
+class Temperature(AdditiveCalibrator[Table]):
     """Temperature scaling: p = 1 / (1 + exp(−x/T)), x the log-odds of the score, 0 < T ≤ ∞.
 
     The slope 1/T ≥ 0 maximises the likelihood. A score of ½ keeps the probability ½, so that a wrong base rate is not
@@ -54,7 +55,11 @@ class Temperature(LogisticCalibrator):
     summary = "log-odds divided by one number, by exact maximum likelihood"
     by_ratios = True
     default_scale = Logit()
-    of_coordinate = True
+
+    def __init__(self, **common: Unpack[Common]) -> None:
+        super().__init__(**common)
+        self._following = LogisticFollowing.of(self, Proportional(self.scale))
+        self.streams = self._following is not None
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
@@ -68,19 +73,17 @@ class Temperature(LogisticCalibrator):
             raise SolverError(f"the Newton iteration of Temperature ended with status {solution.status!r}")
         return SigmoidMap(self.scale, (1.0 + float(solution.x[0])) / reach, 0.0)
 
-    def _form(self) -> Form:
-        return Form(two=False, constant=False, targets=False, ridge=RIDGE)
 
-    def _features(self, x: float) -> tuple[float, float]:
-        return x, 0.0
+class Proportional(LogisticForm):
+    """A·x of a coordinate."""
 
-    def _feature_columns(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return x, nothing(x)
+    constant = False
+    ridge = RIDGE
 
-    def _map_with(self, a: float, b: float, c: float) -> ScaledMap:
+    def map_with(self, a: float, b: float, c: float) -> ScaledMap:
         return SigmoidMap(self.scale, a, 0.0)
 
-    def _parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
+    def parameters_of(self, solved: ScaledMap) -> tuple[float, float, float] | None:
         # The unit in which `solve` measures larger margins is that of the farthest, which may change with any of them.
         in_reach = self.scale.lo >= -LOGIT_LIMIT and self.scale.hi <= LOGIT_LIMIT
         return (solved.slope, 0.0, 0.0) if isinstance(solved, SigmoidMap) and in_reach else None

@@ -68,9 +68,6 @@ class PrequentialFusion(Fusion):
     summary = "of several fusions, the one with the smallest loss so far"
     #: Not guaranteed for the class, since candidates may be of any kind.
     monotone = False
-    #: Which candidate is selected depends on the order of the observations.
-    merges = False
-    unlearns = False
 
     def __init__(
         self,

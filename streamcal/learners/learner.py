@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, ClassVar, NoReturn, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from streamcal import lazy
@@ -54,8 +55,12 @@ class Learner(Saved):
     Parameters are the constructor's arguments, stored under the same names and never changed. `Calibrator` is the base
     class for methods of one score; `streamcal.fusion`, `.multiclass` and `.regression` have their own base classes.
     Each of these contracts declares the public methods with its kind of observation (`learn_one`, `learn_many`,
-    `predict_learn_many`, `unlearn_one`) and checks their arguments; what then happens to a checked observation is
-    defined here, by `AdditiveLearner` and by `SequentialLearner`.
+    `predict_learn_many`, `unlearn_one`) and checks their arguments. What then happens to a checked observation is
+    defined here for sequential learners, and by `AdditiveLearner` for those that are functions of a statistic.
+
+    A sequential learner has `_step`, one step for each observation, so that nothing is merged or taken back. A weight
+    counts relative to the running mean of all weights (`WeightScale`), so that a factor common to all weights changes
+    nothing. Weight 0 is no step. Forgetting is a parameter of the step, and time is not read.
     """
 
     #: Its name in the lists of methods.
@@ -86,14 +91,14 @@ class Learner(Saved):
         return found
 
     @property
-    @abstractmethod
     def merges(self) -> bool:
         """Whether `merge` is possible."""
+        return False
 
     @property
-    @abstractmethod
     def unlearns(self) -> bool:
         """Whether `unlearn_one` is possible."""
+        return False
 
     @property
     @abstractmethod
@@ -107,25 +112,35 @@ class Learner(Saved):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def _learn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
         """Learn one checked observation; `noted` is added to the count of that name if the weight is above 0."""
+        if w > 0.0:
+            self._step(x, y, w)
+            self._note(noted)
 
-    @abstractmethod
     def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         """Learn n checked observations: coordinates of shape (n,) or (n, M), and arrays of shape (n,)."""
+        columns = (one.tolist() if isinstance(one, np.ndarray) else one for one in (x, y, w))
+        for one in zip(*columns, strict=True):
+            if one[-1] > 0.0:
+                self._step(*one)
+        self._note(noted)
+
+    def _step(self, x: Any, y: Any, w: float) -> None:
+        """Learn a checked observation of weight w > 0 by one step."""
+        raise NotImplementedError
 
     def _unlearn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
         """Remove one checked observation; counts are not reduced."""
         raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
 
-    @abstractmethod
     def _time(self, t: Time | None) -> float:
         """Return the time as a float; raise `InputError` if a required time is missing."""
+        return 0.0
 
-    @abstractmethod
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
         """Return the times as an array of shape (size,), or raise `InputError`."""
+        return np.zeros(size)
 
     def _require_times(self, t: FloatArray) -> None:
         """Raise `ClockError` if one of these times, in order, is too far ahead to be learned."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamcal.calibrators.newton import INITIAL_CURVATURE, LARGEST_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.kernels.common import class_scores
 from streamcal.kernels.newton.online_softmax import OnlineSoftmax
-from streamcal.learners.sequential import SequentialLearner, weight_scale_state
+from streamcal.learners.sequential import weight_scale_state
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap, by_label
 from streamcal.multiclass.labels import (
     ClassLabel,
@@ -31,7 +31,7 @@ from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number,
 from streamcal.statistics.class_table import log_scores
 
 
-class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
+class OnlineVectorScaling(MulticlassCalibrator):
     """Vector scaling, p_L proportional to exp(a_L ln s_L + b_L), updated by one online Newton step per outcome.
 
     With g the gradient of the log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), where

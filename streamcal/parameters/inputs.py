@@ -57,20 +57,20 @@ def check_weight(w: Any) -> float:
     return value
 
 
-def check_time(t: Any) -> float:
+def check_time(t: Any, what: str = "time") -> float:
     """Check a time and return a finite number: dates as seconds since 1970 UTC; `InputError` otherwise."""
     if t.__class__ is float and -math.inf < t < math.inf:  # fast path, without a call
         return float(t)
     t = _held(t)
     if isinstance(t, (datetime, np.datetime64)):
         if t != t:  # NaT, of numpy and of pandas, which calls its own a datetime
-            raise InputError("time NaT is not a time; give the time of the observation")
+            raise InputError(f"{what} NaT is not a time; give the time of the observation")
         if isinstance(t, datetime):
             return (t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp()
         return float((t - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-    value = as_number(t, "time", "give a number or a datetime")
+    value = as_number(t, what, "give a number or a datetime")
     if not math.isfinite(value):
-        raise InputError(f"time {t!r} is not finite; give the time of the observation")
+        raise InputError(f"{what} {t!r} is not finite; give the time of the observation")
     return value
 
 
@@ -211,10 +211,18 @@ def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
     else:
         items = given if given.dtype.kind == "M" else _one_dimension(as_objects(t), "t")
-        times = np.array([check_time(item) for item in items], dtype=np.float64)
+        _refuse_mixed(items)
+        times = np.array([check_time(item, f"t[{i}]") for i, item in enumerate(items)], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
     return times
+
+
+def _refuse_mixed(times: Any) -> None:
+    """Raise `InputError` if some datetimes have a time zone and others have none: they may be hours apart."""
+    zoned = [item.tzinfo is not None for item in times if isinstance(item, datetime) and item == item]
+    if any(zoned) and not all(zoned):
+        raise InputError("t has datetimes with a time zone and others without; give all of them one")
 
 
 def _as_floats(values: npt.ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
@@ -232,7 +240,7 @@ def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
     if array.ndim == 0 and array.dtype.kind not in "biuf":  # a generator, a set, a dict, a text
         raise InputError(f"{what} {values!r} is of type {type(values).__name__}; give a list or an array")
     if array.ndim != 1:
-        column = f", such as the probabilities of the positive class, {what}[:, 1]" if array.shape[1:] == (2,) else ""
+        column = f", such as the column of the positive class, {what}[:, 1]" if array.shape[1:] == (2,) else ""
         raise InputError(f"{what} has shape {array.shape}; give one dimension, shape (n,){column}")
     return array
 
