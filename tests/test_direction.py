@@ -21,11 +21,11 @@ from streamcal.fusion import METHODS as FUSION
 from streamcal.maps.base import ScaledMap
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.settings import decode, encode
-from streamcal.stream.direction import FALLING, MOST, Direction
+from streamcal.stream.sample import FALLING, MOST, StreamSample
 
 
-def sampled(scores: np.ndarray, labels: np.ndarray, *cuts: int) -> Direction:
-    found = Direction()
+def sampled(scores: np.ndarray, labels: np.ndarray, *cuts: int) -> StreamSample:
+    found = StreamSample()
     for s, y in zip(np.split(scores, cuts), np.split(labels.astype(float), cuts), strict=True):
         found.add(s, y)
     return found
@@ -49,7 +49,7 @@ def test_it_is_the_rank_sum_test() -> None:
 def test_the_sample_is_bounded_and_does_not_depend_on_the_pieces() -> None:
     rng = np.random.default_rng(2)
     scores, labels = rng.random(100_000), rng.random(100_000) < 0.5
-    one, pieces, single = sampled(scores, labels), sampled(scores, labels, 1, 7, 9_000, 60_000), Direction()
+    one, pieces, single = sampled(scores, labels), sampled(scores, labels, 1, 7, 9_000, 60_000), StreamSample()
     for s, y in zip(scores[:20_000].tolist(), labels[:20_000].tolist(), strict=True):
         single.add_one(s, y)
     assert len(one._scores) <= MOST
@@ -61,7 +61,7 @@ def test_scores_that_say_nothing_are_not_called_falling() -> None:
     rng = np.random.default_rng(3)
     streams = [sampled(rng.random(300), rng.random(300) < rate) for rate in (0.02, 0.5, 0.98) for _ in range(700)]
     assert not any(one.auc_if_falling() is not None for one in streams)  # expected: 6e-4 of 2,100
-    assert Direction().auc_if_falling() is None
+    assert StreamSample().auc_if_falling() is None
     assert sampled(np.ones(50), np.ones(50) > 0).auc_if_falling() is None
     assert sampled(np.ones(500), np.arange(500) < 250).auc_if_falling() is None
 
@@ -213,3 +213,64 @@ def test_the_scale_agrees_with_the_option(tmp_path: Path, scale: str, asked: str
     read = [list(csv.DictReader((tmp_path / f"{one}.csv").open(newline=""))) for one in ("option", "setting")]
     first, second = ([float(row["calibrated"]) for row in rows] for rows in read)
     assert first == second
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 7, 900)])
+def test_labels_in_blocks_and_scores_in_order_are_seen(cuts: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(8)
+    s = rng.random(2_000)
+    y = rng.random(2_000) < 0.1
+    plain = sampled(s, y, *cuts)
+    assert plain.changes_if_few() is None
+    assert not plain.scores_in_order()
+    single = StreamSample()
+    by_label, by_score = np.argsort(y, kind="stable"), np.argsort(-s)
+    for a, b in zip(s[by_label].tolist(), y[by_label].tolist(), strict=True):
+        single.add_one(a, b)
+    expected = round(2 * int(y.sum()) * (2_000 - int(y.sum())) / 2_000)
+    assert sampled(s[by_label], y[by_label], *cuts).changes_if_few() == single.changes_if_few() == (1, expected)
+    assert not single.scores_in_order()
+    assert sampled(s[by_score], y[by_score], *cuts).scores_in_order()
+    # Two sorted files, one after the other, are seen too; a few labels, or equal scores, say nothing.
+    assert sampled(np.concatenate([np.sort(s)] * 2), np.concatenate([y] * 2), 2_000).scores_in_order()
+    assert sampled(s[:12], np.arange(12) > 5).changes_if_few() is None
+    assert not sampled(np.full(500, 0.3), rng.random(500) < 0.5).scores_in_order()
+
+
+def test_hard_labels_as_scores_are_seen() -> None:
+    rng = np.random.default_rng(9)
+    y = rng.random(200) < 0.4
+    classes = np.where(rng.random(200) < 0.8, y, ~y).astype(float)
+    assert sampled(classes, y, 50).has_only_classes()
+    assert not sampled(np.append(classes, 0.5), np.append(y, True)).has_only_classes()
+    assert not sampled(np.zeros(200), y).has_only_classes()
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ("label", "neighbouring rows have different labels once, .* sort the rows by time, or shuffle them"),
+        ("score", "the rows are sorted by score"),
+        ("classes", "all scores are 0 or 1, as predicted classes are: give the probability of the positive class"),
+        ("none", None),
+    ],
+)
+@pytest.mark.parametrize("command", [["run"], ["compare", "--methods", "platt"]])
+def test_rows_in_a_telling_order_warn(tmp_path: Path, command: list[str], order: str, message: str | None) -> None:
+    rng = np.random.default_rng(10)
+    s = rng.random(600)
+    y = rng.random(600) < s
+    if order == "classes":
+        s = np.where(rng.random(600) < 0.8, y, ~y).astype(float)
+    rows = {"label": np.argsort(y, kind="stable"), "score": np.argsort(s)}.get(order, np.arange(600))
+    path = tmp_path / "in.csv"
+    lines = zip(s[rows].tolist(), y[rows].tolist(), strict=True)
+    path.write_text("s,y\n" + "".join(f"{a!r},{int(b)}\n" for a, b in lines))
+    told = CliRunner().invoke(app, [*command, str(path), "--score", "s", "--label", "y"])
+    assert told.exit_code in (0, 1), told.output
+    warned = [line for line in (told.stdout + told.stderr).splitlines() if "warning" in line]
+    if message is None:
+        assert warned == []
+    else:
+        assert len(warned) == 1
+        assert re.search(message, warned[0])

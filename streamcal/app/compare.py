@@ -257,7 +257,7 @@ class Skipped:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
-    from streamcal.app.oddities import disordered, falling, none_negative, odd_times
+    from streamcal.app.oddities import disordered, falling, none_negative, odd_times, sorted_rows
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -283,7 +283,8 @@ def _compared(asked: Asked) -> Compared:
         odd_times(comparison.order.latest, [REGISTRY[name] for name in names if name in REGISTRY]),
         disordered(comparison.order),
         none_negative(comparison.measured, comparison.positives),
-        falling(comparison.direction),
+        falling(comparison.sample),
+        *sorted_rows(comparison.sample),
         f"{skipped.rows:,} rows that cannot be used were skipped" if skipped.rows else None,
     )
     for line in filter(None, odd):

@@ -5,6 +5,9 @@
 | scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
 | no negative label | from 20 rows on, all labels are positive |
 | falling scores | the method is monotone, and the rank sum of positives is 5 standard deviations too low |
+| labels in blocks | the label changes less than a tenth as often as in random order |
+| scores in order | less than 1 % of the changes of the score are in the other direction |
+| classes as scores | from 20 rows on, all scores are 0 or 1 |
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
 | times of another unit, too | the latest time is above 1e11, and the method learns cycles of the day |
 | dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
@@ -24,9 +27,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.stream.direction import Direction
 from streamcal.stream.prequential import Scoreboard
 from streamcal.stream.run import Run
+from streamcal.stream.sample import StreamSample
 from streamcal.stream.times import TimeOrder
 
 if TYPE_CHECKING:
@@ -62,7 +65,8 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
     """
     found = (
         none_negative(job.evaluation.measured, job.evaluation.positives) if job.replay is None else None,
-        falling(job.evaluation.direction) if overall(job.calibrator).monotone else None,
+        falling(job.evaluation.sample) if overall(job.calibrator).monotone else None,
+        *sorted_rows(job.evaluation.sample),
         _odd_ratio(job),
         _odd_unit_of_time(job, seconds=seconds),
         _odd_order(job),
@@ -84,15 +88,38 @@ def none_negative(rows: int, positives: int) -> str | None:
     )
 
 
-def falling(direction: Direction) -> str | None:
+def falling(sample: StreamSample) -> str | None:
     """Report that scores fall where labels rise, if they do."""
-    auc = direction.auc_if_falling()
+    auc = sample.auc_if_falling()
     if auc is None:
         return None
     return (
         f"higher scores have fewer positives (AUC {auc:.3f}), and a monotone method can only answer the base rate: "
         "give --decreasing, or the score of the other class"
     )
+
+
+def sorted_rows(sample: StreamSample) -> tuple[str | None, ...]:
+    """Report rows that are sorted by their label or score, and scores that are classes."""
+    changes, blocks, order, classes = sample.changes_if_few(), None, None, None
+    if sample.has_only_classes():
+        classes = (
+            "all scores are 0 or 1, as predicted classes are: give the probability of the positive class, which "
+            "scikit-learn has as predict_proba(X)[:, 1]"
+        )
+    elif changes is not None:
+        often = "once" if changes[0] == 1 else f"{changes[0]:,} times"
+        blocks = (
+            f"neighbouring rows have different labels {often}, and would {changes[1]:,} times in random "
+            "order: in rows sorted by label, earlier labels give the next one away, and every figure is too good; sort "
+            "the rows by time, or shuffle them"
+        )
+    elif sample.scores_in_order():
+        order = (
+            "the rows are sorted by score, so that each forecast has learned from lower scores alone, or from higher "
+            "ones; sort them by time, or shuffle them"
+        )
+    return classes, blocks, order
 
 
 def times_in_no_order(job: Run) -> bool:

@@ -31,10 +31,10 @@ from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, level_text
 from streamcal.stream.columns import Columns, Observations
-from streamcal.stream.direction import Direction
 from streamcal.stream.entrants import Certified, Ended, Group, Last, Step, group
 from streamcal.stream.history import History
 from streamcal.stream.records import label_text
+from streamcal.stream.sample import StreamSample
 from streamcal.stream.sources import Source, opened
 from streamcal.stream.times import TimeOrder
 
@@ -188,7 +188,7 @@ class Comparison:
         self.history = History(list(self.standings))
         self.segments = BySegment(self.fields, list(self.standings))
         self.rows = self.positives = self.measured = 0
-        self.direction = Direction()
+        self.sample = StreamSample()
         self.extreme = 0  # scores beyond log-odds ±16, at whose ends methods keep them
         self.weighted = False
         self._weight = 0.0  # of the first row
@@ -278,7 +278,7 @@ class Comparison:
             self._weight = self._weight or float(counted[0])
             self.weighted |= bool((counted != self._weight).any())
         forecasts = {name: Forecasts.of(p, y, w) for name, p in predicted.items()}
-        self.direction.add(forecasts[RAW].p, forecasts[RAW].y)
+        self.sample.add(forecasts[RAW].p, forecasts[RAW].y)
         self.extreme += int(np.count_nonzero(np.abs(forecasts[RAW].p - 0.5) > 0.5 - LEAST_SCORE))
         if not len(forecasts[RAW].p):
             return

@@ -19,7 +19,7 @@ from streamcal.metrics.base import Forecasts, check_probability, check_true
 from streamcal.parameters.inputs import check_time, check_weight
 from streamcal.parameters.scales import Interval, Logit, Probability, Scale
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.stream.direction import Direction
+from streamcal.stream.sample import StreamSample
 
 if TYPE_CHECKING:
     from streamcal.live.keyed import Columns, Keyed, Keys
@@ -127,7 +127,7 @@ class Measures:
         self.rows = 0
         self.positives = 0
         self.measured = 0
-        self.direction = Direction()
+        self.sample = StreamSample()
         self.observer: Observer | None = None
         self.seconds = 0.0
 
@@ -142,7 +142,7 @@ class Measures:
         self._note_weights(weights)
         calibrated = Forecasts.of(p, labels, weights)
         counted, scores = weights > 0.0, self._scale.rising(scores)
-        self.direction.add(scores[counted], labels[counted])
+        self.sample.add(scores[counted], labels[counted])
         self.calibrated.update_forecasts(calibrated)
         if self.raw is not None:
             raw = Forecasts.of(scores, labels, weights)
@@ -210,7 +210,7 @@ class Prequential(Measures):
             self.weighted |= weight != self._weight
         self.calibrated.update_checked(prediction.calibrated, label, weight)
         if weight:
-            self.direction.add_one(rising, label > 0.0)
+            self.sample.add_one(rising, label > 0.0)
         if self.raw is not None:
             self.raw.update_checked(rising, label, weight)
             if weight:
