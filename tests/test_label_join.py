@@ -92,7 +92,7 @@ def test_ids_are_read_by_value():
     """Each way to write an id finds the impression that was issued under each other way."""
     made = uuid.UUID("12345678-1234-5678-1234-567812345678")
     for same in (
-        (7, "7", 7.0, np.uint8(7), np.float64(7.0), Decimal("7"), Decimal("7.00"), b"7"),
+        (7, "7", "7.0", "7.00", 7.0, np.uint8(7), np.float64(7.0), Decimal("7"), Decimal("7.00"), b"7"),
         (2**64 - 1, np.uint64(2**64 - 1), str(2**64 - 1), Decimal(2**64 - 1)),
         (made, str(made), made.bytes),
         ("c-7", b"c-7", np.str_("c-7")),

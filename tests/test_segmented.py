@@ -350,7 +350,7 @@ def test_a_level_never_seen_leaves_the_forecast_and_repeats_do_not():
 
 
 @pytest.mark.parametrize(
-    "same", [(1, 1.0, True, "1", b"1", np.int64(1), np.float64(1.0), np.bool_(True)), ("a", np.str_("a"))]
+    "same", [(1, 1.0, True, "1", "1.0", b"1", np.int64(1), np.float64(1.0), np.bool_(True)), ("a", np.str_("a"))]
 )
 def test_levels_that_are_equal_are_one(same):
     cal = Segmented("identity", ["device"])
@@ -362,10 +362,12 @@ def test_levels_that_are_equal_are_one(same):
     assert plain(cal) == cal.state_dict()
 
 
-def test_only_the_shortest_text_of_a_number_is_the_number():
+def test_the_text_of_a_number_is_the_number_as_pandas_writes_it_with_or_without_missing_ones():
     cal = Segmented("identity", ["device"])
-    cal.learn_many([0.5] * 4, {"device": [1, "01", "1.0", "+1"]}, [1, 0, 1, 0])
-    assert cal.levels("device") == [1, "01", "1.0", "+1"]
+    cal.learn_many([0.5] * 5, {"device": [1, "01", "1.0", "+1", "1.5"]}, [1, 0, 1, 0, 1])
+    assert set(cal.levels("device")) == {1, "01", "+1", "1.5"}
+    cal.learn_one(0.5, {"device": "1.0"}, True)
+    assert cal.effect("device", 1)[2] == 3.0
 
 
 @pytest.mark.parametrize("keys", [{"campagin": "c1"}, {"Campaign": "c1", "placement": 0}, {"site": "a", "page": 3}])

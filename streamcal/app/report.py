@@ -61,6 +61,8 @@ def conclusions(evaluation: Measures) -> list[str]:
     """
     if not evaluation.rows:
         return []
+    if not evaluation.measured:
+        return ["No row has a weight above 0: nothing was learned or measured."]
     found = [ratio_verdict(evaluation.boards())]
     if evaluation.difference.n:
         found.insert(0, NO_VERDICT if evaluation.weighted else log_loss_verdict(evaluation.difference))

@@ -17,8 +17,8 @@ LONGEST_WHOLE = 17
 def canonical(value: Any) -> str | int | None:
     """Return the one form of an id or a level, so that the same value is the same key from every source.
 
-    Texts that are whole numbers, as CSV has them, are numbers; so are floats, decimals and NumPy scalars with whole
-    values. A UUID is its text, 16 bytes that are no text are a UUID, and other bytes are the text that they encode.
+    Texts that are whole numbers, as CSV has them, are numbers, also with decimals that are 0, as pandas writes a column
+    of whole numbers in which one is missing; so are floats, decimals and NumPy scalars with whole values. A UUID is its text, 16 bytes that are no text are a UUID, and other bytes are the text that they encode.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def canonical(value: Any) -> str | int | None:
 
     Examples
     --------
-    >>> [canonical(one) for one in (7, "7", 7.0, np.uint8(7), Decimal("7.00"), b"7")]
-    [7, 7, 7, 7, 7, 7]
+    >>> [canonical(one) for one in (7, "7", "7.0", 7.0, np.uint8(7), Decimal("7.00"), b"7")]
+    [7, 7, 7, 7, 7, 7, 7]
     >>> canonical(2**64 - 1), canonical("007"), canonical(0.5), canonical([7])
     ('18446744073709551615', '007', None, None)
     """
@@ -59,13 +59,16 @@ def _of_integer(value: int) -> str | int:
 
 
 def _number_or_text(text: str) -> str | int:
-    """Return the whole number whose shortest form the text is, else the text."""
-    if not text or len(text) > LONGEST_WHOLE or text[0] not in "-0123456789" or not text.isascii():
+    """Return the whole number whose shortest form the text is, perhaps with decimals that are 0, else the text."""
+    if not text or text[0] not in "-0123456789" or not text.isascii():
         return text
-    digits = text.removeprefix("-")
-    if not digits.isdigit() or (digits[0] == "0" and text != "0"):
+    whole, point, decimals = text.partition(".")
+    digits = whole.removeprefix("-")
+    if len(whole) > LONGEST_WHOLE or not digits.isdigit() or (digits[0] == "0" and whole != "0"):
         return text
-    return _of_integer(int(text))
+    if point and (not decimals or decimals.strip("0")):
+        return text
+    return _of_integer(int(whole))
 
 
 def _of_bytes(value: bytes) -> str | int | None:

@@ -88,7 +88,8 @@ class ImpressionReader(FieldReader):
         label_time = self._time_in(row, columns.label_time)
         if label_time < found.t:
             reason = f"the label came {found.t - label_time:.6g} s before its event"
-            raise RecordError(reason, f"no time before that of {columns.time!r}", column=columns.label_time)
+            allowed = f"no time before that of {columns.time!r}, and no time at all in a row without a label"
+            raise RecordError(reason, allowed, column=columns.label_time)
         return Impression(*found[:3], found.t, id, label_time, version)
 
     def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
