@@ -14,7 +14,7 @@ from scipy.stats import mannwhitneyu, norm
 from sqlite_maps import in_sqlite
 from typer.testing import CliRunner
 
-from streamcal import EmpiricalCDF, InputError, Interval, Logit, Probability, load_map
+from streamcal import EmpiricalCDF, InputError, Interval, Logit, Probability, compare, load_map
 from streamcal.app.cli import app
 from streamcal.calibrators.registry import REGISTRY as METHODS
 from streamcal.fusion import METHODS as FUSION
@@ -274,3 +274,16 @@ def test_rows_in_a_telling_order_warn(tmp_path: Path, command: list[str], order:
     else:
         assert len(warned) == 1
         assert re.search(message, warned[0])
+
+
+@pytest.mark.parametrize(
+    ("order", "message"), [("label", "sorted by label"), ("falling", r"fewer positives \(AUC 0\.")]
+)
+def test_comparing_arrays_warns(order: str, message: str) -> None:
+    rng = np.random.default_rng(11)
+    s = rng.random(400)
+    y = rng.random(400) < s
+    rows = np.argsort(y, kind="stable") if order == "label" else np.arange(400)
+    given = s[rows] if order == "label" else 1.0 - s
+    with pytest.warns(RuntimeWarning, match=message):
+        compare((given, y[rows]), methods=["online-platt"])

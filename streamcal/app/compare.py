@@ -257,7 +257,7 @@ class Skipped:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
-    from streamcal.app.oddities import disordered, falling, none_negative, odd_times, sorted_rows
+    from streamcal.app.oddities import disordered, falling, none_negative, odd_times
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -284,7 +284,7 @@ def _compared(asked: Asked) -> Compared:
         disordered(comparison.order),
         none_negative(comparison.measured, comparison.positives),
         falling(comparison.sample),
-        *sorted_rows(comparison.sample),
+        comparison.sample.odd_rows(),
         f"{skipped.rows:,} rows that cannot be used were skipped" if skipped.rows else None,
     )
     for line in filter(None, odd):

@@ -66,7 +66,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
     found = (
         none_negative(job.evaluation.measured, job.evaluation.positives) if job.replay is None else None,
         falling(job.evaluation.sample) if overall(job.calibrator).monotone else None,
-        *sorted_rows(job.evaluation.sample),
+        job.evaluation.sample.odd_rows(),
         _odd_ratio(job),
         _odd_unit_of_time(job, seconds=seconds),
         _odd_order(job),
@@ -97,29 +97,6 @@ def falling(sample: StreamSample) -> str | None:
         f"higher scores have fewer positives (AUC {auc:.3f}), and a monotone method can only answer the base rate: "
         "give --decreasing, or the score of the other class"
     )
-
-
-def sorted_rows(sample: StreamSample) -> tuple[str | None, ...]:
-    """Report rows that are sorted by their label or score, and scores that are classes."""
-    changes, blocks, order, classes = sample.changes_if_few(), None, None, None
-    if sample.has_only_classes():
-        classes = (
-            "all scores are 0 or 1, as predicted classes are: give the probability of the positive class, which "
-            "scikit-learn has as predict_proba(X)[:, 1]"
-        )
-    elif changes is not None:
-        often = "once" if changes[0] == 1 else f"{changes[0]:,} times"
-        blocks = (
-            f"neighbouring rows have different labels {often}, and would {changes[1]:,} times in random "
-            "order: in rows sorted by label, earlier labels give the next one away, and every figure is too good; sort "
-            "the rows by time, or shuffle them"
-        )
-    elif sample.scores_in_order():
-        order = (
-            "the rows are sorted by score, so that each forecast has learned from lower scores alone, or from higher "
-            "ones; sort them by time, or shuffle them"
-        )
-    return classes, blocks, order
 
 
 def times_in_no_order(job: Run) -> bool:

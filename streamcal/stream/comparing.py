@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
@@ -549,6 +550,11 @@ def compare(
     StreamcalError
         Where a process has ended.
 
+    Warns
+    -----
+    RuntimeWarning
+        Where scores fall with the label or are classes, and where rows are sorted by label or score.
+
     Notes
     -----
     Cost: that of the methods, and 0.5 µs for each of them and 0.05 µs for each pair a row. A method that fails is left
@@ -568,6 +574,11 @@ def compare(
     columns = Columns(score, label, time, weight, None if positive is None else label_text(positive), names)
     with opened(data, columns, unit=scale, format=format, delimiter=delimiter) as source:
         comparison.run(source, processes, progress)
+    auc, odd = comparison.sample.auc_if_falling(), comparison.sample.odd_rows()
+    if auc is not None:
+        odd = f"higher scores have fewer positives (AUC {auc:.3f}): give the score of the other class, 1 − score"
+    if odd is not None:
+        warnings.warn(odd, RuntimeWarning, stacklevel=2)
     return comparison
 
 

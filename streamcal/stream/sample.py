@@ -114,3 +114,25 @@ class StreamSample:
     def has_only_classes(self) -> bool:
         """Return whether both 0 and 1 occur as scores, and nothing else does, in 20 rows or more."""
         return self._only_classes and self._seen >= LEAST_CHANGES and self._rises + self._falls > 0
+
+    def odd_rows(self) -> str | None:
+        """Describe rows that are sorted by their label or score, or scores that are classes, and what to do."""
+        if self.has_only_classes():
+            return (
+                "all scores are 0 or 1, as predicted classes are: give the probability of the positive class, which "
+                "scikit-learn has as predict_proba(X)[:, 1]"
+            )
+        changes = self.changes_if_few()
+        if changes is not None:
+            often = "once" if changes[0] == 1 else f"{changes[0]:,} times"
+            return (
+                f"neighbouring rows have different labels {often}, and would {changes[1]:,} times in random order: in "
+                "rows sorted by label, earlier labels give the next one away, and every figure is too good; sort the "
+                "rows by time, or shuffle them"
+            )
+        if self.scores_in_order():
+            return (
+                "the rows are sorted by score, so that each forecast has learned from lower scores alone, or from "
+                "higher ones; sort them by time, or shuffle them"
+            )
+        return None
