@@ -39,7 +39,7 @@ from streamcal.parameters.types import FloatArray
 #: have at least FEWEST_RUNS runs of equal labels. Labels that come in tens are not.
 SORTED, FEWEST_RUNS = 20, 20
 #: Rows at the end that all have one label are taken for what a split by class has left there, where shuffled rows would
-#: end like that with less than this probability.
+#: end like that with less than this probability, and no other run of that label is half as long.
 UNLIKELY_END = 1e-9
 #: Tolerance for probabilities outside [0, 1], since models normalise in floating point, some in single precision.
 ROUNDING = 1e-6
@@ -96,11 +96,12 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     `predict_many`.
 
     Sample weights are passed to the calibrator, and to the base if it accepts them, or with metadata routing if it
-    requests them; where it accepts none, a warning is raised. Rows
-    of weight 0 are left out. What `partial_fit` and sequential calibrators learn depends on the order of the rows. Rows
-    are taken to be in the order of time, or in no order: where they are sorted by their labels, a calibrator that
-    follows changes follows this one, and a warning is raised. If the base
-    continues to learn, or scores come from several clones, Venn-Abers has no validity guarantee.
+    requests them; where it accepts none, a warning is raised. Rows of weight 0 are left out.
+
+    What `partial_fit` and sequential calibrators learn depends on the order of the rows, which is taken to be that of
+    time. Rows that are sorted by their labels, or end with one label as the training sets of a split by class do, are
+    in another order: `fit` learns them in a random one, always the same. If the base continues to learn, or scores come
+    from several clones, Venn-Abers has no validity guarantee.
 
     `FrozenEstimator(base.fit(X, y))`, fitted on the same X and y, calibrates on the scores of the training rows; with
     `VennAbers` this is the simplified predictor (SVAP) of paper 003, §6. It is suitable for bases that hardly overfit,
@@ -155,10 +156,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """
         sample = self._checked(X, y, sample_weight, self._routed("fit", sample_weight, fit_params))
         _levels(self.calibrator, sample.X)
-        rows = sample.weighty()
-        self._start(np.unique(sample.y[rows]))
-        self._warn_of_sorted(sample.y[rows])
-        return self._learn(sample.take(rows)) if self._base_is_ready else self._cross_fit(sample)
+        self._start(np.unique(sample.y[sample.weighty()]))
+        sample = self._ordered(sample)
+        return self._learn(sample.take(sample.weighty())) if self._base_is_ready else self._cross_fit(sample)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit on one more chunk: first the calibrator, on the scores of the current base, then the base.
@@ -185,8 +185,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
                 stacklevel=2,
             )
         if not (self._base_learns or self._base_is_ready):
-            self._warn_of_sorted(sample.y[sample.weighty()])
-            return self._cross_fit(sample)
+            return self._cross_fit(self._ordered(sample))
         return self._learn(sample.take(sample.weighty()))
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -276,29 +275,12 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self._base_is_ready = frozen
         self._base_stays = not (self._base_learns or frozen)
 
-    def _warn_of_sorted(self, y: npt.NDArray[Any]) -> None:
-        """Warn where rows are sorted by their labels, and the result depends on their order."""
-        if isinstance(getattr(self.calibrator_, "forgetting", None), Forever):
-            return
-        counts = np.unique(y, return_counts=True)[1]
-        runs, shuffled = 1 + np.count_nonzero(y[1:] != y[:-1]), 1 + float((counts * (1 - counts / len(y))).sum())
-        if shuffled >= FEWEST_RUNS and runs <= max(len(counts), shuffled / SORTED):
-            warnings.warn(
-                f"the rows are sorted by their labels, which change {runs - 1} times in {len(y)} rows, and what is "
-                "fitted depends on their order; if they are in no order of time, shuffle them: "
-                "X, y = sklearn.utils.shuffle(X, y, random_state=0)",
-                stacklevel=3,
-            )
-            return
-        last = len(y) - int(np.max(np.flatnonzero(y != y[-1]), initial=-1)) - 1
-        share = float((y == y[-1]).mean())
-        if share**last < UNLIKELY_END:
-            warnings.warn(
-                f"the last {last} rows all have a label that {share:.0%} of all rows have, as a split by class leaves "
-                "them, and what is fitted depends on the order of the rows; split by time, cv=TimeSeriesSplit(), or "
-                "where rows are in no order of time, cv=StratifiedKFold(shuffle=True)",
-                stacklevel=3,
-            )
+    def _ordered(self, sample: _Sample) -> _Sample:
+        """Return the sample in random order if its own is not that of time, and what is fitted depends on it."""
+        depends = self._base_learns or not isinstance(getattr(self.calibrator_, "forgetting", None), Forever)
+        if not depends or _may_be_in_order_of_time(sample.y[sample.weighty()]):
+            return sample
+        return replace(sample, rank=np.random.default_rng(0).permutation(len(sample.y)))
 
     def _learn(self, chunk: _Sample) -> Self:
         """Score the chunk, update the calibrator, then the base."""
@@ -329,7 +311,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             scores.append(self._scores(copy, _safe_indexing(sample.X, rows)))
         self._fitted(self.estimator_, sample.take(sample.weighty()))
         rows = np.concatenate(held_out)
-        order = np.argsort(rows, kind="stable")
+        order = sample.order(rows)
         self._calibrate(np.concatenate(scores)[order], sample.take(rows[order]))
         self._base_is_ready = True
         return self
@@ -524,7 +506,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
             for estimator, test in zip(self.estimators_, rows, strict=True)
         ]
         held_out, folds = np.concatenate(rows), np.repeat(np.arange(count), [len(test) for test in rows])
-        order = np.argsort(held_out, kind="stable")
+        order = sample.order(held_out)
         self._teach(np.concatenate(scores)[order], sample.take(held_out[order]), folds[order])
         self._has_learned[:] = self._base_is_ready = True
         return self
@@ -549,17 +531,25 @@ class _Routed:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rows with labels and, if given, weights, and what was given besides."""
+    """Rows with labels and, if given, weights and the order in which they are learned, and what was given besides."""
 
     X: Any
     y: npt.NDArray[Any]
     w: FloatArray | None
     routed: _Routed
+    #: The place of each row in the order in which they are learned; None: that of the rows.
+    rank: npt.NDArray[np.intp] | None = None
 
     def weighty(self, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
-        """Return the indices among `rows` (None: all) of rows with a weight above 0."""
+        """Return the indices among `rows` (None: all) of rows with a weight above 0, in the order of learning."""
         rows = np.arange(len(self.y)) if rows is None else rows
+        if self.rank is not None:
+            rows = rows[self.order(rows)]
         return rows if self.w is None else rows[self.w[rows] > 0.0]
+
+    def order(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Return the places in `rows` in the order of learning."""
+        return np.argsort(rows if self.rank is None else self.rank[rows], kind="stable")
 
     def take(self, rows: npt.NDArray[np.intp]) -> _Sample:
         """Return these rows, in this order."""
@@ -570,6 +560,18 @@ class _Sample:
     def for_base(self, method: Callable[..., Any]) -> dict[str, Any]:
         """Return the keyword arguments of a `fit` or `partial_fit` of the base."""
         return self.routed.base if self.routed.by_request else {**_weights(method, self.w), **self.routed.base}
+
+
+def _may_be_in_order_of_time(y: npt.NDArray[Any]) -> bool:
+    """Return whether rows may be in the order of time: not sorted by label, and without an end of one label."""
+    counts = np.unique(y, return_counts=True)[1]
+    ends = np.append(np.flatnonzero(y[1:] != y[:-1]), len(y) - 1)  # of runs of equal labels
+    shuffled = 1 + float((counts * (1 - counts / len(y))).sum())
+    if shuffled >= FEWEST_RUNS and len(ends) <= max(len(counts), shuffled / SORTED):
+        return False
+    *others, last = np.diff(ends, prepend=-1)
+    longest = max((one for one, end in zip(others, ends, strict=False) if y[end] == y[-1]), default=0)
+    return bool(last <= 2 * longest or float((y == y[-1]).mean()) ** int(last) >= UNLIKELY_END)
 
 
 def _taught(estimator: Any, chunk: _Sample, classes: npt.NDArray[Any]) -> None:

@@ -52,7 +52,7 @@ from streamcal import (
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.live import Multicalibrated, Segmented
 from streamcal.multiclass import OneVsRest
-from streamcal.sklearn import CrossCalibratedClassifier, StreamingCalibratedClassifier
+from streamcal.sklearn import CrossCalibratedClassifier, StreamingCalibratedClassifier, _may_be_in_order_of_time
 
 X, Y = make_classification(600, n_features=6, flip_y=0.2, random_state=0)
 W = np.random.default_rng(0).integers(0, 4, len(Y)).astype(float)
@@ -518,43 +518,44 @@ def test_parameters_are_not_changed_under_what_was_learned():
 
 
 @pytest.mark.sample(4)
-@pytest.mark.parametrize("base", [LogisticRegression(), FrozenEstimator(LogisticRegression().fit(X, Y)), SGD])
-@pytest.mark.parametrize("calibrator", [DEFAULT_METHOD, VennAbers(forgetting=Window(100)), Platt()])
-def test_rows_sorted_by_their_labels_are_warned_of(base, calibrator):
-    """Where the result depends on their order: all negatives and then all positives look like a change."""
-    order = np.argsort(Y, kind="stable")
+@pytest.mark.parametrize("base", [LogisticRegression(), FrozenEstimator(LogisticRegression().fit(X, Y)), GaussianNB()])
+@pytest.mark.parametrize("calibrator", [DEFAULT_METHOD, "online-platt", VennAbers(forgetting=Window(100)), Platt()])
+def test_rows_sorted_by_their_labels_are_fitted_as_in_random_order(base, calibrator):
+    """All negatives and then all positives would look like a change that a calibrator has to follow."""
+    random, by_label = np.random.default_rng(5).permutation(len(Y)), np.argsort(Y, kind="stable")
     model = StreamingCalibratedClassifier(base, calibrator)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(X[order], Y[order])
-        if base is not SGD:
-            clone(model).partial_fit(X[order], Y[order], classes=[0, 1])
-    told = [one for one in caught if "sorted by their labels" in str(one.message)]
-    in_any_order = isinstance(calibrator, Platt)
-    assert len(told) == (0 if in_any_order else 1 + isinstance(base, LogisticRegression))
-    assert all(one.filename == __file__ for one in told)
-    persisting = np.repeat(Y[:60], 10)  # ten equal labels in a row are no sorted rows
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the last rows have one label, which is another warning
-        warnings.filterwarnings("error", message="the rows are sorted")
-        model.fit(X, Y)
-        model.fit(X, persisting)
+    cases = [lambda rows: clone(model).fit(X[rows], Y[rows])]
+    if not isinstance(base, FrozenEstimator) and not hasattr(base, "partial_fit"):
+        cases.append(lambda rows: clone(model).partial_fit(X[rows], Y[rows], classes=[0, 1]))
+    for fitted in cases:
+        right, found = fitted(random).predict_proba(X)[:, 1], fitted(by_label).predict_proba(X)[:, 1]
+        assert log_loss(Y, found) < log_loss(Y, right) + 0.05
+        assert found.mean() == pytest.approx(right.mean(), abs=0.05)
+        np.testing.assert_array_equal(found, fitted(by_label).predict_proba(X)[:, 1])
 
 
-def test_rows_that_a_split_by_class_leaves_at_the_end_are_warned_of():
+def test_the_order_of_rows_is_kept_where_it_may_be_that_of_time():
+    """Ten equal labels in a row are no sorted rows, and a change towards the end is followed."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(2_000, 1))
+    y = rng.random(2_000) < np.where(np.arange(2_000) < 1_000, 0.2, 0.6)
+    model = StreamingCalibratedClassifier(LogisticRegression(), VennAbers(forgetting=Window(500)))
+    assert model.fit(x, y).predict_proba(x)[:, 1].mean() > 0.5
+    assert _may_be_in_order_of_time(np.repeat(Y[:60], 10))
+    assert not _may_be_in_order_of_time(np.append(Y, np.zeros(200)))
+    assert _may_be_in_order_of_time(np.array([0, 0, 0, 1, 1]))
+
+
+def test_training_sets_of_a_split_by_class_are_fitted_as_in_random_order():
     """`StratifiedKFold` takes a third of each class in turn: what is left ends with rows of one class."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(6_000, 1)), rng.random(6_000) < 0.3
     model = StreamingCalibratedClassifier(GaussianNB(), "online-platt")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        cross_val_score(model, x, y, cv=StratifiedKFold(3))
-    told = [str(one.message) for one in caught]
-    assert any("the last" in one and "cv=StratifiedKFold(shuffle=True)" in one for one in told)
+    scores = {"scoring": "neg_log_loss"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        cross_val_score(model, x, y, cv=StratifiedKFold(3, shuffle=True, random_state=0))
-        cross_val_score(model, x, y, cv=TimeSeriesSplit(3))
+        for cv in (StratifiedKFold(3), StratifiedKFold(3, shuffle=True, random_state=0)):
+            assert cross_val_score(model, x, y, cv=cv, **scores).mean() > -0.63  # the entropy is 0.611
 
 
 def test_a_frozen_base_of_other_classes_is_refused():
