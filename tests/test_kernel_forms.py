@@ -28,9 +28,12 @@ PACKAGE = Path(streamcal.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
 ELSEWHERE = {
     "accounts": "test_multicalibrated.py",
+    "balance": "test_multicalibrated.py",
     "bernstein": "test_bernstein_kernels.py",
+    "capitals": "test_multicalibrated.py",
     "difference_qp": "test_tensor_kernels.py",
     "forest_qp": "test_tensor_kernels.py",
+    "groups": "test_multicalibrated.py",
     "hull_changes": "test_hull_tree.py",
     "hull_fits": "test_hull_tree.py",
     "hull_nodes": "test_hull_tree.py",

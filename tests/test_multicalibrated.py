@@ -17,7 +17,8 @@ from test_kernel_forms import twins
 
 import streamcal
 from streamcal import Auto, CapabilityError, InputError, MergeError, OnlinePlatt, Platt, StateError
-from streamcal.kernels.segments.accounts import LARGE, SIZE, TILTS, Accounts
+from streamcal.kernels.segments.accounts import Accounts
+from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, LARGE, SIZE, TILTS
 from streamcal.live import IssuedBets, Journal, LabelJoin, Multicalibrated, Segmented
 from streamcal.states import signed
 
@@ -51,7 +52,7 @@ def plain(cal):
 def capitals(cal):
     """Those of all accounts, by group; the further ones of large groups in rows of their own."""
     accounts = cal._accounts
-    fine = [np.pad(accounts.fine(j)[1][:, :2], ((0, 0), (0, SIZE - 2))) for j in range(accounts.size)]
+    fine = [np.pad(accounts.fine(j)[1], ((0, 0), (0, SIZE - FINE_SIZE))) for j in range(accounts.size)]
     return np.vstack([*(accounts.held(j)[1][:, :SIZE] for j in range(accounts.size)), *fine])
 
 
@@ -117,7 +118,7 @@ BASES = {
 
 def most_injected(cal, n):
     """Return a bound on what floors inject in n observations, whatever comes."""
-    return cal.share * (n + len(capitals(cal)))
+    return 1.5 * cal.share * (n + len(capitals(cal)))  # large groups have twelve accounts
 
 
 def require_theorem(cal, rows, before, after):
@@ -129,8 +130,8 @@ def require_theorem(cal, rows, before, after):
     assert after - before <= found.regret + 1e-9
     assert found.regret <= accounts.injected <= most_injected(cal, len(rows[None, None]))
     assert held <= accounts.injected + (before - after) + 1e-9
-    assert found.evidence == pytest.approx(math.log(max(capitals(cal).max() / cal._least, 1.0)))
-    everywhere = math.log(held / cal._least)
+    assert found.evidence == pytest.approx(math.log(max(capitals(cal).max() / cal._accounts.lowest, 1.0)))
+    everywhere = math.log(held / cal._accounts.lowest)
     for (field, level), pairs in rows.items():
         gaps, variances = np.cumsum(np.array(pairs)[::-1], axis=0).T
         group = cal.gap(field, level)
@@ -301,6 +302,7 @@ def test_counters_do_not_drift():
         accounts.stream(z, columns, y.astype(float), np.ones(len(z)), p)
         gains += np.log(np.where(y, p / z, (1.0 - p) / (1.0 - z))).tolist()
     held = [one for j in range(accounts.size) for one in accounts.held(j)[1][:, :SIZE].ravel().tolist()]
+    held += [one for j in range(accounts.size) for one in accounts.fine(j)[1].ravel().tolist()]
     assert accounts.total == pytest.approx(math.fsum(held), rel=1e-9)
     assert accounts.gain == pytest.approx(math.fsum(gains), abs=1e-6)
     assert -math.fsum(gains) <= accounts.injected - math.fsum(held) + 1e-6
@@ -481,6 +483,7 @@ def test_a_calibrator_that_reads_the_same_levels_is_the_one_alone(make, by):
 
 @pytest.mark.parametrize("most", [3, 1000])
 def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
+    """With `balance`, `groups` and `capitals`, of which it is made."""
     scores, keys, y = stream(300, seed=11)
     columns, w = [keys["a"], keys["b"]], np.where(np.arange(300) % 7 == 0, 2.5, 1.0)
     found = []
@@ -546,28 +549,54 @@ def large_in(cal, j):
     return {levels[place]: row for place, row in zip(places, rows, strict=True)}
 
 
-def test_large_groups_have_narrower_bounds():
-    """A gap within 6.5 standard deviations whatever the variance; without accounts of ±1/256 within 17 of 5 million."""
-    accounts = Multicalibrated("identity", by=BY)._accounts
-    deviations = {}
-    for variance in (4e5, 5e6):
-        cal = Multicalibrated("identity", by=BY, bins=0)
-        capital = cal._least * math.exp(12.0)
-        for fine in (None, np.array([capital, capital, variance])):
-            bound = cal._bound(np.full(SIZE + 2, capital), fine, variance)
-            deviations[variance, fine is not None] = bound / math.sqrt(variance)
-    assert accounts.large == LARGE == 500_000.0
-    assert deviations[4e5, False] < 6.5
-    assert deviations[5e6, True] < 6.5
-    assert deviations[5e6, False] > 17.0
-    assert cal._bound(np.full(SIZE + 2, capital), np.array([capital, capital, 4e6]), 5e6) / math.sqrt(5e6) > 17.0
+def test_a_gap_is_within_few_standard_deviations():
+    """Within 6.6 for V from 5 to 4 million, by accounts of ±1/81 and ±1/243 where V is large."""
+    cal = Multicalibrated("identity", by=BY, bins=0)
+    capital = cal._accounts.lowest * math.exp(11.0)
+    values, fine = np.full(SIZE + 2, capital), np.full(FINE_SIZE, capital)
+    assert cal._accounts.large == LARGE == 10_000.0
+    for variance in np.geomspace(5.0, 4e6, 200).tolist():
+        bound = cal._bound(values, None if variance < LARGE else fine, variance) / math.sqrt(variance)
+        assert bound < (6.6 if variance < 200.0 else 5.7)
+    assert cal._bound(values, None, 5e6) / math.sqrt(5e6) > 40.0
+
+
+def opened_with(accounts, values):
+    """Return what further accounts open with, by the formula, for the capitals and V of a group."""
+    cost, found = {h: math.expm1(h) - h for h in (*TILTS, *FINE)}, []
+    for coarse in (values[len(TILTS) - 1], values[SIZE - 1]):
+        evidence = math.log(max(coarse / accounts.lowest, 1.0))
+        for h in FINE:
+            rest = values[SIZE + 1] * (cost[TILTS[-1]] * h / TILTS[-1] - cost[h])
+            found.append(accounts.lowest * math.exp(evidence * h / TILTS[-1] + rest))
+    return found
+
+
+def test_further_accounts_bound_what_was_before_they_were_opened():
+    """They open with the capital by the formula, which is enough for part 2 over any latest observations."""
+    scores, keys, y = stream(3000, seed=5)
+    cal, found = Multicalibrated("identity", by=BY, bins=0), []
+    cal._accounts.large = 200.0
+    for z, key, label in rows_of(scores, keys, y):
+        p = cal.predict_one(z, key)
+        cal.learn_one(z, key, label)
+        found.append((label - p, p * (1.0 - p)))
+        if cal._accounts.fine_values(0, 0) is not None:
+            break
+    capital = cal._accounts.fine_values(0, 0)
+    assert capital.tolist() == pytest.approx(opened_with(cal._accounts, cal._accounts.values(0, 0)), rel=1e-9)
+    assert 200.0 < cal.gap().variance < 200.25
+    gaps, variances = np.cumsum(np.array(found)[::-1], axis=0).T
+    for h, held in zip((*FINE, *(-h for h in FINE)), capital.tolist(), strict=True):
+        needed = h * gaps - variances * (math.expm1(abs(h)) - abs(h))
+        assert needed.max() <= math.log(held / cal._accounts.lowest)
 
 
 def test_large_groups_in_states_and_merges():
     cal, other = with_large_groups(1), with_large_groups(2)
     groups = large_groups(cal)
     assert len(groups) > 5
-    assert any(row[0] > cal._least for row in groups.values())
+    assert any(row[0] > 2.0 * cal._accounts.lowest for row in groups.values())
     loaded = Multicalibrated.from_bytes(cal.to_bytes())
     loaded._accounts.large = 30.0
     assert large_groups(loaded) == groups
@@ -580,15 +609,13 @@ def test_large_groups_in_states_and_merges():
     assert cal.certificate().regret == pytest.approx(regret)
     assert float(capitals(cal).sum()) == pytest.approx(cal._accounts.total, rel=1e-9)
     for j in range(cal._accounts.size):
-        parts = [large_in(one, j) for one in (cal, loaded, other)]
-        for level, row in parts[0].items():
-            both = [part.get(level) for part in parts[1:]]
-            if all(one is not None for one in both):
-                assert row.tolist() == [both[0][0] + both[1][0], both[0][1] + both[1][1], min(both[0][2], both[1][2])]
-            elif any(one._accounts.values(j, level) is None for one in (loaded, other)):
-                assert row[2] == next(one[2] for one in both if one is not None)
-            else:
-                assert row[2] == 0.0
+        parts = [large_in(one, j) for one in (loaded, other)]
+        for level, row in large_in(cal, j).items():
+            alone = [part.get(level) for part in parts]
+            opened = np.array(opened_with(cal._accounts, cal._accounts.values(j, level)))
+            known = [one for one in alone if one is not None]
+            expected = sum(known) if len(known) == 2 else sum(known) + opened
+            assert row.tolist() == pytest.approx(np.asarray(expected).tolist(), rel=1e-12)
     Multicalibrated.from_state(plain(cal))
 
 
@@ -759,9 +786,9 @@ def changed(cal, change):
         lambda learned: learned["counters"].pop(),
         lambda learned: learned["families"].pop(),
         lambda learned: learned.__setitem__("large", []),
-        lambda learned: learned.__setitem__("large", [[[99], [[0.0, 0.0, 0.0]]], *[[[], []]] * 5]),
+        lambda learned: learned.__setitem__("large", [[[99], [[0.0, 0.0, 0.0, 0.0]]], *[[[], []]] * 5]),
         lambda learned: learned.__setitem__("large", [[[0], []], *[[[], []]] * 5]),
-        lambda learned: learned.__setitem__("large", [[[0], [[1e3, 0.0, 0.0]]], *[[[], []]] * 5]),
+        lambda learned: learned.__setitem__("large", [[[0], [[1e3, 0.0, 0.0, 0.0]]], *[[[], []]] * 5]),
         lambda learned: learned["families"][1][0].append(77),
         lambda learned: learned["families"][1][0].__setitem__(0, learned["families"][1][0][1]),
         lambda learned: learned["families"][1][0].__setitem__(0, [1, 2]),

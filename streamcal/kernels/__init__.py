@@ -45,7 +45,9 @@ USES = {
     "auto_mixture": (
         *("fast_path", "implicit_regression", "logistic", "online_newton", "regressions", "weights", "jumper"),
     ),
-    "accounts": ("level_table", "logistic", "weights"),
+    "groups": ("level_table", "logistic"),
+    "capitals": ("groups", "level_table", "logistic"),
+    "accounts": ("balance", "capitals", "groups", "level_table", "logistic", "weights"),
     "joint_effects": ("implicit_regression", "level_table", "logistic"),
     "segment_chain": ("implicit_regression", "level_table", "logistic"),
 }
@@ -55,7 +57,7 @@ TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hul
 CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "recent_logistic", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", "recent_points", *CELLS)
 #: The same.
-LEVELS = ("level_table", "accounts", "joint_effects", "segment_chain")
+LEVELS = ("level_table", "balance", "groups", "capitals", "accounts", "joint_effects", "segment_chain")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
 NEEDS |= {name: used for name, used in USES.items() if name not in (*NEEDS, *LEVELS)}

@@ -14,7 +14,8 @@ from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.kernels.common.weights import WeightScale
-from streamcal.kernels.segments.accounts import FINE, FINE_WIDTH, SIZE, TILTS, WIDTH, Accounts
+from streamcal.kernels.segments.accounts import Accounts
+from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, SIZE, TILTS, WIDTH
 from streamcal.learners.choosing import chosen
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.live.keyed import Columns, Keyed, Keys, kept
@@ -41,8 +42,8 @@ from streamcal.states import ROUNDING, Reader, ensure, listed, number, numbers, 
 NARROWEST, WIDEST = 0.05, 36.0
 #: No sum of capital is larger: it is at most what was injected, a share of a nat per observation, and what was gained.
 RICHEST = 1e18
-#: The tilts for which a bound is the lowest, with the capital of the account of +h and that of −h.
-_SIDES = tuple((h, place, place + len(TILTS)) for place, h in enumerate(TILTS))
+#: The tilts of all accounts, for which a bound is the lowest.
+_EVERY = (*TILTS, *FINE)
 
 
 class Certificate(NamedTuple):
@@ -125,10 +126,10 @@ class Multicalibrated(Keyed):
     """A calibrator and, for each group of observations, accounts that bet against its predictions.
 
     The groups are all observations, each level of the fields `by`, each pair of levels, each bin of the calibrator's
-    log-odds, and each bin within each level. Each group has an account for each tilt h in ±1, ±1/4, ±1/16 and ±1/64. A
-    large group, with V (below) above 500,000, also has them for ±1/256. An account holds that the odds in the group are
-    exp(h) times those predicted. With z the calibrator's probability, W the capital of an account and r(p) the
-    probability p with its log-odds moved by h:
+    log-odds, and each bin within each level. Each group has an account for each tilt h in ±1, ±1/3, ±1/9 and ±1/27. A
+    large group, with V (below) above 10,000, also has them for ±1/81 and ±1/243. An account holds that the odds in the
+    group are exp(h) times those predicted. With z the calibrator's probability, W the capital of an account and r(p)
+    the probability p with its log-odds moved by h:
 
         before the prediction    W ← max(W, floor), for the groups of the observation
         the prediction           p = the root of z − p + Σ W·(r(p) − p)
@@ -178,11 +179,10 @@ class Multicalibrated(Keyed):
 
     Late labels: `issue_one` fixes the stakes of an observation and sets aside what they can lose, until `learn_issued`
     is given the label, in any order, or None where it never comes. Relative weights above 1 count as 1 there. Part 1
-    holds as it is. Part 2 does not: `bound` is infinite as soon as anything was issued, and the accounts of ±1/256 are
-    closed.
+    holds as it is. Part 2 does not: `bound` is infinite as soon as anything was issued, and the accounts of ±1/81 and
+    ±1/243 are closed.
 
-    Part 2 is about a group's observations since it was last given a place, and for h = 1/256 since these accounts were
-    opened; `bound` knows. `merge` adds capitals, moments and counters:
+    Part 2 is about a group's observations since it was last given a place. `merge` adds capitals, moments and counters:
     part 1 holds for both streams together, and part 2 for the observations of each stream apart and those after the
     merge. `unlearn_one` is refused: an account's capital depends on the order of its observations.
 
@@ -583,7 +583,7 @@ class Multicalibrated(Keyed):
         largest = 0.0
         for j in range(accounts.size):
             capital = accounts.held(j)[1][:, :SIZE]
-            fine = accounts.fine(j)[1][:, :2]
+            fine = accounts.fine(j)[1]
             largest = max([largest, *(float(one.max()) for one in (capital, fine) if one.size)])
         regret = float(accounts.injected - accounts.total)
         return Certificate(self._evidence(largest), regret, float(accounts.gain))
@@ -668,39 +668,30 @@ class Multicalibrated(Keyed):
             if levels:
                 most = rows[:, :SIZE].max(axis=1)
                 large, fine = self._accounts.fine(j)
-                most[large] = np.maximum(most[large], fine[:, :2].max(axis=1, initial=0.0))
+                most[large] = np.maximum(most[large], fine.max(axis=1, initial=0.0))
                 places = np.argsort(-most, kind="stable")[:n]
                 found += [(-float(most[i]), j, levels[i], rows[i]) for i in places.tolist()]
         return [self._group(j, level, values) for _, j, level, values in sorted(found, key=lambda one: one[:2])[:n]]
 
     def _evidence(self, capital: float) -> float:
-        return math.log(max(capital / self._least, 1.0))
-
-    @property
-    def _least(self) -> float:
-        """The lowest floor of an account: that of the largest tilt where z is near 0."""
-        return float(self._accounts.floor) * 2.0 / (1.0 + math.exp(TILTS[0]))
+        return math.log(max(capital / self._accounts.lowest, 1.0))
 
     def _bound(self, values: FloatArray, fine: FloatArray | None, variance: float) -> float:
-        """Return the bound of a group with these accounts, including those of ±1/256 if it has them."""
+        """Return the bound of a group with these capitals, the further ones included if it has them."""
         if self._issued:
             return math.inf
-        above = below = math.inf
-        for h, up, down in _SIDES:
-            cost = variance * (math.expm1(h) - h)
-            above = min(above, (self._evidence(values[up]) + cost) / h)
-            below = min(below, (self._evidence(values[down]) + cost) / h)
-        if fine is not None and variance <= fine[2]:  # these observations came after the accounts were opened
-            cost = variance * (math.expm1(FINE) - FINE)
-            above = min(above, (self._evidence(fine[0]) + cost) / FINE)
-            below = min(below, (self._evidence(fine[1]) + cost) / FINE)
-        return max(above, below)
+        sides = [*values[:SIZE].reshape(2, -1), *(() if fine is None else fine.reshape(2, -1))]
+        found = 0.0
+        for capitals in (np.concatenate(sides[0::2]).tolist(), np.concatenate(sides[1::2]).tolist()):
+            each = zip(capitals, _EVERY[: len(capitals)], strict=True)
+            found = max(found, min((self._evidence(one) + variance * (math.expm1(h) - h)) / h for one, h in each))
+        return found
 
     def _group(self, j: int, name: Any, values: FloatArray) -> Group:
         """Return the group of a family with these numbers."""
         single, pairs = len(self.by), len(self._pairs)
         gap, variance, fine = float(values[SIZE]), float(values[SIZE + 1]), self._accounts.fine_values(j, name)
-        most = max(float(values[:SIZE].max()), 0.0 if fine is None else float(fine[:2].max()))
+        most = max(float(values[:SIZE].max()), 0.0 if fine is None else float(fine.max()))
         said = self._evidence(most), gap, variance, self._bound(values, fine, variance)
         if j == 0:
             return Group(None, None, None, *said)
@@ -786,7 +777,7 @@ class Multicalibrated(Keyed):
         }
 
     def _optional_fields(self) -> dict[str, Reader]:
-        numbers_of = numbers(None, FINE_WIDTH, least=0.0, most=RICHEST)
+        numbers_of = numbers(None, FINE_SIZE, least=0.0, most=RICHEST)
         return {"large": listed(row(listed(whole()), numbers_of), length=self._accounts.size)}
 
     def _state_fields(self) -> dict[str, Reader]:
@@ -841,7 +832,7 @@ class Multicalibrated(Keyed):
         ensure(len(rows) == len(places) == len(set(places)), "the numbers of large groups are not one row for each")
         ensure(not places or max(places) < len(levels), "a large group is not held")
         self._accounts.load_fine(j, [levels[place] for place in places], np.ascontiguousarray(rows))
-        return float(rows[:, :2].sum())
+        return float(rows.sum())
 
     def _readers(self) -> list[Reader]:
         """Return the reader of a group's name in a state, for each family."""

@@ -71,9 +71,15 @@ class WeightScale:
         high = SPLITTER * ratio
         return high - (high - ratio)
 
-    def relative_many(self, weights: object):
+    def relative_many(self, weights: cython.const[cython.double][:]):
         """Return `relative` of each weight in order, as an array; 0 stays 0 and does not enter the mean."""
-        return np.array([self.relative(w) if w > 0.0 else 0.0 for w in weights.tolist()], dtype=np.float64)
+        i: cython.Py_ssize_t
+        result = np.zeros(weights.shape[0])
+        found: cython.double[::1] = result
+        for i in range(weights.shape[0]):
+            if weights[i] > 0.0:
+                found[i] = self.relative(float(weights[i]))
+        return result
 
     def merge(self, other: "WeightScale"):
         """Add the weights of another mean."""
