@@ -467,6 +467,17 @@ def test_json_is_what_python_has(file):
     assert found["methods"]["isotonic"]["against_base"]["verdict"] in ("better", "worse", "no difference shown")
 
 
+@pytest.mark.parametrize(("seed", "a", "b", "size", "divide"), [(1, 1, 9, 800, np.inf), (2, 1, 20, 2_000, 50)])
+def test_no_one_is_told_to_keep_a_score_that_predicts_many_times_the_positives(tmp_path, seed, a, b, size, divide):
+    rng = np.random.default_rng(seed)
+    p = rng.beta(a, b, size)
+    path = tmp_path / "high.csv"
+    path.write_text("score,click\n" + "".join(f"{s!r},{int(rng.random() < s / divide)}\n" for s in p.tolist()))
+    told = run(path, "--methods", "ops,auto").stdout
+    assert "Keep the raw score" not in told
+    assert "Take " in told or re.search("Undecided: .* although the raw score predicts .* positives; measure more", told)
+
+
 def test_exit_codes(tmp_path, file, monkeypatch):
     rng = np.random.default_rng(2)
     calibrated = tmp_path / "calibrated.csv"

@@ -73,6 +73,7 @@ def sentences(comparison: Comparison) -> list[str]:
     advice, found = comparison.recommendation, []
     if advice is not None:
         what = "Keep the raw score" if advice.method == RAW else f"Take {advice.method}"
+        what = what if advice.decided else "Undecided"
         found.append(f"{what}: {advice.reason}.")
         if cheaper := comparison.cheaper():
             faster = ", ".join(f"{name} ({times:,.0f} times as fast)" for name, times in cheaper.items())

@@ -76,10 +76,11 @@ class Difference(NamedTuple):
 
 
 class Recommendation(NamedTuple):
-    """What to take, and why."""
+    """What to take, and why; not decided where the base predicts too many or too few positives, and none is better."""
 
     method: str
     reason: str
+    decided: bool = True
 
 
 @dataclass
@@ -346,7 +347,12 @@ class Comparison:
         if found.verdict != "better":
             why = "of rows with unequal weights" if self.weighted else f"by {self.rows:,} row{'s' * (self.rows > 1)}"
             reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown {why}"
-            return Recommendation(self.base, reason)
+            ratio, (low, high) = self.standings[self.base].ratio.get(), self.standings[self.base].ratio.interval()
+            if ratio is None or low <= 1.0 <= high:
+                return Recommendation(self.base, reason)
+            times = f"{ratio:.3g} times the" if 0.0 < ratio < math.inf else "none of the" if not ratio else "too many"
+            reason += f", although {_named(self.base)} predicts {times} positives; measure more rows"
+            return Recommendation(self.base, reason, decided=False)
         lowest = "the lowest log loss" if best == self.best else "the lowest log loss of those shown better"
         reason = f"{best} has {lowest}, {-found.value:.2g} below {_named(self.base)}"
         return Recommendation(best, f"{reason} (confidence sequence: {-found.high:.2g} to {-found.low:.2g})")
