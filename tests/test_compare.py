@@ -475,7 +475,9 @@ def test_no_one_is_told_to_keep_a_score_that_predicts_many_times_the_positives(t
     path.write_text("score,click\n" + "".join(f"{s!r},{int(rng.random() < s / divide)}\n" for s in p.tolist()))
     told = run(path, "--methods", "ops,auto").stdout
     assert "Keep the raw score" not in told
-    assert "Take " in told or re.search("Undecided: .* although the raw score predicts .* positives; measure more", told)
+    assert "Take " in told or re.search(
+        "Undecided: .* although the raw score predicts .* positives; measure more", told
+    )
 
 
 def test_exit_codes(tmp_path, file, monkeypatch):
