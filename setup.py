@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import Cython
-from Cython.Build import cythonize
+from Cython.Compiler import Options
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
@@ -45,6 +45,10 @@ LINK_FLAGS = ["-Wl,-s", "-Wl,-z,noseparate-code"] if sys.platform == "linux" els
 # The library that has exp and log: a kernel that is linked to none is given the oldest versions of both, which check
 # for errors besides what the present ones do.
 LIBRARIES = [] if sys.platform == "win32" else ["m"]
+
+# Arrays in kernels have two dimensions at most, one fewer than this: a reference to one then takes 88 bytes, and 208 by
+# default. Modules of Cython read it when they are imported.
+Options.buffer_max_dims = 3
 
 # Functions without the attributes of Python functions, which Python calls sooner.
 DIRECTIVES = {"binding": False}
@@ -130,6 +134,8 @@ def translate(sources: dict[str, str], in_c: dict[str, str]) -> None:
     `cythonize` would compare their age with Cython's own files too, and these are new in every installation, for which
     pip makes a new environment: hence `force`, and only what has changed.
     """
+    from Cython.Build import cythonize
+
     write_settings()
     headers = [str(SETTINGS), *map(str, KERNELS.glob("*/*.pxd"))]
     changed = [Extension(name, [file]) for name, file in sources.items() if newer_group([file, *headers], in_c[name])]
@@ -148,7 +154,8 @@ def translate(sources: dict[str, str], in_c: dict[str, str]) -> None:
 def write_settings() -> None:
     """Everything but their sources that the compiled kernels depend on; a file that says the same is left as it is."""
     variables = {name: os.environ.get(name) for name in VARIABLES}
-    settings = repr((Cython.__version__, DIRECTIVES, FLAGS, LIBRARIES, LINK_FLAGS, MSVC_FLAGS, variables))
+    chosen = (DIRECTIVES, FLAGS, LIBRARIES, LINK_FLAGS, MSVC_FLAGS, Options.buffer_max_dims, variables)
+    settings = repr((Cython.__version__, *chosen))
     if not SETTINGS.exists() or SETTINGS.read_text(encoding="utf-8") != settings:
         SETTINGS.parent.mkdir(parents=True, exist_ok=True)
         SETTINGS.write_text(settings, encoding="utf-8")

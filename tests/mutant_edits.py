@@ -358,7 +358,7 @@ MUTANTS = [
     ),
     Mutant(
         "auto-lends-twice",
-        "kernels/mixture/auto_mixture.py",
+        "kernels/mixture/guard.py",
         "rest: cython.double = self.budget - self._set_aside",
         "rest: cython.double = self.budget",
         "what forecasts that wait for their labels may lose is staked again",
@@ -366,7 +366,7 @@ MUTANTS = [
     ),
     Mutant(
         "auto-surprises-twice",
-        "kernels/mixture/auto_mixture.py",
+        "kernels/mixture/guard.py",
         "        self._stake(tokens)",
         "        self._stake(0.0)",
         "the nats that a surprise has taken are lent at once again",

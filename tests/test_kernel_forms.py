@@ -55,22 +55,28 @@ HERE = {
     "anchored_logistic",
     "anchored_stream",
     "auto_mixture",
+    "auto_record",
+    "auto_steps",
     "cell_bins",
     "cell_points",
     "cell_sums",
     "centred_blocks",
     "chebyshev",
     "class_scores",
+    "combination",
     "compensated",
     "covers",
     "cubic",
+    "day_and_week",
     "fast_path",
     "jumper",
     "folds",
     "grid_cells",
+    "guard",
     "hedging",
     "implicit_regression",
     "kinks",
+    "knot_sums",
     "logistic",
     "measures",
     "near_isotonic",
@@ -84,6 +90,8 @@ HERE = {
     "recent_moments",
     "recent_points",
     "regressions",
+    "repeated_scores",
+    "score_regressions",
     "tangent_qp",
     "venn_abers_curve",
     "weights",
@@ -835,23 +843,27 @@ def test_venn_abers_curve(rows):
 
 def autos(delay):
     """Both forms of the steps of a small `Auto`: two regressions, two smoothers, a log of at most nine forecasts."""
-    names = ("auto_mixture", "regressions", "jumper", "implicit_regression")
+    names = (
+        *("auto_steps", "auto_mixture", "combination", "day_and_week", "guard", "implicit_regression", "jumper"),
+        *("knot_sums", "regressions", "score_regressions"),
+    )
     made = []
-    for auto, regressions, shares, curves in zip(*map(twins, names), strict=True):
-        mixture = auto.AutoMixture(
-            regressions=plan_of(regressions),
-            smoothers=np.array([[0.3, 9.0 / 8.0], [1.0, 80.0 / 79.0]]),
-            jumper=shares.Jumper((1.0, 0.5), (0.0, 1.0), (0.25,), 0.5),
-            label_rates=np.array([0.7]),
+    for form in range(2):
+        of = {name: twins(name)[form] for name in names}
+        plan = of["regressions"].Plan
+        stack = plan([(range(11), [0.99] * 11, [5.0] * 11, [1.0] + [0.0] * 10)])
+        timed = plan([(range(17), [0.99] * 17, [9.0] * 17, [1.0] + [0.0] * 16)])
+        correction = of["implicit_regression"].Correction(1.0, 20.0, 4.0, 4)
+        guard = of["guard"].Guard(delay, 1.0, 0.25, 1.0, 0.25)
+        mixture = of["auto_mixture"].AutoMixture(
+            regressions=of["score_regressions"].ScoreRegressions(plan_of(of["regressions"]), np.array([0.7])),
+            sums=of["knot_sums"].KnotSums([[0.3, 9.0 / 8.0], [1.0, 80.0 / 79.0]]),
+            jumper=of["jumper"].Jumper((1.0, 0.5), (0.0, 1.0), (0.25,), 0.5),
             line=(3.0, 6.0),
-            prior=np.array([0.1] * 10),
-            stack=regressions.Plan([(range(11), [0.99] * 11, [5.0] * 11, [1.0] + [0.0] * 10)]),
-            correction=curves.Correction(1.0, 20.0, 4.0, 4),
-            corrections=(0.25, 0.1),
-            timed=regressions.Plan([(range(17), [0.99] * 17, [9.0] * 17, [1.0] + [0.0] * 16)]),
-            guard=auto.Guard(delay, 1.0, 0.25, 1.0, 0.25),
+            combination=of["combination"].Combination(np.array([0.1] * 10), stack, correction, 0.25, guard),
+            times=of["day_and_week"].DayAndWeek(timed, 0.1),
         )
-        made.append(auto.AutoSteps(mixture, 9, delay == 0))
+        made.append(of["auto_steps"].AutoSteps(mixture, 9, delay == 0))
     return made
 
 

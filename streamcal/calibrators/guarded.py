@@ -12,8 +12,9 @@ import numpy as np
 from streamcal.errors import InputError
 from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.common.weights import WeightScale
-from streamcal.kernels.mixture.auto_mixture import KNOTS, Guard
+from streamcal.kernels.mixture.guard import Guard
 from streamcal.kernels.mixture.jumper import Jumper
+from streamcal.kernels.mixture.knot_sums import KNOTS
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.scales import LOGIT_LIMIT, Scale

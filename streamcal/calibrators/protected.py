@@ -70,7 +70,7 @@ class Protected(SequentialCalibrator):
     predictions by less than the largest rate; here the prediction of an empty calibrator is the score. It also weights
     by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
 
-    *Late labels*: a guard, `kernels.mixture.auto_mixture.Guard`, takes the place of `passive`. The guard keeps enough
+    *Late labels*: a guard, `kernels.mixture.guard.Guard`, takes the place of `passive`. The guard keeps enough
     weight on the score for the promise to apply with labels in any order, and with labels that never come. A label
     judges the oldest prediction at its score that waits for one; a `LabelJoin`, `Shadow` or `Segmented` keeps what was
     predicted.

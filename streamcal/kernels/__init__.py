@@ -12,6 +12,15 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+#: The kernels of `Auto` alone, each listed after those it uses, and those that the last but one uses.
+AUTO = (
+    *("auto_record", "guard", "knot_sums", "repeated_scores", "score_regressions", "combination", "day_and_week"),
+    *("auto_mixture", "auto_steps"),
+)
+AUTO_USES = (
+    *("fast_path", "logistic", "weights", "implicit_regression", "regressions", "online_newton", "jumper"),
+    *AUTO[:-2],
+)
 #: Kernel → the kernels whose `.pxd` it uses, directly or indirectly. Each is listed after those it uses.
 USES = {
     "recent_logistic": ("recent_points",),
@@ -42,9 +51,13 @@ USES = {
     "jumper": ("fast_path", "online_newton", "weights"),
     "venn_abers_curve": ("logistic",),
     "regressions": ("implicit_regression", "logistic"),
-    "auto_mixture": (
-        *("fast_path", "implicit_regression", "logistic", "online_newton", "regressions", "weights", "jumper"),
-    ),
+    "knot_sums": ("implicit_regression", "logistic"),
+    "repeated_scores": ("implicit_regression", "knot_sums", "logistic"),
+    "score_regressions": ("implicit_regression", "logistic", "regressions"),
+    "combination": ("auto_record", "guard", "implicit_regression", "logistic", "regressions"),
+    "day_and_week": ("auto_record", "combination", "guard", "implicit_regression", "logistic", "regressions"),
+    "auto_mixture": AUTO_USES,
+    "auto_steps": (*AUTO_USES, "auto_mixture"),
     "groups": ("level_table", "logistic"),
     "capitals": ("groups", "level_table", "logistic"),
     "accounts": ("balance", "capitals", "groups", "level_table", "logistic", "weights"),
@@ -60,8 +73,9 @@ CELLS_USE = ("compensated", "fast_path", "logistic", "recent_points", *CELLS)
 LEVELS = ("level_table", "balance", "groups", "capitals", "accounts", "joint_effects", "segment_chain")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
-NEEDS |= {name: used for name, used in USES.items() if name not in (*NEEDS, *LEVELS)}
+NEEDS |= {name: used for name, used in USES.items() if name not in (*NEEDS, *LEVELS, *AUTO)}
 NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], "weights", *LEVELS[1:]))
+NEEDS |= dict.fromkeys(AUTO, (*AUTO_USES, *AUTO[-2:]))
 FOLDER = Path(__file__).parent
 #: Kernel → its source.
 SOURCES = {path.stem: path for path in sorted(FOLDER.glob("*/[!_]*.py"))}

@@ -1,7 +1,7 @@
 """`Auto`: a mixture of ten experts, with nothing to choose.
 
-`experts` is the table of experts and constants, `auto` is the method, `saved` reads states. The step is the kernel
-`auto_mixture`.
+`experts` is the table of experts and constants, `auto` is the method, `saved` reads states. The kernel
+`auto_mixture` makes a step, and names the kernels of its parts.
 """
 
 from streamcal.calibrators.auto.auto import Auto

@@ -21,7 +21,7 @@ from streamcal.calibrators.guarded import LOGGED, LONGEST_DELAY
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.common.logistic import sigmoid
-from streamcal.kernels.mixture.auto_mixture import AutoSteps
+from streamcal.kernels.mixture.auto_steps import AutoSteps
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
@@ -82,7 +82,7 @@ class Auto(SequentialCalibrator):
     it less than ¼ and the forecast still less; κ is the largest number of them among `delay` + 1 labels in a row, and 0
     with `delay=0`. `promised` is the right-hand side's constant. It grows with the surprises, by ¼ with each label of a
     delay that is found, and by what a later or heavier label costs beyond it, so that it bounds the excess at any time.
-    `kernels.mixture.auto_mixture.Guard` has the proof.
+    `kernels.mixture.guard.Guard` has the proof.
 
     **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing.
 
@@ -149,7 +149,7 @@ class Auto(SequentialCalibrator):
         experts, corrected, by_time = self._mixture.weights()
         rest = (1.0 - corrected) * (1.0 - by_time)
         named = {name: rest * weight for name, weight in zip((*NAMES, STACK), experts, strict=True)}
-        timed = self._mixture.timed is not None
+        timed = self._mixture.times.begun
         if not timed:
             named = {name: weight / (1.0 - by_time) for name, weight in named.items()}
         named[CORRECTION] = corrected * (1.0 - by_time if timed else 1.0)

@@ -13,6 +13,10 @@ import numpy as np
 from streamcal.calibrators.guarded import new_guard
 from streamcal.calibrators.protected import new_jumper
 from streamcal.kernels.mixture.auto_mixture import AutoMixture
+from streamcal.kernels.mixture.combination import Combination
+from streamcal.kernels.mixture.day_and_week import DayAndWeek
+from streamcal.kernels.mixture.knot_sums import KnotSums
+from streamcal.kernels.mixture.score_regressions import ScoreRegressions
 from streamcal.kernels.newton.implicit_regression import Correction
 from streamcal.kernels.newton.regressions import Plan
 
@@ -121,16 +125,12 @@ STACKING, TIMED, PRIOR, RATES = _stack(), _timed(), np.array(_prior()), np.array
 
 def new_mixture(delay: int) -> AutoMixture:
     """Return everything that `Auto` learns; it initially predicts the score. `delay` is the delay known so far."""
+    correction = Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS)
     return AutoMixture(
-        regressions=REGRESSIONS,
-        smoothers=SMOOTHERS,
+        regressions=ScoreRegressions(REGRESSIONS, RATES),
+        sums=KnotSums(SMOOTHERS),
         jumper=new_jumper(),
-        label_rates=RATES,
         line=(PRECISION["x"], PRECISION["1"]),
-        prior=PRIOR,
-        stack=STACKING,
-        correction=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS),
-        corrections=(CORRECTION_PRIOR, TIME_PRIOR),
-        timed=TIMED,
-        guard=new_guard(delay, PROMISE),
+        combination=Combination(PRIOR, STACKING, correction, CORRECTION_PRIOR, new_guard(delay, PROMISE)),
+        times=DayAndWeek(TIMED, TIME_PRIOR),
     )

@@ -18,7 +18,8 @@ from streamcal.calibrators.auto.experts import (
 )
 from streamcal.calibrators.guarded import guard_state
 from streamcal.calibrators.protected import jumper_state
-from streamcal.kernels.mixture.auto_mixture import FEWEST_SLOTS, KNOTS
+from streamcal.kernels.mixture.knot_sums import KNOTS
+from streamcal.kernels.mixture.repeated_scores import FEWEST_SLOTS
 from streamcal.kernels.newton.regressions import Plan
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.parameters.scales import LOGIT_LIMIT

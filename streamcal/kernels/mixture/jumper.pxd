@@ -9,14 +9,14 @@ cdef class Jumper:
     cdef double[::1] _rates
     cdef double _passive
     cdef double[::1] _prior
-    cdef double[:, ::1] _shares  # weights within each row; a row sums to 1
+    cdef double[::1] _shares  # weights within each row, one row after another; a row sums to 1
     cdef double[::1] _log_wealth  # of each row
     cdef double[::1] _weights  # of the calibrators, over all rows: what a prediction needs
     cdef double[::1] _gains  # of the step being made
     cdef readonly double weight  # learned
     cdef WeightScale _scale
     cdef double[::1] _slopes  # without repetition
-    cdef const Py_ssize_t[::1] _of_slope  # of each calibrator
+    cdef double[::1] _of_slope  # of each calibrator
     cdef double[::1] _factors  # exp(−offset)
     cdef double[::1] _against  # exp(−slope·x) where it has looked last
     cdef double[::1] _odds_of  # the odds against 1 of the calibrators there, and the probabilities of 1 and of 0

@@ -45,23 +45,23 @@ NOTHING = cython.declare(cython.double, -746.0)
 @cython.nogil
 @cython.exceptval(check=False)
 def _redistribute(
-    shares: cython.double[:, ::1],
-    row: cython.Py_ssize_t,
+    shares: cython.double[::1],
+    at: cython.Py_ssize_t,
     gains: cython.const[cython.double][::1],
     prior: cython.const[cython.double][::1],
     rate: cython.double,
 ) -> cython.double:
-    """Multiply a row, normalise and redistribute it; returns the mean factor."""
+    """Multiply a row, which begins at an index, normalise and redistribute it; returns the mean factor."""
     k: cython.Py_ssize_t
     total: cython.double = 0.0
     left: cython.double
     for k in range(gains.shape[0]):
-        shares[row, k] *= gains[k]
+        shares[at + k] *= gains[k]
     for k in range(gains.shape[0]):
-        total += shares[row, k]
+        total += shares[at + k]
     left = (1.0 - rate) / total
     for k in range(gains.shape[0]):
-        shares[row, k] = left * shares[row, k] + rate * prior[k]
+        shares[at + k] = left * shares[at + k] + rate * prior[k]
     return total
 
 
@@ -70,12 +70,12 @@ def _redistribute(
 @cython.nogil
 @cython.exceptval(check=False)
 def _add_row(
-    sums: cython.double[::1], by: cython.double, rows: cython.double[:, ::1], row: cython.Py_ssize_t
+    sums: cython.double[::1], by: cython.double, rows: cython.double[::1], at: cython.Py_ssize_t
 ) -> cython.void:
-    """Add a multiple of a row."""
+    """Add a multiple of a row, which begins at an index."""
     k: cython.Py_ssize_t
     for k in range(sums.shape[0]):
-        sums[k] += by * rows[row, k]
+        sums[k] += by * rows[at + k]
 
 
 @cython.cfunc
@@ -109,13 +109,13 @@ def _set_chances(
     p: cython.double[::1],
     q: cython.double[::1],
     against: cython.const[cython.double][::1],
-    of_slope: cython.const[cython.Py_ssize_t][::1],
+    of_slope: cython.const[cython.double][::1],
     factors: cython.const[cython.double][::1],
 ) -> cython.void:
     """Set the odds against 1, and the probabilities p of 1 and q of 0."""
     k: cython.Py_ssize_t
     for k in range(odds.shape[0]):
-        odds[k] = against[of_slope[k]] * factors[k]
+        odds[k] = against[cython.cast(cython.Py_ssize_t, of_slope[k])] * factors[k]
     for k in range(odds.shape[0]):
         p[k] = 1.0 / (1.0 + odds[k])
         q[k] = odds[k] * p[k]
@@ -148,16 +148,15 @@ class Jumper:
         different = sorted(set(slopes))
         self.size, self.rows = len(slopes), len(rates)
         self._passive = passive
-        self._shares = np.zeros((self.rows, self.size))
-        self._of_slope = np.array([different.index(slope) for slope in slopes], dtype=np.intp)
-        self._cut(np.zeros(2 * self.rows + 2 * len(different) + 7 * self.size), len(different))
+        self._cut(np.zeros(2 * self.rows + 2 * len(different) + (8 + self.rows) * self.size), len(different))
+        np.asarray(self._of_slope)[:] = [different.index(slope) for slope in slopes]
         np.asarray(self._rates)[:], np.asarray(self._slopes)[:] = rates, different
         np.asarray(self._prior)[:] = 1.0 / self.size
         np.asarray(self._factors)[:] = [exp(-offset) for offset in offsets]
         self._scale = WeightScale()
         self.weight = 0.0
         for j in range(self.rows):
-            self._shares[j, 0] = 1.0
+            self._shares[j * self.size] = 1.0
         self._weigh()
 
     def _cut(self, block: cython.double[::1], slopes: cython.Py_ssize_t):
@@ -171,7 +170,9 @@ class Jumper:
         self._gains, at = block[at : at + size], at + size
         self._factors, at = block[at : at + size], at + size
         self._odds_of, at = block[at : at + size], at + size
-        self._p, self._q = block[at : at + size], block[at + size : at + 2 * size]
+        self._p, at = block[at : at + size], at + size
+        self._q, at = block[at : at + size], at + size
+        self._of_slope, self._shares = block[at : at + size], block[at + size :]
 
     def predict(self, x):
         """Σ weightₖ fₖ(x)."""
@@ -246,7 +247,7 @@ class Jumper:
         best: cython.double = 0.0  # the log gain of the score relative to itself
         for k in range(self.size):
             self._gains[k] = w * (self._log_of(k, y) - score) if k else 0.0
-            if self._gains[k] > best and self._shares[0, k] > 0.0:  # before the first jump only the score has weight
+            if self._gains[k] > best and self._shares[k] > 0.0:  # before the first jump only the score has weight
                 best = self._gains[k]
         for k in range(self.size):
             self._gains[k] = exp(min(self._gains[k] - best, 0.0))
@@ -254,7 +255,7 @@ class Jumper:
 
     def _pay(self, row):
         """Multiply a row by `_gains`, normalise and redistribute it; returns the mean factor."""
-        return _redistribute(self._shares, row, self._gains, self._prior, self._rates[row])
+        return _redistribute(self._shares, row * self.size, self._gains, self._prior, self._rates[row])
 
     def _weigh(self):
         """Set the weights: the fraction of each forecast in the total wealth."""
@@ -274,7 +275,7 @@ class Jumper:
             if self._log_wealth[j] - largest > NOTHING:
                 part = each * exp(self._log_wealth[j] - largest)
                 total += part
-                _add_row(self._weights, part, self._shares, j)
+                _add_row(self._weights, part, self._shares, j * self.size)
         _multiply(self._weights, 1.0 / total)
 
     def weights(self):
@@ -307,14 +308,14 @@ class Jumper:
 
     def state(self):
         """[V, R, weight learned, state of the weight scale] as plain data, for `load`."""
-        shares, wealth = np.asarray(self._shares).tolist(), np.asarray(self._log_wealth).tolist()
-        return [shares, wealth, float(self.weight), self._scale.state()]
+        shares = np.asarray(self._shares).reshape(self.rows, self.size).tolist()
+        return [shares, np.asarray(self._log_wealth).tolist(), float(self.weight), self._scale.state()]
 
     def load(self, shares, log_wealth, weight: cython.double, scale):
         """Load an earlier `state`; `ValueError` if it is of another size."""
         if np.shape(shares) != (self.rows, self.size) or np.shape(log_wealth) != (self.rows,):
             raise ValueError(f"expected weights of shape {(self.rows, self.size)}, not {np.shape(shares)}")
-        np.asarray(self._shares)[...] = shares
+        np.asarray(self._shares)[:] = np.ravel(shares)
         np.asarray(self._log_wealth)[...] = log_wealth
         self.weight = weight
         self._scale.load(*scale)

@@ -27,7 +27,7 @@ cdef class Correction:
     cdef Py_ssize_t _last
     cdef double[::1] _curve
     cdef double[::1] _curvature
-    cdef double[::1] _parts  # K at each knot, of the step being made
+    cdef double[::1] _parts  # K at each knot that a step moves
 
     cpdef double at(self, double x) noexcept nogil
     cpdef void learn(self, double x, double z, double y, double w) noexcept nogil

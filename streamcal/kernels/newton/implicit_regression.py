@@ -217,9 +217,13 @@ class Correction:
         self._firm = firm
         self._unit = knots_a_unit
         self._last = size - 1
-        self._curve = np.zeros(size)
-        self._curvature = np.full(size, float(firm))
-        self._parts = np.zeros(size)
+        reach = int(2.0 * width * knots_a_unit) + 3  # knots that one step may move
+        self._cut(np.zeros(2 * size + min(reach, size)), size)
+        np.asarray(self._curvature)[:] = firm
+
+    def _cut(self, block: cython.double[::1], size: cython.Py_ssize_t):
+        """Set the arrays, which are parts of one: each array apart takes 0.3 kB more."""
+        self._curve, self._curvature, self._parts = block[:size], block[size : 2 * size], block[2 * size :]
 
     def _knot(self, x):
         """Return the knot at or below the log-odds x, not the last; the first one below it."""
@@ -249,8 +253,8 @@ class Correction:
         step: cython.double
         w = min(w, HEAVIEST)
         for k in range(first, last + 1):
-            self._parts[k] = self._kernel(k, x)
-            self._curvature[k] -= self._forget * self._parts[k] * (self._curvature[k] - self._firm)
+            self._parts[k - first] = self._kernel(k, x)
+            self._curvature[k] -= self._forget * self._parts[k - first] * (self._curvature[k] - self._firm)
         v = (1.0 - share) * self._kernel(knot, x) / self._curvature[knot]
         v += share * self._kernel(knot + 1, x) / self._curvature[knot + 1]
         z += self.at(x)
@@ -258,8 +262,8 @@ class Correction:
         h = w * curvature(m)
         step = (m - z) / v
         for k in range(first, last + 1):
-            self._curve[k] += self._parts[k] / self._curvature[k] * step
-            self._curvature[k] += self._parts[k] * h
+            self._curve[k] += self._parts[k - first] / self._curvature[k] * step
+            self._curvature[k] += self._parts[k - first] * h
 
     def state(self):
         """Return [the curve, its curvature] as plain data, for `load`."""
@@ -270,5 +274,4 @@ class Correction:
         size = self._last + 1
         if np.shape(curve) != (size,) or np.shape(curvature) != (size,):
             raise ValueError(f"expected a curve of {size} knots, not {np.shape(curve)}")
-        self._curve = np.array(curve, dtype=np.float64)
-        self._curvature = np.array(curvature, dtype=np.float64)
+        np.asarray(self._curve)[...], np.asarray(self._curvature)[...] = curve, curvature

@@ -18,7 +18,7 @@ cdef class Regressions:
     cdef readonly Plan plan
     cdef double[::1] _theta
     cdef double[::1] _inverse
-    cdef Py_ssize_t[::1] _turns  # of each regression: the coordinate that is renewed next
+    cdef double[::1] _turns  # of each regression: the coordinate that is renewed next
     cdef double[::1] _centre  # features at which the prior holds the offset; empty where that is log-odds 0
     cdef Py_ssize_t _offset  # the index of the constant among them
 

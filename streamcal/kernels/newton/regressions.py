@@ -79,12 +79,14 @@ class Regressions:
     """
 
     def __init__(self, plan: Plan):
-        block: cython.double[::1] = np.concatenate([plan.start, plan.inverse])
-        coordinates: cython.Py_ssize_t = len(plan.start)
         self.plan = plan
-        self._theta, self._inverse, self._centre = block[:coordinates], block[coordinates:], block[:0]
-        self._turns = np.zeros(plan.number, dtype=np.intp)
+        self._cut(np.concatenate([plan.start, plan.inverse, np.zeros(plan.number)]), len(plan.start), plan.number)
         self._offset = 0
+
+    def _cut(self, block: cython.double[::1], at: cython.Py_ssize_t, number: cython.Py_ssize_t):
+        """Set the arrays, which are parts of one: each array apart takes 0.3 kB more."""
+        end: cython.Py_ssize_t = block.shape[0] - number
+        self._theta, self._inverse, self._turns, self._centre = block[:at], block[at:end], block[end:], block[:0]
 
     def predict(self, one, phi):
         """Return θ·φ of a regression."""
@@ -132,7 +134,7 @@ class Regressions:
 
     def state(self):
         """[θ, P, turns] of all as plain data, for `load`."""
-        return [np.asarray(self._theta).tolist(), np.asarray(self._inverse).tolist(), np.asarray(self._turns).tolist()]
+        return [np.asarray(self._theta).tolist(), np.asarray(self._inverse).tolist(), [int(k) for k in self._turns]]
 
     def load(self, theta, inverse, turns):
         """Load an earlier `state`."""
@@ -156,7 +158,7 @@ def _step(
     renewal: cython.const[cython.double][::1],
     centre: cython.const[cython.double][::1],
     offset: cython.Py_ssize_t,
-    turns: cython.Py_ssize_t[::1],
+    turns: cython.double[::1],
     one: cython.Py_ssize_t,
     phi: cython.const[cython.double][::1],
     y: cython.double,
@@ -168,7 +170,7 @@ def _step(
     size: cython.Py_ssize_t = table[one, SIZE]
     start: cython.Py_ssize_t = table[one, START]
     at: cython.Py_ssize_t = table[one, AT]
-    turn: cython.Py_ssize_t = turns[one]
+    turn: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, turns[one])
     z: cython.double = 0.0
     v: cython.double = 0.0
     c: cython.double

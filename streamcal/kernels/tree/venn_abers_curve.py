@@ -28,7 +28,7 @@ def _pooled(
     knot: cython.Py_ssize_t,
     extra: cython.double,
     sums: cython.const[cython.double][:, ::1],
-    blocks: cython.double[:, :, ::1],
+    blocks: cython.double[:, ::1],
     ends: cython.Py_ssize_t[:, ::1],
 ) -> cython.double:
     """Return the isotonic fit at a knot with one more observation there, whose label is `extra`.
@@ -42,14 +42,14 @@ def _pooled(
     merged: cython.bint = True
     while merged:
         merged = False
-        while below >= 0 and blocks[0, 1, below] * n >= positive * blocks[0, 0, below]:
-            n += blocks[0, 0, below]
-            positive += blocks[0, 1, below]
+        while below >= 0 and blocks[1, below] * n >= positive * blocks[0, below]:
+            n += blocks[0, below]
+            positive += blocks[1, below]
             below = ends[0, below] - 1
             merged = True
-        while above < sums.shape[1] and blocks[1, 1, above] * n <= positive * blocks[1, 0, above]:
-            n += blocks[1, 0, above]
-            positive += blocks[1, 1, above]
+        while above < sums.shape[1] and blocks[3, above] * n <= positive * blocks[2, above]:
+            n += blocks[2, above]
+            positive += blocks[3, above]
             above = ends[1, above] + 1
             merged = True
     return positive / n
@@ -58,7 +58,7 @@ def _pooled(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _set_blocks(
-    sums: cython.const[cython.double][:, ::1], blocks: cython.double[:, :, ::1], ends: cython.Py_ssize_t[:, ::1]
+    sums: cython.const[cython.double][:, ::1], blocks: cython.double[:, ::1], ends: cython.Py_ssize_t[:, ::1]
 ) -> cython.void:
     """Set the last block of the isotonic fit to the knots up to each, and the first one from each on.
 
@@ -71,18 +71,18 @@ def _set_blocks(
     positive: cython.double
     for i in range(size):
         n, positive, k = sums[0, i] + sums[1, i], sums[1, i], i - 1
-        while k >= 0 and blocks[0, 1, k] * n >= positive * blocks[0, 0, k]:
-            n += blocks[0, 0, k]
-            positive += blocks[0, 1, k]
+        while k >= 0 and blocks[1, k] * n >= positive * blocks[0, k]:
+            n += blocks[0, k]
+            positive += blocks[1, k]
             k = ends[0, k] - 1
-        blocks[0, 0, i], blocks[0, 1, i], ends[0, i] = n, positive, k + 1
+        blocks[0, i], blocks[1, i], ends[0, i] = n, positive, k + 1
     for i in range(size - 1, -1, -1):
         n, positive, k = sums[0, i] + sums[1, i], sums[1, i], i + 1
-        while k < size and blocks[1, 1, k] * n <= positive * blocks[1, 0, k]:
-            n += blocks[1, 0, k]
-            positive += blocks[1, 1, k]
+        while k < size and blocks[3, k] * n <= positive * blocks[2, k]:
+            n += blocks[2, k]
+            positive += blocks[3, k]
             k = ends[1, k] + 1
-        blocks[1, 0, i], blocks[1, 1, i], ends[1, i] = n, positive, k - 1
+        blocks[2, i], blocks[3, i], ends[1, i] = n, positive, k - 1
 
 
 def draw(sums: cython.const[cython.double][:, ::1], out: cython.double[::1]):
@@ -98,7 +98,7 @@ def draw(sums: cython.const[cython.double][:, ::1], out: cython.double[::1]):
     size: cython.Py_ssize_t = sums.shape[1]
     if sums.shape[0] != 2 or out.shape[0] != size:
         raise ValueError(f"sums of shape {(sums.shape[0], size)} have no curve of {out.shape[0]} knots")
-    blocks: cython.double[:, :, ::1] = np.zeros((2, 2, size))
+    blocks: cython.double[:, ::1] = np.zeros((4, size))
     ends: cython.Py_ssize_t[:, ::1] = np.zeros((2, size), dtype=np.intp)
     _set_blocks(sums, blocks, ends)
     for k in range(size):

@@ -1,0 +1,11 @@
+cdef Py_ssize_t MIXED
+cdef Py_ssize_t STACKED
+cdef Py_ssize_t ROWS
+cdef Py_ssize_t BASE
+cdef Py_ssize_t CORRECTED
+cdef Py_ssize_t BOTH
+cdef Py_ssize_t TIMED
+cdef Py_ssize_t ISSUED
+cdef Py_ssize_t COUNT
+cdef Py_ssize_t MEANS
+cdef double NONE

@@ -1,0 +1,32 @@
+cimport cython
+
+from streamcal.kernels.mixture.auto_mixture cimport AutoMixture
+
+
+@cython.final
+cdef class AutoSteps:
+    cdef readonly AutoMixture mixture
+    cdef long long _most
+    cdef bint _finds
+    cdef bint _logs
+    cdef Py_ssize_t _size  # of the log; 0: it has no arrays
+    cdef double[::1] _scores  # log-odds of the logged forecasts, a ring; NaN where the label came before older ones
+    cdef double[:, ::1] _records
+    cdef Py_ssize_t _first
+    cdef Py_ssize_t _logged
+    cdef long long _unlabelled  # forecasts since the last label
+    cdef bint _asked  # whether a forecast at `_x` and `_t` is to be logged
+    cdef double _x
+    cdef double _t
+
+    cdef _forget(self)
+    cpdef ask(self, double x, double t)
+    cdef _keep(self)
+    cdef _lengthen(self, Py_ssize_t size)
+    cdef _drop(self)
+    cdef Py_ssize_t _taken(self, double x)
+    cpdef step(self, double x, double y, double w, double t)
+    cpdef skip(self, double x)
+    cpdef learn_issued(self, double x, double y, double w, double t, const double[::1] record)
+    cpdef double predict_fast(self, object score, double t) except? -1
+    cpdef bint learn_fast(self, object score, object y, object w, double t) except -1

@@ -1,0 +1,247 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""An `AutoMixture` in a loop: which label belongs to which forecast, where labels are late."""
+
+import cython
+
+if not cython.compiled:
+    import math
+
+    from streamcal.kernels.common.fast_path import fast_observation, fast_score
+    from streamcal.kernels.common.logistic import sigmoid
+    from streamcal.kernels.mixture.auto_mixture import AutoMixture
+    from streamcal.kernels.mixture.auto_record import COUNT, NONE, TIMED
+    from streamcal.kernels.mixture.guard import Guard
+    from streamcal.kernels.newton.online_newton import log_odds
+
+    nan = math.nan
+else:
+    from cython.cimports.libc.math import NAN as nan
+    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
+    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
+    from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
+    from cython.cimports.streamcal.kernels.mixture.auto_record import COUNT, NONE, TIMED
+    from cython.cimports.streamcal.kernels.mixture.guard import Guard
+    from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
+
+import numpy as np
+
+LARGEST = cython.declare(cython.double, 16.0)
+"""Log-odds of scores are clamped to ± this, and those of forecasts stay within it."""
+UNIT = cython.declare(cython.double, 8.0)
+"""Knots in a unit of log-odds."""
+ROUNDING = cython.declare(cython.double, 1e-6)
+MANY = cython.declare(cython.Py_ssize_t, 128)
+"""From so many scores on, the forecasts at all knots are computed first."""
+
+
+@cython.final
+@cython.cclass
+class AutoSteps:
+    """An `AutoMixture`, and a log of the forecasts that were asked for, by which a late label finds its own record.
+
+    A forecast is logged when another one follows it, or a label that is not its own: where each label follows its
+    forecast there is nothing to log. The log is not part of the state. It is emptied, and nothing logged until the next
+    label, after `most` forecasts without a label.
+
+    Parameters
+    ----------
+    mixture : AutoMixture
+    most : int
+        Number of forecasts that are logged at most.
+    finds : bool
+        Whether the guard's delay grows to the lateness of labels.
+    """
+
+    def __init__(self, mixture: AutoMixture, most: cython.longlong, finds: cython.bint):
+        self.mixture, self._most, self._finds = mixture, most, finds
+        self._size, self._logs = 0, True
+        self._forget()
+
+    def _forget(self):
+        """Empty the log."""
+        self._first = self._logged = 0
+        self._unlabelled = 0
+        self._asked = False
+
+    def stop_logging(self):
+        """Log nothing from now on but the last forecast, since the caller keeps the records."""
+        self._logs = False
+        self._forget()
+
+    def ask(self, x, t):
+        """Note that the forecast at the log-odds x and the time t is asked for."""
+        if self._logs and self._unlabelled > self._most:
+            return
+        if self._asked:
+            self._keep()
+        if not self._logs:
+            self._asked, self._x, self._t = True, x, t
+            return
+        self._unlabelled += 1
+        if self._unlabelled > self._most:
+            self._forget()
+            self._unlabelled = self._most + 1
+            return
+        self._asked, self._x, self._t = True, x, t
+
+    def _keep(self):
+        """Log the forecast that was asked for last, unless nothing is logged."""
+        size: cython.Py_ssize_t = self._size
+        if not self._logs:
+            self._asked = False
+            return
+        if self._logged == size:
+            if size < self._most:
+                self._lengthen(min(self._most, size + size // 4 + 8))
+            else:
+                self._drop()
+        place: cython.Py_ssize_t = (self._first + self._logged) % self._size
+        self._scores[place] = self._x
+        self.mixture.write(self._x, self._t, self._records[place])
+        self._asked = False
+        self._logged += 1
+
+    def _lengthen(self, size):
+        """Have room for more forecasts."""
+        scores, records = np.zeros(size), np.zeros((size, self.mixture.width))
+        if self._size > 0:  # it is full
+            order = (self._first + np.arange(self._size)) % self._size
+            scores[: self._size] = np.asarray(self._scores)[order]
+            records[: self._size] = np.asarray(self._records)[order]
+        self._scores, self._records, self._size, self._first = scores, records, size, 0
+
+    def _drop(self):
+        """Drop the oldest forecast, and what was labelled of those after it."""
+        while self._logged > 0:
+            self._first = (self._first + 1) % self._size
+            self._logged -= 1
+            if self._scores[self._first] == self._scores[self._first]:
+                break
+
+    def _taken(self, x):
+        """Take the oldest forecast at x out of the log: its place in `_records`, −1 where there is none."""
+        i: cython.Py_ssize_t
+        place: cython.Py_ssize_t = self._first
+        for i in range(self._logged):
+            if self._scores[place] == x:
+                self._scores[place] = nan  # until those before it are labelled or dropped
+                if i == 0:
+                    self._drop()
+                return place
+            place = place + 1 if place + 1 < self._size else 0
+        return -1
+
+    def step(self, x, y, w, t):
+        """Learn the label y at the log-odds x and the time t, with weight w > 0."""
+        place: cython.Py_ssize_t = -1
+        if self._asked and self._logged == 0 and self._x == x:
+            self._asked = False
+            self.mixture.learn(x, y, w, t, None, 0.0)
+        else:
+            if self._asked:
+                self._keep()
+            place = self._taken(x)
+            if place >= 0:
+                self.learn_issued(x, y, w, t, self._records[place])
+            else:
+                self.mixture.learn(x, y, w, t, None, self.mixture.guard.delay)
+        self._unlabelled = 0
+
+    def skip(self, x):
+        """Take the oldest forecast at x out of the log: its label has weight 0."""
+        if self._asked and self._logged == 0 and self._x == x:
+            self._asked = False
+            return
+        if self._asked:
+            self._keep()
+        self._taken(x)
+
+    def require(self, record: cython.const[cython.double][::1]):
+        """Raise `ValueError` for numbers that are no record of a forecast of this mixture."""
+        i: cython.Py_ssize_t
+        place: cython.Py_ssize_t = self.mixture.size + COUNT
+        if record.shape[0] != self.mixture.width:
+            raise ValueError(f"{record.shape[0]} numbers are not {self.mixture.width}")
+        for i in range(place):
+            if not abs(record[i]) <= LARGEST + ROUNDING and not (i == place - COUNT + TIMED and record[i] == NONE):
+                raise ValueError(f"number {i} is {record[i]}, not log-odds from -16 to 16")
+        if not 0.0 <= record[place] <= self.mixture.learned or record[place] % 1.0 != 0.0:
+            raise ValueError(f"{record[place]} labels were learned by then, and {self.mixture.learned} are by now")
+        for i in range(place + 1, self.mixture.width):
+            if not abs(record[i]) <= 1.0 + ROUNDING:
+                raise ValueError(f"the mean of labels in number {i} is {record[i]}, not from -1 to 1")
+
+    def learn_issued(self, x, y, w, t, record):
+        """Learn a label from the record of its forecast, an array of `width` numbers."""
+        late: cython.longlong = self.mixture.learned - cython.cast(cython.longlong, record[self.mixture.size + COUNT])
+        guard: Guard = self.mixture.guard
+        if self._finds and late > guard.delay:
+            guard.grow(min(late, guard.delay + 1 + guard.delay // 8))
+        if late == 0:  # what was forecast then is forecast now
+            self.mixture.learn(x, y, w, t, None, 0.0)
+        else:
+            self.mixture.learn(x, y, w, t, record, late)
+
+    def predict_fast(self, score, t):
+        """Return the probability at `score`, a float in [0, 1], and the time t; NaN for anything else."""
+        x: cython.double
+        if not fast_score(score, 0.0, 1.0):
+            return nan
+        x = log_odds(score, LARGEST)
+        self.ask(x, t)
+        return sigmoid(self.mixture.at(x, t))
+
+    def learn_fast(self, score, y, w, t):
+        """`step` for a float in [0, 1] that is not clamped, a bool, a float weight and a time; whether it was."""
+        x: cython.double
+        if not fast_observation(score, y, w, 0.0, 1.0):
+            return False
+        x = log_odds(score, LARGEST)
+        if not -LARGEST < x < LARGEST:
+            return False
+        self.step(x, 1.0 if y is True else 0.0, w, t)
+        return True
+
+    def predict_many(self, x: cython.const[cython.double][::1], t: cython.double, out: cython.double[::1]):
+        """Write the probability at each of the log-odds x and the time t to `out`."""
+        i: cython.Py_ssize_t
+        knot: cython.Py_ssize_t
+        share: cython.double
+        for i in range(x.shape[0]):
+            self.ask(float(x[i]), t)
+        if x.shape[0] < MANY or (t == t and self.mixture.times.begun):
+            for i in range(x.shape[0]):
+                out[i] = sigmoid(self.mixture.at(float(x[i]), t))
+            return
+        knots: cython.double[::1] = self.mixture.knots()
+        for i in range(x.shape[0]):
+            if self.mixture.look_at(float(x[i])):
+                out[i] = sigmoid(self.mixture.issued_there())
+                continue
+            share = (x[i] + LARGEST) * UNIT
+            knot = min(cython.cast(cython.Py_ssize_t, share), knots.shape[0] - 2)
+            share -= knot
+            out[i] = sigmoid((1.0 - share) * knots[knot] + share * knots[knot + 1])
+
+    def stream(
+        self,
+        x: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        t: cython.const[cython.double][::1],
+        predictions: cython.double[::1],
+    ):
+        """Predict, unless `predictions` is empty, and then `step`, for each row; weight 0 makes no step."""
+        i: cython.Py_ssize_t
+        n: cython.Py_ssize_t = x.shape[0]
+        predicts: cython.bint = predictions.shape[0] > 0
+        if not n == y.shape[0] == w.shape[0] == t.shape[0] or (predicts and predictions.shape[0] != n):
+            raise ValueError("lengths differ")
+        for i in range(n):
+            if predicts:
+                self.ask(float(x[i]), float(t[i]))
+                predictions[i] = sigmoid(self.mixture.at(float(x[i]), float(t[i])))
+            if w[i] > 0.0:
+                self.step(float(x[i]), float(y[i]), float(w[i]), float(t[i]))
+            elif predicts:
+                self.skip(float(x[i]))

@@ -1,0 +1,105 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Means of the labels at scores that repeat, such as those of a tree: an expert of `Auto`."""
+
+import cython
+
+if not cython.compiled:
+    from streamcal.kernels.mixture.knot_sums import log_odds_of
+else:
+    from cython.cimports.streamcal.kernels.mixture.knot_sums import log_odds_of
+
+import math
+
+import numpy as np
+
+# The columns of the table.
+SCORE = cython.declare(cython.Py_ssize_t, 0)
+NEGATIVE = cython.declare(cython.Py_ssize_t, 1)
+POSITIVE = cython.declare(cython.Py_ssize_t, 2)
+TIMES = cython.declare(cython.Py_ssize_t, 3)  # labels since the score has the slot, heavy ones by their weight
+LIFE = cython.declare(cython.Py_ssize_t, 4)  # other scores that may come in between
+
+FEWEST_SLOTS = 32
+MOST_SLOTS = cython.declare(cython.Py_ssize_t, 512)
+"""Slots: at first, and when more than half of them were in use."""
+SPREAD = cython.declare(cython.double, 7919.371372)
+SPREAD_FROM = cython.declare(cython.double, 17.0)
+"""A score x is in the slot of the fraction of (x + 17) · 7919.37…, which spreads scores evenly."""
+HELD = cython.declare(cython.double, 2.0)
+"""The Venn-Abers curve counts as so many observations."""
+COUNT_KEEP = cython.declare(cython.double, 0.999)
+"""What is kept of the counts at a score by a label there."""
+MOST_LIFE = cython.declare(cython.double, 64.0)
+"""After so many labels at other scores of its slot, at most, a score that does not come again has lost it."""
+
+
+@cython.final
+@cython.cclass
+class RepeatedScores:
+    """A table of the log-odds of scores and of the labels at each, of limited size.
+
+    A slot belongs to one score. Another one takes it when it has come more often since than its owner.
+    """
+
+    def __init__(self):
+        self.slots = self._known = 0
+
+    def _slot(self, x):
+        """Where a score is in the table, if it is there."""
+        place: cython.double = (x + SPREAD_FROM) * SPREAD
+        place -= cython.cast(cython.longlong, place)
+        return cython.cast(cython.Py_ssize_t, place * self.slots)
+
+    def known(self, x):
+        """Return the slot of a score that has come before; −1 for another."""
+        slot: cython.Py_ssize_t
+        if self.slots == 0:
+            return -1
+        slot = self._slot(x)
+        return slot if self.table[slot, SCORE] == x and self.table[slot, TIMES] >= 2.0 else -1
+
+    def forecast(self, slot, p):
+        """Return the log-odds of the mean of the labels in a slot, where the Venn-Abers curve has p."""
+        return log_odds_of(HELD * p + self.table[slot, POSITIVE], HELD * (1.0 - p) + self.table[slot, NEGATIVE])
+
+    def learn(self, x, y, w):
+        """Count the label at its score."""
+        if self.slots == 0:
+            self.lengthen(FEWEST_SLOTS, np.zeros((0, 5)))
+        slot: cython.Py_ssize_t = self._slot(x)
+        one = self.table
+        if one[slot, SCORE] != x:
+            one[slot, LIFE] -= 1.0
+            if one[slot, LIFE] > 0.0:
+                return
+            if one[slot, TIMES] >= 2.0:
+                self._known -= 1
+            one[slot, SCORE], one[slot, NEGATIVE], one[slot, POSITIVE], one[slot, TIMES] = x, 0.0, 0.0, 0.0
+        known: cython.bint = one[slot, TIMES] >= 2.0
+        one[slot, NEGATIVE] *= COUNT_KEEP
+        one[slot, POSITIVE] *= COUNT_KEEP
+        one[slot, POSITIVE if y > 0.0 else NEGATIVE] += w
+        one[slot, TIMES] += max(w, 1.0)
+        one[slot, LIFE] = min(one[slot, TIMES], MOST_LIFE)
+        if not known and one[slot, TIMES] >= 2.0:
+            self._known += 1
+            if 2 * self._known > self.slots and self.slots < MOST_SLOTS:
+                self.lengthen(2 * self.slots, np.array(one))
+
+    def lengthen(self, size, entries):
+        """Put entries into a table of another size."""
+        self.table, self.slots = np.zeros((size, 5)), size
+        self.table[:, SCORE] = math.nan
+        for entry in entries[entries[:, TIMES] > 0.0]:
+            np.asarray(self.table)[self._slot(entry[SCORE])] = entry
+        self._known = int((np.asarray(self.table)[:, TIMES] >= 2.0).sum())
+
+    def scores(self):
+        """Return the log-odds of the scores that have come before, as far as they are in the table; in order."""
+        known = np.asarray(self.table) if self.slots else np.zeros((0, 5))
+        return np.sort(known[known[:, TIMES] >= 2.0, SCORE])
+
+    def state(self):
+        """Return the fields of `AutoMixture.state` that are learned here."""
+        entries = np.asarray(self.table) if self.slots else np.zeros((0, 5))
+        return {"repeated": entries[entries[:, TIMES] > 0.0].tolist(), "slots": max(self.slots, FEWEST_SLOTS)}
