@@ -43,6 +43,7 @@ ELSEWHERE = {
     "rank_tree": "test_rank_tree.py",
     "joint_effects": "test_segmented_pairs.py",
     "level_table": "test_segmented.py",
+    "observed_levels": "test_segmented.py",
     "segment_chain": "test_segmented.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
@@ -54,6 +55,7 @@ HERE = {
     "change_bets",
     "anchored_logistic",
     "anchored_stream",
+    "angular_slope",
     "auto_mixture",
     "auto_record",
     "auto_steps",
@@ -68,6 +70,7 @@ HERE = {
     "covers",
     "cubic",
     "day_and_week",
+    "equality_qp",
     "fast_path",
     "jumper",
     "folds",
@@ -95,6 +98,7 @@ HERE = {
     "tangent_qp",
     "venn_abers_curve",
     "weights",
+    "working_set",
 }
 
 
@@ -105,12 +109,20 @@ def plain(name):
     spec = importlib.util.spec_from_file_location(f"plain_{name}", SOURCES[name])
     module = importlib.util.module_from_spec(spec)
     in_use = {full: importlib.import_module(full) for full in used}
-    sys.modules.update(used)
+    _use(used)
     try:
         spec.loader.exec_module(module)
     finally:
-        sys.modules.update(in_use)
+        _use(in_use)
     return module
+
+
+def _use(modules):
+    """Make imports find these modules, by full name."""
+    sys.modules.update(modules)
+    for full, module in modules.items():
+        package, _, name = full.rpartition(".")
+        setattr(sys.modules[package], name, module)
 
 
 def twins(name):
@@ -143,9 +155,10 @@ def test_kernels_say_whose_c_types_they_use():
     """In `USES`: directly or through another, those that are used before those that use them."""
     found = {}
     for name, path in SOURCES.items():
-        direct = re.findall(
-            r"from cython\.cimports\.streamcal\.kernels\.\w+\.(\w+) import", path.read_text(encoding="utf-8")
-        )
+        text = path.read_text(encoding="utf-8")
+        direct = re.findall(r"from cython\.cimports\.streamcal\.kernels\.\w+\.(\w+) import", text)
+        for several in re.findall(r"from cython\.cimports\.streamcal\.kernels\.\w+ import (.*)", text):
+            direct += several.split(", ")
         assert all(SOURCES[other].with_suffix(".pxd").exists() for other in direct)
         if direct:
             found[name] = set(direct)
@@ -192,6 +205,7 @@ def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tm
 
 @pytest.mark.parametrize("degree", [1, 2, 5, 8])
 def test_tangent_qp(degree):
+    """The plain form runs on those of `angular_slope`, `equality_qp` and `working_set`."""
     rng = np.random.default_rng(degree)
     forms = [module.TangentQP(degree) for module in twins("tangent_qp")]
     start = np.zeros(0)
@@ -204,6 +218,25 @@ def test_tangent_qp(degree):
         for name in ("x", "angles", "multipliers", "lift", "iterations"):
             assert bits(getattr(forms[0], name)) == bits(getattr(forms[1], name))
         start = forms[0].x.copy() if number % 2 else np.zeros(0)
+
+
+def test_minima_under_equations():
+    """The multipliers solve the KKT system; the plain form takes the same steps."""
+    rng = np.random.default_rng(3)
+    for n, number in [(1, 0), (1, 1), (5, 2), (9, 9)]:
+        root, normals, d = rng.normal(size=(n, n)), rng.normal(size=(number, n)), rng.normal(size=n)
+        h, bound = root @ root.T + np.eye(n), rng.normal(size=number)
+        system = np.block([[h, -normals.T], [normals, np.zeros((number, number))]])
+        expected = np.linalg.solve(system, np.concatenate([d, bound]))
+        found = []
+        for module in twins("equality_qp"):
+            parts = h.copy(), d.copy(), normals.copy(), bound.copy(), np.zeros((n, n))
+            assert module.minimise(*parts, number)
+            found.append(np.concatenate([parts[1], parts[3]]))
+        assert bits(found[0]) == bits(found[1])
+        np.testing.assert_allclose(found[0], expected, rtol=1e-9, atol=1e-9)
+        for module in twins("equality_qp"):
+            assert not module.minimise(-h, d.copy(), normals.copy(), bound.copy(), np.zeros((n, n)), number)
 
 
 FORMS = [(True, True, False), (True, False, False), (False, True, True), (False, True, False), (False, False, False)]

@@ -15,7 +15,8 @@ from test_kernel_forms import twins
 
 from streamcal import InputError, Platt, Window
 from streamcal.datasets import bank
-from streamcal.kernels.segments.segment_chain import NOTHING, SHARE
+from streamcal.kernels.segments.observed_levels import SHARE
+from streamcal.kernels.segments.segment_chain import NOTHING
 from streamcal.live import LabelJoin, Multicalibrated, Segmented
 
 BY = ["campaign", ("campaign", "placement")]
@@ -237,7 +238,7 @@ def test_what_needs_no_check_is_learned_as_what_is_converted(method):
 
 @pytest.mark.parametrize("most", [4, 1000])
 def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
-    modules = twins("segment_chain")  # `level_table` is the plain one in the second
+    modules = twins("segment_chain")  # `level_table` and `observed_levels` are the plain ones in the second
     scores, keys, y = stream(400, seed=11)
     columns = [keys["campaign"], list(zip(keys["campaign"], keys["placement"], strict=True))]
     w = np.where(np.arange(len(y)) % 7 == 0, 2.5, 1.0)

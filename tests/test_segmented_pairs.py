@@ -19,7 +19,8 @@ from test_segmented_states import damaged
 
 import streamcal
 from streamcal import InputError, MergeError, Platt, StateError
-from streamcal.kernels.segments.joint_effects import SHARE, JointEffects
+from streamcal.kernels.segments.joint_effects import JointEffects
+from streamcal.kernels.segments.observed_levels import SHARE
 from streamcal.live import LabelJoin, PairFound, Segmented
 from streamcal.live.pairs import pairs_of
 from streamcal.river import CalibratedClassifier

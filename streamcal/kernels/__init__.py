@@ -26,6 +26,8 @@ USES = {
     "recent_logistic": ("recent_points",),
     "anchored_logistic": ("compensated", "recent_logistic", "recent_points"),
     "bernstein": ("compensated",),
+    "difference_qp": ("working_set",),
+    "tangent_qp": ("angular_slope", "equality_qp", "working_set"),
     "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
     "panel_logistic": ("bernstein", "compensated", "monotone_qp"),
     "cell_sums": ("fast_path",),
@@ -61,8 +63,9 @@ USES = {
     "groups": ("level_table", "logistic"),
     "capitals": ("groups", "level_table", "logistic"),
     "accounts": ("balance", "capitals", "groups", "level_table", "logistic", "weights"),
-    "joint_effects": ("implicit_regression", "level_table", "logistic"),
-    "segment_chain": ("implicit_regression", "level_table", "logistic"),
+    "observed_levels": ("level_table",),
+    "joint_effects": ("implicit_regression", "level_table", "logistic", "observed_levels"),
+    "segment_chain": ("implicit_regression", "level_table", "logistic", "observed_levels"),
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
@@ -70,11 +73,13 @@ TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hul
 CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "recent_logistic", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", "recent_points", *CELLS)
 #: The same.
-LEVELS = ("level_table", "balance", "groups", "capitals", "accounts", "joint_effects", "segment_chain")
+LEVELS = (
+    *("level_table", "balance", "groups", "capitals", "accounts", "observed_levels", "joint_effects", "segment_chain"),
+)
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
 NEEDS |= {name: used for name, used in USES.items() if name not in (*NEEDS, *LEVELS, *AUTO)}
-NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], "weights", *LEVELS[1:]))
+NEEDS |= dict.fromkeys(LEVELS, ("implicit_regression", "logistic", "weights", *LEVELS))
 NEEDS |= dict.fromkeys(AUTO, (*AUTO_USES, *AUTO[-2:]))
 FOLDER = Path(__file__).parent
 #: Kernel → its source.

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.segments.joint_effects import CHAIN, MIXED, PRIOR, SHARE, WIDTH, JointEffects
+from streamcal.kernels.segments.joint_effects import CHAIN, MIXED, PRIOR, WIDTH, JointEffects
+from streamcal.kernels.segments.observed_levels import SHARE
 from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.live.levels import LARGEST_MEAN, LARGEST_SUM, Field, level_reader
 from streamcal.parameters.types import FloatArray

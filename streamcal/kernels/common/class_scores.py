@@ -7,11 +7,7 @@ Some ten numbers are too few for arrays.
 import math
 
 import cython
-
-if not cython.compiled:
-    exp, log = math.exp, math.log
-else:
-    from cython.cimports.libc.math import exp, log
+from cython.cimports.libc.math import exp, log
 
 fsum = math.fsum
 

@@ -2,16 +2,13 @@
 """The logit and the sigmoid, one number or an array at a time, by the same formula: the two agree to the last bit."""
 
 import cython
-
-if not cython.compiled:
-    import math
-
-    exp, log, log1p, inf = math.exp, math.log, math.log1p, math.inf
-else:
-    from cython.cimports.libc.math import INFINITY as inf
-    from cython.cimports.libc.math import exp, log, log1p
-
 import numpy as np
+from cython.cimports.libc.math import exp, log, log1p
+
+if cython.compiled:
+    from cython.cimports.libc.math import INFINITY as inf
+else:
+    from math import inf
 
 
 @cython.ccall

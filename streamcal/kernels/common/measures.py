@@ -3,14 +3,12 @@
 
 import cython
 import numpy as np
+from cython.cimports.libc.math import fabs, floor, log, log1p
 
-if not cython.compiled:
-    import math
-
-    log, log1p, floor, fabs, inf = math.log, math.log1p, math.floor, math.fabs, math.inf
-else:
+if cython.compiled:
     from cython.cimports.libc.math import INFINITY as inf
-    from cython.cimports.libc.math import fabs, floor, log, log1p
+else:
+    from math import inf
 
 
 def log_losses(p: cython.const[cython.double][::1]):

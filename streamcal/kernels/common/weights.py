@@ -8,13 +8,7 @@ says. `WeightScale` makes the mean weight that unit. A factor common to all weig
 
 import cython
 import numpy as np
-
-if not cython.compiled:
-    import math
-
-    ceil = math.ceil
-else:
-    from cython.cimports.libc.math import ceil
+from cython.cimports.libc.math import ceil
 
 KEEP = cython.declare(cython.double, 0.9999)
 """An observation's part in the mean falls by this factor with each later observation: a memory of 10⁴ observations."""

@@ -12,23 +12,20 @@ Fields and C signatures are in `jumper.pxd`, for kernels that hold such objects.
 """
 
 import cython
+import numpy as np
+from cython.cimports.libc.math import exp, log, log1p
 
-if not cython.compiled:
-    import math
+if cython.compiled:
+    from cython.cimports.libc.math import NAN as nan
+    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
+    from cython.cimports.streamcal.kernels.common.weights import WeightScale
+    from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
+else:
+    from math import nan
 
     from streamcal.kernels.common.fast_path import fast_observation, fast_score
     from streamcal.kernels.common.weights import WeightScale
     from streamcal.kernels.newton.online_newton import log_odds
-
-    exp, log, log1p, nan = math.exp, math.log, math.log1p, math.nan
-else:
-    from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.libc.math import exp, log, log1p
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from cython.cimports.streamcal.kernels.common.weights import WeightScale
-    from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
-
-import numpy as np
 
 LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds of scores are clamped to ± this."""

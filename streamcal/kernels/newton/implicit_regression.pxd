@@ -4,6 +4,7 @@ cpdef double clamped(double z, double limit) noexcept nogil
 cpdef void fill_line(double[::1] phi, double x) noexcept nogil
 cpdef double curvature(double z) noexcept nogil
 cpdef double implicit(double z, double c, double y) noexcept nogil
+cpdef double residual(double y, double z) noexcept nogil
 
 @cython.final
 cdef class ForgettingRegression:

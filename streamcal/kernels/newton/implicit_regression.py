@@ -13,18 +13,13 @@ Fields and C signatures are in `implicit_regression.pxd`, for other kernels.
 """
 
 import cython
-
-if not cython.compiled:
-    import math
-
-    from streamcal.kernels.common.logistic import sigmoid
-
-    exp = math.exp
-else:
-    from cython.cimports.libc.math import exp
-    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
-
 import numpy as np
+from cython.cimports.libc.math import exp
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
+else:
+    from streamcal.kernels.common.logistic import sigmoid
 
 LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds of forecasts stay within ± this, as those of scores do: a forecast is never nearer to 0 or 1 than 1e-7."""
@@ -92,6 +87,11 @@ def curvature(z):
     """σ(z)(1 − σ(z))."""
     e: cython.double = exp(-abs(z))
     return e / ((1.0 + e) * (1.0 + e))
+
+
+def residual(y, z):
+    """Return y − σ(z) of a label 0 or 1, without cancellation."""
+    return sigmoid(-z) if y > 0.0 else -sigmoid(z)
 
 
 @cython.final

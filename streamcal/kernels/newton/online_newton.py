@@ -18,19 +18,17 @@ cancel. The functions of a matrix take its size as an argument, so that the comp
 """
 
 import cython
+from cython.cimports.libc.math import exp, log, log1p, sqrt
 
-if not cython.compiled:
-    import math
+if cython.compiled:
+    from cython.cimports.libc.math import NAN as nan
+    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
+    from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
+else:
+    from math import nan
 
     from streamcal.kernels.common.fast_path import fast_observation, fast_score
     from streamcal.kernels.common.weights import WeightScale, steps_of
-
-    exp, log, log1p, nan, sqrt = math.exp, math.log, math.log1p, math.nan, math.sqrt
-else:
-    from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.libc.math import exp, log, log1p, sqrt
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
 
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the

@@ -16,16 +16,12 @@ A class may be added at any time: its parameters are 0, and its part of A is ini
 
 import cython
 import numpy as np
+from cython.cimports.libc.math import exp, sqrt
 
-if not cython.compiled:
-    import math
-
-    from streamcal.kernels.common.weights import WeightScale, steps_of
-
-    exp, sqrt = math.exp, math.sqrt
-else:
-    from cython.cimports.libc.math import exp, sqrt
+if cython.compiled:
     from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
+else:
+    from streamcal.kernels.common.weights import WeightScale, steps_of
 
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the

@@ -202,32 +202,14 @@ class RecentLogistic:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
+    @cython.locals(i=cython.Py_ssize_t, stop=cython.Py_ssize_t, k=cython.int)
+    @cython.locals(w=cython.double, f1=cython.double, f2=cython.double, eta=cython.double, e=cython.double)
+    @cython.locals(rare=cython.double, term=cython.double, curve=cython.double, blur=cython.double)
+    @cython.locals(g0=cython.double, g1=cython.double, g2=cython.double, n0=cython.double, n1=cython.double)
+    @cython.locals(n2=cython.double, h0=cython.double, h3=cython.double, h4=cython.double)
+    @cython.locals(h6=cython.double, h7=cython.double, h8=cython.double)
     def _pass(self, start: cython.Py_ssize_t, t_plus: cython.double, t_minus: cython.double) -> cython.void:
         """Set the gradient and the Hessian of the loss at θ, over the points from `start` on."""
-        i: cython.Py_ssize_t
-        k: cython.int
-        w: cython.double
-        f1: cython.double
-        f2: cython.double
-        eta: cython.double
-        e: cython.double
-        rare: cython.double
-        term: cython.double
-        curve: cython.double
-        blur: cython.double
-        stop: cython.Py_ssize_t
-        g0: cython.double
-        g1: cython.double
-        g2: cython.double
-        n0: cython.double
-        n1: cython.double
-        n2: cython.double
-        h0: cython.double
-        h3: cython.double
-        h4: cython.double
-        h6: cython.double
-        h7: cython.double
-        h8: cython.double
         g: cython.double[::1] = self.g
         h: cython.double[::1] = self.h
         noise: cython.double[::1] = self.noise

@@ -10,18 +10,13 @@ Symbols:
 """
 
 import cython
-
-if not cython.compiled:
-    import math
-
-    from streamcal.kernels.newton.implicit_regression import curvature, implicit
-
-    sqrt = math.sqrt
-else:
-    from cython.cimports.libc.math import sqrt
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import curvature, implicit
-
 import numpy as np
+from cython.cimports.libc.math import sqrt
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.newton.implicit_regression import curvature, implicit
+else:
+    from streamcal.kernels.newton.implicit_regression import curvature, implicit
 
 HEAVIEST = cython.declare(cython.double, 1e6)
 """Larger weights of observations are clipped to this, for numerical accuracy."""
@@ -147,6 +142,54 @@ class Regressions:
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _renewed(
+    inverse: cython.const[cython.double][::1],
+    at: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    grown: cython.p_double,
+    held: cython.p_double,
+    r: cython.p_double,
+) -> cython.double:
+    """Set r = Λ⁻¹PΛ⁻¹h, and return h·r, h being the centre."""
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    u: cython.double
+    for k in range(size):
+        r[k] = 0.0
+    for j in range(size):
+        u = held[j] * grown[j]
+        if u != 0.0:
+            for k in range(size):
+                r[k] = r[k] + u * inverse[at + j * size + k]
+    u = 0.0
+    for k in range(size):
+        r[k] = r[k] * grown[k]
+        u += r[k] * held[k]
+    return u
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _subtract_square(
+    inverse: cython.double[::1], at: cython.Py_ssize_t, size: cython.Py_ssize_t, g: cython.p_double
+) -> cython.void:
+    """Subtract ggᵀ from P."""
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    a: cython.double
+    for j in range(size):
+        a = g[j]
+        for k in range(size):
+            inverse[at + k] = inverse[at + k] - a * g[k]
+        at += size
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _step(
@@ -179,24 +222,17 @@ def _step(
     g = cython.declare(cython.double[24])
     r = cython.declare(cython.double[24])
     grown = cython.declare(cython.double[24])
+    held = cython.declare(cython.double[24])
     for k in range(size):
         f[k] = phi[places[start + k]]
         grown[k] = growth[start + k]
         g[k] = 0.0
-    c = grown[turn]
     if centre.shape[0] > 0 and places[start + turn] == offset:
         for k in range(size):
-            r[k] = 0.0
-        for j in range(size):
-            u = centre[places[start + j]] * grown[j]
-            if u != 0.0:
-                for k in range(size):
-                    r[k] = r[k] + u * inverse[at + j * size + k]
-        u = 0.0
-        for k in range(size):
-            r[k] = r[k] * grown[k]
-            u += r[k] * centre[places[start + k]]
+            held[k] = centre[places[start + k]]
+        u = _renewed(inverse, at, size, grown, held, r)
     else:
+        c = grown[turn]
         for k in range(size):
             r[k] = c * grown[k] * inverse[at + turn * size + k]
         u = r[turn]
@@ -225,9 +261,4 @@ def _step(
     for k in range(size):
         theta[start + k] += c * g[k]
         g[k] = u * g[k]
-    at = table[one, AT]
-    for j in range(size):
-        z = g[j]
-        for k in range(size):
-            inverse[at + k] = inverse[at + k] - z * g[k]
-        at += size
+    _subtract_square(inverse, table[one, AT], size, g)

@@ -3,17 +3,15 @@
 
 import cython
 
-if not cython.compiled:
-    import math
-
-    from streamcal.kernels.polynomial.bernstein import BernsteinSums, Curve
-    from streamcal.kernels.polynomial.monotone_qp import MonotoneQP
-
-    nan = math.nan
-else:
+if cython.compiled:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.streamcal.kernels.polynomial.bernstein import BernsteinSums, Curve
     from cython.cimports.streamcal.kernels.polynomial.monotone_qp import MonotoneQP
+else:
+    from math import nan
+
+    from streamcal.kernels.polynomial.bernstein import BernsteinSums, Curve
+    from streamcal.kernels.polynomial.monotone_qp import MonotoneQP
 
 
 @cython.cclass

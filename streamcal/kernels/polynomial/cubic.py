@@ -2,15 +2,8 @@
 """Monotone piecewise cubic interpolation (PCHIP; Fritsch and Butland 1984): slopes, and values at many places."""
 
 import cython
-
-if not cython.compiled:
-    import math
-
-    isinf = math.isinf
-else:
-    from cython.cimports.libc.math import isinf
-
 import numpy as np
+from cython.cimports.libc.math import isinf
 
 
 def slopes(x: cython.const[cython.double][::1], y: cython.const[cython.double][::1]):

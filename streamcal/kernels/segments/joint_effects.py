@@ -17,22 +17,19 @@ the forecast with all of it, u + (1 − s)·m·f, against that without, u − s�
 """
 
 import cython
-
-if not cython.compiled:
-    import math
-
-    from streamcal.kernels.common.logistic import logit, sigmoid
-    from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit
-    from streamcal.kernels.segments.level_table import LevelTable
-
-    exp, floor, log = math.exp, math.floor, math.log
-else:
-    from cython.cimports.libc.math import exp, floor, log
-    from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit
-    from cython.cimports.streamcal.kernels.segments.level_table import LevelTable
-
 import numpy as np
+from cython.cimports.libc.math import floor, log
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
+    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
+    from cython.cimports.streamcal.kernels.segments.observed_levels import ObservedLevels
+else:
+    from streamcal.kernels.common.logistic import logit, sigmoid
+    from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
+    from streamcal.kernels.segments.observed_levels import ObservedLevels
+
+from streamcal.kernels.segments.observed_levels import SHARE
 
 #: Numbers kept of a level: its weight; H, E and C of the offset, and of the slope.
 WIDTH = 7
@@ -42,24 +39,17 @@ MIXED = 3
 CHAIN = 0.5
 #: The share of each term at first.
 PRIOR = 0.9
-#: The fraction of W and of s that goes back to the prior after each outcome.
-SHARE = 1e-5
 
 _SHARE = cython.declare(cython.double, SHARE)
 _PRIOR = cython.declare(cython.double, PRIOR)
-_WIDTH = cython.declare(cython.Py_ssize_t, 7)
 LIMIT = cython.declare(cython.double, 36.0)
 """Log-odds are clamped to ± this, as in the chain."""
 LARGEST = cython.declare(cython.double, 16.0)
 """x is clamped to ± this."""
 HEAVIEST = cython.declare(cython.double, 1e6)
 """Larger weights of observations are clipped to this."""
-FIRST_LEVELS = cython.declare(cython.double, 4.0)
-FIRST_VARIANCE = cython.declare(cython.double, 0.02)
 FURTHEST = cython.declare(cython.double, 4.0)
-"""A mean further from 0 counts as this in τ², and a retraction moves none further."""
-UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
-"""The slot of a level that is not held."""
+"""A retraction moves no mean further from 0."""
 MISSING = cython.declare(cython.Py_ssize_t, -2)
 """The slot of a place without a level."""
 
@@ -73,17 +63,9 @@ def _likelihood(y: cython.double, z: cython.double) -> cython.double:
     return sigmoid(z) if y > 0.0 else sigmoid(-z)
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _residual(y: cython.double, z: cython.double) -> cython.double:
-    """Return y − σ(z), which is no difference."""
-    return sigmoid(-z) if y > 0.0 else -sigmoid(z)
-
-
 @cython.final
 @cython.cclass
-class JointEffects:
+class JointEffects(ObservedLevels):
     """The levels of fields, pairs of fields and the score, and the weights of forecasts.
 
     Parameters
@@ -101,45 +83,20 @@ class JointEffects:
     O(J + K) for a forecast and for an outcome; 72 bytes for a level, and what Python takes for its name.
     """
 
-    size = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    evicted = cython.declare(cython.longlong, visibility="public")
-    _fields: cython.Py_ssize_t
-    _pairs: list
-    _first: cython.Py_ssize_t[::1]  # the fields of each pair
-    _second: cython.Py_ssize_t[::1]
-    _table: LevelTable
-    _values: cython.double[:, ::1]  # those of the table
-    _precision: cython.double[:, ::1]  # P
-    _sums: cython.double[:, ::1]  # Σ C
+    _ends: cython.Py_ssize_t[:, ::1]  # the fields of each pair
     _shares: cython.double[:, ::1]  # s
-    _weights: cython.double[::1]  # W
-    _prior: cython.double[::1]
-    _level: list  # of the observation, by place
-    _slot: cython.Py_ssize_t[::1]
     _added: cython.double[:, ::1]  # m·f
     _features: cython.double[::1]  # f of each term
     _said: cython.double[::1]  # the log-odds of the mixed
-    _chances: cython.double[::1]  # what each gave to the label
+    _chances: cython.double[:, ::1]  # what each gave to the label
 
     def __init__(self, fields: cython.Py_ssize_t, pairs: list, most: cython.Py_ssize_t):
-        j: cython.Py_ssize_t
-        self._fields, self._pairs = fields, pairs
-        self.size = fields + len(pairs) + 1
-        self.evicted = 0
-        self._first = np.array([a for a, _ in pairs], dtype=np.intp)
-        self._second = np.array([b for _, b in pairs], dtype=np.intp)
-        self._table = LevelTable(self.size, most, WIDTH)
-        self._values = self._table.values
-        self._precision, self._sums = np.ones((self.size, 2)), np.zeros((self.size, 2))
+        prior = [CHAIN] + (MIXED - 1) * [(1.0 - CHAIN) / (MIXED - 1)]
+        super().__init__(fields, fields + len(pairs) + 1, most, 2, (WIDTH, 3, 3, 6), 1, prior)
+        self._ends = np.array(pairs, dtype=np.intp).reshape(-1, 2)
         self._shares = np.full((self.size, 2), PRIOR)
-        self._prior = np.array([CHAIN] + (MIXED - 1) * [(1.0 - CHAIN) / (MIXED - 1)])
-        self._weights = np.array(self._prior)
-        self._level = [None] * self.size
-        self._slot = np.full(self.size, -2, dtype=np.intp)
         self._added, self._features = np.zeros((self.size, 2)), np.ones(2)
-        self._said, self._chances = np.zeros(MIXED), np.zeros(MIXED)
-        for j in range(self.size):
-            self._weigh_levels(j)
+        self._said, self._chances = np.zeros(MIXED), np.zeros((1, MIXED))
 
     # -- forecasts -------------------------------------------------------------------------------------------------
 
@@ -165,46 +122,22 @@ class JointEffects:
         self._require_length(columns, p.shape[0])
         for i in range(p.shape[0]):
             self._find_row(columns, i)
+            self._find_pairs()
             self._look(p[i], found[i])
             found[i] = sigmoid(self._mixed())
-
-    @cython.cfunc
-    def _find(self, j: cython.Py_ssize_t, level: object):
-        """Set the level at a place, and its slot."""
-        self._level[j] = level
-        self._slot[j] = MISSING if level is None else self._table.find(j, level)
 
     @cython.cfunc
     def _find_pairs(self):
         """Set the levels of pairs, from those of their fields."""
         i: cython.Py_ssize_t
-        for i in range(self._first.shape[0]):
-            first, second = self._level[self._first[i]], self._level[self._second[i]]
+        for i in range(self._ends.shape[0]):
+            first, second = self._level[self._ends[i, 0]], self._level[self._ends[i, 1]]
             self._find(self._fields + i, None if first is None or second is None else (first, second))
 
     @cython.cfunc
     def _find_all(self, levels: list):
-        j: cython.Py_ssize_t
-        if len(levels) != self._fields:
-            raise ValueError(f"{len(levels)} levels are not those of {self._fields} fields")
-        for j in range(self._fields):
-            self._find(j, levels[j])
+        self._find_fields(levels)
         self._find_pairs()
-
-    @cython.cfunc
-    def _find_row(self, columns: list, i: cython.Py_ssize_t):
-        j: cython.Py_ssize_t
-        column: list
-        for j in range(self._fields):
-            column = columns[j]
-            self._find(j, column[i])
-        self._find_pairs()
-
-    @cython.cfunc
-    def _require_length(self, columns: list, length: cython.Py_ssize_t):
-        """`ValueError` unless there is a column for each field, of this length."""
-        if len(columns) != self._fields or any([len(column) != length for column in columns]):
-            raise ValueError(f"expected {self._fields} columns of {length} levels")
 
     @cython.cfunc
     def _look(self, p: cython.double, chain: cython.double):
@@ -255,8 +188,8 @@ class JointEffects:
         positive: cython.double = 0.0
         negative: cython.double = 0.0
         for a in range(3):
-            positive += self._weights[a] * sigmoid(self._said[a])
-            negative += self._weights[a] * sigmoid(-self._said[a])
+            positive += self._weights[0, a] * sigmoid(self._said[a])
+            negative += self._weights[0, a] * sigmoid(-self._said[a])
         return clamped(log(positive / negative), LIMIT)
 
     # -- outcomes --------------------------------------------------------------------------------------------------
@@ -285,7 +218,7 @@ class JointEffects:
         self._look(p, 0.5)
         u = self._said[1]
         self._say(said[0], said[1])
-        self._judge(y, rate * min(w, HEAVIEST))
+        self._judge_mixed(y, rate * min(w, HEAVIEST))
         self._said[1] = u
         self._step(y, w, rate)
 
@@ -304,6 +237,7 @@ class JointEffects:
         self._require_length(columns, p.shape[0])
         for i in range(p.shape[0]):
             self._find_row(columns, i)
+            self._find_pairs()
             self._look(p[i], chain[i])
             if predicts:
                 predictions[i] = sigmoid(self._mixed())
@@ -313,25 +247,17 @@ class JointEffects:
     @cython.cfunc
     def _learn(self, y: cython.double, w: cython.double, rate: cython.double):
         """One step where `_look` has looked."""
-        self._judge(y, rate * min(w, HEAVIEST))
+        self._judge_mixed(y, rate * min(w, HEAVIEST))
         self._step(y, w, rate)
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _judge(self, y: cython.double, w: cython.double) -> cython.void:
-        """Multiply W by the probabilities of the label to the power w, and share."""
+    def _judge_mixed(self, y: cython.double, w: cython.double) -> cython.void:
+        """Judge the mixed by what they say of the label, to the power w."""
         a: cython.Py_ssize_t
-        total: cython.double = 0.0
-        best: cython.double = 0.0
         for a in range(3):
-            self._chances[a] = _likelihood(y, self._said[a])
-            best = max(best, self._chances[a])
-        for a in range(3):
-            q: cython.double = self._chances[a]
-            self._weights[a] *= q if w == 1.0 else exp(w * log(q / best))
-            total += self._weights[a]
-        for a in range(3):
-            self._weights[a] = (1.0 - _SHARE) * (self._weights[a] / total) + _SHARE * self._prior[a]
+            self._chances[0, a] = _likelihood(y, self._said[a])
+        self._judge(0, self._chances, w)
 
     @cython.cfunc
     def _step(self, y: cython.double, w: cython.double, rate: cython.double):
@@ -352,7 +278,7 @@ class JointEffects:
                     precision = self._precision[j, g] + (self._values[k, 1 + 3 * g] if k >= 0 else 0.0)
                     variance += self._shares[j, g] * f * f / precision
         end: cython.double = implicit(u, weight * variance, y)
-        r: cython.double = weight * _residual(y, end)
+        r: cython.double = weight * residual(y, end)
         h: cython.double = weight * curvature(end)
         for j in range(self.size):
             if self._slot[j] != MISSING:
@@ -364,21 +290,6 @@ class JointEffects:
                     if self._added[j, g] != 0.0:
                         self._judge_term(j, g, u, y, rate * weight)
                 self._weigh_levels(j)
-
-    @cython.cfunc
-    def _held(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Return the slot of the level at a place, and make it the newest."""
-        k: cython.Py_ssize_t = self._slot[j]
-        if k >= 0:
-            self._table.use(k)
-            return k
-        if self._table.is_full(j):
-            self._drop(j, self._table.oldest(j))
-            self.evicted += 1
-        k = self._table.admit(j, self._level[j], UNKNOWN)
-        self._values = self._table.values
-        self._slot[j] = k
-        return k
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -408,33 +319,6 @@ class JointEffects:
             s = sigmoid(log(odds) + w * log(part / (rest * odds)))
         self._shares[j, g] = (1.0 - _SHARE) * s + _SHARE * _PRIOR
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _weigh(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t) -> cython.void:
-        """Set C of a term of a level, and the sum of its place with it."""
-        variance: cython.double = 1.0 / (self._values[k, 1 + 3 * g] + self._precision[j, g])
-        term: cython.double = self._values[k, 2 + 3 * g] * variance
-        term = min(term * term, FURTHEST * FURTHEST) + variance
-        self._sums[j, g] += term - self._values[k, 3 + 3 * g]
-        self._values[k, 3 + 3 * g] = term
-
-    @cython.cfunc
-    def _weigh_levels(self, j: cython.Py_ssize_t):
-        """Set 1/τ² of a place."""
-        g: cython.Py_ssize_t
-        levels: cython.Py_ssize_t = self._table.known(j)
-        for g in range(2):
-            self._sums[j, g] = max(self._sums[j, g], 0.0) if levels else 0.0
-            self._precision[j, g] = (FIRST_LEVELS + levels) / (FIRST_LEVELS * FIRST_VARIANCE + self._sums[j, g])
-
-    @cython.cfunc
-    def _drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
-        """Forget a level."""
-        g: cython.Py_ssize_t
-        for g in range(2):
-            self._sums[j, g] -= self._values[k, 3 + 3 * g]
-        self._table.drop(j, k)
-
     def unlearn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
         """Subtract from the sums of each level what the observation adds where the means are now.
 
@@ -448,7 +332,7 @@ class JointEffects:
         self._find_all(levels)
         self._look(p, 0.5)
         end: cython.double = self._said[1]
-        r: cython.double = weight * _residual(y, end)
+        r: cython.double = weight * residual(y, end)
         h: cython.double = weight * curvature(end)
         for j in range(self.size):
             k = self._slot[j]
@@ -481,7 +365,7 @@ class JointEffects:
 
     def weights(self):
         """W, a list."""
-        return [float(self._weights[a]) for a in range(MIXED)]
+        return self._weights_of(0)
 
     def shares(self, j: cython.Py_ssize_t):
         """Return s of offset and slope at a place, a list."""
@@ -501,6 +385,7 @@ class JointEffects:
         other: JointEffects = of
         a: cython.Py_ssize_t
         j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
         g: cython.Py_ssize_t
         total: cython.double = 0.0
         if other.size != self.size:
@@ -508,55 +393,41 @@ class JointEffects:
         for j in range(self.size):
             for level in other._table.levels(j):
                 self._find(j, level)
-                self._absorb(j, other._values[other._table.find(j, level)])
+                k = self._held(j)
+                self._add(k, other._values[other._table.find(j, level)])
+                for g in range(self._terms(j)):
+                    self._weigh(j, k, g)
             self._weigh_levels(j)
             for g in range(2):
                 part: cython.double = self._shares[j, g] * other._shares[j, g] / _PRIOR
                 rest: cython.double = (1.0 - self._shares[j, g]) * (1.0 - other._shares[j, g]) / (1.0 - _PRIOR)
                 self._shares[j, g] = (1.0 - _SHARE) * (part / (part + rest)) + _SHARE * _PRIOR
         for a in range(3):
-            self._weights[a] *= other._weights[a] / self._prior[a]
-            total += self._weights[a]
+            self._weights[0, a] *= other._weights[0, a] / self._prior[a]
+            total += self._weights[0, a]
         for a in range(3):
-            self._weights[a] = (1.0 - _SHARE) * (self._weights[a] / total) + _SHARE * self._prior[a]
+            self._weights[0, a] = (1.0 - _SHARE) * (self._weights[0, a] / total) + _SHARE * self._prior[a]
         self.evicted += other.evicted
-
-    @cython.cfunc
-    def _absorb(self, j: cython.Py_ssize_t, values: cython.const[cython.double][::1]):
-        """Add the sums of a level of others to those of the level at a place."""
-        a: cython.Py_ssize_t
-        k: cython.Py_ssize_t = self._held(j)
-        for a in range(_WIDTH):
-            if a != 3 and a != 6:
-                self._values[k, a] += values[a]
-        for a in range(self._terms(j)):
-            self._weigh(j, k, a)
 
     def state(self):
         """[W, [s, Σ C, levels, their numbers] of each place] as plain data, for `load`; the newest level last."""
         places: list = []
         for j in range(self.size):
             levels = self._table.levels(j)
-            rows = [np.asarray(self._values[self._table.find(j, level)]).tolist() for level in levels]
-            places.append([self.shares(j), np.asarray(self._sums[j]).tolist(), levels, rows])
+            places.append([self.shares(j), np.asarray(self._sums[j]).tolist(), levels, self._rows(levels, j)])
         return [self.weights(), places]
 
     def load(self, weights: object, places: object):
         """Load an earlier `state` into effects that have no levels; `ValueError` if it is of another size."""
         a: cython.Py_ssize_t
-        k: cython.Py_ssize_t
         if len(weights) != MIXED or len(places) != self.size:
             raise ValueError(f"expected {MIXED} weights and {self.size} places")
         for a in range(3):
-            self._weights[a] = weights[a]
+            self._weights[0, a] = weights[a]
         for j, (shares, sums, levels, rows) in enumerate(places):
             if np.shape(rows) not in ((0,), (len(levels), WIDTH)) or len(levels) > self._table.most:
                 raise ValueError(f"expected {WIDTH} numbers for each of at most {self._table.most} levels")
-            for level, row in zip(levels, rows, strict=True):
-                self._find(j, level)
-                k = self._held(j)
-                for a in range(_WIDTH):
-                    self._values[k, a] = row[a]
+            self._load(j, levels, rows, sums)
             for a in range(2):
-                self._shares[j, a], self._sums[j, a] = shares[a], sums[a]
+                self._shares[j, a] = shares[a]
             self._weigh_levels(j)

@@ -19,57 +19,42 @@ h = w·σ(end)(1 − σ(end)): H ← H + h, E ← E + c + h·(end − z), so tha
 """
 
 import cython
-
-if not cython.compiled:
-    import math
-
-    from streamcal.kernels.common.logistic import logit, sigmoid
-    from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit
-    from streamcal.kernels.segments.level_table import LevelTable
-
-    exp, log, sqrt = math.exp, math.log, math.sqrt
-else:
-    from cython.cimports.libc.math import exp, log, sqrt
-    from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit
-    from cython.cimports.streamcal.kernels.segments.level_table import LevelTable
-
 import numpy as np
+from cython.cimports.libc.math import exp, log, sqrt
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
+    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
+    from cython.cimports.streamcal.kernels.segments.observed_levels import ObservedLevels
+else:
+    from streamcal.kernels.common.logistic import logit, sigmoid
+    from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
+    from streamcal.kernels.segments.observed_levels import ObservedLevels
 
 #: The members: nothing, the offset with all memory, with recent memory, with variance 1, offset and slope.
 MEMBERS = 5
-#: Numbers kept of a level: its weight; H and E of the three offsets; C of the first two; H11, H12, H22, E1, E2.
-WIDTH = 14
-#: Where they are. H of offset a is at 1 + 2a, its E after it.
-WEIGHT, TERMS, LINE = 0, 7, 9
+#: Numbers kept of a level: its weight; H and E of the three offsets; C of the first two; H11, H12, H22, E1, E2. H of
+#: offset a is at 1 + 2a.
+WIDTH, C = 14, 7
 #: H of recent memory is at most this: that of some 30 positives of a rare event.
 RECENT_INFORMATION = 30.0
-#: The fraction of the weights of members that is redistributed after each outcome, and the prior of "nothing".
-SHARE, NOTHING = 1e-5, 0.5
+#: The prior of "nothing".
+NOTHING = 0.5
 #: Log-odds are clamped to ± this, so that a forecast is never 0 or 1; the last double below 1 is at 36.7.
 LIMIT = 36.0
 #: Larger weights of observations are clipped to this, for numerical accuracy, as in `implicit_regression`.
 HEAVIEST = 1e6
 
 _MEMBERS = cython.declare(cython.Py_ssize_t, 5)
-_WIDTH = cython.declare(cython.Py_ssize_t, 14)
-_WEIGHT = cython.declare(cython.Py_ssize_t, 0)
-_TERMS = cython.declare(cython.Py_ssize_t, 7)
-_LINE = cython.declare(cython.Py_ssize_t, 9)
 _CAP = cython.declare(cython.double, RECENT_INFORMATION)
-_SHARE = cython.declare(cython.double, SHARE)
 _LIMIT = cython.declare(cython.double, LIMIT)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
-FIRST_LEVELS = cython.declare(cython.double, 4.0)
-"""k₀: the prior of τ² counts as so many levels."""
-FIRST_VARIANCE = cython.declare(cython.double, 0.02)
-"""τ₀, in log-odds squared: levels differ by .14."""
 STEEP = cython.declare(cython.double, 4.0)
 """The prior precision of the slope; that of the offset beside it is 1."""
 LARGEST = cython.declare(cython.double, 16.0)
 """The log-odds that a slope multiplies are clamped to ± this."""
 FURTHEST = cython.declare(cython.double, 4.0)
-"""A mean further from 0 counts as this in τ², and a retraction moves none further: where many are taken back in another
+"""A retraction moves no mean further from 0: where many are taken back in another
 order than they came, what is taken is not what was added, and the error of each would add to that of the next."""
 UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 """The slot of a level that is neither held nor in the store."""
@@ -79,17 +64,9 @@ LEAST = cython.declare(cython.double, 1e-100)
 """Merging leaves each member at least this weight: products over hundreds of chains would be 0."""
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _residual(y: cython.double, z: cython.double) -> cython.double:
-    """Return y − σ(z), which is no difference."""
-    return sigmoid(-z) if y > 0.0 else -sigmoid(z)
-
-
 @cython.final
 @cython.cclass
-class SegmentChain:
+class SegmentChain(ObservedLevels):
     """The members and levels of the fields of a chain.
 
     Parameters
@@ -106,54 +83,34 @@ class SegmentChain:
     level is not held. O(J) for a forecast and for an outcome; 136 bytes for a level, and its name.
     """
 
-    size = cython.declare(cython.Py_ssize_t, visibility="readonly")
     most = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    evicted = cython.declare(cython.longlong, visibility="public")
     late = cython.declare(cython.longlong, visibility="readonly")
-    _table: LevelTable
-    _values: cython.double[:, ::1]  # those of the table
-    _prior: cython.double[::1]
-    _weights: cython.double[:, ::1]
-    _precision: cython.double[:, ::1]  # 1/τ²
-    _sums: cython.double[:, ::1]  # S
     _judged: cython.longlong[::1]  # t
-    _level: list  # of the observation, by field
-    _slot: cython.Py_ssize_t[::1]
     _z: cython.double[::1]  # what reaches each field
     _said: cython.double[:, ::1]  # log-odds of each member
     _positive: cython.double[:, ::1]  # their probabilities, neither of them as a difference
     _negative: cython.double[:, ::1]
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t):
-        j: cython.Py_ssize_t
-        self.size = fields
-        self.most = most
-        self.evicted = self.late = 0
+        prior = [NOTHING] + (MEMBERS - 1) * [(1.0 - NOTHING) / (MEMBERS - 1)]
+        super().__init__(fields, fields, most, 3, (WIDTH, 2, C, C + 1), fields, prior)
+        self.most, self.late = most, 0
         self._judged = np.zeros(fields, dtype=np.longlong)
-        self._table = LevelTable(fields, most, WIDTH)
-        self._values = self._table.values
-        self._prior = np.array([NOTHING] + (MEMBERS - 1) * [(1.0 - NOTHING) / (MEMBERS - 1)])
-        self._weights = np.tile(np.asarray(self._prior), (fields, 1))
-        self._precision, self._sums = np.ones((fields, 3)), np.zeros((fields, 2))
-        self._level = [None] * fields
-        self._slot = np.full(fields, -2, dtype=np.intp)
         self._z = np.zeros(fields)
         self._said = np.zeros((fields, MEMBERS))
         self._positive, self._negative = np.zeros((fields, MEMBERS)), np.zeros((fields, MEMBERS))
-        for j in range(fields):
-            self._weigh_levels(j)
 
     # -- forecasts -------------------------------------------------------------------------------------------------
 
     def predict(self, p: cython.double, levels: list):
         """Return the probability for an observation of these levels, of which p was forecast."""
-        self._find_all(levels)
+        self._find_fields(levels)
         return sigmoid(self._look(logit(p)))
 
     def parts(self, p: cython.double, levels: list):
         """Return the same, and for each field the log-odds of its members; None where it has no level."""
         j: cython.Py_ssize_t
-        self._find_all(levels)
+        self._find_fields(levels)
         found = sigmoid(self._look(logit(p)))
         said: list = []
         for j in range(self.size):
@@ -169,34 +126,6 @@ class SegmentChain:
         for i in range(p.shape[0]):
             self._find_row(columns, i)
             found[i] = sigmoid(self._look(logit(p[i])))
-
-    @cython.cfunc
-    def _find(self, j: cython.Py_ssize_t, level: object):
-        """Set the level of a field, and its slot."""
-        self._level[j] = level
-        self._slot[j] = MISSING if level is None else self._table.find(j, level)
-
-    @cython.cfunc
-    def _find_all(self, levels: list):
-        j: cython.Py_ssize_t
-        if len(levels) != self.size:
-            raise ValueError(f"{len(levels)} levels are not those of {self.size} fields")
-        for j in range(self.size):
-            self._find(j, levels[j])
-
-    @cython.cfunc
-    def _find_row(self, columns: list, i: cython.Py_ssize_t):
-        j: cython.Py_ssize_t
-        column: list
-        for j in range(self.size):
-            column = columns[j]
-            self._find(j, column[i])
-
-    @cython.cfunc
-    def _require_length(self, columns: list, length: cython.Py_ssize_t):
-        """`ValueError` unless there is a column for each field, of this length."""
-        if len(columns) != self.size or any([len(column) != length for column in columns]):
-            raise ValueError(f"expected {self.size} columns of {length} levels")
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -287,7 +216,7 @@ class SegmentChain:
 
     def learn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
         """One step on the label y, of weight w > 0."""
-        self._find_all(levels)
+        self._find_fields(levels)
         self._look(logit(p))
         self._learn_all(y, w)
 
@@ -308,7 +237,7 @@ class SegmentChain:
         """
         j: cython.Py_ssize_t
         a: cython.Py_ssize_t
-        self._find_all(levels)
+        self._find_fields(levels)
         if len(said) != self.size or any([one is not None and len(one) != MEMBERS for one in said]):
             raise ValueError(f"expected what {MEMBERS} members said for each of {self.size} fields")
         self.late = late
@@ -358,35 +287,17 @@ class SegmentChain:
     @cython.cfunc
     def _learn(self, j: cython.Py_ssize_t, y: cython.double, w: cython.double, rate: cython.double):
         """One step of a field on its level, which is then the newest."""
-        k: cython.Py_ssize_t = self._slot[j]
+        k: cython.Py_ssize_t = self._held(j)
         weight: cython.double = w if w < _HEAVIEST else _HEAVIEST
-        if k < self.size:
-            k = self._admit(j)
+        if y > 0.0:
+            self._judge(j, self._positive, rate * weight)
         else:
-            self._table.use(k)
-        self._judge(j, y, rate * weight)
-        self._values[k, _WEIGHT] += w
+            self._judge(j, self._negative, rate * weight)
+        self._values[k, 0] += w
         self._move(j, k, self._z[j], y, weight)
         self._move_line(k, self._z[j], y, weight)
         self._weigh_level(j, k)
         self._weigh_levels(j)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _judge(self, j: cython.Py_ssize_t, y: cython.double, w: cython.double) -> cython.void:
-        """Multiply the weights by the probabilities of the outcome to the power w, and share."""
-        a: cython.Py_ssize_t
-        total: cython.double = 0.0
-        best: cython.double = 0.0
-        if w != 1.0:
-            for a in range(_MEMBERS):
-                best = max(best, self._positive[j, a] if y > 0.0 else self._negative[j, a])
-        for a in range(_MEMBERS):
-            q: cython.double = self._positive[j, a] if y > 0.0 else self._negative[j, a]
-            self._weights[j, a] *= q if w == 1.0 else exp(w * log(q / best))
-            total += self._weights[j, a]
-        for a in range(_MEMBERS):
-            self._weights[j, a] = (1.0 - _SHARE) * (self._weights[j, a] / total) + _SHARE * self._prior[a]
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -405,7 +316,7 @@ class SegmentChain:
             end = implicit(z + mean, w / precision, y)
             h = w * curvature(end)
             self._values[k, 1 + 2 * a] += h
-            self._values[k, 2 + 2 * a] += w * _residual(y, end) + h * (end - z)
+            self._values[k, 2 + 2 * a] += w * residual(y, end) + h * (end - z)
         self._forget(k)
 
     @cython.cfunc
@@ -423,7 +334,7 @@ class SegmentChain:
         x: cython.double = clamped(z, LARGEST)
         end: cython.double = implicit(z + self._line(k, x), w * self._line_variance(k, x), y)
         h: cython.double = w * curvature(end)
-        step: cython.double = w * _residual(y, end) + h * (end - z)
+        step: cython.double = w * residual(y, end) + h * (end - z)
         self._values[k, 9] += h
         self._values[k, 10] += h * x
         self._values[k, 11] += h * x * x
@@ -434,25 +345,8 @@ class SegmentChain:
     @cython.exceptval(check=False)
     def _weigh_level(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
         """Set C of a level, and S with it."""
-        a: cython.Py_ssize_t
-        variance: cython.double
-        term: cython.double
-        for a in range(2):
-            variance = 1.0 / (self._values[k, 1 + 2 * a] + self._precision[j, a])
-            term = self._values[k, 2 + 2 * a] * variance
-            term = min(term * term, FURTHEST * FURTHEST) + variance
-            self._sums[j, a] += term - self._values[k, _TERMS + a]
-            self._values[k, _TERMS + a] = term
-
-    @cython.cfunc
-    def _weigh_levels(self, j: cython.Py_ssize_t):
-        """Set τ² of a field."""
-        a: cython.Py_ssize_t
-        levels: cython.Py_ssize_t = self._table.known(j)
-        count: cython.double = FIRST_LEVELS + levels
-        for a in range(2):
-            self._sums[j, a] = max(self._sums[j, a], 0.0) if levels else 0.0  # without rounding errors of what is gone
-            self._precision[j, a] = count / (FIRST_LEVELS * FIRST_VARIANCE + self._sums[j, a])
+        self._weigh(j, k, 0)
+        self._weigh(j, k, 1)
 
     def unlearn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
         """Subtract from the sums of each level what the observation adds to them where the means are now.
@@ -461,7 +355,7 @@ class SegmentChain:
         the members keep what they have learned. Levels that are neither held nor in the store are passed.
         """
         j: cython.Py_ssize_t
-        self._find_all(levels)
+        self._find_fields(levels)
         self._look(logit(p))
         for j in range(self.size):
             if self._slot[j] >= 0:
@@ -477,8 +371,8 @@ class SegmentChain:
         h: cython.double
         total: cython.double
         limit: cython.double  # on |E|
-        self._values[k, _WEIGHT] -= w
-        if self._values[k, _WEIGHT] <= 1e-9 * w:  # rounding of sums of fractions
+        self._values[k, 0] -= w
+        if self._values[k, 0] <= 1e-9 * w:  # rounding of sums of fractions
             self._drop(j, k)
             return
         w = w if w < _HEAVIEST else _HEAVIEST
@@ -487,7 +381,7 @@ class SegmentChain:
             precision = self._values[k, 1 + 2 * a] + self._precision[j, a]
             mean = self._values[k, 2 + 2 * a] / precision
             h = min(w * curvature(z + mean), self._values[k, 1 + 2 * a])
-            total = self._values[k, 2 + 2 * a] - w * _residual(y, z + mean) - h * mean
+            total = self._values[k, 2 + 2 * a] - w * residual(y, z + mean) - h * mean
             limit = max(abs(mean), FURTHEST) * (precision - h)
             self._values[k, 1 + 2 * a] -= h
             self._values[k, 2 + 2 * a] = max(-limit, min(limit, total))
@@ -500,7 +394,7 @@ class SegmentChain:
         x: cython.double = clamped(z, LARGEST)
         mean: cython.double = self._line(k, x)
         h: cython.double = min(w * curvature(z + mean), self._values[k, 9])
-        step: cython.double = w * _residual(y, z + mean) + h * mean
+        step: cython.double = w * residual(y, z + mean) + h * mean
         bound: cython.double
         self._values[k, 9] -= h
         self._values[k, 11] = max(self._values[k, 11] - h * x * x, 0.0)
@@ -516,34 +410,13 @@ class SegmentChain:
 
     # -- levels ----------------------------------------------------------------------------------------------------
 
-    @cython.cfunc
-    def _admit(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Admit the level of the observation, which is not held, as the newest of its field; return its slot."""
-        if self._table.is_full(j):
-            if self._table.rows is None:
-                self._drop(j, self._table.oldest(j))
-            else:
-                self._table.put_away(j, self._table.oldest(j))
-            self.evicted += 1
-        k: cython.Py_ssize_t = self._table.admit(j, self._level[j], self._slot[j])
-        self._values = self._table.values
-        return k
-
-    @cython.cfunc
-    def _drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
-        """Forget a level."""
-        a: cython.Py_ssize_t
-        for a in range(2):
-            self._sums[j, a] -= self._values[k, _TERMS + a]
-        self._table.drop(j, k)
-
     def keep_in(self, rows: object):
         """From now on write levels that make room to `rows`, with `read` and `write` of a field, a level and values."""
         self._table.rows = rows
 
     def read_back(self, levels: list):
         """Read those of these levels that are in the store, so that the next call has no error of it."""
-        self._find_all(levels)
+        self._find_fields(levels)
 
     def absent(self, j: cython.Py_ssize_t):
         """Return the number of levels of a field that are in the store and not held."""
@@ -579,15 +452,11 @@ class SegmentChain:
 
     def weights(self, j: cython.Py_ssize_t):
         """Return the weights of the members of a field in forecasts, a list."""
-        found = self._kept_weights(j)
+        found = self._weights_of(j)
         if self._judged[j] < self.late:
             total = 1.0 + found[0]
             found = [2.0 * found[0] / total, *[one / total for one in found[1:]]]
         return found
-
-    @cython.cfunc
-    def _kept_weights(self, j: cython.Py_ssize_t):
-        return [float(self._weights[j, a]) for a in range(_MEMBERS)]
 
     def lateness(self):
         """[d, t of each field], for `load_lateness`."""
@@ -648,23 +517,15 @@ class SegmentChain:
     @cython.cfunc
     def _absorb(self, j: cython.Py_ssize_t, values: cython.const[cython.double][::1]):
         """Add the sums of a level of another chain to those of the level of a field."""
-        a: cython.Py_ssize_t
-        k: cython.Py_ssize_t = self._slot[j]
-        if k < self.size:
-            k = self._admit(j)
-        else:
-            self._table.use(k)
-        for a in range(_WIDTH):
-            if not _TERMS <= a < _LINE:
-                self._values[k, a] += values[a]
+        k: cython.Py_ssize_t = self._held(j)
+        self._add(k, values)
         self._forget(k)
         self._weigh_level(j, k)
 
     def state(self, j: cython.Py_ssize_t):
         """[W, S, levels, their numbers] of a field as plain data, for `load`; the newest level last."""
         levels = self.levels(j)
-        rows = [np.asarray(self._values[self._table.find(j, level)]).tolist() for level in levels]
-        return [self._kept_weights(j), [float(self._sums[j, a]) for a in range(2)], levels, rows]
+        return [self._weights_of(j), np.asarray(self._sums[j]).tolist(), levels, self._rows(levels, j)]
 
     def load(
         self, j: cython.Py_ssize_t, weights: object, sums: object, levels: object, rows: object, absent: object = 0
@@ -674,19 +535,12 @@ class SegmentChain:
         `absent` levels more are in the store.
         """
         a: cython.Py_ssize_t
-        k: cython.Py_ssize_t
         if len(weights) != MEMBERS or len(sums) != 2 or np.shape(rows) != (len(levels), WIDTH):
             raise ValueError(f"expected {MEMBERS} weights, 2 sums and {WIDTH} numbers for each level")
         if len(levels) > self.most or len(set(levels)) != len(levels) or self._table.known(j):
             raise ValueError("there are too many levels, or one twice")
-        for level, row in zip(levels, rows, strict=True):
-            self._find(j, level)
-            k = self._admit(j)
-            for a in range(_WIDTH):
-                self._values[k, a] = row[a]
+        self._load(j, levels, rows, sums)
         self._table.absent[j] = absent
         for a in range(_MEMBERS):
             self._weights[j, a] = weights[a]
-        for a in range(2):
-            self._sums[j, a] = sums[a]
         self._weigh_levels(j)

@@ -25,6 +25,32 @@ FLAWED = cython.declare(cython.int, -1)
 HEAD = cython.declare(cython.int, 3)
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _ends_field(c: cython.int, delimiter: cython.int) -> cython.bint:
+    return c in (delimiter, LINE_FEED, CARRIAGE_RETURN)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _after_quotes(
+    text: cython.const[cython.uchar][::1], field: cython.Py_ssize_t, longest: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Return the place after the closing quote of a field; after `longest` bytes, or the text, where there is none."""
+    i: cython.Py_ssize_t = field + 1
+    length: cython.Py_ssize_t = len(text)
+    while i < length and i - field <= longest:
+        if text[i] != QUOTE:
+            i += 1
+        elif i + 1 < length and text[i + 1] == QUOTE:
+            i += 2
+        else:
+            return i + 1
+    return i
+
+
 @cython.ccall
 def find_records(
     text: cython.const[cython.uchar][::1],
@@ -67,7 +93,6 @@ def find_records(
     room: cython.Py_ssize_t = spans.shape[0]
     slots: cython.Py_ssize_t = wanted.shape[0]
     flawed: cython.bint
-    c: cython.int
     while count < room:
         while i < length and (text[i] == LINE_FEED or text[i] == CARRIAGE_RETURN):
             i += 1
@@ -77,23 +102,9 @@ def find_records(
         while True:  # one turn for each field
             field = i
             if delimiter >= 0 and i < length and text[i] == QUOTE:
-                i += 1
-                while i < length and i - field <= longest:
-                    if text[i] != QUOTE:
-                        i += 1
-                    elif i + 1 < length and text[i + 1] == QUOTE:
-                        i += 2
-                    else:
-                        break
-                if i < length and i - field <= longest:
-                    i += 1  # the closing quote
-                    if i < length:
-                        c = text[i]
-                        flawed |= c != delimiter and c != LINE_FEED and c != CARRIAGE_RETURN
-            while i < length:
-                c = text[i]
-                if c == delimiter or c == LINE_FEED or c == CARRIAGE_RETURN:  # noqa: SIM109
-                    break
+                i = _after_quotes(text, field, longest)
+                flawed |= i < length and not _ends_field(text[i], delimiter)
+            while i < length and not _ends_field(text[i], delimiter):
                 i += 1
             if i >= length:  # the record does not end here
                 return count, begin
