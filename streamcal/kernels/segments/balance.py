@@ -29,26 +29,27 @@ QUICK_STEPS = cython.declare(cython.Py_ssize_t, 8)
 @cython.cfunc
 @cython.exceptval(check=False)
 def balanced(size: cython.Py_ssize_t, z: cython.double, d: cython.p_double, stakes: cython.p_double) -> cython.double:
-    """Return p for an even number of stakes.
+    """Return p for an even number of stakes, 12 at most.
 
     The last step needs no further sums. A Newton step of length e leaves |f| ≤ e²·max|f″|/2, and with t = Σ S·q², a
     step of at most p·(1 − p)/4 has |f″|/2 ≤ |s| + 4t on its way: there q grows by a third at most, and
     p·(1 − p)·|q| ≤ 1.
     """
     a: cython.Py_ssize_t
+    q: cython.double[12] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     p: cython.double = z
     for _ in range(QUICK_STEPS):
         s: cython.double = 0.0
         t: cython.double = 0.0
         s_odd: cython.double = 0.0
         t_odd: cython.double = 0.0
+        for a in range(size):  # a loop of its own, in which divisions are vectorised
+            q[a] = d[a] / (1.0 + p * d[a])
         for a in range(0, size, 2):  # two sums each: additions need not wait for one another
-            q: cython.double = d[a] / (1.0 + p * d[a])
-            q_odd: cython.double = d[a + 1] / (1.0 + p * d[a + 1])
-            s += stakes[a] * q
-            s_odd += stakes[a + 1] * q_odd
-            t += stakes[a] * q * q
-            t_odd += stakes[a + 1] * q_odd * q_odd
+            s += stakes[a] * q[a]
+            s_odd += stakes[a + 1] * q[a + 1]
+            t += stakes[a] * q[a] * q[a]
+            t_odd += stakes[a + 1] * q[a + 1] * q[a + 1]
         s, t = s + s_odd, t + t_odd
         spread: cython.double = p * (1.0 - p)
         slope: cython.double = (1.0 - 2.0 * p) * s - spread * t - 1.0

@@ -11,14 +11,13 @@ cdef class Groups:
     cdef Py_ssize_t _reach  # no bin is further than this from 0
     cdef LevelTable _table
     cdef double[:, ::1] _values  # those of the table
-    cdef list _row  # the levels of a row of columns
     cdef list _level  # of the observation, by family; a LevelPair, always the same, where a group has two levels
     cdef list _bins  # the numbers of bins, which groups share
     cdef Py_ssize_t[::1] _slot  # of the group of each family
 
     cdef int _look(self, double z, list levels) except -1
     cdef int _look_at(self, double z, list columns, Py_ssize_t i) except -1
-    cdef int _look_in_bin(self, double z, list levels) except -1
+    cdef int _look_further(self, double z) except -1
     cdef bint _is_double(self, Py_ssize_t j) noexcept
     cdef int _find(self, Py_ssize_t j, object level) except -1
     cdef int _find_two(self, Py_ssize_t j, object first, object second) except -1

@@ -67,7 +67,6 @@ class Groups:
         self._second = np.array([j for _, j in pairs], dtype=np.intp)
         self._table = LevelTable(self.size, most, numbers)
         self._values = self._table.values
-        self._row = [None] * fields
         self._level = [LevelPair(None, None) if self._is_double(j) else None for j in range(self.size)]
         self._reach = int(FURTHEST / width) + 1 if width > 0.0 else 0
         self._bins = list(range(-self._reach, self._reach + 1))
@@ -80,15 +79,9 @@ class Groups:
     def _look(self, z: cython.double, levels: list) -> cython.int:
         """Set the group of each family, and its slot."""
         i: cython.Py_ssize_t
-        if self._slot[0] < 0:  # all observations: once held, always held
-            self._find(0, 0)
         for i in range(self._fields):
             self._find(1 + i, levels[i])
-        for i in range(self._pairs):
-            self._find_two(1 + self._fields + i, levels[self._first[i]], levels[self._second[i]])
-        if self._bin_width > 0.0:
-            self._look_in_bin(z, levels)
-        return 0
+        return self._look_further(z)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -98,20 +91,26 @@ class Groups:
         column: list
         for m in range(self._fields):
             column = columns[m]
-            self._row[m] = column[i]
-        return self._look(z, self._row)
+            self._find(1 + m, column[i])
+        return self._look_further(z)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _look_in_bin(self, z: cython.double, levels: list) -> cython.int:
-        """Set the bin of z, and the groups of levels in that bin."""
+    def _look_further(self, z: cython.double) -> cython.int:
+        """Set the groups of all families but those of single levels, which are set."""
         i: cython.Py_ssize_t
-        j: cython.Py_ssize_t = 1 + self._fields + self._pairs
-        place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, floor(logit(z) / self._bin_width))
-        number: object = self._bins[place + self._reach]
-        self._find(j, number)
-        for i in range(self._fields):
-            self._find_two(j + 1 + i, levels[i], number)
+        j: cython.Py_ssize_t = 1 + self._fields
+        if self._slot[0] < 0:  # all observations: once held, always held
+            self._find(0, 0)
+        for i in range(self._pairs):
+            self._find_two(j + i, self._level[1 + self._first[i]], self._level[1 + self._second[i]])
+        if self._bin_width > 0.0:
+            j += self._pairs
+            place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, floor(logit(z) / self._bin_width))
+            number: object = self._bins[place + self._reach]
+            self._find(j, number)
+            for i in range(self._fields):
+                self._find_two(j + 1 + i, self._level[1 + i], number)
         return 0
 
     @cython.cfunc
