@@ -109,6 +109,43 @@ def test_tables_are_streams(table):
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("verb", ["learn_many", "predict_learn_many"])
+@pytest.mark.parametrize("name", fusion.METHODS)
+def test_columns_of_a_table_are_read_by_name(name, verb, table):
+    """Whatever was learned first, a dict or a table, the order of later columns does not matter."""
+    b, a = np.random.default_rng(0).random((2, 200))
+    y, each = b > 0.5, [dict(zip("ab", row, strict=True)) for row in zip(a.tolist(), b.tolist(), strict=True)]
+    make = fusion.METHODS[name]
+    by_table, by_dict, plain = make(), make(), make()
+    getattr(by_table, verb)(table({"b": b, "a": a}), y)
+    plain.learn_many(np.column_stack((b, a)), y)
+    for scores, label in zip(each, y.tolist(), strict=True):
+        by_dict.learn_one(scores, label)
+    wanted = plain.predict_many(np.column_stack((b[:9], a[:9])))
+    within = 1e-6  # solves that start elsewhere, or know the scores in another order, end so near
+    for one in (by_table, by_dict):
+        for columns in ({"a": a[:9], "b": b[:9]}, {"b": b[:9], "a": a[:9]}):
+            np.testing.assert_allclose(np.asarray(one.predict_many(table(columns))), wanted, rtol=0, atol=within)
+        again = type(one).from_bytes(one.to_bytes())
+        assert again.predict_one(each[0]) == one.predict_one(each[0]) == pytest.approx(wanted[0], abs=within)
+        with pytest.raises(InputError, match="the scores are named a, c; those learned were"):
+            one.predict_many(table({"a": a, "c": b}))
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("name", multiclass.METHODS)
+def test_columns_named_as_the_labels_are_read_by_name(name, table):
+    columns = {"fox": SCORES / 2.0, "cat": SCORES / 4.0, "dog": 1.0 - 0.75 * SCORES}
+    array, other = np.column_stack(list(columns.values())), table({one: columns[one] for one in ("dog", "fox", "cat")})
+    y = CLASSES * (ROWS // 3)
+    one, plain = multiclass.METHODS[name](), multiclass.METHODS[name]()
+    found = one.predict_learn_many(other, y, labels=CLASSES)
+    np.testing.assert_array_equal(np.asarray(found), plain.predict_learn_many(array, y, labels=CLASSES))
+    later = one.predict_many(other, labels=CLASSES)
+    np.testing.assert_array_equal(np.asarray(later), plain.predict_many(array, labels=CLASSES))
+
+
 def test_streams_of_polars_come_back_as_polars():
     y = pl.Series(LABELS)
     for make in (streamcal.Platt, streamcal.OnlinePlatt, streamcal.Auto):

@@ -20,7 +20,7 @@ from streamcal.fusion.missing import (
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Held
-from streamcal.parameters.columns import as_objects, like
+from streamcal.parameters.columns import as_objects, column_names, like, with_columns
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
@@ -62,7 +62,7 @@ class FusionMap(Shown, ABC):
         return self.at(coordinate(self.scales, given))
 
     def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
-        """Return the probabilities at scores of shape (n, M), shape (n,)."""
+        """Return the probabilities at scores of shape (n, M), shape (n,): columns as they come, a map has no names."""
         x = coordinates_of(self.scales, scores, self.takes_missing)
         return like(scores, self.at_many(x))
 
@@ -172,7 +172,9 @@ class Fusion(Learner):
 
         On an error nothing is learned.
         """
-        self._learn_many(*self._checked_many(scores, y, w, t))
+        ordered, names = self._in_order(scores)
+        self._learn_many(*self._checked_many(ordered, y, w, t))
+        self._keep_names(names)
 
     def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Remove an earlier `learn_one` with the same arguments, exactly."""
@@ -216,8 +218,18 @@ class Fusion(Learner):
         >>> fused.predict_learn_many([[0.2, 0.4], [0.3, 0.3]], [0, 0]).round(6).tolist()
         [0.3, 0.0]
         """
-        found = in_turn(self.predict_one, self.learn_one, self._rows(scores, y, w, t))
+        ordered, names = self._in_order(scores)
+        found = in_turn(self.predict_one, self.learn_one, self._rows(ordered, y, w, t))
+        self._keep_names(names)
         return like(scores, np.array(found, dtype=np.float64))
+
+    def _in_order(self, scores: Any) -> tuple[Any, tuple[str, ...] | None]:
+        """Return scores of shape (n, M) with their columns in the order that is learned, and their names, if any."""
+        return scores, None
+
+    def _keep_names(self, names: tuple[str, ...] | None) -> None:
+        """Note the names of columns that have been learned."""
+        return None
 
     def _rows(
         self,
@@ -294,6 +306,20 @@ class NamedScores(Fusion):
         if observation[2] > 0.0 and isinstance(scores, Mapping):
             self._names = self._names or names_of(scores)
 
+    def _in_order(self, scores: Any) -> tuple[Any, tuple[str, ...] | None]:
+        names = column_names(scores)
+        if names is None or not all(isinstance(name, str) for name in names):
+            return scores, None
+        if self._names is None:
+            return scores, tuple(names)
+        if set(names) != set(self._names):
+            raise InputError(_other_names(names, self._names))
+        return with_columns(scores, self._names), self._names
+
+    def _keep_names(self, names: tuple[str, ...] | None) -> None:
+        if self.n > 0.0:
+            self._names = self._names or names
+
     def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
         s = self._read(scores)
         label, weight, time = check_label(y), check_weight(w), self._time(t)
@@ -330,11 +356,11 @@ class NamedScores(Fusion):
         """Return the scores in the order of their names, None for a name that is absent and may be."""
         if not all(isinstance(name, str) for name in scores):
             raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
-        names, known = names_of(scores), self._names
-        if known is None or names == known:
-            return [scores[name] for name in names]
-        if not (self._takes_missing and set(names) < set(known)):
-            raise InputError(f"the scores are named {', '.join(names)}; those learned were {', '.join(known)}")
+        known = self._names
+        if known is None:
+            return [scores[name] for name in names_of(scores)]
+        if set(scores) != set(known) and not (self._takes_missing and set(scores) < set(known)):
+            raise InputError(_other_names(names_of(scores), known))
         return [scores.get(name) for name in known]
 
     def _state(self) -> dict[str, Any]:
@@ -346,7 +372,7 @@ class NamedScores(Fusion):
 
     def _load(self, *_: Any, **fields: Any) -> None:
         names: list[str] | None = fields.pop("names")
-        ensure(names is None or names == sorted(set(names)), "the names of the scores are in no order")
+        ensure(names is None or len(set(names)) == len(names), "a name of a score occurs twice")
         super()._load(**fields)
         self._names = None if names is None else tuple(names)
 
@@ -354,6 +380,10 @@ class NamedScores(Fusion):
 def names_of(scores: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of scores given as a dict, in the order in which the scores are read."""
     return tuple(sorted(scores))
+
+
+def _other_names(given: Sequence[str], known: Sequence[str]) -> str:
+    return f"the scores are named {', '.join(given)}; those learned were {', '.join(known)}"
 
 
 class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
@@ -375,9 +405,10 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
 
     Notes
     -----
-    Scores given as a dict are read in the order of their names. The first dict that is learned fixes the names, and has
-    to have all of them, if with the score None; afterwards other names are refused, and a sequence is read in the same
-    order.
+    Scores given as a dict are read in the order of their names, and the columns of a table of pandas, polars or Arrow
+    as they come. The first dict or table that is learned fixes names and order, and has to have all of them, if with
+    the score None; afterwards dicts and tables are read by name, other names are refused, and a sequence is read in
+    the same order.
     """
 
     def __init__(
@@ -446,7 +477,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n, M), all as of time `t`; the state does not change."""
-        x = coordinates_of(self._scales, scores, self._takes_missing)
+        x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
         return like(scores, self._map_at(t).at_many(x))
 
     def empty_map(self) -> FusionMap:

@@ -148,7 +148,8 @@ class LogisticFusion(LearnedWeights, NamedScores):
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n, M), all as of time `t`; the state does not change."""
-        return like(scores, self.map().at_many(coordinates_of(self._scales, scores, self._takes_missing)))
+        x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
+        return like(scores, self.map().at_many(x))
 
     def map(self) -> FusionMap:
         """Return the current map, which is immutable."""

@@ -122,7 +122,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     ) -> tuple[FloatArray, FloatArray]:
         """Return the multiprobabilities at scores of shape (n, M): two arrays of shape (n,)."""
         map = cast(PartialOrderMap, self._map_at(t))
-        x = coordinates_of(self._scales, scores, self._takes_missing)
+        x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
         return like_both(scores, map.intervals_at(x, positive_weight(w)))
 
     def predict_with_interval_one(self, scores: Scores, t: Time | None = None) -> tuple[float, tuple[float, float]]:
@@ -137,8 +137,10 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Do `predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,)."""
-        rows = self._rows(scores, y, w, t)
-        return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self.learn_one, rows))
+        ordered, names = self._in_order(scores)
+        found = in_turn(self.predict_with_interval_one, self.learn_one, self._rows(ordered, y, w, t))
+        self._keep_names(names)
+        return predicted_with_intervals(scores, found)
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""

@@ -135,6 +135,13 @@ class PrequentialFusion(Fusion):
             coordinates_present(candidate._scales, s)
         return s, labels, weights, self._times(t, len(labels)), 0
 
+    def _in_order(self, scores: Any) -> tuple[Any, tuple[str, ...] | None]:
+        return self.leader._in_order(scores)
+
+    def _keep_names(self, names: tuple[str, ...] | None) -> None:
+        for candidate in self._candidates:
+            candidate._keep_names(names)
+
     def _time(self, t: Time | None) -> float:
         return max(candidate._time(t) for candidate in self._candidates)
 

@@ -20,6 +20,7 @@ from streamcal.multiclass.labels import (
     ClassLabel,
     ClassScores,
     check_class,
+    in_columns_of,
     read_batch,
     read_labels,
     read_scores,
@@ -225,7 +226,8 @@ class MulticlassCalibrator(Learner):
         times = self._times(t, len(batch.outcome))
         self._require_times(times[batch.weights > 0.0])
         given = read_labels(labels)
-        named = [dict(zip(given, row, strict=True)) for row in check_scores_matrix(P, len(given)).tolist()]
+        rows = check_scores_matrix(in_columns_of(P, given), len(given)).tolist()
+        named = [dict(zip(given, row, strict=True)) for row in rows]
         at = [None] * len(times) if t is None else times.tolist()
         came = [batch.labels[column] for column in batch.outcome]
         columns = named, came, batch.weights.tolist(), at

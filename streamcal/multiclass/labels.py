@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamcal.errors import InputError
 from streamcal.kernels.common import class_scores
-from streamcal.parameters.columns import as_array
+from streamcal.parameters.columns import as_array, column_names, with_columns
 from streamcal.parameters.inputs import check_batch, check_score, check_scores_matrix
 from streamcal.parameters.types import FloatArray
 
@@ -89,7 +89,7 @@ class Table(NamedTuple):
 def read_table(P: npt.ArrayLike, labels: Sequence[ClassLabel], sums_to_one: bool) -> Table:
     """Read an array of scores whose columns are those of `labels`; `InputError` naming the first bad place."""
     given = read_labels(labels)
-    matrix = check_scores_matrix(P, len(given))
+    matrix = check_scores_matrix(in_columns_of(P, given), len(given))
     outside = (matrix < -ROUNDING) | (matrix > 1.0 + ROUNDING)
     if outside.any():
         row, column = (int(place) for place in np.argwhere(outside)[0])
@@ -101,6 +101,13 @@ def read_table(P: npt.ArrayLike, labels: Sequence[ClassLabel], sums_to_one: bool
     ordered = in_order(given)
     order = [given.index(label) for label in ordered]
     return Table(ordered, np.clip(matrix[:, order], 0.0, 1.0) + 0.0, [ordered.index(label) for label in given])
+
+
+def in_columns_of(P: Any, labels: list[ClassLabel]) -> Any:
+    """Return scores with their columns in the order of the labels, if they are a table whose names are the labels."""
+    names = column_names(P)
+    named = names is not None and names != labels and set(names) == set(labels)
+    return with_columns(P, labels) if named else P
 
 
 def read_labels(labels: Any) -> list[ClassLabel]:

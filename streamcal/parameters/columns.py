@@ -82,6 +82,20 @@ def like_both(given: Any, ends: tuple[FloatArray, FloatArray]) -> tuple[FloatArr
     return like(given, lower), like(given, upper)
 
 
+def column_names(values: Any) -> list[Any] | None:
+    """Return the names of the columns of a table of pandas, polars or Arrow, if no two are equal; else None."""
+    names = getattr(values, "column_names", getattr(values, "columns", None)) if type(values) not in PLAIN else None
+    if names is None or library_of(values) is None:
+        return None
+    found = list(names)
+    return found if len(set(found)) == len(found) else None
+
+
+def with_columns(values: Any, names: Sequence[Any]) -> Any:
+    """Return the columns of a table with these names, in this order."""
+    return values.select(list(names)) if library_of(values) in ("polars", "pyarrow") else values[list(names)]
+
+
 def library_of(values: Any) -> str | None:
     """Return the known library that defines the class of an object, or a class that it inherits from; else None."""
     for cls in type(values).__mro__:
