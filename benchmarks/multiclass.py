@@ -1,6 +1,6 @@
 """The multiclass methods on two real streams, with every probability predicted before its outcome was learned.
 
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.multiclass            # writes docs/multiclass.md
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.multiclass            # writes docs/many_classes_measured.md
     python -m benchmarks.multiclass --rows 500                              # shortened, prints only
 
 Cover types: a multinomial logistic regression is trained on the first 15,120 rows, in which the seven types are equally
@@ -42,7 +42,7 @@ from streamcal.multiclass import (
     VectorScaling,
 )
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "multiclass.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "many_classes_measured.md"
 COVERTYPE = "covtype.csv.gz"
 #: Rows the model of the cover types learns: they are balanced, the rest is not.
 TRAINING = 15_120

@@ -83,7 +83,7 @@ run("served score, raw", Identity(), stream, given.delay)
 run("OnlinePlatt", OnlinePlatt(), stream, given.delay)
 history = run("Auto", Auto(delay=given.delay), stream, given.delay)
 if given.delay:
-    run("Auto, delay not told", Auto(), stream, given.delay)
+    run("Auto, delay found", Auto(), stream, given.delay)
 print(f"\n{microseconds(Auto(delay=given.delay), stream):.0f} µs per observation of Auto, to predict and to learn")
 steps = [(k + 0.5) * len(stream) / PIECES for k in range(PIECES)]
 trusted = plot.weights_over_time(steps, history)
@@ -97,7 +97,7 @@ if given.picture:
     figure = Figure(figsize=(9.0, 6.5), layout="constrained")
     top, bottom = figure.subplots(2, 1)
     plot.plot_weights(trusted, top, title="Weights of Auto")
-    others = ["stack", "corrected by score", "corrected by forecast", "lines begun anew"]
+    others = ["stack", "corrected by forecast", "corrected by day and week"]
     rest = plot.weights_over_time(steps, history, without=others)
     plot.plot_weights(rest, bottom, title="Weights among the experts")
     figure.savefig(given.picture, dpi=110)

@@ -3,7 +3,7 @@
     python examples/drift_recalibration.py
 
 Three ways to keep its scores calibrated: remember everything, remember the last observations (`Window`), or watch the
-calibrated probabilities with River's ADWIN and start anew (`clone`) when they no longer fit the outcomes.
+calibrated probabilities with River's ADWIN and restart (`clone`) when they no longer fit the outcomes.
 """
 
 from itertools import islice, pairwise

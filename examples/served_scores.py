@@ -49,7 +49,7 @@ def day(calibrator: Platt, seed: int) -> int:
     return corrected
 
 
-# Two machines share the traffic. Machine A is restarted after its first day and goes on from the saved state.
+# Two machines share the traffic. Machine A is restarted after its first day and resumes from the saved state.
 folder = tempfile.TemporaryDirectory()
 state = Path(folder.name, "machine-a.json")
 machine_a, machine_b = Platt(), Platt()

@@ -1,4 +1,4 @@
-"""Plain data as bytes: what `to_bytes` writes and `from_bytes` reads. The layout is described in docs/state_format.md.
+"""Plain data as bytes: what `to_bytes` writes and `from_bytes` reads. The layout is described in docs/states.md.
 
 Plain data are None, bool, int, float, str, lists and dicts with keys of text, as in `json`; they are read back with
 the same types and, for floats, the same bits. Lists of numbers become arrays of the shortest type that holds them.

@@ -69,7 +69,7 @@ class Saved(metaclass=Suggesting):
         return cls._from_written(state)
 
     def to_bytes(self, compress: bool = False) -> bytes:
-        """Return the state as bytes: versioned, with a checksum, without pickle (docs/state_format.md).
+        """Return the state as bytes: versioned, with a checksum, without pickle (docs/states.md).
 
         Parameters
         ----------

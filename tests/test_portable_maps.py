@@ -292,7 +292,7 @@ def test_logarithms_stay_finite_on_wide_scales():
     ids=lambda value: value.name if hasattr(value, "name") else "",
 )
 def test_the_text_of_smooth_maps_is_short(cal, at_most):
-    """The sizes of `docs/maps_in_sql.md`: no scheme that writes a value out twice at every degree."""
+    """The sizes of `docs/maps.md`: no scheme that writes a value out twice at every degree."""
     cal.learn_many(*realistic(seed=4, size=400, a=1.0, b=2.0))
     assert len(cal.map().to_sql("score")) < at_most
 

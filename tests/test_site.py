@@ -75,9 +75,26 @@ def test_the_gallery_has_every_example_with_its_picture():
         assert (DOCS / "examples" / f"{name}.png").stat().st_size < 120_000
 
 
-def test_the_first_page_links_to_all_others():
-    linked = set(re.findall(r"\]\(([\w/]+\.md)", (DOCS / "index.md").read_text(encoding="utf-8")))
-    assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} <= linked
+def linked(name):
+    """Return the pages to which a page links."""
+    return set(re.findall(r"\]\(([\w/]+\.md)", (DOCS / name).read_text(encoding="utf-8")))
+
+
+def test_the_first_page_links_to_all_others_but_results():
+    """These are in a list of their own, which is one click further."""
+    results = {path.name for path in DOCS.glob("*_measured.md")} | {"performance.md", "race.md", "rare_events.md"}
+    assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} - results <= linked("index.md")
+    assert results <= linked("results.md")
+    papers = {f"papers/{path.name}" for path in DOCS.glob("papers/*.md")}
+    further = {f"papers/{name}" for page in papers for name in linked(page)}
+    assert papers <= linked("results.md") | further, "of two papers further tables have a page of their own"
+
+
+def test_about_twenty_pages_are_written_for_users():
+    """A new page replaces another one, or becomes a section: more cannot be surveyed."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
+    pages = re.findall(r"([\w/]+\.md)", text.partition("- Methods:")[0])
+    assert 20 <= len(pages) <= 24
 
 
 #: What somebody wants → words on the first page that promise it, the pages to click on, and words of the answer there.
@@ -90,7 +107,7 @@ GOALS = {
     "which method for rare events?": ("choose a method", ["which.md"], "rare events"),
     "tell me when calibration fails": ("be alarmed", ["monitors.md"], "CalibrationMonitor("),
     "my process restarts every night": ("save, load and resume", ["states.md"], "from_bytes"),
-    "the traffic changed last week": ("follow drift", ["forgetting.md"], "Window("),
+    "the traffic changed last week": ("follow drift", ["drift.md"], "Window("),
     "what does a step cost?": ("results", ["results.md", "performance.md"], "µs"),
 }
 
@@ -105,6 +122,20 @@ def test_an_answer_is_at_most_two_clicks_away(goal):
         assert f"]({name}" in page.read_text(encoding="utf-8"), f"{page.name} has no link to {name}"
         page = DOCS / name
     assert answer in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.full
+def test_every_public_name_is_in_the_reference(monkeypatch):
+    """Its methods are found in the built site, by `test_site_browser.py`."""
+    pytest.importorskip("mkdocs", reason="the site is an extra")
+    monkeypatch.syspath_prepend(ROOT / "tools" / "site")
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    hooks, style = importlib.import_module("hooks"), importlib.import_module("style")
+    text = "".join(hooks._reference_pages().values())
+    for module in style.PUBLIC:
+        for value in style.public_names(module):
+            linked = f"## {value.__name__}\n\nSee [" in text
+            assert linked or f"::: {value.__module__}.{value.__qualname__}\n" in text, value
 
 
 def test_every_page_is_in_the_navigation():

@@ -18,7 +18,6 @@ from test_pages import PROGRAMS
 ROOT = Path(__file__).parents[1]
 #: What blocks that are not run use from elsewhere, such as the session of Spark: a line before the first of the page.
 ELSEWHERE = {
-    "docs/engines.md": "from elsewhere import beam, rows; from streamcal import Platt",
     "docs/spark.md": "from elsewhere import clicks, impressions, spark, yesterday; from datetime import timedelta; "
     "from streamcal import OnlinePlatt; from streamcal.live import Segmented",
     "docs/testing.md": "from elsewhere import ADDING, law, learned; from hypothesis import strategies as st",

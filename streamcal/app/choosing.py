@@ -32,7 +32,7 @@ LevelsStoreOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="With --segment: levels beyond --max-levels go to this file, and come back as they were.",
+        help="Keep levels beyond --max-levels in this file.",
         rich_help_panel=SEGMENTS,
     ),
 ]
@@ -42,7 +42,7 @@ MaxLevelsOption = Annotated[
         metavar="N",
         min=1,
         max=2**31,
-        help="Levels held in memory of each --segment.  [default: 100000]",
+        help="Most levels of a --segment in memory.  [default: 100000]",
         rich_help_panel=SEGMENTS,
     ),
 ]
@@ -50,16 +50,15 @@ PairsOption = Annotated[
     bool,
     typer.Option(
         "--pairs",
-        help="With --segment: all pairs of these columns are corrected as well, unnamed.",
+        help="Correct for all pairs of these columns too.",
         rich_help_panel=SEGMENTS,
     ),
 ]
 MulticalibrateOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="COLUMN[,COLUMN]",
-        help="Column whose levels, and score bins within them, are kept calibrated in every window; two with a comma: "
-        "their pairs. Repeatable.",
+        metavar="COLUMNS",
+        help="Keep each level of a column calibrated, as a or a,b. Repeatable.",
         rich_help_panel=SEGMENTS,
     ),
 ]
@@ -76,7 +75,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help='Parameter of the method, such as "scale=Logit(-8, 0)". Repeatable.',
+        help='Set a parameter, as "scale=Logit(-8, 0)". Repeatable.',
         rich_help_panel=METHOD,
     ),
 ]
@@ -99,8 +98,7 @@ class MethodOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"See `streamcal methods`; {DEFAULT_METHOD} takes 4 µs a row, online-platt 0.5 µs.  "
-            f"[default: {DEFAULT_METHOD}]",
+            help=f"One of `streamcal methods`.  [default: {DEFAULT_METHOD}]",
             rich_help_panel=METHOD,
             autocompletion=methods_that_begin,
         ),
@@ -111,8 +109,7 @@ class MethodOptions:
         typer.Option(
             metavar="NAME",
             parser=check_scale,
-            help="Scores that are no probabilities: percent (0 to 100), logit (log-odds), or margin (any number, for "
-            "methods with a scale), with bounds as in margin:-8,8.",
+            help="Read scores as percent, logit, margin or margin:-8,8.",
             rich_help_panel=METHOD,
         ),
     ] = None
@@ -121,7 +118,7 @@ class MethodOptions:
         typer.Option(
             metavar="N",
             parser=span_of,
-            help="Keep the last N rows, or with --time the last N units of time, or a span such as 24h.",
+            help="Learn from the last N rows; with --time, a span as 24h.",
             rich_help_panel=METHOD,
         ),
     ] = None
@@ -130,7 +127,7 @@ class MethodOptions:
         typer.Option(
             metavar="N",
             parser=span_of,
-            help="Halve the weight of the past every N rows; with --time, every N units of time or a span such as 7d.",
+            help="Halve weights every N rows; with --time, a span as 7d.",
             rich_help_panel=METHOD,
         ),
     ] = None
@@ -158,9 +155,8 @@ class LevelOptions:
     segment: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN[,COLUMN]",
-            help="Column of segments, such as campaigns, whose levels are corrected besides; two with a comma: their "
-            "pairs. Repeatable, the coarsest first.",
+            metavar="COLUMNS",
+            help="Correct each level of a column, as a or a,b. Repeatable.",
             rich_help_panel=SEGMENTS,
         ),
     ] = None

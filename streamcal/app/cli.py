@@ -60,6 +60,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"max_content_width": 100},
 )
 
 #: Groups with most evidence against their predictions that a run shows.
@@ -101,7 +102,7 @@ class OutputOptions:
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Write the input columns and `calibrated`; - is stdout, in STREAM's format.",
+            help="Write the input columns and `calibrated`; - is stdout.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
@@ -110,7 +111,7 @@ class OutputOptions:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Go on from this state, if it is there, after the rows that it has learned, and save it at the end.",
+            help="Resume from this state if it exists, and save it.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
@@ -119,7 +120,7 @@ class OutputOptions:
         typer.Option(
             metavar="SPAN",
             parser=span_of,
-            help="With --state: save it so often while the run goes on, as in 5m.  [default: 30s; of --journal 2s]",
+            help="Save the state this often.  [default: 30s; journal: 2s]",
             rich_help_panel=OUTPUT,
         ),
     ] = None
@@ -127,7 +128,7 @@ class OutputOptions:
         bool,
         typer.Option(
             "--again",
-            help="Learn STREAM from its start, also rows that the state has learned.",
+            help="Learn STREAM from its start, also rows learned before.",
             rich_help_panel=OUTPUT,
         ),
     ] = False
@@ -135,7 +136,7 @@ class OutputOptions:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write a report with pictures, raw against calibrated, as one HTML file.",
+            help="Write a report with pictures as one HTML file.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
@@ -164,8 +165,7 @@ def run(
     code 2. An interrupt ends it between two rows with exit code 130; output and state then hold the same rows.
 
     The same command resumes from its --state or --journal, also after a crash. --id, --event-time, --label-time and
-    --horizon replay a log in which labels come late: see docs/late_labels_log.md. docs/command_line_rules.md has all
-    rules.
+    --horizon replay a log in which labels come late: see docs/late_labels.md. docs/command_line_rules.md has all rules.
 
     \b
     Examples:
@@ -217,7 +217,7 @@ def run(
 app.command(cls=Grouped)(predict)
 app.command(cls=Grouped)(compare)
 app.command(cls=Grouped)(report)
-app.command("map")(map_)
+app.command("map", cls=Grouped)(map_)
 
 
 @app.command("methods")
@@ -283,9 +283,9 @@ def doctor() -> None:
         typer.echo(f"{what:16} {found}")
 
 
-@app.command()
+@app.command(cls=Grouped)
 def sample(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV, JSON Lines, Parquet or Arrow, by its ending.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write, in the format of its ending.")],
     rows: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows.")] = 20_000,
 ) -> None:
     """Write a file of simulated ad clicks to try commands on.
@@ -319,9 +319,7 @@ def sample(
 
 @app.command()
 def demo(
-    picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to save the picture.")] = Path(
-        "streamcal-demo.png"
-    ),
+    picture: Annotated[Path, typer.Option(metavar="FILE", help="Save the picture here.")] = Path("streamcal-demo.png"),
 ) -> None:
     """Calibrate two online models on a real stream that drifts.
 

@@ -43,34 +43,33 @@ DEFAULT_METHODS = ",".join(COMPARED)
 MethodsOption = Annotated[
     str,
     typer.Option(
-        metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared.", rich_help_panel=METHOD
+        metavar="A,B,C",
+        help=f"Names.  [default: {DEFAULT_METHODS}]",
+        show_default=False,
+        rich_help_panel=METHOD,
     ),
 ]
 DelayOption = Annotated[
     int,
-    typer.Option(metavar="N", min=0, help="Labels come N rows late: learn each row only then.", rich_help_panel=METHOD),
+    typer.Option(metavar="N", min=0, help="Learn each row N rows later.", rich_help_panel=METHOD),
 ]
 BaseOption = Annotated[
     str,
-    typer.Option(
-        metavar="NAME", help="What a method has to be better than: raw, or one of the methods.", rich_help_panel=METHOD
-    ),
+    typer.Option(metavar="NAME", help="Recommend what is better than this method, or raw.", rich_help_panel=METHOD),
 ]
 SegmentOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="COLUMN[,COLUMN]",
-        help="Column of segments, such as campaigns: compare each method corrected for its levels, too; two with a "
-        "comma: their pairs. Repeatable, the coarsest first.",
+        metavar="COLUMNS",
+        help="Also correct each level of a column, as a or a,b. Repeatable.",
         rich_help_panel=SEGMENTS,
     ),
 ]
 GroupsOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="COLUMN[,COLUMN]",
-        help="Column whose levels are groups: compare each method kept calibrated in them, too; two with a comma: "
-        "their pairs. Repeatable.",
+        metavar="COLUMNS",
+        help="Also keep each level of a column calibrated. Repeatable.",
         rich_help_panel=SEGMENTS,
     ),
 ]
@@ -79,8 +78,7 @@ ProcessesOption = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help=f"Processes that share the methods.  [default: 1 for a file below 8 MB, else the cores, at most "
-        f"{MOST_PROCESSES}]",
+        help=f"Share the methods.  [default: 1 below 8 MB, else at most {MOST_PROCESSES}]",
     ),
 ]
 
@@ -130,10 +128,10 @@ class Asked(Labelled):
 def compare(
     asked: Asked,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a report with pictures as one HTML file, too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a report with pictures as one HTML file.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 where no method is shown better.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if no method is shown better.")] = False,
 ) -> None:
     """Compare methods on a stream, and recommend one.
 

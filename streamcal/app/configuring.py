@@ -67,6 +67,6 @@ ConfigOption = Annotated[
         metavar="FILE",
         is_eager=True,
         callback=configure,
-        help='Options in a file of TOML, such as horizon = "6h".',
+        help='Read options from a TOML file, as horizon = "6h".',
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
@@ -9,6 +10,9 @@ from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
 from typer.core import TyperCommand
+
+#: What click adds to the help of a number with bounds; the message for a number out of bounds names them.
+RANGE = re.compile(r"  \[[\d.<=]*x[\d.<>=]*\]|; [\d.<=]*x[\d.<>=]*(?=\])")
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -55,7 +59,9 @@ class Grouped(TyperCommand):
         for one in self.get_params(context):
             record = one.get_help_record(context)
             if record is not None:
-                headings.setdefault(getattr(one, "rich_help_panel", None) or "Options", []).append(record)
+                name, text = record
+                heading = getattr(one, "rich_help_panel", None) or "Options"
+                headings.setdefault(heading, []).append((name, RANGE.sub("", text)))
         for heading, records in headings.items():
             with formatter.section(heading):
                 formatter.write_dl(records)

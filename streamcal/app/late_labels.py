@@ -53,7 +53,7 @@ class LateOptions:
         typer.Option(
             "--id",
             metavar="COLUMN",
-            help="Labels come late: column of the id of the impression. With the next three:",
+            help="Column of the impression's id; needs the next three.",
             rich_help_panel=LATE,
         ),
     ] = None
@@ -61,7 +61,7 @@ class LateOptions:
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column of the time of the impression, in whose order the rows are.",
+            help="Column of the impression's time. Rows are sorted by it.",
             rich_help_panel=LATE,
         ),
     ] = None
@@ -69,7 +69,7 @@ class LateOptions:
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column of the time of the label, such as the click; empty: there was none.",
+            help="Column of the label's time; empty if there was none.",
             rich_help_panel=LATE,
         ),
     ] = None
@@ -78,7 +78,7 @@ class LateOptions:
         typer.Option(
             metavar="SPAN",
             parser=span_of,
-            help="An impression without a label by then is a negative, as in 90s or 6h.",
+            help="After this span an impression is negative, as 90s or 6h.",
             rich_help_panel=LATE,
         ),
     ] = None
@@ -87,7 +87,7 @@ class LateOptions:
         typer.Option(
             metavar="SPAN",
             parser=span_of,
-            help="Learn labels so long after issue, as clicks that come early.",
+            help="Learn early clicks after this span.",
             rich_help_panel=LATE,
         ),
     ] = None
@@ -96,7 +96,7 @@ class LateOptions:
         typer.Option(
             metavar="SPAN",
             parser=span_of,
-            help="For so long after the horizon a click corrects, where that is exact.  [default: the horizon]",
+            help="Accept clicks this long after the horizon.  [default: horizon]",
             rich_help_panel=LATE,
         ),
     ] = None
@@ -104,21 +104,19 @@ class LateOptions:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep all events, and go on from them after the rows that they hold.",
+            help="Resume from this journal of events, and continue it.",
             rich_help_panel=LATE,
         ),
     ] = None
     max_held: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=2, help="Forecasts remembered at most.  [default: 1000000]", rich_help_panel=LATE
-        ),
+        typer.Option(metavar="N", min=2, help="Most predictions in memory.  [default: 1000000]", rich_help_panel=LATE),
     ] = None
     version: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column of the version of the model: a new one starts from the calibration of the one before.",
+            help="Column of the model's version.",
             rich_help_panel=LATE,
         ),
     ] = None

@@ -27,28 +27,24 @@ class Export:
 
     state: StateArgument
     to: Annotated[str, typer.Option("--to", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")] = "json"
-    out: Annotated[str, typer.Option(metavar="FILE", help="Where the map is written; - is stdout.")] = STANDARD_STREAM
-    column: Annotated[
-        str, typer.Option(metavar="NAME", help="With --to sql: the column of scores, inserted as it is.")
-    ] = "score"
-    dialect: Annotated[str, typer.Option(metavar="NAME", help=f"With --to sql: one of {', '.join(DIALECTS)}.")] = (
-        "sqlite"
+    out: Annotated[str, typer.Option(metavar="FILE", help="Write the map to this file; - is stdout.")] = STANDARD_STREAM
+    column: Annotated[str, typer.Option(metavar="NAME", help="With --to sql: the column of scores, as it is.")] = (
+        "score"
     )
-    name: Annotated[str, typer.Option(metavar="NAME", help="With --to c: the name of the function of one score.")] = (
-        "calibrate"
-    )
+    dialect: Annotated[str, typer.Option(metavar="NAME", help=f"For sql: {', '.join(DIALECTS)}.")] = "sqlite"
+    name: Annotated[str, typer.Option(metavar="NAME", help="With --to c: the name of the function.")] = "calibrate"
     levels: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Of a state of segments: where the table of levels is written, as CSV; --to sql joins it.",
+            help="Write the table of a state's segments, as CSV.",
         ),
     ] = None
-    source: Annotated[
-        str, typer.Option(metavar="NAME", help="With --levels and --to sql: the table of observations.")
-    ] = "impressions"
+    source: Annotated[str, typer.Option(metavar="NAME", help="With --levels and --to sql: the table of rows.")] = (
+        "impressions"
+    )
     keep: Annotated[
-        str, typer.Option(metavar="COLUMNS", help="With --levels and --to sql: the columns to select besides.")
+        str, typer.Option(metavar="COLUMNS", help="With --levels and --to sql: further columns to select.")
     ] = "id"
     single: Annotated[bool, typer.Option("--float", help="With --to onnx: read float32 scores.")] = False
 
@@ -75,11 +71,12 @@ def map_(asked: Export) -> None:
     The map is what the state predicts without a time: an ONNX model, a C source, JSON, an SQL expression, or an ES
     module. A state of segments has no map of the score alone. With --levels it is exported as two files, the map of all
     observations and the table of levels; --to sql writes the query that joins the table levels.
-    docs/maps_in_sql.md has the formula.
+    docs/maps.md has the formula.
 
     \b
-    Example:
+    Examples:
       streamcal map clicks.json --to onnx --out clicks.onnx
+      streamcal map clicks.json --to sql --column pctr
     """
     asked.check()
     with failing():

@@ -120,41 +120,36 @@ StreamArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="STREAM",
-        help="CSV or JSON Lines (.gz, .bz2, .zst, .lz4), Parquet, Arrow; an address such as s3://…; - for stdin. "
-        "Several are one stream, in this order; a folder or a quoted glob stands for its files, sorted by name.",
+        help="Files (CSV, JSON Lines, Parquet, Arrow), folders, globs, or -.",
     ),
 ]
 ScoreOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.", rich_help_panel=COLUMNS)]
 LabelOption = Annotated[
     str,
-    typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.", rich_help_panel=COLUMNS),
+    typer.Option(metavar="COLUMN", help="Column of the label: 0/1, no/yes, false/true.", rich_help_panel=COLUMNS),
 ]
 PositiveOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="VALUE", help="The label that is positive, where the words are others.", rich_help_panel=COLUMNS
-    ),
+    typer.Option(metavar="VALUE", help="The positive label, if it is another word.", rich_help_panel=COLUMNS),
 ]
 DecreasingOption = Annotated[
     bool,
-    typer.Option(
-        "--decreasing", help="A higher score means fewer positives, as of a credit score.", rich_help_panel=COLUMNS
-    ),
+    typer.Option("--decreasing", help="Higher scores mean fewer positives.", rich_help_panel=COLUMNS),
 ]
 ClipOption = Annotated[
     bool,
     typer.Option(
         "--clip",
-        help="Move probabilities outside [0, 1] by rounding (1e-6 at most) to its ends.",
+        help="Accept probabilities outside [0, 1] by at most 1e-6.",
         rich_help_panel=COLUMNS,
     ),
 ]
 MissingLabelOption = Annotated[
     str | None,
     typer.Option(
-        metavar="[negative|unknown|skip]",
+        metavar="HOW",
         parser=one_of(*MISSING_LABELS),
-        help="A row without a label is negative, unknown (predicted, not learned) or skipped.  [default: an error]",
+        help="Rows without a label: negative, unknown or skip.  [default: error]",
         rich_help_panel=COLUMNS,
     ),
 ]
@@ -163,16 +158,16 @@ TimeOption = Annotated[
     typer.Option(
         "--time",
         metavar="COLUMN",
-        help="Column of the time: numbers (--time-unit), or ISO 8601, which is in seconds.",
+        help="Column of the time: numbers, or ISO 8601.",
         rich_help_panel=TIMES,
     ),
 ]
 TimeUnitOption = Annotated[
     str,
     typer.Option(
-        metavar=f"[{'|'.join(TIME_UNITS)}]",
+        metavar="UNIT",
         parser=one_of(*TIME_UNITS),
-        help="Unit of times that are numbers.",
+        help=f"Unit of numbers that are times: {', '.join(TIME_UNITS)}.",
         rich_help_panel=TIMES,
     ),
 ]
@@ -180,7 +175,7 @@ TimeFormatOption = Annotated[
     str | None,
     typer.Option(
         metavar="FORMAT",
-        help="Format of times that are text, such as %d/%m/%Y %H:%M.",
+        help="Format of text that is a time, as %d/%m/%Y %H:%M.",
         rich_help_panel=TIMES,
     ),
 ]
@@ -188,7 +183,7 @@ TimezoneOption = Annotated[
     str | None,
     typer.Option(
         metavar="ZONE",
-        help="Time zone of times without one, such as Europe/Berlin.  [default: UTC]",
+        help="Zone of times without one, as Europe/Berlin.  [default: UTC]",
         rich_help_panel=TIMES,
     ),
 ]
@@ -199,9 +194,9 @@ FormatOption = Annotated[
     str | None,
     typer.Option(
         "--format",
-        metavar=f"[{'|'.join(FORMATS)}]",
+        metavar="NAME",
         parser=one_of(*FORMATS),
-        help="Format of STREAM, where its name does not say it.",
+        help=f"Format of STREAM: {', '.join(FORMATS)}.  [default: by its name]",
         rich_help_panel=READING,
     ),
 ]
@@ -210,42 +205,36 @@ DelimiterOption = Annotated[
     typer.Option(
         metavar="CHAR",
         parser=delimiter_of,
-        help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
+        help="Delimiter of CSV: , ; tab or |.  [default: by the header]",
         rich_help_panel=READING,
     ),
 ]
 DecimalOption = Annotated[
     str,
     typer.Option(
-        metavar="[.|,]",
+        metavar="CHAR",
         parser=one_of(".", ","),
-        help="Decimal mark of numbers in text, also of those added to CSV; a comma goes with --delimiter ;.",
+        help="Decimal mark of CSV: . or ,",
         rich_help_panel=READING,
     ),
 ]
 OutputColumnOption = Annotated[
     str,
-    typer.Option(
-        metavar="NAME", help="The name of the column of the output with the probabilities.", rich_help_panel=OUTPUT
-    ),
+    typer.Option(metavar="NAME", help="Name of the column of probabilities in the output.", rich_help_panel=OUTPUT),
 ]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", help="Print warnings and errors alone, on standard error.", rich_help_panel=OUTPUT)
-]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only warnings and errors.", rich_help_panel=OUTPUT)]
 OnErrorOption = Annotated[
     str,
     typer.Option(
         metavar="[stop|skip]",
         parser=one_of(STOP, SKIP),
-        help="Stop at a row that cannot be used, or skip it.",
+        help="Stop at an invalid row, or skip it.",
         rich_help_panel=READING,
     ),
 ]
 RejectsOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.", rich_help_panel=READING
-    ),
+    typer.Option(metavar="FILE", help="With --on-error skip: write the skipped rows here.", rich_help_panel=READING),
 ]
 UnitOption = Annotated[
     str | None,
@@ -253,7 +242,7 @@ UnitOption = Annotated[
         "--scale",
         metavar="[percent|logit]",
         parser=one_of(*PARSED_AS_PROBABILITY),
-        help="Scores that are no probabilities.",
+        help="Read scores as percent or log-odds.",
         rich_help_panel=COLUMNS,
     ),
 ]

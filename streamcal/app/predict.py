@@ -17,13 +17,13 @@ from streamcal.stream.formats import STANDARD_STREAM, same_file
 from streamcal.stream.run import CALIBRATED, Run
 
 StateArgument = Annotated[
-    Path, typer.Argument(metavar="STATE", help="What `streamcal run --state` or `streamcal.save` wrote.")
+    Path, typer.Argument(metavar="STATE", help="A state of `streamcal run --state` or `streamcal.save`.")
 ]
 OutOption = Annotated[
     str,
     typer.Option(
         metavar="FILE",
-        help="Write the input columns and `calibrated`; - is stdout, in STREAM's format.",
+        help="Write the input columns and `calibrated`; - is stdout.",
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -52,7 +52,7 @@ class ServedMethod:
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"A method of one score; see `streamcal methods`.  [default: that of --state, or {DEFAULT_METHOD}]",
+            help=f"One of `streamcal methods`.  [default: of --state, or {DEFAULT_METHOD}]",
             rich_help_panel=METHOD,
         ),
     ] = None
@@ -61,7 +61,7 @@ class ServedMethod:
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Parameter of the method. Repeatable.",
+            help="Set a parameter of the method. Repeatable.",
             envvar=f"{VARIABLES}_SET",
             rich_help_panel=METHOD,
         ),
@@ -70,7 +70,7 @@ class ServedMethod:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Where a new journal starts: a state that `run` or `save` wrote.",
+            help="Start a new journal from a state of `run` or `save`.",
             rich_help_panel=METHOD,
         ),
     ] = None
@@ -84,21 +84,19 @@ class ServedLabels:
         str,
         typer.Option(
             metavar="SPAN",
-            help="After this time an impression without a click is a negative: 90s, 6h.",
+            help="After this span an impression is negative, as 90s or 6h.",
             rich_help_panel=LABELS,
         ),
     ]
     early: Annotated[
         str | None,
-        typer.Option(
-            metavar="SPAN", help="Learn labels so long after issue, as clicks that come early.", rich_help_panel=LABELS
-        ),
+        typer.Option(metavar="SPAN", help="Learn early clicks after this span.", rich_help_panel=LABELS),
     ] = None
     late: Annotated[
         str | None,
         typer.Option(
             metavar="SPAN",
-            help="For so long after the horizon a click corrects.  [default: the horizon]",
+            help="Accept clicks this long after the horizon.  [default: horizon]",
             rich_help_panel=LABELS,
         ),
     ] = None
@@ -106,12 +104,12 @@ class ServedLabels:
         str,
         typer.Option(
             metavar=f"[{'|'.join(CLOCKS)}]",
-            help="What time it is: that of the server, or that of the events, so that clients must send t.",
+            help="Use the server's time, or the times that clients send.",
             rich_help_panel=LABELS,
         ),
     ] = CLOCKS[0]
     max_held: Annotated[
-        int, typer.Option(metavar="N", min=2, help="Forecasts remembered at most.", rich_help_panel=LABELS)
+        int, typer.Option(metavar="N", min=2, help="Most predictions in memory.", rich_help_panel=LABELS)
     ] = 1_000_000
 
     @property
@@ -131,37 +129,31 @@ class ServedEvents:
 
     journal: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Where events are kept; resumed from, if it is there.", rich_help_panel=EVENTS
-        ),
+        typer.Option(metavar="FILE", help="Keep events in this file, and resume from it.", rich_help_panel=EVENTS),
     ] = None
     migrate: Annotated[
         bool,
-        typer.Option(
-            "--migrate", help="Take over a journal of another horizon, method or segments.", rich_help_panel=EVENTS
-        ),
+        typer.Option("--migrate", help="Rewrite a journal with other options.", rich_help_panel=EVENTS),
     ] = False
     backup: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="What POST /v1/backup writes: a copy of the journal.", rich_help_panel=EVENTS
-        ),
+        typer.Option(metavar="FILE", help="Let POST /v1/backup copy the journal to this file.", rich_help_panel=EVENTS),
     ] = None
     memory: Annotated[
         bool,
-        typer.Option("--memory", help="No journal: what was learned ends with the process.", rich_help_panel=EVENTS),
+        typer.Option("--memory", help="Run without a journal: a stop loses everything.", rich_help_panel=EVENTS),
     ] = False
     issue_durability: Annotated[
         str,
         typer.Option(
-            metavar="[disk|memory]",
-            help="Answer impressions when they are on the disk, or before.",
+            metavar="PLACE",
+            help="Answer impressions once they are in: disk or memory.",
             rich_help_panel=EVENTS,
         ),
     ] = "disk"
     snapshot_every: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Events after which the whole state is written.", rich_help_panel=EVENTS),
+        typer.Option(metavar="N", min=1, help="Write the whole state after N events.", rich_help_panel=EVENTS),
     ] = 1_000_000
 
 
@@ -169,34 +161,32 @@ class ServedEvents:
 class ServedRequests:
     """Who may ask a service, and how much."""
 
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.", rich_help_panel=REQUESTS)] = (
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Listen on this address.", rich_help_panel=REQUESTS)] = (
         "127.0.0.1"
     )
     port: Annotated[
-        int, typer.Option(metavar="N", min=1, max=65535, help="Where to listen.", rich_help_panel=REQUESTS)
+        int, typer.Option(metavar="N", min=1, max=65535, help="Listen on this port.", rich_help_panel=REQUESTS)
     ] = 8420
     max_connections: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1, help="Connections at most; probes are answered beyond.", rich_help_panel=REQUESTS
-        ),
+        typer.Option(metavar="N", min=1, help="Most connections, apart from probes.", rich_help_panel=REQUESTS),
     ] = 1_000
     token_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Tokens of clients, one in each line; read again when it changes.",
+            help="Accept the tokens in this file, one a line.",
             rich_help_panel=REQUESTS,
         ),
     ] = None
     max_batch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Items of a batch at most.", rich_help_panel=REQUESTS)
+        int, typer.Option(metavar="N", min=1, help="Most items of a batch.", rich_help_panel=REQUESTS)
     ] = 1_000
     max_body: Annotated[
-        int, typer.Option(metavar="BYTES", min=100, help="Bytes of a body at most.", rich_help_panel=REQUESTS)
+        int, typer.Option(metavar="BYTES", min=100, help="Most bytes of a request.", rich_help_panel=REQUESTS)
     ] = 2**20
     max_keys: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="Keys of an impression at most.", rich_help_panel=REQUESTS)
+        int, typer.Option(metavar="N", min=1, max=64, help="Most keys of an impression.", rich_help_panel=REQUESTS)
     ] = 16
 
 
@@ -206,22 +196,24 @@ class ServedWatch:
 
     metric_segments: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=0, help="Segments with lines of their own in /metrics.", rich_help_panel=WATCHING
-        ),
+        typer.Option(metavar="N", min=0, help="Most segments listed in /metrics.", rich_help_panel=WATCHING),
     ] = 100
     run_length: Annotated[
         float,
         typer.Option(
             metavar="N",
             min=2.0,
-            help="Mean number of labels until a false alarm of the monitor.",
+            help="Mean number of labels until a false alarm.",
             rich_help_panel=WATCHING,
         ),
     ] = 1e6
     log_level: Annotated[
         str,
-        typer.Option(metavar=f"[{'|'.join(LEVELS)}]", help="Requests are logged at debug.", rich_help_panel=WATCHING),
+        typer.Option(
+            metavar="LEVEL",
+            help=f"Log lines from this level: {', '.join(LEVELS)}.",
+            rich_help_panel=WATCHING,
+        ),
     ] = "info"
 
 

@@ -16,7 +16,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from typer.main import get_command
-from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -50,6 +49,8 @@ REFERENCE: dict[str, tuple[Any, tuple[str, ...] | None]] = {
 }
 #: The title of the page with the help of every command.
 COMMANDS = "commands"
+#: What mkdocs.yml writes in place of a list of pages that are made or found.
+PLACES = ("METHODS", "REFERENCE", "PAPERS")
 
 
 class Room(NamedTuple):
@@ -79,17 +80,17 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             "methods/index.md",
             *({room.title: [{name: f"methods/{room.folder}{name}.md"} for name in room.methods]} for room in ROOMS),
         ],
-        "REFERENCE": [{title: f"reference/{title}.md"} for title in (*REFERENCE, COMMANDS)],
+        "REFERENCE": [{title: f"reference/{title}.md"} for title in REFERENCE],
         "PAPERS": [{_title(path): f"papers/{path.name}"} for path in sorted((DOCS / "papers").glob("*.md"))],
     }
     for section in config.nav or []:
         for title, pages in section.items():
             if isinstance(pages, str):
                 section[title] = found[pages]
-            else:
-                for page in pages:
-                    if isinstance(page, dict) and page.get("Papers") == "PAPERS":
-                        page["Papers"] = found["PAPERS"]
+                continue
+            for part in pages:
+                if isinstance(part, dict):
+                    part.update({name: found[page] for name, page in part.items() if page in PLACES})
     return config
 
 
@@ -237,8 +238,8 @@ def _commands() -> str:
         "# Commands\n\nWhat `streamcal COMMAND --help` prints. [Rules of the command line](../command_line_rules.md) "
         "describes what they convert and keep.\n"
     ]
-    for name in get_command(app).commands:
-        shown = CliRunner().invoke(app, [name, "--help"], prog_name="streamcal", env={"COLUMNS": "100"}).stdout
+    for name, command in get_command(app).commands.items():
+        shown = command.get_help(command.context_class(command, info_name=f"streamcal {name}", terminal_width=100))
         parts.append(f"## {name}\n\n```text\n{shown.strip()}\n```\n")
     return "\n".join(parts)
 
