@@ -54,7 +54,7 @@ def _tree(stream: Stream) -> list[Verb]:
     return [
         Verb("predict_interval_one", cal.predict_interval_one, _query, tree.interval, lambda q, _s, _y: (q, 1.0)),
         Verb("learn_one", cal.learn_one, _observation, tree.update_one, one),
-        Verb("unlearn_one", cal.unlearn_one, _observation, tree.revert, mass),
+        Verb("unlearn_one", cal.unlearn_one, _observation, tree.unlearn, mass),
     ]
 
 

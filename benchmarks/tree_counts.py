@@ -98,7 +98,7 @@ def count_stream(kind: str, size: int, operations: int) -> None:
     steps = list(zip(scores[size:].tolist(), labels[size:].astype(float).tolist(), strict=True))
     counts.take()
     print(f"\n{kind}, {size:,} scores: calls per operation")
-    for verb in ("update", "interval", "revert"):
+    for verb in ("update", "interval", "unlearn"):
         for score, y in steps:
             if verb == "interval":
                 tree.interval(score * (1.0 - 1e-9), 1.0)

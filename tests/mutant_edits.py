@@ -42,7 +42,7 @@ WIDER = {
 MUTANTS = [
     # -- statistics ------------------------------------------------------------------------------------------------
     Mutant(
-        "keyed-half-reverted",
+        "keyed-half-unlearned",
         "statistics/keyed.py",
         "self._parts[earlier].update(place, own, w)",
         "pass",
@@ -98,7 +98,7 @@ MUTANTS = [
         "test_laws_binary test_golden",
     ),
     Mutant(
-        "grid-revert-misses-a-sum",
+        "grid-unlearn-misses-a-sum",
         "statistics/score_table.py",
         "self.sums.remove(self.grid.cell(x), x, y, w)",
         "self.sums.remove(self.grid.cell(x), x, 0.0, w)",
@@ -221,8 +221,8 @@ MUTANTS = [
     Mutant(
         "time-window-does-not-look-back",
         "memories/windows.py",
-        "step = self.statistic.revert if forward else self.statistic.update",
-        "step = self.statistic.revert if forward else lambda *_: None",
+        "step = self.statistic.unlearn if forward else self.statistic.update",
+        "step = self.statistic.unlearn if forward else lambda *_: None",
         "what a prediction ahead of time took out does not come back",
         "test_forgetting",
     ),
@@ -693,7 +693,7 @@ MUTANTS = [
     ),
     Mutant(
         "direction-without-a-test",
-        "stream/direction.py",
+        "stream/sample.py",
         "excess / math.sqrt(variance) >= FALLING",
         "excess >= 0.0",
         "chance is taken for scores that fall with the label",

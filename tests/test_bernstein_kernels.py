@@ -122,7 +122,7 @@ def test_sums_form_an_algebra():
     # the same sums of positive terms in another order: some ulps
     np.testing.assert_allclose(left.moments, whole.moments, rtol=1e-14)
     for row in zip(u[20:], w[20:], (w * y)[20:], strict=True):
-        whole.revert(*row)
+        whole.unlearn(*row)
     # what was taken back leaves a rounding residue of the size of the larger sum
     fresh = bernstein.BernsteinSums(7)
     fresh.update_many(u[:20], w[:20], (w * y)[:20])

@@ -436,7 +436,7 @@ def test_recent_moments_are_the_exact_ones(variance, kind):
         for one in (own, exact):
             one.update(x, y, w)
             if number % 50 == 7:
-                one.revert(x, y, w)
+                one.unlearn(x, y, w)
         found = own.summary(within=variance == "within")
         if found is not None:
             expected = *exact.weights(), *exact.means(), exact.gap(), exact.gap_by_variance(within=variance == "within")

@@ -651,7 +651,7 @@ def test_means_of_a_cell_stay_in_it_whatever_a_retraction_leaves():
     table = GridTable(Grid(Probability(), 16))
     for x, w in ((0.501, 1e20), (0.502, 1.0)):
         table.update(x, 1.0, w)
-    table.revert(0.501, 1.0, 1e20)
+    table.unlearn(0.501, 1.0, 1e20)
     table._cells[8, 4] = 4096.0  # the coordinate sum may round to any such number
     table.update(0.5, 1.0, 1.0)
     x, _, _ = table.points()

@@ -42,7 +42,7 @@ class Oracle:
         new = (self.number(w), self.number(positive), count)
         self.held[score] = tuple(a + b for a, b in zip(old, new, strict=True))
 
-    def revert(self, score, w, positive, count):
+    def unlearn(self, score, w, positive, count):
         self.update(score, -w, -positive, -count)
         if self.held[score][2] == 0:
             del self.held[score]
@@ -85,11 +85,11 @@ def one(rng):
 
 
 def random_steps(rng, steps, scores, weight, retracted=0.35):
-    """Yield ("update" or "revert", arguments); now and then most of what is held goes away again."""
+    """Yield ("update" or "unlearn", arguments); now and then most of what is held goes away again."""
     held = []
     for i in range(steps):
         if held and rng.random() < (0.8 if i // 300 % 3 == 2 else retracted):
-            yield "revert", held.pop(rng.integers(len(held)))
+            yield "unlearn", held.pop(rng.integers(len(held)))
         else:
             score, w = float(rng.choice(scores)), weight(rng)
             # labels 0 and 1, and fractions of the weight where it is not whole
@@ -178,7 +178,7 @@ def stream_over_cells(seed, operations, n, scores):
                     at = int(u * len(held))
                     held[at], held[-1] = held[-1], held[at]
                     i, w, p = held.pop()
-                    assert tree.revert(scores[i], w, p, 1) == 0
+                    assert tree.unlearn(scores[i], w, p, 1) == 0
                     cells.change(i, -w, -p)
             else:
                 assert np.allclose(tree.interval(scores[i], 1.0), cells.interval(i, 1.0), rtol=0, atol=1e-10)
@@ -224,7 +224,7 @@ def test_orders_of_arrival(order, kernel):
             tree.check()
     assert_same_fit(tree, scores, np.ones(n), labels)
     for i in range(n - 10):
-        assert tree.revert(scores[i], 1.0, labels[i], 1) == 0
+        assert tree.unlearn(scores[i], 1.0, labels[i], 1) == 0
         if i % 20 == 0:
             tree.check()
     assert tree.size == 10
@@ -272,7 +272,7 @@ def test_extreme_scores():
     for score in [0.0, -0.0, tiny, 2 * tiny, -huge, huge, 0.5, -3.0]:
         assert tree.interval(score, 1.0) == oracle.interval(score, 1.0)
     assert 0.0 <= tree.isotonic(2 * tiny) <= tree.isotonic(4 * tiny) <= tree.isotonic(1e308) <= 1.0
-    assert tree.revert(-0.0, 1.0, 1.0, 1) == 0
+    assert tree.unlearn(-0.0, 1.0, 1.0, 1) == 0
 
 
 # ---- nearly collinear, and weights of many magnitudes ------------------------------------------------------
@@ -373,7 +373,7 @@ def test_a_test_object_may_outweigh_everything(w):
 
 def test_what_was_never_held_is_refused():
     tree = HullTree()
-    assert tree.revert(0.5, 1.0, 1.0, 1) == 1
+    assert tree.unlearn(0.5, 1.0, 1.0, 1) == 1
     tree.update(0.5, 2.0, 1.0, 2)
     before = pickle.dumps(tree)
     for wrong in [
@@ -384,9 +384,9 @@ def test_what_was_never_held_is_refused():
         (0.5, 1.0, 0.0, 3),  # too many observations
         (0.5, 1.0, 0.0, 2),  # weight would stay without an observation
     ]:
-        assert tree.revert(*wrong) == 1
+        assert tree.unlearn(*wrong) == 1
         assert pickle.dumps(tree) == before
-    assert tree.revert(0.5, 2.0, 1.0, 2) == 0
+    assert tree.unlearn(0.5, 2.0, 1.0, 2) == 0
     assert (tree.size, tree.count, tree.weight, tree.positive) == (0, 0, 0.0, 0.0)
     assert tree.interval(0.5, 1.0) == (0.0, 1.0)
     tree.check()
@@ -398,9 +398,9 @@ def test_beside_a_heavy_group_whole_masses_are_still_known_exactly():
     tree.update(0.1, 1e11, 0.0, 1)
     tree.update(0.5, 3.0, 1.0, 2)
     for wrong in [(0.5, 4.0, 1.0, 1), (0.5, 2.0, 2.0, 1), (0.5, 2.0, 1.0, 2)]:
-        assert tree.revert(*wrong) == 1
+        assert tree.unlearn(*wrong) == 1
         assert tree.find(0.5) == (3.0, 1.0, 2)
-    assert tree.revert(0.5, 3.0, 1.0, 2) == 0
+    assert tree.unlearn(0.5, 3.0, 1.0, 2) == 0
 
 
 @pytest.mark.parametrize("kernel", BOTH)
@@ -411,7 +411,7 @@ def test_sums_are_not_exact_any_more_once_rounding_shows(kernel):
     tree.rebuild(np.arange(n) / n, np.full(n, 4.0), np.arange(n) % 5.0, np.full(n, 2))
     assert tree.exact
     for i in range(n):
-        assert tree.revert(i / n, 4.0, i % 5.0, 1) == 0
+        assert tree.unlearn(i / n, 4.0, i % 5.0, 1) == 0
         assert not tree.exact
         tree.check()
     assert 0.0 < tree.weight < 1e-12
@@ -424,7 +424,7 @@ def test_no_ghosts():
     for w in (0.1, 0.2, 0.3):
         tree.update(0.5, w, w, 1)
     for w in (0.1, 0.2, 0.3):
-        assert tree.revert(0.5, w, w, 1) == 0
+        assert tree.unlearn(0.5, w, w, 1) == 0
         tree.check()
     assert (tree.size, tree.count, tree.weight, tree.positive) == (1, 1, 3.0, 1.0)
     assert tree.find(0.5) == (0.0, 0.0, 0)
@@ -434,7 +434,7 @@ def test_rounding_never_empties_a_group_that_has_observations():
     tree = HullTree()
     tree.update(0.5, 1.0, 1.0, 1)
     tree.update(0.5, 1e-17, 0.0, 1)  # lost in 1.0
-    assert tree.revert(0.5, 1.0, 1.0, 1) == 0
+    assert tree.unlearn(0.5, 1.0, 1.0, 1) == 0
     tree.check()
     w, _, count = tree.find(0.5)
     assert count == 1
@@ -451,7 +451,7 @@ def test_huge_weights_leave_no_rounding_in_the_sums():
         oracle.update(*group)
     for score in rng.random(50).tolist():
         tree.update(score, 1e16, 1e16, 1)
-        assert tree.revert(score, 1e16, 1e16, 1) == 0
+        assert tree.unlearn(score, 1e16, 1e16, 1) == 0
         tree.check()
     for score in rng.random(30).tolist():
         # 300 terms of relative error 2⁻⁵³
@@ -572,7 +572,7 @@ def test_single_scores_stand_at_their_centres(kernel):
         tree.update_one(round(score, 1), float(y), 1.0)
         rounded.update(score, 2.0, 1.0, 1)
         tree.update(round(score, 1), 2.0, 1.0, 1)
-        assert rounded.revert(score, 2.0, 1.0, 1) == tree.revert(round(score, 1), 2.0, 1.0, 1) == 0
+        assert rounded.unlearn(score, 2.0, 1.0, 1) == tree.unlearn(round(score, 1), 2.0, 1.0, 1) == 0
         query = float(rng.random())
         assert rounded.interval_fast(query) == rounded.interval(query, 1.0) == tree.interval(round(query, 1), 1.0)
         assert rounded.isotonic(query) == tree.isotonic(round(query, 1))
@@ -651,7 +651,7 @@ def test_a_stream_is_the_same_in_both_forms_and_that_of_single_steps(intervals, 
                     number += 1
                     if number > room:
                         score, weight, label = leaving[number - room - 1]
-                        assert tree.revert(score, weight, weight * label, 1) == 0
+                        assert tree.unlearn(score, weight, weight * label, 1) == 0
         found.append((out.tobytes(), pickle.dumps(tree.to_arrays())))
     assert found[0] == found[1] == found[2]
 
@@ -685,7 +685,7 @@ def test_blocks_at_scores_are_the_blocks_in_both_forms():
         gone = held.pop(int(rng.integers(len(held)))) if number > 300 and number % 3 else None
         for tree in forms:
             tree.update(*(held[-1] if gone is None or gone[0] != score else gone), 1)
-            assert gone is None or tree.revert(*gone, 1) == 0
+            assert gone is None or tree.unlearn(*gone, 1) == 0
         if number % 20 or not held:
             continue
         scores, weight, _, _ = forms[0].to_arrays()

@@ -93,14 +93,14 @@ def test_retractions_in_cells():
     x = coordinates(scores)
     table, rest = table_of(x, y), table_of(x[100:], y[100:])
     for one, outcome in zip(x[:100], y[:100], strict=True):
-        table.revert(one, float(outcome), 1.0)
+        table.unlearn(one, float(outcome), 1.0)
     table._check()
     rest._round_to(table.depth)
     assert table.agrees(rest)
     with pytest.raises(RetractionError):
-        table.revert((("a", "b", "c"), (), (1e-9, 1e-9, 1.0)), 0.0, 7.0)
+        table.unlearn((("a", "b", "c"), (), (1e-9, 1e-9, 1.0)), 0.0, 7.0)
     for one, outcome in zip(x[100:], y[100:], strict=True):
-        table.revert(one, float(outcome), 1.0)
+        table.unlearn(one, float(outcome), 1.0)
     assert (table.depth, table.count, table.n) == (None, 0, 0.0), "exact again when nothing is held"
 
 

@@ -68,9 +68,9 @@ def test_the_order_does_not_matter_and_merging_is_concatenation(seed):
     assert twin.state() == whole.state()
     twin.update((0.3, 0.3), 0.0, 1.0)
     for row in [*x.tolist()]:
-        twin.revert(row, 1.0, 1.0)
+        twin.unlearn(row, 1.0, 1.0)
     assert twin.cells == whole.cells
-    twin.revert((0.3, 0.3), 0.0, 1.0)
+    twin.unlearn((0.3, 0.3), 0.0, 1.0)
     assert (twin.cells, twin.count, twin.state()["rows"]) == (0, 0, []), "exact again when nothing is held"
 
 

@@ -171,7 +171,7 @@ def test_the_table_of_tuples_is_a_dictionary(resolution):
     for row in zip(map(tuple, x[100:].tolist()), y[100:].tolist(), w[100:].tolist(), strict=True):
         table.update(*row)
     for row in zip(map(tuple, x[:50].tolist()), y[:50].tolist(), w[:50].tolist(), strict=True):
-        table.revert(*row)
+        table.unlearn(*row)
     for one, label, weight in zip(x[50:].tolist(), y[50:], w[50:], strict=True):
         if table.grids is not None:
             one = [
@@ -191,7 +191,7 @@ def test_the_table_of_tuples_is_a_dictionary(resolution):
     again.merge(table)
     assert again.columns()[1].tolist() == (2.0 * found[1]).tolist()
     with pytest.raises(RetractionError):
-        table.revert((0.33, 0.33), 1.0, 1e9)
+        table.unlearn((0.33, 0.33), 1.0, 1e9)
 
 
 def test_the_bounds_of_the_table():

@@ -160,7 +160,7 @@ def test_label_moments_hold_the_same_bits_in_any_order(observations, data):
     assert one.means() == other.means()
     assert one.gap_by_variance(within=True) == other.gap_by_variance(within=True)
     for observation in data.draw(st.permutations(observations)):
-        other.revert(*observation)
+        other.unlearn(*observation)
     assert other.means() == (-0.5, 0.25)
     assert other.weights() == (1.0, 1.0)
 

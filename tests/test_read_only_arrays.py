@@ -245,7 +245,7 @@ def test_a_tree_that_is_read_from_arrays_keeps_none_of_them(form):
     before = {name: column.copy() for name, column in arrays.items()}
     again.restore({**state, **arrays})
     again.update_many(x, y, w)
-    again.revert(x[0], y[0], w[0])
+    again.unlearn(x[0], y[0], w[0])
     for name, column in arrays.items():
         assert column.tolist() == before[name].tolist(), name
     again.restore({**state, **arrays})

@@ -210,7 +210,7 @@ def test_sums_with_rounding_residues_are_solved():
     for i in range(2000):
         sums.update(u[i], 1.0, y[i])
         if i >= 3:
-            sums.revert(u[i - 3], 1.0, y[i - 3])
+            sums.unlearn(u[i - 3], 1.0, y[i - 3])
         assert qp.solve(sums.moments, sums.cross, sums.weight) == 0
         assert qp.kkt <= 1e-12
 

@@ -78,7 +78,7 @@ def test_one_by_one_is_in_bulk_and_what_is_reverted_is_gone(degrees):
     for one, twin in zip(loop.state(), many.state(), strict=True):
         assert np.asarray(one).tobytes() == np.asarray(twin).tobytes()
     for row in zip(u[25:].tolist(), w[25:].tolist(), positive[25:].tolist(), strict=True):
-        loop.revert(*row)
+        loop.unlearn(*row)
     for one, before in zip(loop.state(), first, strict=True):
         np.testing.assert_allclose(one, before, rtol=1e-11, atol=1e-14 * w.sum())
     other.load(*first)
@@ -138,7 +138,7 @@ def test_both_forms_of_the_tensor_kernel(degrees, rows):
     for module in forms("tensor_bernstein"):
         sums = module.TensorSums(degrees)
         sums.update_many(u, w, positive)
-        sums.revert(u[0].tolist(), w[0], positive[0])
+        sums.unlearn(u[0].tolist(), w[0], positive[0])
         values = module.TensorPolynomial(c, degrees).at_many(u)
         found.append(np.concatenate([*map(np.atleast_1d, sums.state()), values]).tobytes())
     assert found[0] == found[1]
@@ -252,7 +252,7 @@ def test_tensor_moments_are_the_gram_matrix_of_what_is_held():
     other.update_many(x[30:], y[30:], w[30:])
     one.merge(other)
     for k in range(10, 20):
-        one.revert(tuple(x[k].tolist()), y[k], w[k])
+        one.unlearn(tuple(x[k].tolist()), y[k], w[k])
     one.decay(0.25)
     held = np.r_[0:10, 20:60]
     v = basis(degrees, u[held])
@@ -265,9 +265,9 @@ def test_tensor_moments_are_the_gram_matrix_of_what_is_held():
     twin.restore(json.loads(json.dumps(one.state())))
     assert twin.state() == one.state()
     with pytest.raises(RetractionError):
-        one.revert(tuple(x[0].tolist()), 1.0, 1e3)
+        one.unlearn(tuple(x[0].tolist()), 1.0, 1e3)
     assert twin.state() == one.state()
     for k in held:
-        twin.revert(tuple(x[k].tolist()), y[k], 0.25 * w[k])
+        twin.unlearn(tuple(x[k].tolist()), y[k], 0.25 * w[k])
     assert twin.n == 0.0
     assert not twin.sums.moments.any()

@@ -40,7 +40,7 @@ def test_what_is_held_is_the_sum_rounded_once(data, stream):
     again.restore(one.state())
     assert again.state() == one.state() == bulk.state()
     for observation in extra:
-        again.revert(0.5, *observation)
+        again.unlearn(0.5, *observation)
     assert again.n == float(sum((Fraction(w) for _, w in kept), Fraction(0)))
 
 
@@ -49,13 +49,13 @@ def test_what_was_never_given_is_not_given_back():
     before = one.state()
     for y, w in ((1.0, 3.0), (0.0, 4.0), (1.0, 6.0)):
         with pytest.raises(RetractionError):
-            one.revert(0.5, y, w)
+            one.unlearn(0.5, y, w)
     with pytest.raises(RetractionError):
-        Totals().revert(0.5, 1.0, 1.0)
+        Totals().unlearn(0.5, 1.0, 1.0)
     assert one.state() == before
-    one.revert(0.5, 1.0, 2.0)
+    one.unlearn(0.5, 1.0, 2.0)
     with pytest.raises(RetractionError, match="held"):
-        one.revert(0.5, 0.0, 2.0)  # the last one must be all there is
+        one.unlearn(0.5, 0.0, 2.0)  # the last one must be all there is
 
 
 @pytest.mark.parametrize("factor", [2.0**-16, 0.1, 3.0])

@@ -126,7 +126,7 @@ class SequentialSubproblems(Statistic):
 
     @property
     def drifts(self) -> bool:
-        return False  # nothing is ever reverted
+        return False  # nothing is ever unlearned
 
     def get(self, key: Key) -> CalibrationMap | Calibrator | None:
         """Return the calibrator of a subproblem; None if the subproblem has no observation."""
@@ -165,7 +165,7 @@ class SequentialSubproblems(Statistic):
         for key, rows, scores, positive in self._routing.route_many(x, y):
             self._calibrator_of(key).learn_many(scores, positive, w[rows])
 
-    def revert(self, x: Coordinate, y: float, w: float) -> None:
+    def unlearn(self, x: Coordinate, y: float, w: float) -> None:
         raise CapabilityError(f"{self._calibrator!r} depends on the order of its observations and cannot unlearn")
 
     def merge(self, other: Self) -> None:

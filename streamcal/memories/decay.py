@@ -250,7 +250,7 @@ class TimeDecay(_DecayingMemory[Held]):
             self.missed += 1
             return
         self.statistic.verify(x, y, weight)
-        self.statistic.revert(x, y, weight)
+        self.statistic.unlearn(x, y, weight)
         self.version += 1
 
     def merge(self, other: Memory[Held]) -> None:

@@ -160,7 +160,7 @@ class Memory(Generic[Held]):
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Remove one observation; `RetractionError` if it is known that it was never learned."""
         self.statistic.verify(x, y, w)
-        self.statistic.revert(x, y, w)
+        self.statistic.unlearn(x, y, w)
         self.version += 1
 
     def merge(self, other: Memory[Held]) -> None:

@@ -163,7 +163,7 @@ class CountWindow(_Window[Held]):
         if not places:
             self.missed += 1
             return
-        self.statistic.revert(x, y, w)
+        self.statistic.unlearn(x, y, w)
         self._buffer[places.pop() - self._first] = None
         if not places:
             del self._places[(x, y, w)]
@@ -206,7 +206,7 @@ class CountWindow(_Window[Held]):
             if not places:
                 del self._places[entry]
         self._live -= 1
-        self.statistic.revert(*entry)
+        self.statistic.unlearn(*entry)
         self._evicted += 1
         outweighed = (entry[2] > newest and self._outweighed(entry[2], newest)) or self._outweighs_one(entry[2])
         if outweighed or (self._evicted >= self._size and self.statistic.drifts):
@@ -342,7 +342,7 @@ class TimeWindow(_Window[Held]):
         entry = (t, x, y, w)
         if entry not in self._entries:
             raise RetractionError(never_learned(x, y, w))
-        self.statistic.revert(x, y, w)
+        self.statistic.unlearn(x, y, w)
         self._entries.remove(entry)
         self.version += 1
         if self._outweighed(w, self._newest_weight()) or self._outweighs_one(w):
@@ -376,7 +376,7 @@ class TimeWindow(_Window[Held]):
         low, high = sorted((edge, self._edge))
         moved = self._entries.irange(_after(low), _after(high))
         forward = edge > self._edge
-        step = self.statistic.revert if forward else self.statistic.update
+        step = self.statistic.unlearn if forward else self.statistic.update
         heaviest = 0.0
         for _, x, y, w in moved:
             step(x, y, w)

@@ -1,1 +1,1 @@
-"""Sufficient statistics of past observations: they are updated, merged, reverted, decayed and saved as plain data."""
+"""Sufficient statistics of past observations: they are updated, merged, unlearned, decayed and saved as plain data."""

@@ -69,7 +69,7 @@ class Statistic(ABC):
 
     @property
     def drifts(self) -> bool:
-        """Whether `revert` may leave rounding errors in the sums, which only a rebuild removes."""
+        """Whether `unlearn` may leave rounding errors in the sums, which only a rebuild removes."""
         return True
 
     def _in_units(self, one: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -100,7 +100,7 @@ class Statistic(ABC):
         """Remove the pseudo-observations of a prior."""
         rows = prior.x.tolist() if prior.x.ndim == 1 else map(tuple, prior.x.tolist())
         for x, y, w in zip(rows, prior.y.tolist(), prior.w.tolist(), strict=True):
-            self.revert(x, y, w)
+            self.unlearn(x, y, w)
 
     def labelled(self, x: Any, y: Any) -> Any:
         """Return the second argument of `update` for an observation with only a coordinate and a label.
@@ -110,19 +110,19 @@ class Statistic(ABC):
         return y
 
     def require(self, x: Any, y: float, w: float) -> None:
-        """Raise `RetractionError` if it is known in advance that `revert` would raise it."""
+        """Raise `RetractionError` if it is known in advance that `unlearn` would raise it."""
         return None
 
     def verify(self, x: Any, y: float, w: float) -> None:
-        """Raise `RetractionError` if `revert` would leave what no observations add up to, or nothing but rounding.
+        """Raise `RetractionError` if `unlearn` would leave what no observations add up to, or nothing but rounding.
 
         Called for retractions by users. What leaves a window was in it, and a window recomputes its sums. It may cost
-        more than `revert`, which refuses only what it sees at no cost.
+        more than `unlearn`, which refuses only what it sees at no cost.
         """
         return None
 
     @abstractmethod
-    def revert(self, x: Any, y: float, w: float) -> None:
+    def unlearn(self, x: Any, y: float, w: float) -> None:
         """Remove one observation; `RetractionError`, and no change, if it is known that it was never added."""
 
     @abstractmethod

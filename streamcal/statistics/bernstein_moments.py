@@ -51,9 +51,9 @@ class BernsteinMoments(Statistic):
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         self.sums.update_many(self.scale.units(x), w, w * y)
 
-    def revert(self, x: float, y: float, w: float) -> None:
+    def unlearn(self, x: float, y: float, w: float) -> None:
         require_held((self.sums.weight, self.sums.positive, self.sums.count), x, y, w, self.sums.peak)
-        self.sums.revert(self.scale.unit(x), w, w * y)
+        self.sums.unlearn(self.scale.unit(x), w, w * y)
 
     def verify(self, x: float, y: float, w: float) -> None:
         moments, cross, weight, positive, count, peak = self.sums.state()

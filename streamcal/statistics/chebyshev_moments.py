@@ -64,7 +64,7 @@ class ChebyshevMoments(Statistic):
         self._count += len(x)
         self._peak = max(self._peak, self.n)
 
-    def revert(self, x: float, y: float, w: float) -> None:
+    def unlearn(self, x: float, y: float, w: float) -> None:
         require_held((self.n, float(self.cross[0]), self._count), x, y, w, self._peak)
         self._count -= 1
         if self._count == 0:

@@ -163,13 +163,13 @@ class ClassSubproblems(Subproblems):
             raise RetractionError(not_held(x, y, w))
         super().require(x, y, w)
 
-    def revert(self, x: Any, y: float, w: float) -> None:
+    def unlearn(self, x: Any, y: float, w: float) -> None:
         labels = self._routing.labels_of(x)
         if not all(label in self._named for label in labels):
             raise RetractionError(not_held(x, y, w))
         keys = [key for key, _, _ in self.entries(x, y)]
-        super(Subproblems, self).revert(x, y, w)
-        self._totals.revert(x, 1.0, w)
+        super(Subproblems, self).unlearn(x, y, w)
+        self._totals.unlearn(x, 1.0, w)
         self._name(labels, -1, -w)
         self._drop([label for label in labels if self._named[label][0] == 0])
         nothing = 0 if self._prior is None else len(self._prior.x)

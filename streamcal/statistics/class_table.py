@@ -133,7 +133,7 @@ class ClassTable(Statistic):
         for one in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
             self.update(*one)
 
-    def revert(self, x: _Coordinate, y: float, w: float) -> None:
+    def unlearn(self, x: _Coordinate, y: float, w: float) -> None:
         size, place = len(x[2]), int(y)
         cell, removed = self._kept(x, _row(x, y, w), None)
         row = self._rows.get(cell)

@@ -51,7 +51,7 @@ def outcome(y: Labels, fold: int | npt.NDArray[np.int64]) -> Labels:
 
 
 class FoldedTrees(Keyed[ScoreTree]):
-    """K score trees. The label argument of `update` and `revert` is the code `outcome(y, fold)`.
+    """K score trees. The label argument of `update` and `unlearn` is the code `outcome(y, fold)`.
 
     A memory stores this code without interpreting it, so that a window holds the last observations of the whole
     stream, each with its fold. The code is exact for labels 0 and 1; the fractional labels of a prior are rounded to
@@ -164,13 +164,13 @@ class FoldedTrees(Keyed[ScoreTree]):
         if y >= 0.0:
             super().verify(x, y, w)
 
-    def revert(self, x: float, y: float, w: float) -> None:
+    def unlearn(self, x: float, y: float, w: float) -> None:
         if y >= 0.0:
-            super().revert(x, y, w)
+            super().unlearn(x, y, w)
             return
         label = y - 2.0 * NO_FOLD
         before = self._held(x)
-        self._whole.revert(x, label, w)
+        self._whole.unlearn(x, label, w)
         self._deal(x, before, self._held(x))
 
     def merge(self, other: Self) -> None:

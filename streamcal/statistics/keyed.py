@@ -120,12 +120,12 @@ class Keyed(Statistic, Generic[Part]):
             if part is not None:
                 part.verify(at, label, w)
 
-    def revert(self, x: Any, y: float, w: float) -> None:
+    def unlearn(self, x: Any, y: float, w: float) -> None:
         entries = list(self.entries(x, y))
         self._require(entries, w)
         for done, (key, at, label) in enumerate(entries):
             try:
-                self._parts[key].revert(at, label, w)
+                self._parts[key].unlearn(at, label, w)
             except RetractionError:
                 for earlier, place, own in entries[:done]:
                     self._parts[earlier].update(place, own, w)

@@ -41,7 +41,7 @@ class LabelMoments(Statistic):
     """Count, Σw, Σwx and Σwx² of each label, as exact integers in units of powers of two. All operations O(1).
 
     A float is an integer times a power of two, and so is a sum of products of floats. Only results are rounded, not
-    the sums: they do not depend on the order of the observations, and a reverted observation leaves no rounding error.
+    the sums: they do not depend on the order of the observations, and a unlearned observation leaves no rounding error.
     Variances are computed from Σwx² without cancellation, however far from 0 the coordinates are.
 
     Integers of some hundred bits cost microseconds. So single observations wait to be added together, and meanwhile
@@ -219,7 +219,7 @@ class LabelMoments(Statistic):
         w, a = w << shift, a << x_shift
         return [value - w * a**k for k, value in enumerate(sums)], sums[0] * sums[2]
 
-    def revert(self, x: float, y: float, w: float) -> None:
+    def unlearn(self, x: float, y: float, w: float) -> None:
         self.require(x, y, w)
         self._recent.forget()
         parts = _parts(y, w)

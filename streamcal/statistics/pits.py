@@ -231,9 +231,9 @@ class PITs(Statistic):
             if not self._count or short.any() or (self._cells[held, 1] < 1.0).any():
                 raise RetractionError(not_held(x, y, w))
 
-    def revert(self, x: Any, y: float, w: float) -> None:
+    def unlearn(self, x: Any, y: float, w: float) -> None:
         if y == 0.0:
-            self.points.revert(x, y, w)
+            self.points.unlearn(x, y, w)
             if self._order is not None:
                 self._order = None if self.points.drifts else self._order.changed(x, -w)
             return

@@ -64,8 +64,8 @@ class PresentScores(Keyed[Part], Generic[Part]):
         for places, rows in by_places(x):
             yield places, rows, np.ascontiguousarray(x[rows][:, places]), y[rows]
 
-    def revert(self, x: tuple[float, ...], y: float, w: float) -> None:
-        super().revert(x, y, w)
+    def unlearn(self, x: tuple[float, ...], y: float, w: float) -> None:
+        super().unlearn(x, y, w)
         places = places_of(x)
         if self._parts[places].count == 0:
             del self._parts[places]

@@ -101,7 +101,7 @@ class ScoreTable(Statistic):
         row = self._rows.get(x, (0.0, 0.0, 0))
         require_held((row[0], row[1], row[2]), x, y, w, self._peak)
 
-    def revert(self, x: Any, y: float, w: float) -> None:
+    def unlearn(self, x: Any, y: float, w: float) -> None:
         self.require(x, y, w)
         row = self._rows[x]
         self._count -= 1
@@ -276,7 +276,7 @@ class GridTable(Statistic):
         flat, i = self._flat, 5 * self.grid.cell(x)
         require_held((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self.sums.peak)
 
-    def revert(self, x: Any, y: float, w: float) -> None:
+    def unlearn(self, x: Any, y: float, w: float) -> None:
         self.require(x, y, w)
         self.sums.remove(self.grid.cell(x), x, y, w)
 

@@ -163,8 +163,8 @@ class ScoreTree(Statistic):
             distinct, (weight, positive, count) = self.grid.centres[used], sums[used, :3].T.copy()
         self._tree.update_sorted(distinct, weight, positive, count)
 
-    def revert(self, x: float, y: float, w: float) -> None:
-        if self._tree.revert(x, w, w * y, 1):
+    def unlearn(self, x: float, y: float, w: float) -> None:
+        if self._tree.unlearn(x, w, w * y, 1):
             raise RetractionError(not_held(x, y, w))
 
     def stream(self, x: FloatArray, y: FloatArray, piece: Piece, lower: FloatArray, upper: FloatArray) -> None:
@@ -194,7 +194,7 @@ class ScoreTree(Statistic):
         """Add a weight, positive or negative, and a number of observations, at a coordinate. O(log² k)."""
         if w > 0.0 or number > 0:
             self._tree.update(x, max(w, 0.0), max(positive, 0.0), max(number, 0))
-        if (w < 0.0 or number < 0) and self._tree.revert(x, max(-w, 0.0), max(-positive, 0.0), max(-number, 0)):
+        if (w < 0.0 or number < 0) and self._tree.unlearn(x, max(-w, 0.0), max(-positive, 0.0), max(-number, 0)):
             raise RetractionError(not_held(x, float(positive < 0.0), -w))
 
     def add_sorted(

@@ -153,9 +153,9 @@ class Subproblems(Keyed[Statistic]):
             self._totals.update_many(x, np.ones(len(y)), w)
             super().update_many(x, y, w)
 
-    def revert(self, x: Any, y: float, w: float) -> None:
-        super().revert(x, y, w)
-        self._totals.revert(x, 1.0, w)
+    def unlearn(self, x: Any, y: float, w: float) -> None:
+        super().unlearn(x, y, w)
+        self._totals.unlearn(x, 1.0, w)
         if not self._routing.constant:
             nothing = 0 if self._prior is None else len(self._prior.x)
             for key in self._routing.route(x, y)[0]:

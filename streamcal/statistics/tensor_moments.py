@@ -56,13 +56,13 @@ class TensorMoments(Statistic):
         self._count += len(x)
         self._peak = max(self._peak, self.sums.weight)
 
-    def revert(self, x: tuple[float, ...], y: float, w: float) -> None:
+    def unlearn(self, x: tuple[float, ...], y: float, w: float) -> None:
         require_held((self.sums.weight, self.sums.positive, self._count), x, y, w, self._peak)
         self._count -= 1
         if self._count == 0:
             self.sums.load(np.zeros_like(self.sums.moments), np.zeros_like(self.sums.cross), 0.0, 0.0)
         else:
-            self.sums.revert(self._units(x), w, w * y)
+            self.sums.unlearn(self._units(x), w, w * y)
 
     def merge(self, other: Self) -> None:
         self.sums.merge(other.sums)

@@ -19,7 +19,7 @@ DIGITS = 1024
 class Totals(Statistic):
     """Total weight, positive weight and number of observations. O(1) in time and memory.
 
-    A float is an integer over a power of two, and so is a sum of floats: a reverted observation leaves no rounding
+    A float is an integer over a power of two, and so is a sum of floats: a unlearned observation leaves no rounding
     error, and a weight of 1e-60 is still held after a weight of 1e60 was added and removed.
     """
 
@@ -70,7 +70,7 @@ class Totals(Statistic):
         self._count += len(w)
         self._peak = max(self._peak, self._sum)
 
-    def revert(self, x: Any, y: float, w: float) -> None:
+    def unlearn(self, x: Any, y: float, w: float) -> None:
         weight, positive = self._parts(y, w)
         spare, spare_positive = self._sum - weight, self._positive - positive
         if not 0 <= spare_positive <= spare or (self._count == 1 and spare):  # not exactly; accept it up to rounding

@@ -108,8 +108,8 @@ class VectorTable(ScoreTable):
     def require(self, x: Any, y: float, w: float) -> None:
         super().require(self.kept(x), y, w)
 
-    def revert(self, x: Any, y: float, w: float) -> None:
-        super().revert(self.kept(x), y, w)
+    def unlearn(self, x: Any, y: float, w: float) -> None:
+        super().unlearn(self.kept(x), y, w)
         if self._count == 0:
             self._round_to(0)
 

@@ -37,4 +37,4 @@ cdef class BernsteinSums:
     cdef void _settle(self) noexcept nogil
     cpdef void update_one(self, double x, double y, double w) noexcept nogil
     cpdef void update(self, double u, double w, double positive) noexcept nogil
-    cpdef void revert(self, double u, double w, double positive) noexcept nogil
+    cpdef void unlearn(self, double u, double w, double positive) noexcept nogil

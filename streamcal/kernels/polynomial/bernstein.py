@@ -259,7 +259,7 @@ class BernsteinSums:
     @cython.ccall
     @cython.nogil
     @cython.exceptval(check=False)
-    def revert(self, u: cython.double, w: cython.double, positive: cython.double) -> cython.void:
+    def unlearn(self, u: cython.double, w: cython.double, positive: cython.double) -> cython.void:
         """Remove an earlier `update` with the same arguments, up to rounding; without observations all sums are 0."""
         if self.count == 1:
             with cython.gil:

@@ -82,7 +82,7 @@ class BernsteinStream:
                     self._sums.update_one(x[i], y[i], w[i])
                     self.solved = False
                     if 0 <= j < leaving_x.shape[0]:
-                        self._sums.revert((leaving_x[j] - lo) / width, leaving_w[j], leaving_w[j] * leaving_y[j])
+                        self._sums.unlearn((leaving_x[j] - lo) / width, leaving_w[j], leaving_w[j] * leaving_y[j])
                     j += 1
         return n
 

@@ -234,7 +234,7 @@ class TensorSums:
             self._set_axis(m, u[m])
         self._add(w, positive)
 
-    def revert(self, u, w: cython.double, positive: cython.double):
+    def unlearn(self, u, w: cython.double, positive: cython.double):
         """Remove an earlier `update` with the same arguments, up to rounding."""
         self.update(u, -w, -positive)
 

@@ -11,7 +11,7 @@ cdef class HullTree(Changes):
     cpdef double mass(self) noexcept
     cpdef update(self, double score, double w, double positive, long long count)
     cpdef update_one(self, double score, double y, double w)
-    cpdef int revert(self, double score, double w, double positive, long long count) except -1
+    cpdef int unlearn(self, double score, double w, double positive, long long count) except -1
     cpdef write_group(self, double score, double[::1] out)
     cpdef write_interval(self, double score, double w, double[::1] out)
     cdef object _leave(self, const double[::1] x, const double[::1] y, const double[::1] w, Py_ssize_t i)

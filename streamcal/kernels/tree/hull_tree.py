@@ -22,13 +22,13 @@ if no edge crosses, both ends lie on the cut and the slope is that of any line w
 Beyond its two ends the minorant of the node is that of its children. So the end of a line of given slope is found by
 one descent: an edge steeper than the line sends it left, a flatter one right (`_find_end`).
 
-    pool            Newton's method: ends of the present slope, slope of the present ends, until they agree
-    update, revert  change one leaf, then the pools on its root path. Most need no search: groups that
-                    rise beyond the end of a pool have no effect; groups that belong to a pool and enter it confirm
-                    its end (`_confirmed`); otherwise the old end is tested before a search (`_kept`)
-    interval        Newton again, for the edge that crosses the test object; each end is that of a prefix or a
-                    suffix of the groups, which is one root path read downwards (`_find_end_from_score`)
-    isotonic        the topmost pool that contains the score
+    pool             Newton's method: ends of the present slope, slope of the present ends, until they agree
+    update, unlearn  change one leaf, then the pools on its root path. Most need no search: groups that
+                     rise beyond the end of a pool have no effect; groups that belong to a pool and enter it confirm
+                     its end (`_confirmed`); otherwise the old end is tested before a search (`_kept`)
+    interval         Newton again, for the edge that crosses the test object; each end is that of a prefix or a
+                     suffix of the groups, which is one root path read downwards (`_find_end_from_score`)
+    isotonic         the topmost pool that contains the score
 
 With k distinct scores a descent costs O(log k). An update is one descent, and for each pool that must be searched
 two more per step of Newton's method: at a million scores every other time one pool of 15, in one or two steps. A query
@@ -139,7 +139,7 @@ class HullTree(Changes):
         self._add(self._placed(s), weight, weight if y is True else 0.0, 1)
         return True
 
-    def revert(self, score, w, positive, count):
+    def unlearn(self, score, w, positive, count):
         """Remove an earlier update. Returns 0, or 1 and no change if the tree cannot contain it."""
         return 0 if self._take_back(self._placed(score), float(w), float(positive), count) else 1
 
