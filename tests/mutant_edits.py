@@ -203,7 +203,7 @@ MUTANTS = [
         "test_forgetting",
     ),
     Mutant(
-        "window-never-summed-anew",
+        "window-rounding-stays",
         "memories/windows.py",
         "if outweighed or (self._evicted >= self._size and self.statistic.drifts):",
         "if outweighed:",

@@ -205,7 +205,7 @@ def test_a_window_of_floating_sums_does_not_drift(method, policy):
 
 @pytest.mark.parametrize("policy", [Window(50), Window(50.0, by="time")], ids=["count", "time"])
 @pytest.mark.parametrize("method", [Bernstein, Platt], ids=lambda method: method.name)
-def test_the_sums_of_a_window_are_made_anew_once_in_a_turnover(method, policy):
+def test_the_sums_of_a_window_are_rebuilt_once_in_a_turnover(method, policy):
     """Of the weights held: then they are those of a fresh fit to the last bit, which what has left would not allow."""
     rng = np.random.default_rng(5)
     rows = list(zip(rng.random(300), rng.random(300) < 0.4, 0.5 + rng.random(300), np.arange(300.0), strict=True))

@@ -289,17 +289,25 @@ def test_what_the_solver_cannot_use_it_says():
     assert fit.solve(np.full(7, np.nan), np.zeros(4), 1.0).status == "not finite"
 
 
-@pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize("degree", [1, 2, 3, 8, 16])
-def test_points_of_tangency_certify_the_fit(kind, degree, monkeypatch):
-    """The duality gap of their multipliers, p' ≥ 0 everywhere, the same fit from a start, and that of Clarabel."""
+def test_points_of_tangency_certify_the_fit(degree, monkeypatch):
+    """Of each stream but one at most, which rounding may leave to Clarabel."""
+    left = [kind for kind in STREAMS if not is_certified(degree, kind, monkeypatch)]
+    assert len(left) <= 1, left
+
+
+def is_certified(degree, kind, monkeypatch):
+    """Check the duality gap of the multipliers, p' ≥ 0 everywhere, the same fit from a start, and that of Clarabel.
+
+    Return False, unchecked, where points of tangency have not given the fit.
+    """
     u, y = stream(kind)
     fit, n, i = MonotonePolynomialFit(degree), float(len(u)), np.arange(degree + 1)
     moments, cross = np.zeros(2 * degree + 1), np.zeros(degree + 1)
     add_many(moments, cross, (0.0 * moments, 0.0 * cross), u, np.ones(len(u)), y)
     solution, tangents = fit.solve(moments, cross, n), fit._tangents
     if not np.array_equal(tangents.x, solution.x):
-        pytest.skip("rounding has left this one to Clarabel")
+        return False
     moments, cross = np.rint(moments / n / STEP) * STEP, np.rint(cross / n / STEP) * STEP
     gram = 0.5 * (moments[np.add.outer(i, i)] + moments[abs(np.subtract.outer(i, i))]) + RIDGE * np.diag(i > 0)
     angles, multipliers, x = tangents.angles, tangents.multipliers, solution.x
@@ -315,6 +323,7 @@ def test_points_of_tangency_certify_the_fit(kind, degree, monkeypatch):
     conic = fit.solve(n * moments, n * cross, n).x
     assert 0.5 * conic @ gram @ conic - cross @ conic - dual <= 1e-9
     assert np.sqrt(np.mean(chebyshev.chebval(2.0 * u - 1.0, conic - x) ** 2)) <= 3e-5
+    return True
 
 
 def test_an_unsolved_program_serves_the_last_map_counts_and_is_logged(monkeypatch, caplog):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from streamcal.live import Journal
     from streamcal.live.keyed import Keyed
     from streamcal.serving.joining import ServedJoin
+    from streamcal.serving.settings import Settings
 
 logger = logging.getLogger("streamcal.serve")
 
@@ -247,37 +248,14 @@ def serve(
         from streamcal.serving.running import log_as_json
         from streamcal.serving.running import serve as serve_until_signal
         from streamcal.serving.service import Page, Service
-        from streamcal.serving.settings import Settings
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("streamcal"):
             raise
         fail(NEEDED)
-    for value, words, option in (
-        (events.issue_durability, DURABILITIES, "--issue-durability"),
-        (labels.clock, CLOCKS, "--clock"),
-        (watching.log_level, LEVELS, "--log-level"),
-    ):
-        if value not in words:
-            fail(f"{option} {value!r} is not one of {', '.join(words)}{did_you_mean(value, words)}")
-    if events.memory == (events.journal is not None):
-        fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
-    if events.journal is not None:
-        check_place(events.journal, "journal")
+    _check(labels, events, watching)
     log_as_json(watching.log_level)
     with failing():
-        settings = Settings(
-            event_time=labels.by_events,
-            durable_issues=events.issue_durability == DURABILITIES[0],
-            token=os.environ.get(TOKEN) or None,
-            token_file=None if requests.token_file is None else str(requests.token_file),
-            backup=None if events.backup is None else str(events.backup),
-            max_body=requests.max_body,
-            max_batch=requests.max_batch,
-            max_keys=requests.max_keys,
-            metric_segments=watching.metric_segments,
-            snapshot_every=events.snapshot_every,
-            run_length=watching.run_length,
-        )
+        settings = _settings(labels, events, requests, watching)
         choice = choice_of(MethodOptions(method=method.method, settings=method.set_), levels, timed=True)
         calibrator = _calibrator(choice, method.state)
         check_store(calibrator, events.journal)
@@ -297,6 +275,40 @@ def serve(
                 fail(f"{requests.host}:{requests.port}: the service could not start; {advice}")
     gc.freeze()  # the process ends: looking for cycles among all forecasts would take seconds
     raise typer.Exit(0 if whole else 1)
+
+
+def _check(labels: ServedLabels, events: ServedEvents, watching: ServedWatch) -> None:
+    """End with a message where a word is unknown, or there is no place, or no possible one, for the events."""
+    for value, words, option in (
+        (events.issue_durability, DURABILITIES, "--issue-durability"),
+        (labels.clock, CLOCKS, "--clock"),
+        (watching.log_level, LEVELS, "--log-level"),
+    ):
+        if value not in words:
+            fail(f"{option} {value!r} is not one of {', '.join(words)}{did_you_mean(value, words)}")
+    if events.memory == (events.journal is not None):
+        fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
+    if events.journal is not None:
+        check_place(events.journal, "journal")
+
+
+def _settings(labels: ServedLabels, events: ServedEvents, requests: ServedRequests, watching: ServedWatch) -> Settings:
+    """Return the settings of a service with these options."""
+    from streamcal.serving.settings import Settings
+
+    return Settings(
+        event_time=labels.by_events,
+        durable_issues=events.issue_durability == DURABILITIES[0],
+        token=os.environ.get(TOKEN) or None,
+        token_file=None if requests.token_file is None else str(requests.token_file),
+        backup=None if events.backup is None else str(events.backup),
+        max_body=requests.max_body,
+        max_batch=requests.max_batch,
+        max_keys=requests.max_keys,
+        metric_segments=watching.metric_segments,
+        snapshot_every=events.snapshot_every,
+        run_length=watching.run_length,
+    )
 
 
 def _calibrator(choice: Choice, state: Path | None) -> Calibrator | Keyed:

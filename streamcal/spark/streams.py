@@ -89,14 +89,7 @@ def calibrate_stream(
     options = {"horizon": horizon, "early": early, "late": late, "max_held": max_held, "max_jump": ANY_JUMP}
     Joins(calibrator, options, None)  # raises for what is not possible
     _check_store(df)
-    kinds = {name: frames.kind(df, column) for name, column in (("key", key), ("id", id))}
-    if not isinstance(kinds["id"], (T.StringType, T.IntegralType)):
-        raise InputError(f"column {id!r} is of type {kinds['id'].simpleString()}; ids are texts or whole numbers")
-    if not isinstance(frames.kind(df, event_time), T.TimestampType):
-        raise InputError(f"column {event_time!r} is not of type timestamp; cast it")
-    texts = isinstance(kinds["id"], T.StringType)
-    id_type, arrow_type = (T.StringType(), pyarrow.string()) if texts else (T.LongType(), pyarrow.int64())
-    processor = Joins(calibrator, options, arrow_type)
+    key_type, id_type, arrow_type = _types(df, key, id, event_time)
     rows = df.select(
         frames.column(df, "key", key).alias("key"),
         frames.quoted(id).cast(id_type).alias("id"),
@@ -111,29 +104,41 @@ def calibrate_stream(
     def unpack(batches: Iterator[Any]) -> Iterator[Any]:
         return packing.unpack(batches, packing.forecasts_schema(arrow_type))
 
-    packed = rows.mapInArrow(pack, _schema(key=kinds["key"], micros=T.LongType(), events=T.BinaryType()))
+    packed = rows.mapInArrow(pack, _schema(key=key_type, micros=T.LongType(), events=T.BinaryType()))
     told = (
         packed.withColumn("at", F.timestamp_micros("micros"))
         .withWatermark("at", watermark)
         .groupBy("key")
         .transformWithState(
-            statefulProcessor=processor,
-            outputStructType=_schema(key=kinds["key"], forecasts=T.BinaryType()),
+            statefulProcessor=Joins(calibrator, options, arrow_type),
+            outputStructType=_schema(key=key_type, forecasts=T.BinaryType()),
             outputMode="append",
             timeMode="EventTime",
             initialState=None if initial is None else initial.select("key", "state").groupBy("key"),
         )
     )
     numbers = {"micros": T.LongType(), "score": T.DoubleType(), "calibrated": T.DoubleType()}
-    forecasts = told.mapInArrow(unpack, _schema(key=kinds["key"], id=id_type, **numbers, error=T.StringType()))
+    forecasts = told.mapInArrow(unpack, _schema(key=key_type, id=id_type, **numbers, error=T.StringType()))
     return forecasts.select(
         F.col("key").alias(key),
-        F.col("id").cast(kinds["id"]).alias(id),
+        F.col("id").cast(frames.kind(df, id)).alias(id),
         F.timestamp_micros("micros").alias(event_time),
         F.col("score").alias(score),
         "calibrated",
         "error",
     )
+
+
+def _types(df: DataFrame, key: str, id: str, event_time: str) -> tuple[Any, Any, Any]:
+    """Return the type of keys, and those of ids on their way, in Spark and in Arrow; check ids and event times."""
+    kind = frames.kind(df, id)
+    if not isinstance(kind, (T.StringType, T.IntegralType)):
+        raise InputError(f"column {id!r} is of type {kind.simpleString()}; ids are texts or whole numbers")
+    if not isinstance(frames.kind(df, event_time), T.TimestampType):
+        raise InputError(f"column {event_time!r} is not of type timestamp; cast it")
+    texts = isinstance(kind, T.StringType)
+    id_type, arrow_type = (T.StringType(), pyarrow.string()) if texts else (T.LongType(), pyarrow.int64())
+    return frames.kind(df, key), id_type, arrow_type
 
 
 def _schema(**kinds: Any) -> Any:
