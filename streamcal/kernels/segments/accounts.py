@@ -24,20 +24,16 @@ label closes them.
 """
 
 import cython
+from cython.cimports.libc.math import log
 
-if not cython.compiled:
-    import math
-
-    from streamcal.kernels.common.weights import steps_of
-    from streamcal.kernels.segments.balance import balanced
-    from streamcal.kernels.segments.capitals import Capitals
-
-    log = math.log
-else:
-    from cython.cimports.libc.math import log
+if cython.compiled:
     from cython.cimports.streamcal.kernels.common.weights import steps_of
     from cython.cimports.streamcal.kernels.segments.balance import balanced
     from cython.cimports.streamcal.kernels.segments.capitals import Capitals
+else:
+    from streamcal.kernels.common.weights import steps_of
+    from streamcal.kernels.segments.balance import balanced
+    from streamcal.kernels.segments.capitals import Capitals
 
 #: Probabilities are clamped to this and 1 minus this.
 LOWEST = 2.0**-52

@@ -11,13 +11,7 @@ z·ln p + (1 − z)·ln(1 − p) + Σ S·ln(1 + p·d).
 """
 
 import cython
-
-if not cython.compiled:
-    import math
-
-    sqrt = math.sqrt
-else:
-    from cython.cimports.libc.math import sqrt
+from cython.cimports.libc.math import sqrt
 
 PRECISION = cython.declare(cython.double, 1e-13)
 """The prediction is found when bets gain at most this together, whatever the label."""

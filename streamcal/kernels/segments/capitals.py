@@ -11,18 +11,13 @@ with w₀·(W/w₀)^(h/b)·exp(V·(c(b)·h/b − c(h))).
 """
 
 import cython
-
-if not cython.compiled:
-    import math
-
-    from streamcal.kernels.segments.groups import Groups
-
-    exp, expm1, log = math.exp, math.expm1, math.log
-else:
-    from cython.cimports.libc.math import exp, expm1, log
-    from cython.cimports.streamcal.kernels.segments.groups import Groups
-
 import numpy as np
+from cython.cimports.libc.math import exp, expm1, log
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.segments.groups import Groups
+else:
+    from streamcal.kernels.segments.groups import Groups
 
 #: The tilts of the accounts of a group, those of the other sign after them: a factor of 3 apart.
 TILTS = (1.0, 3.0**-1, 3.0**-2, 3.0**-3)

@@ -7,20 +7,15 @@ each family.
 """
 
 import cython
+import numpy as np
+from cython.cimports.libc.math import floor
 
-if not cython.compiled:
-    import math
-
-    from streamcal.kernels.common.logistic import logit
-    from streamcal.kernels.segments.level_table import LevelPair, LevelTable
-
-    floor = math.floor
-else:
-    from cython.cimports.libc.math import floor
+if cython.compiled:
     from cython.cimports.streamcal.kernels.common.logistic import logit
     from cython.cimports.streamcal.kernels.segments.level_table import LevelPair, LevelTable
-
-import numpy as np
+else:
+    from streamcal.kernels.common.logistic import logit
+    from streamcal.kernels.segments.level_table import LevelPair, LevelTable
 
 UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 """The slot of a group that is not held."""
