@@ -1,4 +1,7 @@
-"""The errors raised on purpose. Each is also a built-in one, so that `except ValueError` goes on working."""
+"""The errors raised on purpose, each of them a built-in one too, so that `except ValueError` works; and `warn`."""
+
+import sys
+import warnings
 
 
 class StreamcalError(Exception):
@@ -35,3 +38,11 @@ class SolverError(StreamcalError, RuntimeError):
 
 class CapabilityError(StreamcalError, TypeError):
     """A verb this method, or its forgetting policy, does not have."""
+
+
+def warn(message: str) -> None:
+    """Raise a `RuntimeWarning` at the line outside of streamcal that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("streamcal."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, RuntimeWarning, stacklevel=level)

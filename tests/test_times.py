@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from test_cli import program, save, the_line
 
 import streamcal
 from streamcal.errors import InputError
+from streamcal.live import LabelJoin
 from streamcal.stream.records import RecordError
 from streamcal.stream.times import TimeOptions, TimeOrder, TimeReader
 
@@ -215,3 +217,29 @@ def test_a_bad_time_of_a_batch_is_named(times: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         cal.learn_many([0.2, 0.4], [0, 1], t=times)
     assert cal.n == 0.0
+
+
+MILLISECONDS = 1.7e12
+
+
+@pytest.mark.parametrize(
+    ("used", "message"),
+    [
+        (lambda t: streamcal.Platt(forgetting=streamcal.Decay("1h")).learn_one(0.3, True, t=t), "by 3.6 seconds"),
+        (
+            lambda t: streamcal.Platt(forgetting=streamcal.Window("1d")).learn_many([0.3], [1], t=[t]),
+            "a span of 86400000",
+        ),
+        (lambda t: streamcal.Auto().learn_one(0.3, True, t=t), "in which Auto finds the cycles"),
+        (lambda t: streamcal.Auto().predict_learn_many([0.3], [1], t=[t]), "in which Auto finds the cycles"),
+        (lambda t: LabelJoin("platt", "6h").issue("a", 0.3, t), "the horizon is 21600 s"),
+    ],
+)
+def test_times_in_milliseconds_are_warned_of_where_they_are_given(used: Any, message: str) -> None:
+    with pytest.warns(RuntimeWarning, match=f"look like milliseconds.* {message}") as told:
+        used(MILLISECONDS)
+    assert [one.filename for one in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        used(MILLISECONDS / 1e3)
+        streamcal.Platt(forgetting=streamcal.Decay(3.6e6, by="time")).learn_one(0.3, True, t=MILLISECONDS)

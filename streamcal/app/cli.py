@@ -6,6 +6,7 @@ import inspect
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
@@ -345,6 +346,7 @@ app.command(cls=Configured, context_settings={"auto_envvar_prefix": VARIABLES})(
 
 def main() -> None:
     """Run the console script."""
+    warnings.filterwarnings("ignore", "times such as", RuntimeWarning)  # the notes at the end have it, with options
     try:
         app(prog_name="streamcal")
     except OSError as error:  # of standard output or standard error; errors of files have been told

@@ -27,6 +27,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from streamcal.calibrators.base import Calibrator
+from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
 from streamcal.stream.prequential import Scoreboard
 from streamcal.stream.run import Run
 from streamcal.stream.sample import StreamSample
@@ -41,17 +42,11 @@ ROWS_FOR_RATIO = 1_000
 ROWS_FOR_NEGATIVE = 20
 #: Beyond this factor a model is less likely bad than its scores are of another unit.
 LARGEST_RATIO = 20.0
-#: No time in seconds: as seconds since 1970 it is the year 5138, and as milliseconds 1973.
-LARGEST_SECONDS = 1e11
 #: Dates that are read as numbers, such as 20260131: their digits, and the years in which most of them are.
 DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 EARLIEST_YEAR, LATEST_YEAR = 1970, 2100
-#: Hardly a span in milliseconds: below 17 minutes, and as seconds up to 11 days.
-LARGEST_SPAN = 1e6
 #: Positive labels from which on it is odd that most of them come after the horizon.
 CLICKS_FOR_HORIZON = 20
-#: Units of time shorter than a second: how many make a second, and the times that they give today.
-SHORTER_UNITS = ((1e9, "nanoseconds", 1e17), (1e6, "microseconds", 1e14), (1e3, "milliseconds", LARGEST_SECONDS))
 
 
 def oddities(job: Run, *, seconds: bool) -> list[str]:
@@ -157,8 +152,8 @@ def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrat
     if latest <= LARGEST_SECONDS or _odd_dates(latest):
         return _odd_dates(latest)
     return (
-        f"times up to {latest:.4g} look like {_unit(latest)[1]}, which {names[0]} takes for seconds, so that it finds "
-        "no cycle of the day: give --time-unit, or times in seconds or in ISO 8601"
+        f"times up to {latest:.4g} look like {shorter_unit(latest)[1]}, which {names[0]} takes for seconds, so that it "
+        "finds no cycle of the day: give --time-unit, or times in seconds or in ISO 8601"
     )
 
 
@@ -176,11 +171,6 @@ def _odd_dates(latest: float) -> str | None:
     return None
 
 
-def _unit(latest: float) -> tuple[float, str]:
-    """Return how many of these times' likely unit make a second, and the unit's name."""
-    return next((factor, unit) for factor, unit, least in SHORTER_UNITS if latest > least)
-
-
 def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     if job.join is None and (odd := odd_times(job.latest, [overall(job.calibrator)])):
         return odd
@@ -192,7 +182,7 @@ def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     span = float(forgetting.size if hasattr(forgetting, "size") else forgetting.half_life)
     if not seconds and span >= LARGEST_SPAN:
         return None
-    factor, unit = _unit(job.latest)
+    factor, unit = shorter_unit(job.latest)
     return (
         f"times up to {job.latest:.4g} look like {unit}, of which the forgetting by {span:.15g} makes "
         f"{span / factor:g} seconds; if you meant {span:.15g} seconds, give {span * factor:.15g}, or times in seconds"
@@ -244,7 +234,7 @@ def _odd_unit_of_events(job: Run) -> str | None:
     if job.latest <= LARGEST_SECONDS or _odd_dates(job.latest):
         return _odd_dates(job.latest)
     return (
-        f"times up to {job.latest:.4g} look like {_unit(job.latest)[1]}, of which the horizon of "
+        f"times up to {job.latest:.4g} look like {shorter_unit(job.latest)[1]}, of which the horizon of "
         f"{job.join.spans.horizon:.15g} is that number: give times in seconds or in ISO 8601"
     )
 

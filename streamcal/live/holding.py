@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import OrderedDict, deque
 
+from streamcal.errors import warn
 from streamcal.live.issued import Id, Issued, Outcome
 
 #: A warning comes where this many outcomes were of unknown ids, and this many times those of known ones.
@@ -101,11 +101,9 @@ class Holding:
         self._unmatched += 1
         if self._unmatched >= max(MANY_UNKNOWN, MOSTLY * self._matched) and self._stride == 1 and not self._warned:
             self._warned = True
-            warnings.warn(
+            warn(
                 f"{self._unmatched} outcomes are of unknown ids such as {id!r}, and {self._matched} of known ones: "
-                "give `resolve` the ids that `issue` got, and keep forecasts until their outcomes come",
-                RuntimeWarning,
-                stacklevel=4,
+                "give `resolve` the ids that `issue` got, and keep forecasts until their outcomes come"
             )
         self._aside[id] = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
         if len(self._aside) > self.max_unknown:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
-from streamcal.errors import ClockError, InputError, StateError, StoreError, StreamcalError
+from streamcal.errors import ClockError, InputError, StateError, StoreError, StreamcalError, warn
 from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
@@ -22,6 +22,7 @@ from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
+from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
 from streamcal.parameters.types import Label, Time
 
 logger = logging.getLogger(__name__)
@@ -305,8 +306,8 @@ class LabelJoin(Holding, Journaled):
         if score.__class__ is not float or not self._first <= score <= self._last:
             score = self._check_score(score)
         time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
-        if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
-            self._refuse_time(time)
+        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
+            self._check_far(time)
         weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
         levels = None if keys is None else self._check_keys(keys)
         if version is not None:
@@ -414,8 +415,8 @@ class LabelJoin(Holding, Journaled):
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
         time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
-        if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
-            self._refuse_time(time)
+        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
+            self._check_far(time)
         if self._journal is not None:
             self._journal.require_room()
             self._journal.append(events.resolved(id, positive, time))
@@ -462,8 +463,8 @@ class LabelJoin(Holding, Journaled):
             If the journal cannot take more events. Nothing is changed then.
         """
         time = check_time(t)
-        if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
-            self._refuse_time(time)
+        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
+            self._check_far(time)
         if self._journal is not None:
             self._journal.require_room()
             self._journal.append(events.advanced(time))
@@ -589,7 +590,15 @@ class LabelJoin(Holding, Journaled):
             self.calibrator.require_names(keys)
         return check_keys(keys)
 
-    def _refuse_time(self, t: float) -> None:
+    def _check_far(self, t: float) -> None:
+        """Raise `ClockError` for a time that is too far from the clock; warn of a first one in another unit."""
+        if self._clock == -math.inf:
+            if t > LARGEST_SECONDS and self.spans.horizon < LARGEST_SPAN:
+                unit, horizon = shorter_unit(t)[1], self.spans.horizon
+                warn(
+                    f"times such as {t:.15g} look like {unit}, and the horizon is {horizon:g} s: give times in seconds"
+                )
+            return
         raise ClockError(
             f"time {t!r} is {abs(t - self._clock):.4g} s from the clock, {self._clock!r}, and more than max_jump="
             f"{self.max_jump:.4g}; drop the event, repair its unit (seconds) or its clock, or give a larger max_jump"

@@ -7,8 +7,23 @@ from typing import Any
 
 from streamcal.errors import InputError
 
+#: No time in seconds: as seconds since 1970 it is the year 5138, and as milliseconds 1973.
+LARGEST_SECONDS = 1e11
+#: Hardly a span in milliseconds: below 17 minutes, and as seconds up to 11 days.
+LARGEST_SPAN = 1e6
+#: Units of time shorter than a second: how many make a second, and the times that they give today.
+SHORTER_UNITS = ((1e9, "nanoseconds", 1e17), (1e6, "microseconds", 1e14), (1e3, "milliseconds", LARGEST_SECONDS))
 #: Seconds of the units of a span.
 UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def shorter_unit(t: float) -> tuple[float, str]:
+    """Return how many of the likely unit of a time above `LARGEST_SECONDS` make a second, and the unit's name.
+
+    >>> shorter_unit(1.7e12)
+    (1000.0, 'milliseconds')
+    """
+    return next((factor, unit) for factor, unit, least in SHORTER_UNITS if t > least)
 
 
 def parse_span(text: str) -> tuple[float, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import COMPARED, REGISTRY
 from streamcal.calibrators.registry import RAW as RAW
-from streamcal.errors import InputError
+from streamcal.errors import InputError, warn
 from streamcal.learners.choosing import chosen
 from streamcal.live.keyed import Keyed
 from streamcal.live.levels import Field, check_fields, names_of
@@ -584,7 +583,7 @@ def compare(
     if auc is not None:
         odd = f"higher scores have fewer positives (AUC {auc:.3f}): give the score of the other class, 1 − score"
     if odd is not None:
-        warnings.warn(odd, RuntimeWarning, stacklevel=2)
+        warn(odd)
     return comparison
 
 

@@ -19,7 +19,7 @@ from streamcal.calibrators.auto.experts import (
 from streamcal.calibrators.auto.saved import mixture_state
 from streamcal.calibrators.guarded import LOGGED, LONGEST_DELAY
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.errors import InputError
+from streamcal.errors import InputError, warn
 from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.mixture.auto_steps import AutoSteps
 from streamcal.maps.knots import LogOddsMap
@@ -27,6 +27,7 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores, check_time, check_times
 from streamcal.parameters.scales import Logit
+from streamcal.parameters.spans import LARGEST_SECONDS, shorter_unit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Reader, ensure
 
@@ -115,6 +116,7 @@ class Auto(SequentialCalibrator):
     summary = "mixture of many kinds of calibrators, weighted by their log loss so far; no parameters to choose"
     monotone = False
     learns_time = True
+    _unit_told = False  # whether times in another unit have been warned of
 
     def __init__(self, delay: int | None = None) -> None:
         allowed = f"a whole number from 0 to {LONGEST_DELAY}, or None to have it found"
@@ -157,7 +159,7 @@ class Auto(SequentialCalibrator):
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
-        time = math.nan if t is None else check_time(t)
+        time = math.nan if t is None else self._checked_time(t)
         p = self._steps.predict_fast(score, time)
         if p == p:
             return float(p)
@@ -174,7 +176,7 @@ class Auto(SequentialCalibrator):
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
-        if not self._steps.learn_fast(score, y, w, math.nan if t is None else check_time(t)):
+        if not self._steps.learn_fast(score, y, w, math.nan if t is None else self._checked_time(t)):
             super().learn_one(score, y, w, t)
 
     def map(self) -> LogOddsMap:
@@ -195,10 +197,24 @@ class Auto(SequentialCalibrator):
         self._steps.step(x, y, w, math.nan)
 
     def _time(self, t: Time | None) -> float:
-        return math.nan if t is None else check_time(t)
+        return math.nan if t is None else self._checked_time(t)
 
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
-        return np.full(size, math.nan) if t is None else check_times(t, size)
+        times = np.full(size, math.nan) if t is None else check_times(t, size)
+        if size and times[-1] > LARGEST_SECONDS:
+            self._checked_time(float(times[-1]))
+        return times
+
+    def _checked_time(self, t: Time) -> float:
+        """Check a time; warn, once, if it is not in seconds, in which cycles of the day and the week are found."""
+        time = check_time(t)
+        if time > LARGEST_SECONDS and not self._unit_told:
+            self._unit_told = True
+            warn(
+                f"times such as {time:.15g} look like {shorter_unit(time)[1]}: give times in seconds, in which Auto "
+                "finds the cycles of the day and the week"
+            )
+        return time
 
     def learn_many(
         self,
