@@ -610,6 +610,22 @@ MUTANTS = [
         "test_multicalibrated",
     ),
     Mutant(
+        "late-bets-not-set-aside",
+        "kernels/segments/accounts.py",
+        "                self._values[k, a] -= lost\n",
+        "",
+        "accounts stake what open bets can lose a second time",
+        "test_multicalibrated",
+    ),
+    Mutant(
+        "further-accounts-open-empty",
+        "kernels/segments/capitals.py",
+        "        self._make_large(k)\n        self._seed(k)\n",
+        "        self._make_large(k)\n",
+        "a bound is promised for observations that no further account has seen",
+        "test_multicalibrated",
+    ),
+    Mutant(
         "weights-merge-forgets-their-number",
         "kernels/common/weights.py",
         "        self._count += other._count\n",
