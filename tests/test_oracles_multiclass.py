@@ -367,6 +367,19 @@ def test_a_class_seen_once_at_a_score_of_zero_is_no_rate_at_larger_scores(method
     assert cal.predict_one({**dict.fromkeys(range(classes), 0.999 / classes), 99: 0.001})[99] < 0.005
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_class_seen_once_by_online_steps_is_a_small_rate_at_larger_scores(named):
+    """What the notes of the method say: 0.02 to 0.03 at a score of 0.001."""
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet(np.full(4, 2.0), 1_500)
+    came = (P.cumsum(axis=1) < rng.random(1_500)[:, None]).sum(axis=1).clip(0, 3)
+    cal = OnlineVectorScaling()
+    for row, (scores, place) in enumerate(zip(P.tolist(), came.tolist(), strict=True)):
+        given = {**dict(enumerate(scores)), **({99: 0.0} if named else {})}
+        cal.learn_one(given, 99 if row == 700 else place)
+    assert 0.015 < cal.predict_one({**dict.fromkeys(range(4), 0.999 / 4), 99: 0.001})[99] < 0.035
+
+
 @pytest.mark.parametrize("method", [VectorScaling, Dirichlet, StructuredMatrixScaling])
 def test_a_base_that_gives_outcomes_a_score_of_zero_is_calibrated_all_the_same(method):
     """Log-odds ten times too far: half of the outcomes of each class come at scores below 1e-6."""

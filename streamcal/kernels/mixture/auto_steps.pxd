@@ -11,7 +11,8 @@ cdef class AutoSteps:
     cdef bint _logs
     cdef Py_ssize_t _size  # of the log; 0: it has no arrays
     cdef double[::1] _scores  # log-odds of the logged forecasts, a ring; NaN where the label came before older ones
-    cdef double[:, ::1] _records
+    cdef double[:, ::1] _exact  # of each its log-odds, and the number of labels that were learned by then
+    cdef float[:, ::1] _records
     cdef Py_ssize_t _first
     cdef Py_ssize_t _logged
     cdef long long _unlabelled  # forecasts since the last label
@@ -22,6 +23,8 @@ cdef class AutoSteps:
     cdef _forget(self)
     cpdef ask(self, double x, double t)
     cdef _keep(self)
+    cdef _write(self, Py_ssize_t place)
+    cdef _read(self, Py_ssize_t place, double x)
     cdef _lengthen(self, Py_ssize_t size)
     cdef _drop(self)
     cdef Py_ssize_t _taken(self, double x)

@@ -9,7 +9,7 @@ if not cython.compiled:
     from streamcal.kernels.common.fast_path import fast_observation, fast_score
     from streamcal.kernels.common.logistic import sigmoid
     from streamcal.kernels.mixture.auto_mixture import AutoMixture
-    from streamcal.kernels.mixture.auto_record import COUNT, NONE, TIMED
+    from streamcal.kernels.mixture.auto_record import COUNT, ISSUED, NONE, TIMED
     from streamcal.kernels.mixture.guard import Guard
     from streamcal.kernels.newton.online_newton import log_odds
 
@@ -19,7 +19,7 @@ else:
     from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
     from cython.cimports.streamcal.kernels.common.logistic import sigmoid
     from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
-    from cython.cimports.streamcal.kernels.mixture.auto_record import COUNT, NONE, TIMED
+    from cython.cimports.streamcal.kernels.mixture.auto_record import COUNT, ISSUED, NONE, TIMED
     from cython.cimports.streamcal.kernels.mixture.guard import Guard
     from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
 
@@ -40,8 +40,8 @@ class AutoSteps:
     """An `AutoMixture`, and a log of the forecasts that were asked for, by which a late label finds its own record.
 
     A forecast is logged when another one follows it, or a label that is not its own: where each label follows its
-    forecast there is nothing to log. The log is not part of the state. It is emptied, and nothing logged until the next
-    label, after `most` forecasts without a label.
+    forecast there is nothing to log. Records are logged in single precision but for the forecast itself. The log is not
+    part of the state. It is emptied, and nothing logged until the next label, after `most` forecasts without a label.
 
     Parameters
     ----------
@@ -62,11 +62,6 @@ class AutoSteps:
         self._first = self._logged = 0
         self._unlabelled = 0
         self._asked = False
-
-    def stop_logging(self):
-        """Log nothing from now on but the last forecast, since the caller keeps the records."""
-        self._logs = False
-        self._forget()
 
     def ask(self, x, t):
         """Note that the forecast at the log-odds x and the time t is asked for."""
@@ -97,18 +92,54 @@ class AutoSteps:
                 self._drop()
         place: cython.Py_ssize_t = (self._first + self._logged) % self._size
         self._scores[place] = self._x
-        self.mixture.write(self._x, self._t, self._records[place])
+        self._write(place)
         self._asked = False
         self._logged += 1
 
+    def _write(self, place):
+        """Write the record of the forecast that was asked for last to a place of the log."""
+        k: cython.Py_ssize_t
+        record: cython.double[::1] = self.mixture._record
+        self.mixture.write(self._x, self._t, record)
+        for k in range(self.mixture.width):
+            self._records[place, k] = record[k]
+        self._exact[place, 0] = record[self.mixture.size + ISSUED]
+        self._exact[place, 1] = record[self.mixture.size + COUNT]
+
+    def _read(self, place, x):
+        """Write a record of the log, which is that of a forecast at x, to the mixture's own one."""
+        k: cython.Py_ssize_t
+        record: cython.double[::1] = self.mixture._record
+        for k in range(self.mixture.width):
+            record[k] = self._records[place, k]
+        record[0] = x
+        record[self.mixture.size + ISSUED] = self._exact[place, 0]
+        record[self.mixture.size + COUNT] = self._exact[place, 1]
+
+    def issue(self, x, t):
+        """Return the record of the forecast at the log-odds x and the time t, as it would be logged.
+
+        Nothing is logged from now on but the last forecast, since the caller keeps the records.
+        """
+        self._logs = False
+        self._forget()
+        record = np.empty(self.mixture.width)
+        self.mixture.write(x, t, record)
+        found = record.astype(np.float32).astype(np.float64)
+        for k in (0, self.mixture.size + ISSUED, self.mixture.size + COUNT):
+            found[k] = record[k]
+        return found
+
     def _lengthen(self, size):
         """Have room for more forecasts."""
-        scores, records = np.zeros(size), np.zeros((size, self.mixture.width))
+        scores, exact = np.zeros(size), np.zeros((size, 2))
+        records = np.zeros((size, self.mixture.width), dtype=np.float32)
         if self._size > 0:  # it is full
             order = (self._first + np.arange(self._size)) % self._size
             scores[: self._size] = np.asarray(self._scores)[order]
+            exact[: self._size] = np.asarray(self._exact)[order]
             records[: self._size] = np.asarray(self._records)[order]
-        self._scores, self._records, self._size, self._first = scores, records, size, 0
+        self._scores, self._exact, self._records, self._size, self._first = scores, exact, records, size, 0
 
     def _drop(self):
         """Drop the oldest forecast, and what was labelled of those after it."""
@@ -142,7 +173,8 @@ class AutoSteps:
                 self._keep()
             place = self._taken(x)
             if place >= 0:
-                self.learn_issued(x, y, w, t, self._records[place])
+                self._read(place, x)
+                self.learn_issued(x, y, w, t, self.mixture._record)
             else:
                 self.mixture.learn(x, y, w, t, None, self.mixture.guard.delay)
         self._unlabelled = 0
