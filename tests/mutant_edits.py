@@ -751,8 +751,8 @@ MUTANTS = [
     Mutant(
         "sklearn-order-of-folds",
         "sklearn.py",
-        '        order = np.argsort(rows, kind="stable")',
-        "        order = np.arange(len(rows))",
+        'return np.argsort(rows if self.rank is None else self.rank[rows], kind="stable")',
+        "return np.arange(len(rows))",
         "the calibrator learns the rows fold by fold, not as they came",
         "test_sklearn",
     ),
