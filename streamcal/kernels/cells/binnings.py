@@ -140,6 +140,7 @@ class Binnings(CellTree):
     _pseudo: cython.double
     _smallest: cython.double
     _negligible: cython.double
+    _busy: cython.bint  # whether the binnings are being updated
     _kept: cython.bint  # whether the binnings from `_low` to `_high` are kept; otherwise they are made when asked for
     _low: cython.Py_ssize_t
     _high: cython.Py_ssize_t
@@ -173,6 +174,7 @@ class Binnings(CellTree):
         cells = len(centres)
         self._numbers, self._ends = numbers, ends
         self._slack, self._pseudo, self._smallest, self._negligible = 1.0 + slack, size, smallest, negligible
+        self._busy = False
         self._kept, self._low, self._high, self._to_score, self._left = False, 1, 0, 0, 0
         self._used = np.zeros(cells, dtype=np.int8)
         self._rank, self._inside, self._border = np.zeros(cells), np.zeros(cells), np.zeros(cells + 1)
@@ -184,7 +186,13 @@ class Binnings(CellTree):
     def at(self, x: cython.double) -> cython.double:
         """Return the average at a coordinate; NaN without observations, or with more than `MOST_BINS` bins."""
         if self.sums._number != 0 or not self._kept:
-            self._update()
+            if self._busy:
+                raise RuntimeError("two threads use a calibrator at once: let them take turns by a lock")
+            self._busy = True  # the update calls Python, where another thread may take over
+            try:
+                self._update()
+            finally:
+                self._busy = False
         return self._average(self._nearest(self._round(x))) if self._kept else _NAN
 
     # -- following the cells -------------------------------------------------------------------------------------
