@@ -206,7 +206,7 @@ class Multicalibrated(Keyed):
     (-2, 63)
     >>> wrong = cal.gap("campaign", "wrong")
     >>> round(wrong.gap), round(wrong.bound)
-    (91, 94)
+    (99, 103)
     """
 
     name = "multicalibrated"
