@@ -83,6 +83,7 @@ class RampChain:
 
     _given: tuple
     _first: cython.Py_ssize_t[::1]
+    _found: cython.Py_ssize_t[::1]  # knots of the halves
     _geometric: cython.double[::1]
     _centre: cython.double[::1]
     _depth: cython.double[::1]
@@ -107,7 +108,8 @@ class RampChain:
         self._depth, self._mass = table[k : k + size], table[k + size : k + 2 * size]
         self._log = table[k + 2 * size :]
         # Of each ramp the lower half and then the upper one, each from the middle on.
-        self._first = np.zeros(k + 1, dtype=np.intp)
+        places: cython.Py_ssize_t[::1] = np.zeros(2 * k + 1, dtype=np.intp)
+        self._first, self._found = places[: k + 1], places[k + 1 :]
         for k in range(self._chain):
             knots, depths, below, above, self._geometric[k] = ramps[k]
             self._add_halves(k, knots, depths, below, above)
@@ -139,8 +141,9 @@ class RampChain:
         if start < after:
             low, high = below[after - 1], above[start]
         self._centre[k] = low
-        self._first[half + 1] = self._first[half] + after + 1
+        self._first[half + 1] = self._found[half + 1] = self._first[half] + after + 1
         self._first[half + 2] = self._first[half + 1] + n - start + 1
+        self._found[half] = self._first[half]
         self._set(self._first[half], -1, MIDDLE, low)
         for i in range(after):
             self._set(self._first[half], i, depths[after - 1 - i], below[after - 1 - i])
@@ -213,16 +216,25 @@ class RampChain:
     @cython.nogil
     @cython.exceptval(check=False)
     def _knot(self, half: cython.Py_ssize_t, d: cython.double) -> cython.Py_ssize_t:
-        """Return the last knot of a half that is not deeper than d."""
-        i: cython.Py_ssize_t = self._first[half]
+        """Return the last knot of a half that is not deeper than d: often the one found last, or the next one."""
+        i: cython.Py_ssize_t = self._found[half]
         high: cython.Py_ssize_t = self._first[half + 1]
         middle: cython.Py_ssize_t
+        if self._depth[i] <= d:
+            if i + 1 == high or d < self._depth[i + 1]:
+                return i
+            if i + 2 == high or d < self._depth[i + 2]:
+                self._found[half] = i + 1
+                return i + 1
+        else:
+            i = self._first[half]
         while high - i > 1:
             middle = (i + high) // 2
             if self._depth[middle] <= d:
                 i = middle
             else:
                 high = middle
+        self._found[half] = i
         return i
 
     def _integrate(self):
