@@ -187,6 +187,14 @@ MUTANTS = [
     ),
     # -- memories --------------------------------------------------------------------------------------------------
     Mutant(
+        "logistic-rounding-allowed",
+        "kernels/newton/recent_logistic.py",
+        "ROUNDED = 1e-8",
+        "ROUNDED = 1e-3",
+        "a fit is certified where rounding of its sums moves log-odds by more than 1e-8",
+        "test_kernel_forms",
+    ),
+    Mutant(
         "window-off-by-one",
         "memories/windows.py",
         "        if self._live > self._size:\n",

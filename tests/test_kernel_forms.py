@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ import streamcal
 from streamcal import Auto
 from streamcal.app.doctor import kernels
 from streamcal.kernels import NEEDS, SOURCES, USES, module_name
+from streamcal.kernels.newton.recent_logistic import RecentLogistic
+from streamcal.kernels.newton.recent_points import RecentPoints
 from streamcal.maps.points import MERGES
 from streamcal.solvers.partial_order import ranks_of
 
@@ -259,6 +262,50 @@ def test_recent_logistic(two, constant, targets):
         if number > 40 and number % 7 == 0:
             assert len({fit.fit(0.99, 0.02, 0.8, 0.4, 0.1) for _, fit in fits}) == 1
             assert bits(fits[0][1].parameters()) == bits(fits[1][1].parameters())
+
+
+def exact_line(points, ridge, slope, offset):
+    """Return slope and offset of the penalised minimum by Newton's method from near values."""
+    points = [(Decimal(u), y, Decimal(w)) for u, y, w in points]
+    total = sum(w for _, _, w in points)
+    mean, scale = sum(u * w for u, _, w in points) / total, Decimal(ridge) * total
+    a, c = Decimal(slope), Decimal(offset)
+    for _ in range(6):  # each doubles the digits
+        at_mean = c + (a - 1) * mean
+        ga, gc = scale * (a - 1 + at_mean * mean), scale * at_mean
+        haa, hac, hcc = scale * (1 + mean * mean), scale * mean, scale
+        for u, y, w in points:
+            p = 1 / (1 + (-(a * u + c)).exp())
+            curve = w * p * (1 - p)
+            ga, gc = ga + w * (p - y) * u, gc + w * (p - y)
+            haa, hac, hcc = haa + curve * u * u, hac + curve * u, hcc + curve
+        determinant = haa * hcc - hac * hac
+        a, c = a - (hcc * ga - hac * gc) / determinant, c - (haa * gc - hac * ga) / determinant
+    return a, c
+
+
+def test_certified_log_odds_are_those_of_the_minimum_to_the_rounding_that_is_allowed():
+    """`recent_logistic.ROUNDED`: a light point far from the others magnifies the rounding of the sums, to 1e-7 here."""
+    rng, served, refused = np.random.default_rng(1), [], 0
+    for far in [10.0**k for k in range(1, 8) for _ in range(6)]:
+        places = [far, *rng.normal(size=30).tolist()]
+        labels = [True, *(rng.random() < 1.0 / (1.0 + math.exp(-2.0 * u)) for u in places[1:])]
+        points = list(zip(places, map(int, labels), [10.0 ** rng.uniform(-14.0, 0.0)] + 30 * [1.0], strict=True))
+        held = RecentPoints(2 * len(points))
+        for i, (u, y, w) in enumerate(points):
+            held.replace(2 * i + y, u, 0.0, w)
+        fit = RecentLogistic(held, False, True, False, 1e-9)
+        if fit.fit(0.0, 0.0, 1.0, 0.0, 0.0):
+            a, _, c = fit.parameters()
+            with localcontext() as context:
+                context.prec = 40
+                exact = exact_line(points, 1e-9, a, c)
+                served.append(max(abs((Decimal(a) - exact[0]) * Decimal(u) + Decimal(c) - exact[1]) for u in places))
+        else:
+            refused += 1
+    assert max(served) <= 1e-8
+    assert len(served) >= 24
+    assert refused >= 3
 
 
 @pytest.mark.sample(2)
