@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Unpack, cast
+from typing import Unpack
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from streamcal.kernels.cells.cell_bins import NearestCells
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.types import FloatArray
-from streamcal.statistics.base import Piece
-from streamcal.statistics.score_table import GridTable
 
 
 class AdaptiveCalibration(AdditiveCalibrator[Table]):
@@ -71,11 +69,7 @@ class AdaptiveCalibration(AdditiveCalibrator[Table]):
         super().__init__(**common)
         table = self._grid_table()
         if table is not None and isinstance(interval, NearestScores):
-            self._tree = NearestCells(table.sums, table.grid.centres, table.grid.cell, interval.fraction - REACHED)
-            self._at, self.streams = self._tree.at, True
-
-    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        self._tree.run(cast(GridTable, self._memory.statistic).rows(x, y, piece), found[0])
+            self._read_by(NearestCells(table.sums, table.grid.centres, table.grid.cell, interval.fraction - REACHED))
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""

@@ -93,6 +93,10 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         #: Finds the map from the cells of the table that have changed: set by methods that have such a kernel.
         self._following: Following | None = None
 
+    def _read_by(self, cells: Any) -> None:
+        """Let a kernel that needs no map, with `at` and `run`, read the cells of the table."""
+        self._cells, self._at, self.streams = cells, cells.at, True
+
     def new_statistic(self) -> Held:
         """Return an empty statistic for these parameters."""
         return cast(Held, score_table(self.scale, self.resolution))
@@ -168,6 +172,8 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         """Learn a piece of a batch, and write the answers before each row to `found`; NaN where nothing is held."""
         if self._following is not None:
             self._following.stream(self, x, y, piece, found)
+        else:
+            self._cells.run(cast(GridTable, self._memory.statistic).rows(x, y, piece), found[0])
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Unpack, cast
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,6 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.types import FloatArray
-from streamcal.statistics.base import Piece
-from streamcal.statistics.score_table import GridTable
 
 #: A rank this near below a boundary between two bins, relative to it, is on it, and in the upper bin: ranks are sums of
 #: weights, whose rounding must not decide.
@@ -88,11 +86,7 @@ class HistogramBinning(AdditiveCalibrator[Table]):
         super().__init__(**common)
         table = self._grid_table()
         if table is not None and self.bins is not None:
-            self._tree = FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY)
-            self._at, self.streams = self._tree.at, True
-
-    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        self._tree.run(cast(GridTable, self._memory.statistic).rows(x, y, piece), found[0])
+            self._read_by(FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY))
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
