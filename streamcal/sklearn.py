@@ -35,6 +35,8 @@ from streamcal.parameters.forgetting import Forever
 from streamcal.parameters.scales import Interval, Logit, Probability
 from streamcal.parameters.types import FloatArray
 
+__all__ = ["CrossCalibratedClassifier", "StreamingCalibratedClassifier"]
+
 #: Labels that change SORTED times less often than labels of shuffled rows are taken for sorted, if shuffled rows would
 #: have at least FEWEST_RUNS runs of equal labels. Labels that come in tens are not.
 SORTED, FEWEST_RUNS = 20, 20

@@ -40,7 +40,7 @@ REFERENCE: dict[str, tuple[Any, tuple[str, ...] | None]] = {
     "streamcal.multiclass": (multiclass, None),
     "streamcal.regression": (regression, None),
     "streamcal.river": (river, None),
-    "streamcal.sklearn": (streamcal.sklearn, ("StreamingCalibratedClassifier", "CrossCalibratedClassifier")),
+    "streamcal.sklearn": (streamcal.sklearn, None),
     "streamcal.river.metrics": (river_metrics, None),
     "streamcal.spark": (streamcal.spark, None),
     "streamcal.metrics": (metrics, None),

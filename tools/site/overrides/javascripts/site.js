@@ -21,3 +21,10 @@ function nameCode() {
 new MutationObserver(nameCode).observe(document.body, {childList: true, subtree: true});
 addEventListener("load", nameCode);
 addEventListener("resize", nameCode);
+
+// The list of versions is put in when the page has fetched it: what its button is called contains what it shows.
+new MutationObserver(() => {
+  const button = document.querySelector(".md-version__current");
+  const name = button && `Version ${button.textContent.trim()}, select another`;
+  if (button && button.getAttribute("aria-label") !== name) button.setAttribute("aria-label", name);
+}).observe(document.querySelector(".md-header"), { childList: true, subtree: true });
