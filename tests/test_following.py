@@ -29,6 +29,8 @@ from streamcal import (
 )
 from streamcal.kernels.newton.anchored_logistic import CERTIFIED, AnchoredLogistic
 from streamcal.kernels.newton.panel_logistic import PANELS, PanelLogistic
+from streamcal.kernels.newton.recent_logistic import RecentLogistic
+from streamcal.kernels.newton.recent_points import RecentPoints
 from streamcal.kernels.polynomial.bernstein import evaluate_many
 from streamcal.maps.knots import CubicMap, KnotMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
@@ -254,7 +256,7 @@ def test_parameters_far_from_the_anchor_are_found_by_passes():
 
 
 #: Half-lives under which parameters move far with every label, and windows of few observations.
-SHORT = {f"decay-{size:g}": Decay(size) for size in (3.6, 10.0, 30.0, 100.0)} | {"window-30": Window(30)}
+SHORT = {f"decay-{size:g}": Decay(size) for size in (3.6, 10.0, 30.0, 100.0, 400.0)} | {"window-30": Window(30)}
 
 
 @pytest.mark.sample(6)
@@ -276,6 +278,38 @@ def test_under_short_half_lives_passes_over_the_points_that_matter_find_the_map_
     assert calls <= 0.1 * steps
     assert np.median(off) <= WITHIN
     assert max(off) <= 1e-6, "the bound of the laws where a ridge of 1e-9 alone decides (`LEFT_OPEN`)"
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    "form", [(True, True, False), (True, False, False), (False, True, True), (False, False, False)]
+)
+def test_fits_of_nodes_are_those_of_points(form):
+    """The same points in a kernel that keeps nodes, and in one without: from flat to steep, from even to rare."""
+    two, constant, targets = form
+    rng, by_nodes = np.random.default_rng(31), 0
+    for slope, shift in ((0.1, 0.0), (0.5, -6.0), (1.0, 0.0), (1.4, -4.0), (3.0, 2.0), (12.0, 0.0)):
+        z = np.clip(rng.logistic(size=3000), -7.0, 7.0)
+        u, v = (log_probabilities(z)[0], -log_probabilities(z)[1]) if two else (z, 0.0 * z)
+        if two and not constant:
+            u, v = u + math.log(2.0), v - math.log(2.0)
+        slots = 2 * np.arange(3000) + (rng.random(3000) < special.expit(slope * z + (shift if constant else 0.0)))
+        weights = np.exp2(rng.uniform(-12.0, 0.0, 3000))
+        kernels = [RecentLogistic(RecentPoints(6000), two, constant, targets, 1e-9) for _ in range(2)]
+        kernels[0].load(slots, u, v, weights)
+        for _ in range(30):  # until nodes are worth their cost
+            kernels[0].fit(0.999, 0.001, slope, slope if two else 0.0, shift)
+        for slot, weight in zip(slots[:500], rng.exponential(0.1, 500).tolist(), strict=True):
+            kernels[0].replace(slot, u[slot // 2], v[slot // 2], weight)
+            weights[slot // 2] = weight
+        kernels[1].load(slots, u, v, weights)
+        assert all(kernel.fit(0.999, 0.001, slope, slope if two else 0.0, shift) for kernel in kernels)
+        by_nodes += kernels[0].by_nodes
+        assert not kernels[1].by_nodes
+        (a, b, c), (d, e, f) = (kernel.parameters() for kernel in kernels)
+        # Each is certified; a flat or rare one leaves rounding besides.
+        np.testing.assert_allclose(a * u + b * v + c, d * u + e * v + f, rtol=0.0, atol=3.0 * CERTIFIED)
+    assert by_nodes >= 3, "nodes are hardly ever certified"
 
 
 @pytest.mark.parametrize("panels", PANELS)

@@ -91,6 +91,8 @@ HERE = {
     "online_softmax",
     "panel_logistic",
     "partial_order",
+    "point_nodes",
+    "quadratic_model",
     "ramp_chain",
     "recent_logistic",
     "recent_moments",
@@ -99,6 +101,7 @@ HERE = {
     "repeated_scores",
     "score_regressions",
     "tangent_qp",
+    "taylor_sums",
     "venn_abers_curve",
     "weights",
     "working_set",
@@ -245,23 +248,32 @@ def test_minima_under_equations():
 FORMS = [(True, True, False), (True, False, False), (False, True, True), (False, True, False), (False, False, False)]
 
 
+def features(z, two, constant):
+    """Return u and v of log-odds z, as `Beta` has them; v is 0 in a form with one feature."""
+    shift = 0.0 if constant else math.log(2.0)
+    return (z - np.logaddexp(0.0, z) + shift, np.logaddexp(0.0, z) - shift) if two else (z, 0.0 * z)
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("two", "constant", "targets"), FORMS)
 def test_recent_logistic(two, constant, targets):
-    """Passes over points of fading weight: both forms, and the same minimum without what is left out."""
+    """Passes over points of fading weight, or over nodes in their place: both forms."""
     rng = np.random.default_rng(4)
-    fits, size = [], 300
+    fits, size, by_nodes = [], 1400, set()
     for points, logistic in zip(twins("recent_points"), twins("recent_logistic"), strict=True):
-        held = points.RecentPoints(size)
-        fits.append((held, logistic.RecentLogistic(held, two, constant, targets, 1e-9)))
-    for number in range(900):
-        u, w = rng.normal(), 2.0 ** (number / 9.0)
-        slot = 2 * int(rng.integers(size // 2)) + int(rng.random() < 0.5 * (1.0 + math.tanh(0.5 * u)))
-        for held, _ in fits:
-            held.replace(slot, u, math.log1p(math.exp(u)), w)
-        if number > 40 and number % 7 == 0:
-            assert len({fit.fit(0.99, 0.02, 0.8, 0.4, 0.1) for _, fit in fits}) == 1
-            assert bits(fits[0][1].parameters()) == bits(fits[1][1].parameters())
+        fits.append(logistic.RecentLogistic(points.RecentPoints(size), two, constant, targets, 1e-9))
+    for number in range(2400):
+        z, w = rng.normal(), 2.0 ** (number / (9.0 if number < 600 else 90.0))
+        u, v = features(z, two, constant)
+        slot = 2 * int(rng.integers(size // 2)) + int(rng.random() < 0.5 * (1.0 + math.tanh(0.5 * z)))
+        for fit in fits:
+            fit.replace(slot, u, v, w)
+        if number > 40 and number % 19 == 0:
+            assert len({fit.fit(0.99, 0.02, 0.8, 0.4, 0.1) for fit in fits}) == 1
+            assert bits(fits[0].parameters()) == bits(fits[1].parameters())
+            assert fits[0].by_nodes == fits[1].by_nodes
+            by_nodes.add(fits[0].by_nodes)
+    assert by_nodes == {False, True}
 
 
 def exact_line(points, ridge, slope, offset):
@@ -313,22 +325,26 @@ def test_certified_log_odds_are_those_of_the_minimum_to_the_rounding_that_is_all
 def test_anchored_logistic(two, constant, targets):
     rng = np.random.default_rng(2)
     size = 1000
-    u, weights = rng.standard_normal(size), rng.uniform(0.5, 2.0, size)
-    v = np.log1p(np.exp(u))  # rises along a convex curve with u, as the features of `Beta` do
-    slots = 2 * np.arange(size) + (rng.random(size) < 1.0 / (1.0 + np.exp(-0.8 * u - (v if two else 0.0))))
+    z, weights = rng.standard_normal(size), rng.uniform(0.5, 2.0, size)
+    u, v = features(z, two, constant)
+    slots = 2 * np.arange(size) + (rng.random(size) < 1.0 / (1.0 + np.exp(-0.8 * z)))
     forms = [module.AnchoredLogistic(2 * size, two, constant, targets, 1e-9) for module in twins("anchored_logistic")]
     for one in forms:
         one.load(slots, u, v, weights)
-        one.anchor_at(0.8, 1.0 if two else 0.0, 0.0)
-    fits = []
+        one.anchor_at(0.8, 0.8 if two else 0.0, 0.0)
+    fits, served = [], 0
     for number in range(120):
+        before = forms[0].served
         assert len({one.fit(0.99, 0.02) for one in forms}) == 1
         fits.append(bits(forms[0].parameters()))
         assert fits[-1] == bits(forms[1].parameters())
+        assert forms[0].served == forms[1].served
+        served += forms[0].served > before
         assert bits(forms[0].weights()) == bits(forms[1].weights())
-        slot, x, w = int(slots[number]), rng.normal(), float(rng.integers(0, 3))
+        slot, x, w = int(slots[number]), features(rng.normal(), two, constant), float(rng.integers(0, 3))
         for one in forms:
-            one.replace(slot, x, math.log1p(math.exp(x)), w)
+            one.replace(slot, *x, w)
+    assert served > 60, "the series is hardly ever of use"
     targets = [module.regularised_targets(2.0, 1e17) for module in twins("anchored_logistic")]
     assert targets[0] == targets[1] == (math.nextafter(1.0, 0.0), 0.25)
     assert len(set(fits)) > 100, "the fits are hardly ever found"

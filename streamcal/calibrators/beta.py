@@ -51,7 +51,8 @@ class Beta(AdditiveCalibrator[Table]):
 
     Cost: an observation O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps; on a
     grid O(1) but for some steps in a thousand, from sums kept at an earlier solution. Memory O(k). Under a half-life
-    below 1,000 a step reads the cells of the last 20 to 50 half-lives some three times.
+    below 1,000 a step reads the cells of the last 20 to 50 half-lives two or three times, or some 300 nodes if the
+    cells are more.
 
     References
     ----------

@@ -23,8 +23,13 @@ AUTO_USES = (
 )
 #: Kernel → the kernels whose `.pxd` it uses, directly or indirectly. Each is listed after those it uses.
 USES = {
-    "recent_logistic": ("recent_points",),
-    "anchored_logistic": ("compensated", "recent_logistic", "recent_points"),
+    "point_nodes": ("recent_points",),
+    "quadratic_model": ("recent_points",),
+    "recent_logistic": ("point_nodes", "quadratic_model", "recent_points"),
+    "taylor_sums": ("compensated", "quadratic_model", "recent_points"),
+    "anchored_logistic": (
+        *("compensated", "point_nodes", "quadratic_model", "recent_logistic", "recent_points", "taylor_sums"),
+    ),
     "bernstein": ("compensated",),
     "difference_qp": ("working_set",),
     "tangent_qp": ("angular_slope", "equality_qp", "working_set"),
@@ -32,8 +37,8 @@ USES = {
     "panel_logistic": ("bernstein", "compensated", "monotone_qp"),
     "cell_sums": ("fast_path",),
     "anchored_stream": (
-        *("anchored_logistic", "cell_points", "cell_sums", "compensated", "fast_path", "logistic", "recent_logistic"),
-        "recent_points",
+        *("anchored_logistic", "cell_points", "cell_sums", "compensated", "fast_path", "logistic", "point_nodes"),
+        *("quadratic_model", "recent_logistic", "recent_points", "taylor_sums"),
     ),
     "cell_bins": ("cell_sums", "fast_path"),
     "binnings": ("cell_bins", "cell_sums", "fast_path"),
@@ -70,7 +75,10 @@ USES = {
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
-CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "recent_logistic", "anchored_logistic", "anchored_stream")
+CELLS = (
+    *("cell_points", "cell_sums", "cell_bins", "binnings", "point_nodes", "quadratic_model", "recent_logistic"),
+    *("taylor_sums", "anchored_logistic", "anchored_stream"),
+)
 CELLS_USE = ("compensated", "fast_path", "logistic", "recent_points", *CELLS)
 #: The same.
 LEVELS = (

@@ -10,12 +10,14 @@ cdef class RecentPoints:
     cdef Py_ssize_t[::1] slot
     cdef double[::1] u
     cdef double[::1] v
-    cdef double[::1] w
+    cdef double[::1] negative  # weight of the entry, in the column of its label
+    cdef double[::1] positive
     cdef double[::1] upto  # a bound on the weight of this entry and all before it
     cdef double[::1] weight  # of the negatives, and of the positives
     cdef double[::1] low  # least and largest features seen
     cdef double[::1] high
     cdef bint _changes(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
+    cdef double _weight(self, Py_ssize_t i) noexcept nogil
     cdef void _replace(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
     cdef void _compact(self) noexcept nogil
     cdef void _scale(self, double factor) noexcept nogil

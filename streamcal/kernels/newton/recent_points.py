@@ -27,7 +27,7 @@ class RecentPoints:
     def __init__(self, size):
         self.place = np.full(size, -1, dtype=np.intp).data
         self.slot = np.full(size + ROOM, -1, dtype=np.intp).data
-        self.u, self.v, self.w, self.upto = (np.zeros(size + ROOM).data for _ in range(4))
+        self.u, self.v, self.negative, self.positive, self.upto = (np.zeros(size + ROOM).data for _ in range(5))
         self.weight, self.low, self.high = (np.zeros(2).data for _ in range(3))
         self.end = self.live = self.compacted = 0
 
@@ -63,7 +63,15 @@ class RecentPoints:
         i: cython.Py_ssize_t = self.place[slot]
         if i < 0:
             return w > 0.0
-        return self.w[i] != w or self.u[i] != u or self.v[i] != v
+        return self._weight(i) != w or self.u[i] != u or self.v[i] != v
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _weight(self, i: cython.Py_ssize_t) -> cython.double:
+        """Return the weight of an entry, which has one label."""
+        return self.negative[i] + self.positive[i]
 
     @cython.cfunc
     @cython.nogil
@@ -72,9 +80,9 @@ class RecentPoints:
         i: cython.Py_ssize_t = self.place[slot]
         gone: cython.double = 0.0
         if i >= 0:
-            gone = self.w[i]
+            gone = self._weight(i)
             self.weight[slot & 1] -= gone
-            self.w[i] = 0.0
+            self.negative[i] = self.positive[i] = 0.0
             self.slot[i] = self.place[slot] = -1
             self.live -= 1
             if i == self.end - 1:
@@ -88,7 +96,8 @@ class RecentPoints:
             elif self.end == self.slot.shape[0]:
                 self._compact()
             i = self.end
-            self.u[i], self.v[i], self.w[i] = u, v, w
+            self.u[i], self.v[i] = u, v
+            self.negative[i], self.positive[i] = (0.0, w) if slot & 1 else (w, 0.0)
             self.upto[i] = (self.upto[i - 1] if i > 0 else 0.0) + w
             self.slot[i], self.place[slot] = slot, i
             self.end = i + 1
@@ -99,8 +108,8 @@ class RecentPoints:
         if gone > _HEAVY * self.weight[slot & 1]:  # its rounding is left in the sum
             self.weight[slot & 1] = 0.0
             for i in range(self.end):
-                if self.w[i] > 0.0 and self.slot[i] & 1 == slot & 1:
-                    self.weight[slot & 1] += self.w[i]
+                if self.slot[i] >= 0 and self.slot[i] & 1 == slot & 1:
+                    self.weight[slot & 1] += self._weight(i)
 
     @cython.cfunc
     @cython.nogil
@@ -112,15 +121,16 @@ class RecentPoints:
         up: cython.double = 0.0
         self.weight[0] = self.weight[1] = 0.0
         for i in range(self.end):
-            if self.w[i] > 0.0:
+            if self.slot[i] >= 0:
                 if k == 0:
                     self.low[0] = self.high[0] = self.u[i]
                     self.low[1] = self.high[1] = self.v[i]
-                self.u[k], self.v[k], self.w[k], self.slot[k] = self.u[i], self.v[i], self.w[i], self.slot[i]
+                self.u[k], self.v[k], self.slot[k] = self.u[i], self.v[i], self.slot[i]
+                self.negative[k], self.positive[k] = self.negative[i], self.positive[i]
                 self.place[self.slot[k]] = k
-                up += self.w[k]
+                up += self._weight(k)
                 self.upto[k] = up
-                self.weight[self.slot[k] & 1] += self.w[k]
+                self.weight[self.slot[k] & 1] += self._weight(k)
                 self.low[0], self.high[0] = min(self.low[0], self.u[k]), max(self.high[0], self.u[k])
                 self.low[1], self.high[1] = min(self.low[1], self.v[k]), max(self.high[1], self.v[k])
                 k += 1
@@ -134,7 +144,8 @@ class RecentPoints:
         """Multiply all weights."""
         i: cython.Py_ssize_t
         for i in range(self.end):
-            self.w[i] *= factor
+            self.negative[i] *= factor
+            self.positive[i] *= factor
             self.upto[i] *= factor
         self.weight[0] *= factor
         self.weight[1] *= factor
