@@ -103,6 +103,9 @@ such guarantee.
   lucky. `PrequentialChoice` therefore mixes.
 - **λ of `SmoothIsotonic`**: the interpolation of the isotonic fit is the best candidate on {none} of {streams} streams.
   It predicts 0 and 1 at both ends, which the log loss punishes. The best λ lies between 1e-5 and 0.1.
+- **Fusions are not mixed**: `PrequentialChoice` takes methods of one score. `PrequentialFusion` selects one candidate
+  by its squared loss, so that its map is that of one fusion. A mixture by log loss would need a contract of its own
+  for vectors of scores, with missing ones.
 
 ---
 
