@@ -174,16 +174,21 @@ def _survey(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _is_low(values: cython.double[::1], i: cython.Py_ssize_t) -> cython.bint:
-    """Return whether there may be a minimum of at most 0 near a point of the grid, and near no other point."""
+def _is_low(values: cython.double[::1], i: cython.Py_ssize_t, narrow: cython.bint) -> cython.bint:
+    """Return whether there may be a minimum of at most 0 near a point of the grid: by a parabola through three points.
+
+    A `narrow` dip may lie between two points of a slope, beside the least of the three.
+    """
     bent: cython.double
+    fall: cython.double
     last: cython.Py_ssize_t = values.shape[0] - 1
-    if (i > 0 and values[i - 1] < values[i]) or (i < last and values[i + 1] < values[i]):
-        return False
-    if 0 < i < last:  # the minimum of a parabola through three points
-        bent = values[i - 1] + values[i + 1] - 2.0 * values[i]
+    if i == 0 or i == last:
+        return values[i] <= (values[1] if i == 0 else values[last - 1])
+    bent = values[i - 1] + values[i + 1] - 2.0 * values[i]
+    if values[i] <= values[i - 1] and values[i] <= values[i + 1]:
         return not (bent > 0.0 and values[i] > 0.5 * bent)
-    return True
+    fall = 0.5 * fabs(values[i - 1] - values[i + 1])
+    return narrow and fall <= bent and 2.0 * values[i] * bent <= fall * fall
 
 
 @cython.ccall
@@ -197,10 +202,12 @@ def find_minima(
     found: cython.double[::1],
     below: cython.double,
     above: cython.double,
+    narrow: cython.bint,
 ) -> cython.Py_ssize_t:
     """Write the constraints with a slack below `below` (at the ends) or `above` (at minima of p′); return their number.
 
-    Set `slopes`, and `values` at the points of the grid.
+    Set `slopes`, and `values` at the points of the grid. Minima in narrow dips between these may be missed, and cost a
+    fifth more if they are wanted.
     """
     i: cython.Py_ssize_t
     number: cython.Py_ssize_t = 0
@@ -220,8 +227,10 @@ def find_minima(
     _survey(grid, x, values)
     set_slopes(slopes, x)
     for i in range(grid.shape[0]):
-        if _is_low(values, i):
+        if _is_low(values, i, narrow):
             theta = refined(slopes, grid_step(n - 1) * i)
+            if narrow and number > 0 and fabs(theta - found[number - 1]) < 1e-8:
+                continue
             if _series(slopes, 0, cos(theta)) * scale(theta, n - 1) < above and number < n:
                 found[number] = theta
                 number += 1

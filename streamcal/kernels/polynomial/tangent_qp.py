@@ -78,6 +78,7 @@ class TangentQP:
     _slopes: cython.double[:, ::1]
     _found: cython.double[::1]
     _tolerance: cython.double
+    _narrow: cython.bint  # whether narrow dips are looked for
     _gram: cython.double[:, ::1]
     _a: cython.double[::1]
     _t: cython.double[::1]  # tangencies, and their multipliers
@@ -127,14 +128,13 @@ class TangentQP:
 
         Where p′ of the start is least, constraints are tried first. But for rounding the solution is the same.
         """
-        status: cython.int
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
         n: cython.Py_ssize_t = self._size
         guesses: cython.Py_ssize_t
         if moments.shape[0] != 2 * n - 1 or cross.shape[0] != n or start.shape[0] not in (0, n):
             raise ValueError(f"{n} coefficients need {2 * n - 1} moments and {n} cross sums")
-        self._q, self.iterations, self._tolerance = 0, 0, COARSE
+        self._q, self.iterations, self._tolerance, self._narrow = 0, 0, COARSE, False
         for i in range(n):
             self._a[i] = cross[i]
             for j in range(n):
@@ -152,8 +152,7 @@ class TangentQP:
         if self._iterate() != 0:
             return 2
         guesses = self._q
-        for i in range(guesses):
-            self._saved[i] = self._where[i]
+        self._saved[:guesses] = self._where[:guesses]
         self._find_tangencies()
         if self._polish() and self._finish():
             return 0
@@ -162,8 +161,14 @@ class TangentQP:
         for i in range(guesses):
             if not self._try_out(self._saved[i]):
                 return 2
-        status = self._iterate()
-        return status if status != 0 or self._finish() else 2
+        if self._iterate() != 0:
+            return 2
+        self._saved[:n] = self._x
+        if self._finish():
+            return 0
+        self._x[:] = self._saved[:n]
+        self._narrow = True
+        return 0 if self._iterate() == 0 and self._finish() else 2
 
     # -- tangencies ------------------------------------------------------------------------------------------------
 
@@ -304,11 +309,7 @@ class TangentQP:
     @cython.exceptval(check=False)
     def _begin(self) -> cython.bint:
         """Set Jᵀ to L⁻¹, and x to the minimum without constraints; return whether G is positive definite."""
-        i: cython.Py_ssize_t
-        j: cython.Py_ssize_t
-        for i in range(self._size):
-            for j in range(i + 1):
-                self._columns[i, j] = self._gram[i, j]
+        self._columns[:] = self._gram
         if not equality_qp.factorise(self._columns, self._size):
             return False
         equality_qp.invert(self._columns, self._jt, self._size)
@@ -331,7 +332,9 @@ class TangentQP:
     @cython.exceptval(check=False)
     def _minima(self, below: cython.double, above: cython.double) -> cython.Py_ssize_t:
         """Write the constraints of x with a slack below these to `_found`; return their number."""
-        return angular_slope.find_minima(self._slopes, self._x, self._grid, self._values, self._found, below, above)
+        return angular_slope.find_minima(
+            self._slopes, self._x, self._grid, self._values, self._found, below, above, self._narrow
+        )
 
     @cython.cfunc
     def _iterate(self) -> cython.int:
