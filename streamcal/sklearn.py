@@ -32,14 +32,12 @@ from streamcal.live.keyed import Keyed
 from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.names import suggesting
 from streamcal.parameters.forgetting import Forever
+from streamcal.parameters.order import in_blocks
 from streamcal.parameters.scales import Interval, Logit, Probability
 from streamcal.parameters.types import FloatArray
 
 __all__ = ["CrossCalibratedClassifier", "StreamingCalibratedClassifier"]
 
-#: Labels that change SORTED times less often than labels of shuffled rows are taken for sorted, if shuffled rows would
-#: have at least FEWEST_RUNS runs of equal labels. Labels that come in tens are not.
-SORTED, FEWEST_RUNS = 20, 20
 #: Rows at the end that all have one label are taken for what a split by class has left there, where shuffled rows would
 #: end like that with less than this probability, and no other run of that label is half as long.
 UNLIKELY_END = 1e-9
@@ -568,8 +566,7 @@ def _may_be_in_order_of_time(y: npt.NDArray[Any]) -> bool:
     """Return whether rows may be in the order of time: not sorted by label, and without an end of one label."""
     counts = np.unique(y, return_counts=True)[1]
     ends = np.append(np.flatnonzero(y[1:] != y[:-1]), len(y) - 1)  # of runs of equal labels
-    shuffled = 1 + float((counts * (1 - counts / len(y))).sum())
-    if shuffled >= FEWEST_RUNS and len(ends) <= max(len(counts), shuffled / SORTED):
+    if in_blocks(len(ends) - 1, counts) is not None:
         return False
     *others, last = np.diff(ends, prepend=-1)
     longest = max((one for one, end in zip(others, ends, strict=False) if y[end] == y[-1]), default=0)

@@ -435,7 +435,7 @@ def warnings_of(result: Any) -> list[str]:
 
 def rated(path: Path, rows: int, score: float, positives: int) -> Path:
     """So many rows with one score, of which so many positive, the others negative."""
-    return save(path, [{"score": score, "click": int(i < positives)} for i in range(rows)])
+    return save(path, [{"score": score, "click": int(i * positives % rows < positives)} for i in range(rows)])
 
 
 @pytest.mark.parametrize(

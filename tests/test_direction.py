@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -287,3 +288,21 @@ def test_comparing_arrays_warns(order: str, message: str) -> None:
     given = s[rows] if order == "label" else 1.0 - s
     with pytest.warns(RuntimeWarning, match=message):
         compare((given, y[rows]), methods=["online-platt"])
+
+
+@pytest.mark.parametrize("verb", ["learn_many", "predict_learn_many"])
+@pytest.mark.parametrize("name", ["auto", "online-platt", "tracking-ops", "platt", "venn-abers"])
+def test_a_first_batch_sorted_by_label_is_warned_of_where_the_order_counts(name: str, verb: str) -> None:
+    rng = np.random.default_rng(12)
+    s = rng.random(500)
+    y = rng.random(500) < s
+    rows, cal = np.argsort(y, kind="stable"), METHODS[name]()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        getattr(cal, verb)(s, y)
+        getattr(cal, verb)(s[rows], y[rows])  # a later one may be a change
+        assert told == []
+        getattr(METHODS[name](), verb)(s[rows], y[rows])
+    sequential = not METHODS[name]().merges
+    assert ["neighbouring labels differ once" in str(one.message) for one in told] == [True] * sequential
+    assert all(one.filename == __file__ for one in told)

@@ -346,7 +346,8 @@ app.command(cls=Configured, context_settings={"auto_envvar_prefix": VARIABLES})(
 
 def main() -> None:
     """Run the console script."""
-    warnings.filterwarnings("ignore", "times such as", RuntimeWarning)  # the notes at the end have it, with options
+    for told_at_the_end in ("times such as", "neighbouring labels"):  # with the options that help
+        warnings.filterwarnings("ignore", told_at_the_end, RuntimeWarning)
     try:
         app(prog_name="streamcal")
     except OSError as error:  # of standard output or standard error; errors of files have been told

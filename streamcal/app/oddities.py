@@ -5,7 +5,7 @@
 | scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
 | no negative label | from 20 rows on, all labels are positive |
 | falling scores | the method is monotone, and the rank sum of positives is 5 standard deviations too low |
-| labels in blocks | the label changes less than a tenth as often as in random order |
+| labels in blocks | the label changes less than a twentieth as often as in random order |
 | scores in order | less than 1 % of the changes of the score are in the other direction |
 | classes as scores | from 20 rows on, all scores are 0 or 1 |
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
+from streamcal.errors import warn
 from streamcal.kernels.newton.online_newton import OnlineNewton
 from streamcal.maps.base import ScaledMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_score, check_scores, none_is_zero
+from streamcal.parameters.order import in_blocks
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Reader
 
@@ -74,6 +76,8 @@ class SequentialCalibrator(Calibrator):
         """Check all rows and learn them in order; the predictions before each, or an empty array."""
         s, labels, weights = check_batch(scores, y, w)
         self.scale.require(s)
+        if self.n == 0.0:
+            warn_of_blocks(labels)
         predictions = np.empty(len(s) if predicts else 0)
         self._stream(s, labels, weights, predictions)
         self._note(self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0]))
@@ -119,6 +123,18 @@ class SequentialCalibrator(Calibrator):
     @abstractmethod
     def map(self) -> ScaledMap:
         """Return the current map, which is immutable."""
+
+
+def warn_of_blocks(labels: FloatArray) -> None:
+    """Warn if the labels of a first batch are in blocks: what is learned last counts most."""
+    positives = int(np.count_nonzero(labels))
+    blocks = in_blocks(int(np.count_nonzero(labels[1:] != labels[:-1])), (positives, len(labels) - positives))
+    if blocks is not None:
+        often = "once" if blocks[0] == 1 else f"{blocks[0]:,} times"
+        warn(
+            f"neighbouring labels differ {often}, and would {blocks[1]:,} times in random order: sequential methods "
+            "follow the order of the rows; if these are sorted by label, sort them by time, or shuffle them"
+        )
 
 
 def newtons_of(predictors: Sequence[Any]) -> list[Any] | None:

@@ -83,12 +83,16 @@ def like_both(given: Any, ends: tuple[FloatArray, FloatArray]) -> tuple[FloatArr
 
 
 def column_names(values: Any) -> list[Any] | None:
-    """Return the names of the columns of a table of pandas, polars or Arrow, if no two are equal; else None."""
+    """Return the names of the columns of a table of pandas, polars or Arrow; None if there are none, or two are equal.
+
+    The names that polars gives the columns of an array are none.
+    """
     names = getattr(values, "column_names", getattr(values, "columns", None)) if type(values) not in PLAIN else None
     if names is None or library_of(values) is None:
         return None
     found = list(names)
-    return found if len(set(found)) == len(found) else None
+    given_by_polars = found == [f"column_{place}" for place in range(len(found))]
+    return None if given_by_polars or len(set(found)) < len(found) else found
 
 
 def with_columns(values: Any, names: Sequence[Any]) -> Any:

@@ -6,19 +6,15 @@ import math
 
 import numpy as np
 
+from streamcal.parameters.order import LEAST_CHANGES, in_blocks
 from streamcal.parameters.types import FloatArray
 
 #: Observations of the sample: all of them at first, then every second one, every fourth, ...
 MOST = 8_192
 #: The z-score of the rank sum below which scores fall. Where scores say nothing, one stream in 3 million is below.
 FALLING = -5.0
-#: Changes from one row to the next from which on their number says something.
-LEAST_CHANGES = 20
-#: Labels are in blocks if they change less often than this part of what is expected in random order: of 68 streams of
-#: real tables and generators the fewest had .30 (electricity prices).
-FEW_CHANGES = 0.1
-#: Scores are in order if less than this part of their changes are in the other direction: of those streams, none had
-#: less than .46.
+#: Scores are in order if less than this part of their changes are in the other direction: of 68 streams of real tables
+#: and generators, none had less than .46.
 FEW_REVERSALS = 0.01
 
 
@@ -100,11 +96,7 @@ class StreamSample:
 
     def changes_if_few(self) -> tuple[int, int] | None:
         """Return how often the label changes and how often it would in random order, if it is in blocks; else None."""
-        if not self._seen:
-            return None
-        expected = 2 * self._positives * (self._seen - self._positives) / self._seen
-        few = expected >= LEAST_CHANGES and self._changes < FEW_CHANGES * expected
-        return (self._changes, round(expected)) if few else None
+        return in_blocks(self._changes, (self._positives, self._seen - self._positives)) if self._seen else None
 
     def scores_in_order(self) -> bool:
         """Return whether the scores hardly ever change direction, as in rows sorted by score."""

@@ -18,7 +18,7 @@ from streamcal.calibrators.auto.experts import (
 )
 from streamcal.calibrators.auto.saved import mixture_state
 from streamcal.calibrators.guarded import LOGGED, LONGEST_DELAY
-from streamcal.calibrators.sequential import SequentialCalibrator
+from streamcal.calibrators.sequential import SequentialCalibrator, warn_of_blocks
 from streamcal.errors import InputError, warn
 from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.mixture.auto_steps import AutoSteps
@@ -247,6 +247,8 @@ class Auto(SequentialCalibrator):
         """Check all rows and learn them in order; the predictions before each, or an empty array."""
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         predictions = np.empty(len(x) if predicts else 0)
+        if self.n == 0.0:
+            warn_of_blocks(labels)
         for start in range(0, len(x), PIECE):  # between two of them other threads may run
             rows = slice(start, start + PIECE)
             self._steps.stream(x[rows], labels[rows], weights[rows], times[rows], predictions[rows])

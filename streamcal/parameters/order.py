@@ -1,0 +1,28 @@
+"""`in_blocks`: whether rows seem to be sorted by their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+#: Changes of the label from row to row, expected in random order, from which on their number says something.
+LEAST_CHANGES = 20
+#: Labels are in blocks if they change less often than this part of what is expected in random order: of 68 streams of
+#: real tables and generators the fewest had .30 (electricity prices), and labels that come in tens have .1.
+FEW_CHANGES = 0.05
+
+
+def in_blocks(changes: int, counts: Sequence[float] | npt.NDArray[np.integer]) -> tuple[int, int] | None:
+    """Return how often the label changes and how often it would in random order, if it is in blocks; else None.
+
+    `counts` are the numbers of rows of each label.
+
+    >>> in_blocks(1, [50, 50]), in_blocks(40, [50, 50])
+    ((1, 50), None)
+    """
+    rows = sum(counts)
+    expected = sum(count * (1.0 - count / rows) for count in counts) if rows else 0.0
+    few = expected >= LEAST_CHANGES and changes < FEW_CHANGES * expected
+    return (changes, round(expected)) if few else None
