@@ -59,7 +59,13 @@ def arrow_column(array: np.ndarray) -> Any:
     """Make an Arrow array in two chunks, or a table."""
     arrow = pytest.importorskip("pyarrow")
     chunked = lambda one: arrow.chunked_array([one[:5], one[5:]], arrow.float64())  # noqa: E731
-    return chunked(array) if array.ndim == 1 else arrow.table({str(i): chunked(one) for i, one in enumerate(array.T)})
+    return (
+        chunked(array)
+        if array.ndim == 1
+        else arrow.table(
+            {f"column_{i}": chunked(one) for i, one in enumerate(array.T)}  # as polars names columns without a name
+        )
+    )
 
 
 FORMS: dict[str, Callable[[np.ndarray], Any]] = {

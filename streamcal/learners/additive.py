@@ -23,7 +23,7 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_time, check_times, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
-from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
+from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import Reader, unread
 
@@ -266,7 +266,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _time(self, t: Time | None) -> float:
         if t is not None:
             time = check_time(t)
-            if self._timed and time > LARGEST_SECONDS:
+            if self._timed and in_shorter_unit(time):
                 self._warn_of_unit(time)
             return time
         if self._timed:
@@ -276,7 +276,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
         if t is not None:
             times = check_times(t, size)
-            if self._timed and size and times[-1] > LARGEST_SECONDS:
+            if self._timed and size and in_shorter_unit(times[-1]):
                 self._warn_of_unit(float(times[-1]))
             return times
         if self._timed:

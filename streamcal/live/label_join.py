@@ -22,7 +22,7 @@ from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
-from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
+from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
 from streamcal.parameters.types import Label, Time
 
 logger = logging.getLogger(__name__)
@@ -593,7 +593,7 @@ class LabelJoin(Holding, Journaled):
     def _check_far(self, t: float) -> None:
         """Raise `ClockError` for a time that is too far from the clock; warn of a first one in another unit."""
         if self._clock == -math.inf:
-            if t > LARGEST_SECONDS and self.spans.horizon < LARGEST_SPAN:
+            if in_shorter_unit(t) and self.spans.horizon < LARGEST_SPAN:
                 unit, horizon = shorter_unit(t)[1], self.spans.horizon
                 warn(
                     f"times such as {t:.15g} look like {unit}, and the horizon is {horizon:g} s: give times in seconds"

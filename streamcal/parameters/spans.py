@@ -9,12 +9,19 @@ from streamcal.errors import InputError
 
 #: No time in seconds: as seconds since 1970 it is the year 5138, and as milliseconds 1973.
 LARGEST_SECONDS = 1e11
+#: In the year 2286, and no time of today in a shorter unit.
+LARGEST_NANOSECONDS = 1e19
 #: Hardly a span in milliseconds: below 17 minutes, and as seconds up to 11 days.
 LARGEST_SPAN = 1e6
 #: Units of time shorter than a second: how many make a second, and the times that they give today.
 SHORTER_UNITS = ((1e9, "nanoseconds", 1e17), (1e6, "microseconds", 1e14), (1e3, "milliseconds", LARGEST_SECONDS))
 #: Seconds of the units of a span.
 UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def in_shorter_unit(t: float) -> bool:
+    """Return whether a time is likely to be one of today, or of the next 200 years, in a unit shorter than a second."""
+    return LARGEST_SECONDS < t < LARGEST_NANOSECONDS
 
 
 def shorter_unit(t: float) -> tuple[float, str]:

@@ -27,7 +27,7 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores, check_time, check_times
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.spans import LARGEST_SECONDS, shorter_unit
+from streamcal.parameters.spans import in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Reader, ensure
 
@@ -202,14 +202,14 @@ class Auto(SequentialCalibrator):
 
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
         times = np.full(size, math.nan) if t is None else check_times(t, size)
-        if size and times[-1] > LARGEST_SECONDS:
+        if size and in_shorter_unit(times[-1]):
             self._checked_time(float(times[-1]))
         return times
 
     def _checked_time(self, t: Time) -> float:
         """Check a time; warn, once, if it is not in seconds, in which cycles of the day and the week are found."""
         time = check_time(t)
-        if time > LARGEST_SECONDS and not self._unit_told:
+        if in_shorter_unit(time) and not self._unit_told:
             self._unit_told = True
             warn(
                 f"times such as {time:.15g} look like {shorter_unit(time)[1]}: give times in seconds, in which Auto "
