@@ -568,9 +568,11 @@ def _may_be_in_order_of_time(y: npt.NDArray[Any]) -> bool:
     ends = np.append(np.flatnonzero(y[1:] != y[:-1]), len(y) - 1)  # of runs of equal labels
     if in_blocks(len(ends) - 1, counts) is not None:
         return False
-    *others, last = np.diff(ends, prepend=-1)
-    longest = max((one for one, end in zip(others, ends, strict=False) if y[end] == y[-1]), default=0)
-    return bool(last <= 2 * longest or float((y == y[-1]).mean()) ** int(last) >= UNLIKELY_END)
+    lengths = np.diff(ends, prepend=-1)
+    last = int(lengths[-1])
+    if float((y == y[-1]).mean()) ** last >= UNLIKELY_END:
+        return True
+    return last <= 2 * int(np.max(lengths[:-1][y[ends[:-1]] == y[-1]], initial=0))
 
 
 def _taught(estimator: Any, chunk: _Sample, classes: npt.NDArray[Any]) -> None:

@@ -210,8 +210,10 @@ def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
         times = given.astype(np.float64)
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
     else:
-        items = given if given.dtype.kind == "M" else _one_dimension(as_objects(t), "t")
-        _refuse_mixed(items)
+        items = given
+        if given.dtype.kind != "M":
+            items = _one_dimension(as_objects(t), "t")
+            _refuse_mixed(items)
         times = np.array([check_time(item, f"t[{i}]") for i, item in enumerate(items)], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")

@@ -31,7 +31,7 @@ UNIT = cython.declare(cython.double, 8.0)
 """Knots in a unit of log-odds."""
 ROUNDING = cython.declare(cython.double, 1e-6)
 MANY = cython.declare(cython.Py_ssize_t, 128)
-"""From so many scores on, the forecasts at all knots are computed first."""
+"""The number of scores from which on the forecasts at all knots are computed first."""
 
 
 @cython.final

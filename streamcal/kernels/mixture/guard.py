@@ -24,7 +24,7 @@ SLACK = cython.declare(cython.double, 0.995)
 LEAST_BUDGET = cython.declare(cython.double, 1e-12)
 """Nats that are always left for the next forecast, so that the score never keeps all weight for good."""
 LARGE = cython.declare(cython.double, 40.0)
-"""With so many nats the prior weight of the score, e⁻⁴⁰, is below rounding: it is 0."""
+"""Nats at which the prior weight of the score, e⁻⁴⁰, is below rounding: it is 0."""
 
 # The rows of the slots.
 EACH = cython.declare(cython.Py_ssize_t, 0)  # nats of a slot, falling

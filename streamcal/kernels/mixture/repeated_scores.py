@@ -26,11 +26,11 @@ SPREAD = cython.declare(cython.double, 7919.371372)
 SPREAD_FROM = cython.declare(cython.double, 17.0)
 """A score x is in the slot of the fraction of (x + 17) · 7919.37…, which spreads scores evenly."""
 HELD = cython.declare(cython.double, 2.0)
-"""The Venn-Abers curve counts as so many observations."""
+"""The number of observations that the Venn-Abers curve counts as."""
 COUNT_KEEP = cython.declare(cython.double, 0.999)
 """What is kept of the counts at a score by a label there."""
 MOST_LIFE = cython.declare(cython.double, 64.0)
-"""After so many labels at other scores of its slot, at most, a score that does not come again has lost it."""
+"""The number of labels at other scores of its slot after which a score that does not return has lost it."""
 
 
 @cython.final

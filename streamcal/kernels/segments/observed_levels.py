@@ -24,7 +24,7 @@ SHARE = 1e-5
 
 _SHARE = cython.declare(cython.double, SHARE)
 FIRST_LEVELS = cython.declare(cython.double, 4.0)
-"""k₀: the prior of τ² counts as so many levels."""
+"""k₀: the number of levels that the prior of τ² counts as."""
 FIRST_VARIANCE = cython.declare(cython.double, 0.02)
 """τ₀, in log-odds squared: levels differ by 0.14."""
 FURTHEST = cython.declare(cython.double, 4.0)
