@@ -1101,12 +1101,26 @@ def command(tmp_path):
             process.communicate()
 
 
+def lines_until(process, text):
+    """What the process logs up to the line that contains `text`; it is killed after a minute without one."""
+    timer = threading.Timer(60.0, process.kill)
+    timer.start()
+    try:
+        for line in process.stderr:
+            yield line
+            if text in line:
+                return
+    finally:
+        timer.cancel()
+
+
 def test_the_command_resumes_after_a_kill_and_stops_when_told(command, tmp_path):
     options = ("--horizon", "1h", "--journal", str(tmp_path / "clicks.journal"), "--log-level", "debug")
     process, port = command(*options)
     p = asked(port, "/v1/issue", {"id": "a", "score": 0.2})["p"]
+    log = [json.loads(line) for line in lines_until(process, "/v1/issue")]  # a request is logged after its answer is sent
     process.kill()
-    log = [json.loads(line) for line in process.communicate()[1].splitlines()]
+    log += [json.loads(line) for line in process.communicate()[1].splitlines()]
     assert [(one["replayed"], one["new"]) for one in log if one.get("event") == "resumed"] == [(0, True)]
     assert [one["port"] for one in log if one.get("event") == "listening"] == [port]
     assert any(one.get("event") == "request" and one["path"] == "/v1/issue" and one["status"] == 200 for one in log)
