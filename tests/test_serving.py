@@ -1118,7 +1118,8 @@ def test_the_command_resumes_after_a_kill_and_stops_when_told(command, tmp_path)
     options = ("--horizon", "1h", "--journal", str(tmp_path / "clicks.journal"), "--log-level", "debug")
     process, port = command(*options)
     p = asked(port, "/v1/issue", {"id": "a", "score": 0.2})["p"]
-    log = [json.loads(line) for line in lines_until(process, "/v1/issue")]  # a request is logged after its answer is sent
+    # A request is logged after its answer is sent.
+    log = [json.loads(line) for line in lines_until(process, "/v1/issue")]
     process.kill()
     log += [json.loads(line) for line in process.communicate()[1].splitlines()]
     assert [(one["replayed"], one["new"]) for one in log if one.get("event") == "resumed"] == [(0, True)]

@@ -34,6 +34,7 @@ LevelsStoreOption = Annotated[
         metavar="FILE",
         help="Keep levels beyond --max-levels in this file.",
         rich_help_panel=SEGMENTS,
+        hidden=True,
     ),
 ]
 MaxLevelsOption = Annotated[
@@ -44,6 +45,7 @@ MaxLevelsOption = Annotated[
         max=2**31,
         help="Most levels of a --segment in memory.  [default: 100000]",
         rich_help_panel=SEGMENTS,
+        hidden=True,
     ),
 ]
 PairsOption = Annotated[
@@ -52,6 +54,7 @@ PairsOption = Annotated[
         "--pairs",
         help="Correct for all pairs of these columns too.",
         rich_help_panel=SEGMENTS,
+        hidden=True,
     ),
 ]
 MulticalibrateOption = Annotated[

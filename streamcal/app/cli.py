@@ -123,6 +123,7 @@ class OutputOptions:
             parser=span_of,
             help="Save the state this often.  [default: 30s; journal: 2s]",
             rich_help_panel=OUTPUT,
+            hidden=True,
         ),
     ] = None
     again: Annotated[
@@ -131,6 +132,7 @@ class OutputOptions:
             "--again",
             help="Learn STREAM from its start, also rows learned before.",
             rich_help_panel=OUTPUT,
+            hidden=True,
         ),
     ] = False
     html: Annotated[
@@ -161,12 +163,9 @@ def run(
 ) -> None:
     """Calibrate a stream of scores online.
 
-    Each row is predicted first and learned afterwards. A table at the end compares raw and calibrated scores. The
-    output has `lower` and `upper` too if the method has an interval. A row that cannot be used ends the run with exit
-    code 2. An interrupt ends it between two rows with exit code 130; output and state then hold the same rows.
-
-    The same command resumes from its --state or --journal, also after a crash. --id, --event-time, --label-time and
-    --horizon replay a log in which labels come late: see docs/late_labels.md. docs/command_line_rules.md has all rules.
+    Each row is predicted, then learned; a table at the end compares raw and calibrated scores. The same command resumes
+    from its --state, also after a crash. An invalid row ends the run with exit code 2. docs/command_line.md explains
+    the options, docs/late_labels.md those for late labels.
 
     \b
     Examples:
@@ -228,6 +227,11 @@ def methods_(
     """List the methods and what each can do, or document one.
 
     Those for several scores, many classes and distributions, which are used from Python, come last, by name.
+
+    \b
+    Examples:
+      streamcal methods
+      streamcal methods venn-abers
     """
     from streamcal import fusion, multiclass, regression  # not at the top, since `run` does not need them
 
@@ -326,6 +330,11 @@ def demo(
 
     The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010. It takes
     some 20 seconds. The picture needs matplotlib.
+
+    \b
+    Examples:
+      streamcal demo
+      streamcal demo --picture drift.png
     """
     from streamcal.app import demo as show
     from streamcal.app import demo_report

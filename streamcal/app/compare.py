@@ -61,7 +61,7 @@ SegmentOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMNS",
-        help="Also correct each level of a column, as a or a,b. Repeatable.",
+        help="Correct each level of a column too, as a or a,b. Repeatable.",
         rich_help_panel=SEGMENTS,
     ),
 ]
@@ -69,7 +69,7 @@ GroupsOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMNS",
-        help="Also keep each level of a column calibrated. Repeatable.",
+        help="Keep each level of a column calibrated too. Repeatable.",
         rich_help_panel=SEGMENTS,
     ),
 ]
@@ -137,11 +137,8 @@ def compare(
 
     All methods predict and then learn every row, in one pass and in bounded memory. The table has log loss, Brier
     score, calibration error and its floor, predicted over observed positives, time and size. "better" and "worse" are
-    verdicts of a confidence sequence of the log loss. docs/compare.md has the rules.
-
-    With --segment each method runs once more, corrected for the levels of these columns; with --multicalibrate once
-    more, kept calibrated in each of them. The exit code is 0, 2 for an error, and 130 after an interrupt. With --check
-    it is 1 if no method is shown better than the base.
+    verdicts of a confidence sequence of the log loss. With --check the exit code is 1 if no method is shown better than
+    the base. docs/compare.md has the rules.
 
     \b
     Examples:
@@ -183,8 +180,8 @@ def report(
     """Write a report on the calibration of a stream as one HTML file.
 
     It is the page of `streamcal compare --html`: reliability diagrams, calibration maps, rates and losses over time
-    with alarms, the tables of methods and segments, and the command that makes it again. The file needs no network. The
-    exit code is 0, 2 for an error, and 130 after an interrupt. docs/compare.md has more.
+    with alarms, the tables of methods and segments, and the command that makes it again. The file needs no network.
+    docs/compare.md has more.
 
     \b
     Examples:

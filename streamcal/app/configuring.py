@@ -24,7 +24,7 @@ class Configured(Grouped):
 
 
 #: Options that a file cannot have.
-NOT_IN_FILES = ("config", "help")
+NOT_IN_FILES = ("config", "help", "help-all")
 
 
 def configure(context: typer.Context, path: Path | None) -> Path | None:

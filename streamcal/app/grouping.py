@@ -7,18 +7,40 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
+import typer
 from typer.core import TyperCommand
 
 #: What click adds to the help of a number with bounds; the message for a number out of bounds names them.
 RANGE = re.compile(r"  \[[\d.<=]*x[\d.<>=]*\]|; [\d.<=]*x[\d.<>=]*(?=\])")
 
 
+#: The name in a context under which `--help-all` is noted.
+ALL = "streamcal.help_all"
+
+
+def help_all(context: typer.Context, asked: bool) -> None:
+    """Print the help with all options, and exit."""
+    if asked:
+        context.meta[ALL] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+HelpAllOption = Annotated[
+    bool,
+    typer.Option(
+        "--help-all", is_eager=True, callback=help_all, help="Show all options, also the rarely needed ones, and exit."
+    ),
+]
+
+
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command in which each parameter that is a dataclass is replaced by its fields.
 
-    Typer makes arguments and options of a signature. Required ones come first in it.
+    Typer makes arguments and options of a signature. Required ones come first in it. A command with options that are
+    `hidden` has `--help-all`.
     """
     own = list(signature(command, eval_str=True).parameters.values())
     groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
@@ -27,9 +49,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_arguments(**given: Any) -> None:
+        given.pop("help_all", None)
         parts = {name: group(**{key: given.pop(key) for key in names[name]}) for name, group in groups.items()}
         command(**parts, **given)
 
+    if any(getattr(about, "hidden", False) for one in shown for about in getattr(one.annotation, "__metadata__", ())):
+        shown.append(Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=HelpAllOption))
     shown.sort(key=lambda one: one.default is not Parameter.empty)
     keyword = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in shown]
     with_arguments.__signature__ = Signature(keyword)  # type: ignore[attr-defined]
@@ -51,13 +76,24 @@ def _parts(group: Any) -> list[Parameter]:
 
 
 class Grouped(TyperCommand):
-    """A command whose help shows options below the heading of their group, `rich_help_panel` of the option."""
+    """A command whose help shows options below the heading of their group, `rich_help_panel` of the option.
+
+    Options that are declared `hidden` are for rare needs. The shell completes them, and `--help-all` shows them, but
+    not `--help`, which fits on a screen.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.rare = {one.name for one in self.params if getattr(one, "hidden", False)}
+        for one in self.params:
+            one.hidden = False  # type: ignore[attr-defined]
 
     def format_options(self, context: Any, formatter: Any) -> None:
-        """Write the options, those without a group first."""
+        """Write the options, those without a group first; options for rare needs only with `--help-all`."""
         headings: dict[str, list[tuple[str, str]]] = {}
+        left_out = set() if context.meta.get(ALL) else self.rare
         for one in self.get_params(context):
-            record = one.get_help_record(context)
+            record = None if one.name in left_out else one.get_help_record(context)
             if record is not None:
                 name, text = record
                 heading = getattr(one, "rich_help_panel", None) or "Options"

@@ -89,6 +89,7 @@ class LateOptions:
             parser=span_of,
             help="Learn early clicks after this span.",
             rich_help_panel=LATE,
+            hidden=True,
         ),
     ] = None
     late: Annotated[
@@ -98,6 +99,7 @@ class LateOptions:
             parser=span_of,
             help="Accept clicks this long after the horizon.  [default: horizon]",
             rich_help_panel=LATE,
+            hidden=True,
         ),
     ] = None
     journal: Annotated[
@@ -106,11 +108,18 @@ class LateOptions:
             metavar="FILE",
             help="Resume from this journal of events, and continue it.",
             rich_help_panel=LATE,
+            hidden=True,
         ),
     ] = None
     max_held: Annotated[
         int | None,
-        typer.Option(metavar="N", min=2, help="Most predictions in memory.  [default: 1000000]", rich_help_panel=LATE),
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="Most predictions in memory.  [default: 1000000]",
+            rich_help_panel=LATE,
+            hidden=True,
+        ),
     ] = None
     version: Annotated[
         str | None,
@@ -118,6 +127,7 @@ class LateOptions:
             metavar="COLUMN",
             help="Column of the model's version.",
             rich_help_panel=LATE,
+            hidden=True,
         ),
     ] = None
 

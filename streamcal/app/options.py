@@ -134,7 +134,7 @@ PositiveOption = Annotated[
 ]
 DecreasingOption = Annotated[
     bool,
-    typer.Option("--decreasing", help="Higher scores mean fewer positives.", rich_help_panel=COLUMNS),
+    typer.Option("--decreasing", help="Higher scores mean fewer positives.", rich_help_panel=COLUMNS, hidden=True),
 ]
 ClipOption = Annotated[
     bool,
@@ -142,6 +142,7 @@ ClipOption = Annotated[
         "--clip",
         help="Accept probabilities outside [0, 1] by at most 1e-6.",
         rich_help_panel=COLUMNS,
+        hidden=True,
     ),
 ]
 MissingLabelOption = Annotated[
@@ -159,7 +160,7 @@ TimeOption = Annotated[
         "--time",
         metavar="COLUMN",
         help="Column of the time: numbers, or ISO 8601.",
-        rich_help_panel=TIMES,
+        rich_help_panel=COLUMNS,
     ),
 ]
 TimeUnitOption = Annotated[
@@ -169,6 +170,7 @@ TimeUnitOption = Annotated[
         parser=one_of(*TIME_UNITS),
         help=f"Unit of numbers that are times: {', '.join(TIME_UNITS)}.",
         rich_help_panel=TIMES,
+        hidden=True,
     ),
 ]
 TimeFormatOption = Annotated[
@@ -177,6 +179,7 @@ TimeFormatOption = Annotated[
         metavar="FORMAT",
         help="Format of text that is a time, as %d/%m/%Y %H:%M.",
         rich_help_panel=TIMES,
+        hidden=True,
     ),
 ]
 TimezoneOption = Annotated[
@@ -185,10 +188,11 @@ TimezoneOption = Annotated[
         metavar="ZONE",
         help="Zone of times without one, as Europe/Berlin.  [default: UTC]",
         rich_help_panel=TIMES,
+        hidden=True,
     ),
 ]
 WeightOption = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Column of the weight.", rich_help_panel=COLUMNS)
+    str | None, typer.Option(metavar="COLUMN", help="Column of the weight.", rich_help_panel=COLUMNS, hidden=True)
 ]
 FormatOption = Annotated[
     str | None,
@@ -198,6 +202,7 @@ FormatOption = Annotated[
         parser=one_of(*FORMATS),
         help=f"Format of STREAM: {', '.join(FORMATS)}.  [default: by its name]",
         rich_help_panel=READING,
+        hidden=True,
     ),
 ]
 DelimiterOption = Annotated[
@@ -207,6 +212,7 @@ DelimiterOption = Annotated[
         parser=delimiter_of,
         help="Delimiter of CSV: , ; tab or |.  [default: by the header]",
         rich_help_panel=READING,
+        hidden=True,
     ),
 ]
 DecimalOption = Annotated[
@@ -216,13 +222,18 @@ DecimalOption = Annotated[
         parser=one_of(".", ","),
         help="Decimal mark of CSV: . or ,",
         rich_help_panel=READING,
+        hidden=True,
     ),
 ]
 OutputColumnOption = Annotated[
     str,
-    typer.Option(metavar="NAME", help="Name of the column of probabilities in the output.", rich_help_panel=OUTPUT),
+    typer.Option(
+        metavar="NAME", help="Name of the column of probabilities in the output.", rich_help_panel=OUTPUT, hidden=True
+    ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only warnings and errors.", rich_help_panel=OUTPUT)]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", help="Print only warnings and errors.", rich_help_panel=OUTPUT, hidden=True)
+]
 OnErrorOption = Annotated[
     str,
     typer.Option(
@@ -230,11 +241,14 @@ OnErrorOption = Annotated[
         parser=one_of(STOP, SKIP),
         help="Stop at an invalid row, or skip it.",
         rich_help_panel=READING,
+        hidden=True,
     ),
 ]
 RejectsOption = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="With --on-error skip: write the skipped rows here.", rich_help_panel=READING),
+    typer.Option(
+        metavar="FILE", help="With --on-error skip: write the skipped rows here.", rich_help_panel=READING, hidden=True
+    ),
 ]
 UnitOption = Annotated[
     str | None,

@@ -107,10 +107,11 @@ class ServedLabels:
             metavar=f"[{'|'.join(CLOCKS)}]",
             help="Use the server's time, or the times that clients send.",
             rich_help_panel=LABELS,
+            hidden=True,
         ),
     ] = CLOCKS[0]
     max_held: Annotated[
-        int, typer.Option(metavar="N", min=2, help="Most predictions in memory.", rich_help_panel=LABELS)
+        int, typer.Option(metavar="N", min=2, help="Most predictions in memory.", rich_help_panel=LABELS, hidden=True)
     ] = 1_000_000
 
     @property
@@ -134,7 +135,7 @@ class ServedEvents:
     ] = None
     migrate: Annotated[
         bool,
-        typer.Option("--migrate", help="Rewrite a journal with other options.", rich_help_panel=EVENTS),
+        typer.Option("--migrate", help="Rewrite a journal with other options.", rich_help_panel=EVENTS, hidden=True),
     ] = False
     backup: Annotated[
         Path | None,
@@ -150,11 +151,14 @@ class ServedEvents:
             metavar="PLACE",
             help="Answer impressions once they are in: disk or memory.",
             rich_help_panel=EVENTS,
+            hidden=True,
         ),
     ] = "disk"
     snapshot_every: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Write the whole state after N events.", rich_help_panel=EVENTS),
+        typer.Option(
+            metavar="N", min=1, help="Write the whole state after N events.", rich_help_panel=EVENTS, hidden=True
+        ),
     ] = 1_000_000
 
 
@@ -170,7 +174,9 @@ class ServedRequests:
     ] = 8420
     max_connections: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Most connections, apart from probes.", rich_help_panel=REQUESTS),
+        typer.Option(
+            metavar="N", min=1, help="Most connections, apart from probes.", rich_help_panel=REQUESTS, hidden=True
+        ),
     ] = 1_000
     token_file: Annotated[
         Path | None,
@@ -181,13 +187,17 @@ class ServedRequests:
         ),
     ] = None
     max_batch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Most items of a batch.", rich_help_panel=REQUESTS)
+        int, typer.Option(metavar="N", min=1, help="Most items of a batch.", rich_help_panel=REQUESTS, hidden=True)
     ] = 1_000
     max_body: Annotated[
-        int, typer.Option(metavar="BYTES", min=100, help="Most bytes of a request.", rich_help_panel=REQUESTS)
+        int,
+        typer.Option(metavar="BYTES", min=100, help="Most bytes of a request.", rich_help_panel=REQUESTS, hidden=True),
     ] = 2**20
     max_keys: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="Most keys of an impression.", rich_help_panel=REQUESTS)
+        int,
+        typer.Option(
+            metavar="N", min=1, max=64, help="Most keys of an impression.", rich_help_panel=REQUESTS, hidden=True
+        ),
     ] = 16
 
 
@@ -197,7 +207,9 @@ class ServedWatch:
 
     metric_segments: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="Most segments listed in /metrics.", rich_help_panel=WATCHING),
+        typer.Option(
+            metavar="N", min=0, help="Most segments listed in /metrics.", rich_help_panel=WATCHING, hidden=True
+        ),
     ] = 100
     run_length: Annotated[
         float,
@@ -206,6 +218,7 @@ class ServedWatch:
             min=2.0,
             help="Mean number of labels until a false alarm.",
             rich_help_panel=WATCHING,
+            hidden=True,
         ),
     ] = 1e6
     log_level: Annotated[
@@ -214,6 +227,7 @@ class ServedWatch:
             metavar="LEVEL",
             help=f"Log lines from this level: {', '.join(LEVELS)}.",
             rich_help_panel=WATCHING,
+            hidden=True,
         ),
     ] = "info"
 

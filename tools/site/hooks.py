@@ -28,6 +28,7 @@ import streamcal.sklearn
 import streamcal.spark
 from streamcal import REGISTRY, datasets, fusion, live, metrics, multiclass, plot, regression, river
 from streamcal.app.cli import app
+from streamcal.app.grouping import ALL
 from streamcal.river import metrics as river_metrics
 
 ROOT = Path(__file__).parents[2]
@@ -233,14 +234,16 @@ def _reference_pages() -> dict[str, str]:
 
 
 def _commands() -> str:
-    """The help of every command, as the terminal shows it."""
+    """The help of every command, with all options."""
     parts = [
-        "# Commands\n\nWhat `streamcal COMMAND --help` prints. [Rules of the command line](../command_line_rules.md) "
-        "describes what they convert and keep.\n"
+        "# Commands\n\nAll options of every command. `streamcal COMMAND --help` shows those that are often needed, and "
+        "`--help-all` all of these. [Rules of the command line](../command_line_rules.md) describes what commands "
+        "convert and keep.\n"
     ]
     for name, command in get_command(app).commands.items():
-        shown = command.get_help(command.context_class(command, info_name=f"streamcal {name}", terminal_width=100))
-        parts.append(f"## {name}\n\n```text\n{shown.strip()}\n```\n")
+        context = command.context_class(command, info_name=f"streamcal {name}", terminal_width=100)
+        context.meta[ALL] = True
+        parts.append(f"## {name}\n\n```text\n{command.get_help(context).strip()}\n```\n")
     return "\n".join(parts)
 
 
