@@ -104,3 +104,19 @@ def test_a_port_in_use_and_a_missing_folder_of_serve(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["serve", "--horizon", "6h", "--journal", journal])
     assert result.exit_code == USAGE_ERROR
     assert "the journal cannot be written: there is no folder" in result.stderr
+
+
+@pytest.mark.parametrize("word", ["NULL", "None", "nan", "NaT", "<NA>", "N/A", "\\N", "?", " null "])
+def test_a_text_for_no_label_is_no_label(tmp_path: Path, word: str) -> None:
+    """With `--positive 1` it would be the negative one."""
+    path = tmp_path / "in.csv"
+    path.write_text("score,click\n" + f"0.2,{word}\n0.4,1\n0.3,0\n" * 40)
+    for options in ((), ("--positive", "1")):
+        result = run(path, *options)
+        assert result.exit_code == USAGE_ERROR
+        assert "the value is missing; allowed: a label, or --missing-label negative" in result.stderr
+        for treatment, positives in (("negative", "120 rows (40 positive)"), ("skip", "80 rows (40 positive)")):
+            assert positives in run(path, *options, "--missing-label", treatment).stdout
+        assert "1.5" not in run(path, *options, "--missing-label", "unknown").stderr
+    named = run(path, "--positive", word, "--on-error", "skip")
+    assert named.exit_code == 0, named.stderr

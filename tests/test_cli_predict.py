@@ -9,6 +9,7 @@ import pytest
 from test_cli import made, program, read, save, the_line
 
 import streamcal
+from streamcal.app.terminal import USAGE_ERROR
 from streamcal.live import Segmented
 
 
@@ -113,3 +114,27 @@ def test_what_is_no_state(tmp_path: Path) -> None:
     state = trained(tmp_path, "--method", "ops")
     assert "overwritten" in the_line(predict(state, source, "--out", state))
     assert streamcal.load(state).n == 600
+
+
+@pytest.mark.parametrize("given", [("--scale", "percent"), ("--decreasing",), ("--positive", "0")])
+def test_a_state_is_not_used_with_other_scores_or_labels(tmp_path: Path, given: tuple[str, ...]) -> None:
+    """An option that was left out would give probabilities of other scores, or of the other label, without a word."""
+    rows = made(100)
+    source, state, out = save(tmp_path / "in.csv", rows), tmp_path / "state.json", tmp_path / "out.csv"
+    command = ("run", source, "--score", "score", "--label", "click", "--method", "platt", "--state", state)
+    assert program(*command, *given).exit_code == 0
+    before, option = state.read_bytes(), " ".join(given)
+    assert f"{state} learned with {option}; give it again" in the_line(program(*command))
+    assert state.read_bytes() == before
+    assert program(*command, *given).exit_code == 0
+    of_scores = given[0] != "--positive"
+    found = predict(state, source, "--out", out)
+    assert found.exit_code == (USAGE_ERROR if of_scores else 0)
+    assert predict(state, source, "--out", out, *(given if of_scores else ())).exit_code == 0
+    assert ("in place of score, give" in program("map", state).stderr) == of_scores
+
+
+def test_a_state_with_cycles_of_the_day_asks_for_times(tmp_path: Path) -> None:
+    state, stream = trained(tmp_path, "--time", "t"), save(tmp_path / "in.csv", new_rows())
+    assert "give --time" in predict(state, stream, "--out", tmp_path / "out.csv").stderr
+    assert "give --time" not in predict(state, stream, "--out", tmp_path / "out.csv", "--time", "t").stderr

@@ -426,7 +426,7 @@ def test_negative_labels(value: object) -> None:
 def test_values_that_are_no_labels(value: object) -> None:
     with pytest.raises(RecordError) as caught:
         parse_label(value)
-    missing = value in ("", None, "nan") or value != value
+    missing = value in ("", None, "nan", "none") or value != value
     assert ("--missing-label negative" if missing else "0 or 1") in str(caught.value)
 
 

@@ -336,6 +336,19 @@ def saved_in(state: Path) -> tuple[Calibrator | Keyed | None, Checkpoint]:
     return saved, before
 
 
+#: The domain of scales of probabilities.
+PROBABILITIES = (0.0, 1.0)
+
+
+def conversion(before: Checkpoint, calibrator: Calibrator | Keyed) -> str | None:
+    """Return, for a message, how the scores of a saved state were converted; None if they were not."""
+    reading = before.reading
+    if reading is None or not reading.conversion:
+        return None
+    formula = reading.formula(probabilities=overall(calibrator).scale.domain == PROBABILITIES)
+    return f"learned with {reading.conversion}: in place of score, give {formula}"
+
+
 def new_calibrator(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
     """Return a calibrator with these parameters; for an unknown one, raise `InputError` that names the known ones."""
     allowed = inspect.signature(cls).parameters

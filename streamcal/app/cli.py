@@ -199,6 +199,7 @@ def run(
                 job.keep, job.keep_every = partial(checkpoints.save, calibrator, write.state), write.every
             elif asked is not None:
                 asked.go_on(job, write.every)
+            job.checkpoint.require(job.reading, write.state or late.journal or "the state")
             console = Console(stderr=STANDARD_STREAM in files[-2:], quiet=write.quiet, **PLAIN)
             page = None if write.html is None else _run_report(job, write.html)
             console.print(summary())

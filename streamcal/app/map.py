@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from streamcal.app.choosing import saved_in
+from streamcal.app.choosing import conversion, saved_in
 from streamcal.app.grouping import grouped
 from streamcal.app.predict import StateArgument
-from streamcal.app.terminal import check_place, fail, failing
+from streamcal.app.terminal import check_place, fail, failing, one_line
 from streamcal.live.keyed import Keyed
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sql import DIALECTS
@@ -80,9 +80,11 @@ def map_(asked: Export) -> None:
     """
     asked.check()
     with failing():
-        calibrator, _ = saved_in(asked.state)
+        calibrator, before = saved_in(asked.state)
         if calibrator is None:
             fail(f"{asked.state}: there is no such file")
+        if (advice := conversion(before, calibrator)) is not None:
+            typer.echo(one_line(f"{asked.state} {advice}"), err=True)
         if asked.levels is not None:
             content = _with_levels(calibrator, asked)
             if content is not None:

@@ -14,6 +14,7 @@
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times in no order, too | times are read, and over half of the rows are far older than one before |
 | times that are not read | `--time` with a method that does not forget by time |
+| times that are left out | no `--time`, and a state that learned cycles of the day from times |
 | times of events in another unit | with late labels: the latest is above 1e11 |
 | labels of another unit of time | of at least 20 positive labels more than half came after the horizon |
 """
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
+from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.prequential import Scoreboard
 from streamcal.stream.run import Run
 from streamcal.stream.sample import StreamSample
@@ -67,6 +69,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         _odd_order(job),
         _disordered(job),
         _unread_times(job),
+        times_left_out(job, job.checkpoint),
         _odd_unit_of_events(job),
         _odd_labels(job),
     )
@@ -226,6 +229,15 @@ def _unread_times(job: Run) -> str | None:
     if not hasattr(method, "forgetting"):
         return f"--time has no effect: method {name} does not forget by time; platt, isotonic and others do"
     return f"--time has no effect without a span of time: give method {name} --window 24h or --half-life 7d"
+
+
+def times_left_out(job: Run, before: Checkpoint) -> str | None:
+    """Report that a state learned cycles of the day from times, and is given none, if that is so."""
+    if before.reading is None or not before.reading.time or job.columns.time is not None or job.join is not None:
+        return None
+    if not overall(job.calibrator).learns_time:
+        return None
+    return "the state learned cycles of the day, which predictions without a time leave out: give --time"
 
 
 def _odd_unit_of_events(job: Run) -> str | None:

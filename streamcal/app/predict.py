@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +11,7 @@ from rich.console import Console
 
 from streamcal.app.choosing import saved_in
 from streamcal.app.grouping import grouped
+from streamcal.app.oddities import times_left_out
 from streamcal.app.options import OUTPUT, OutputColumnOption, QuietOption, Scores, UnitOption
 from streamcal.app.terminal import PLAIN, check_place, executed, exit_interrupted, fail, failing
 from streamcal.stream.formats import STANDARD_STREAM, same_file
@@ -62,14 +63,18 @@ def predict(state: StateArgument, read: Scores, write: Predicted, scale: UnitOpt
         check_place(Path(out), "output")
     console = Console(stderr=STANDARD_STREAM in outputs, quiet=write.quiet, **PLAIN)
     with failing():
-        calibrator, _ = saved_in(state)
+        calibrator, before = saved_in(state)
         if calibrator is None:
             fail(f"{state}: there is no such file")
         columns = read.columns(label=None, segments=getattr(calibrator, "fields", ()))
         rows = (read.format, out, skips, read.rejects, read.delimiter, scale)
         job = Run(calibrator, read.files, columns, *rows, frozen=True, column=write.output_column)
+        if before.reading is not None:
+            replace(before.reading, positive=None).require(job.reading, state)  # no labels are read
         console.print(f"{calibrator!r}, which has learned {calibrator.n:,.15g} observations")
         interrupted = executed(job, read.files, *outputs, quiet=write.quiet)
+    if (line := times_left_out(job, before)) is not None:
+        Console(stderr=True, **PLAIN).print(f"warning: {line}")
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
     pace = job.taken / job.seconds if job.taken else 0.0
     console.print(f"{job.taken:,} rows predicted{skipped}; {pace:,.0f} rows per second")

@@ -5,19 +5,29 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamcal.app.choosing import METHOD, Choice, LevelOptions, MethodOptions, calibrator_of, check_store, choice_of
+from streamcal.app.choosing import (
+    METHOD,
+    Choice,
+    LevelOptions,
+    MethodOptions,
+    calibrator_of,
+    check_store,
+    choice_of,
+    conversion,
+)
 from streamcal.app.configuring import ConfigOption
 from streamcal.app.grouping import grouped
 from streamcal.app.options import span_of
 from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
+from streamcal.errors import StateError
 from streamcal.names import did_you_mean
 from streamcal.stream.records import shown
 
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
     from streamcal.live.keyed import Keyed
     from streamcal.serving.joining import ServedJoin
     from streamcal.serving.settings import Settings
+    from streamcal.stream.checkpoints import Checkpoint
 
 logger = logging.getLogger("streamcal.serve")
 
@@ -271,7 +282,7 @@ def serve(
     with failing():
         settings = _settings(labels, events, requests, watching)
         choice = choice_of(MethodOptions(method=method.method, settings=method.set_), levels, timed=True)
-        calibrator = _calibrator(choice, method.state)
+        calibrator, before = _calibrator(choice, method.state)
         check_store(calibrator, events.journal)
         with nullcontext() if events.journal is None else _opened(events.journal) as journal:
             if method.state is not None and journal is not None and journal.has_snapshot:
@@ -280,6 +291,7 @@ def serve(
             if events.migrate and journal is not None:
                 _migrate(calibrator, labels.spans, journal, labels.max_held)
             join = _joined(calibrator, labels.spans, journal, labels.max_held, labels.by_events)
+            _warn_of_scores(join, before if journal is None or not journal.n else None)
             service = Service(join, journal, settings, Page(live_page, POLICY))
             _warn_of(requests.host, service.tokens.asked)
             try:
@@ -325,11 +337,11 @@ def _settings(labels: ServedLabels, events: ServedEvents, requests: ServedReques
     )
 
 
-def _calibrator(choice: Choice, state: Path | None) -> Calibrator | Keyed:
-    """Return the calibrator of a new journal."""
+def _calibrator(choice: Choice, state: Path | None) -> tuple[Calibrator | Keyed, Checkpoint]:
+    """Return the calibrator of a new journal, and the checkpoint of its state."""
     if state is not None and not state.exists():
         fail(f"{state}: there is no such file; give a state that `streamcal run --state` or `save` wrote")
-    return calibrator_of(choice, state)[0]
+    return calibrator_of(choice, state)
 
 
 def _seconds(text: str | None, name: str) -> float | None:
@@ -379,6 +391,16 @@ def _joined(
         text = "%s: resumed, %d events replayed after the last snapshot" if journal.n else "%s: new journal, %d events"
         logger.info(text, journal.path, join.replayed, extra={**told, "new": not journal.n})
     return join
+
+
+def _warn_of_scores(join: ServedJoin, before: Checkpoint | None) -> None:
+    """Warn where `streamcal run` converted the scores that a new journal's state, or a journal taken over, learned."""
+    from streamcal.stream.replay import noted_in
+
+    with suppress(StateError):  # a note of another program
+        before = before or noted_in(join.noted)[0]
+        if (advice := conversion(before, join.calibrator)) is not None:
+            logger.warning("the calibrator %s", advice, extra={"event": "converted scores"})
 
 
 def _migrate(calibrator: Calibrator | Keyed, spans: dict[str, float | None], journal: Journal, max_held: int) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,14 +18,14 @@ import numpy as np
 
 from streamcal.errors import StateError
 from streamcal.learners.learner import Learner
-from streamcal.states import listed, record, row, signed, text, whole
+from streamcal.states import flag, listed, maybe, record, row, signed, text, whole
 from streamcal.stream import durable
 from streamcal.stream.atomic import atomic_write, remove_left_over
 from streamcal.stream.batches import Batch
 from streamcal.stream.formats import same_file
 from streamcal.stream.inputs import INPUTS
 from streamcal.stream.reading import RecordReader
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import PARSED_AS_PROBABILITY, RecordError, parse_label
 
 #: The name of the checkpoint in a state file.
 RUN = "run"
@@ -63,6 +63,77 @@ class Position:
             self.rows = int(batch.numbers[-1])
 
 
+@dataclass(frozen=True)
+class Reading:
+    """The options that give scores and labels their meaning, as those of the rows that a state has learned.
+
+    Parameters
+    ----------
+    unit : {"percent", "logit"} or None
+    decreasing : bool
+    positive : str or None
+    time : bool
+        Whether times were read.
+    """
+
+    unit: str | None = None
+    decreasing: bool = False
+    positive: str | None = None
+    time: bool = False
+
+    @property
+    def conversion(self) -> str:
+        """The options that convert scores, with a space between them; empty without any."""
+        unit = [] if self.unit is None else [f"--scale {self.unit}"]
+        return " ".join([*unit, *(["--decreasing"] if self.decreasing else [])])
+
+    def formula(self, *, probabilities: bool) -> str:
+        """Return what a method is given for a score.
+
+        >>> Reading("percent", decreasing=True).formula(probabilities=True)
+        '1 - score / 100'
+        """
+        read = {"percent": "score / 100", "logit": "1 / (1 + exp(-score))"}.get(self.unit or "", "score")
+        top = "1 - " if probabilities else "-"
+        return f"{top if self.decreasing else ''}{read}"
+
+    def require(self, now: Reading, place: str | os.PathLike[str]) -> None:
+        """Raise `StateError` where an option is left out now, so that scores or labels are taken for others.
+
+        Examples
+        --------
+        >>> Reading("percent").require(Reading(), "clicks.json")
+        Traceback (most recent call last):
+        ...
+        streamcal.errors.StateError: clicks.json learned with --scale percent; give it again, or another state
+        """
+        for option, left_out in (
+            (f"--scale {self.unit}", self.unit is not None and now.unit is None),
+            ("--decreasing", self.decreasing and not now.decreasing),
+            (f"--positive {self.positive}", now.positive is None and _is_negative(self.positive)),
+        ):
+            if left_out:
+                raise StateError(f"{place} learned with {option}; give it again, or another state")
+
+
+#: Reads a `Reading` in a state.
+READING = record(
+    {
+        "unit": maybe(text(LONGEST_NAME, "|".join(PARSED_AS_PROBABILITY))),
+        "decreasing": flag,
+        "positive": maybe(text(LONGEST_NAME)),
+        "time": flag,
+    }
+)
+
+
+def _is_negative(word: str | None) -> bool:
+    """Return whether a label is a negative one where none is named as positive."""
+    with contextlib.suppress(RecordError):
+        return word is not None and not parse_label(word)
+    return False
+
+
 class Written(NamedTuple):
     """An output file and the number of its bytes that hold the rows of a checkpoint."""
 
@@ -72,10 +143,19 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The inputs that were read, the newest last, and the outputs of the newest by option ("out", "rejects")."""
+    """The inputs that were read, the newest last, and the outputs of the newest by option ("out", "rejects").
+
+    `reading` is how they were read, None where nothing was.
+    """
 
     inputs: tuple[Position, ...] = ()
     outputs: dict[str, Written] = field(default_factory=dict)
+    reading: Reading | None = None
+
+    def require(self, now: Reading, place: str | os.PathLike[str]) -> None:
+        """Raise `StateError` where `Reading.require` does."""
+        if self.reading is not None:
+            self.reading.require(now, place)
 
     def inputs_then(self, position: Position, before: Position | None) -> tuple[Position, ...]:
         """Return the inputs after more of one was read; `before` was its position until then."""
@@ -130,17 +210,18 @@ class Checkpoint:
     def state(self) -> dict[str, Any]:
         """Return plain data that `read` reads."""
         files = [[one.name, one.rows, one.first, one.digest] for one in self.inputs]
-        return {"files": files, "outputs": [[name, *one] for name, one in self.outputs.items()]}
+        state: dict[str, Any] = {"files": files, "outputs": [[name, *one] for name, one in self.outputs.items()]}
+        return state if self.reading is None else {**state, "reading": asdict(self.reading)}
 
     @classmethod
     def read(cls, state: Any) -> Self:
         """Read the checkpoint that `state` wrote; `StateError` for anything else."""
         name, crc = text(LONGEST_NAME), whole(0, LARGEST_CRC)
-        found = record({"files": listed(row(name, whole(), crc, crc)), "outputs": listed(row(name, name, whole()))})(
-            state
-        )
+        parts = {"files": listed(row(name, whole(), crc, crc)), "outputs": listed(row(name, name, whole()))}
+        found = record(parts, {"reading": READING})(state)
+        reading = None if found["reading"] is None else Reading(**found["reading"])
         outputs = {option: Written(path, size) for option, path, size in found["outputs"]}
-        return cls(tuple(Position(*one) for one in found["files"]), outputs)
+        return cls(tuple(Position(*one) for one in found["files"]), outputs, reading)
 
 
 def save(calibrator: Learner, path: Path, checkpoint: Checkpoint) -> None:

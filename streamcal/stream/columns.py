@@ -192,8 +192,7 @@ class FieldReader:
 
     def _without_unknown(self, batch: Batch, w: FloatArray | None) -> FloatArray | None:
         """Return the weights, 0 for a missing label: such a row is predicted, but neither learned nor measured."""
-        distinct, places = codes(batch.column(self._columns.label or ""))
-        missing = np.array([is_missing(as_read(value)) for value in distinct], dtype=np.bool_)[places]
+        missing = missing_in(batch.column(self._columns.label or ""))
         if not missing.any():
             return w
         return np.where(missing, 0.0, 1.0 if w is None else w)
@@ -338,6 +337,12 @@ def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> 
         reader.negative = before
         return None
     return labels[places]
+
+
+def missing_in(column: Any) -> npt.NDArray[np.bool_]:
+    """Return which values of a column are missing, each distinct value read once."""
+    distinct, places = codes(column)
+    return np.array([is_missing(as_read(value)) for value in distinct], dtype=np.bool_)[places]
 
 
 def plain(column: Any) -> list[Any]:

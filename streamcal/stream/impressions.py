@@ -13,8 +13,8 @@ from streamcal.live.issued import Id, check_id
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.arrow import ERRORS, filled
 from streamcal.stream.batches import Batch, Row
-from streamcal.stream.columns import FieldReader, field_of, labels_in, plain
-from streamcal.stream.records import LEAVE_OUT, MISSING, RecordError, is_missing
+from streamcal.stream.columns import FieldReader, field_of, labels_in, missing_in, plain
+from streamcal.stream.records import LEAVE_OUT, MISSING, RecordError, as_read, is_missing
 from streamcal.stream.times import TimeReader
 
 #: The time of a label that did not come.
@@ -61,10 +61,8 @@ class ImpressionReader(FieldReader):
         try:
             ids = plain(batch.column(columns.id))
             versions = None if columns.version is None else _versions(plain(batch.column(columns.version)))
-            label_times, labelled = (
-                _label_times(batch.column(columns.label_time), self._time, columns.label_time),
-                filled(batch.column(columns.label or ""))[1],
-            )
+            label_times = _label_times(batch.column(columns.label_time), self._time, columns.label_time)
+            labelled = ~missing_in(batch.column(columns.label or ""))
         except (*ERRORS, RecordError):
             return None
         came = label_times < NEVER
@@ -80,7 +78,7 @@ class ImpressionReader(FieldReader):
         assert columns.label_time is not None
         id = field_of(row, columns.id, _id)
         version = None if columns.version is None else field_of(row, columns.version, version_of)
-        if is_missing(row.get(columns.label_time)):
+        if is_missing(as_read(row.get(columns.label_time))):
             if found.y:
                 reason = "a positive label has no time"
                 raise RecordError(reason, "the time when it came", column=columns.label_time)
@@ -97,7 +95,7 @@ class ImpressionReader(FieldReader):
 
     def _label_in(self, row: Row) -> bool:
         columns = self._columns
-        missing = is_missing(row.get(columns.label or "")) and is_missing(row.get(columns.label_time or ""))
+        missing = all(is_missing(as_read(row.get(name or ""))) for name in (columns.label, columns.label_time))
         return False if missing else super()._label_in(row)
 
 

@@ -46,9 +46,11 @@ LINE_END = re.compile(r"\r\n?|\n")
 #: What to do about a row without a value.
 SKIP_OPTION = " (streamcal run: --on-error skip)"
 LEAVE_OUT = f"leave such rows out{SKIP_OPTION}"
+#: How pandas, SQL dumps, R and logs write that there is no value.
+_NO_VALUE = re.compile(r"\s*([-+]?nan|nat|null|\\n|none|<?na>?|#?n/a|-|\?)?\s*", re.IGNORECASE)
 #: Texts that probably mean a number, or a missing one, and what to do about them.
 _NEARLY_NUMBERS = (
-    (re.compile(r"\s*(nan|null|none|na|n/a|-|\?)\s*", re.IGNORECASE), LEAVE_OUT),
+    (_NO_VALUE, LEAVE_OUT),
     (re.compile(r"\s*[-+]?\d*,\d+\s*"), "give --decimal , for decimal commas"),
     (re.compile(r"\s*[-+]?[\d.,]+\s*%\s*"), "write numbers without a percent sign; for scores give --scale percent"),
 )
@@ -284,10 +286,10 @@ class LabelReader:
     def _chosen(self, value: Any) -> bool:
         """Parse `positive`, or the one other value."""
         word = label_text(value)
-        if not word:
-            raise _refused_label(None)
         if word == self.positive:
             return True
+        if is_missing(word):
+            raise _refused_label(None)
         self.negative = self.negative or word
         if word != self.negative:
             raise RecordError(f"{shown(word)} is a third label", f"{self.positive!r} (--positive) or {self.negative!r}")
@@ -319,12 +321,12 @@ def label_text(value: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a field is missing: null, empty, or not a number, also as text.
+    """Return whether a field is missing: null, empty, not a number, or a text for one of these, such as NULL or N/A.
 
-    >>> is_missing(None), is_missing(" "), is_missing("NaN"), is_missing(0)
-    (True, True, True, False)
+    >>> is_missing(None), is_missing(" "), is_missing("NaN"), is_missing("NULL"), is_missing(0)
+    (True, True, True, True, False)
     """
-    return label_text(value).lower() in ("", "nan")
+    return _NO_VALUE.fullmatch(label_text(value)) is not None
 
 
 def label_advice(values: Iterable[Any]) -> str:
@@ -333,7 +335,7 @@ def label_advice(values: Iterable[Any]) -> str:
     >>> label_advice(["click", "noclick", "click"])
     "the labels are 'click' and 'noclick': give the positive one, as --positive click or --positive noclick"
     """
-    words = list(dict.fromkeys(filter(None, map(label_text, values))))
+    words = list(dict.fromkeys(label_text(value) for value in values if not is_missing(value)))
     if len(words) > 2:
         several = ", ".join(map(shown, words[:3])) + ("" if len(words) == 3 else ", …")
         return f"the labels are {several}: give a column with two values"

@@ -73,7 +73,7 @@ class Replay(Measures):
         self._settled: list[tuple[float, float, bool, float, float, Keys]] = []
         corrects = join.spans.early is None and join.calibrator.unlearns and join.calibrator.merges
         self._keep = join.spans.horizon + (join.spans.late if corrects else 0.0)
-        self.checkpoint, self._to_come = _noted(join.noted)
+        self.checkpoint, self._to_come = noted_in(join.noted)
         self._snapshot_at: int | None = None
         self.before = join.tally()
         join.watch(lambda one, y: self._settled.append((one.p, one.score, y, one.w, one.t, one.keys or {})))
@@ -212,7 +212,7 @@ class Replay(Measures):
             self._snapshot_at = events + SNAPSHOT_EVERY
 
 
-def _noted(note: Any) -> tuple[Checkpoint, list[tuple[float, int, Id]]]:
+def noted_in(note: Any) -> tuple[Checkpoint, list[tuple[float, int, Id]]]:
     """Return the checkpoint, and the outcomes to come, that `Replay.keep` noted; empty ones without a note."""
     if note is None:
         return Checkpoint(), []

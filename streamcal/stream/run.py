@@ -21,7 +21,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.errors import ClockError, InputError, SolverError, StateError, StoreError, StreamcalError
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
-from streamcal.stream.checkpoints import AGAIN, Checkpoint, Position, Written
+from streamcal.stream.checkpoints import AGAIN, Checkpoint, Position, Reading, Written
 from streamcal.stream.columns import Columns, FieldReader
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, same_file
 from streamcal.stream.inputs import can_be_read_twice, check_alike, readers_of
@@ -224,6 +224,13 @@ class Run:
             self._keep()
 
     @property
+    def reading(self) -> Reading:
+        """How scores and labels are read."""
+        columns, before = self.columns, self.checkpoint.reading
+        timed = columns.time is not None or (before is not None and before.time)
+        return Reading(self.unit, columns.decreasing, columns.positive, timed)
+
+    @property
     def latest(self) -> float | None:
         """The latest time read."""
         return self.order.latest
@@ -342,7 +349,7 @@ class Run:
             self._unwritten = True
             raise
         outputs = {option: Written(path, size) for option, (path, size) in sizes.items() if size is not None}
-        self.keep(Checkpoint(self._inputs, outputs))
+        self.keep(Checkpoint(self._inputs, outputs, self.reading))
         self._kept = time.perf_counter()
 
     def _keep_after(self, error: BaseException) -> None:
