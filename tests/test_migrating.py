@@ -121,3 +121,34 @@ def test_an_early_window_that_changes_begins_a_new_calibrator(tmp_path, early, h
     join.advance(1000.0)
     assert join.waiting == 0
     assert LabelJoin.from_bytes(join.to_bytes()).state_dict() == join.state_dict()
+
+
+@pytest.mark.parametrize("early", [None, 10.0])
+@pytest.mark.parametrize("horizon", [50.0, 80.0])
+def test_a_clock_that_was_ahead_is_turned_back(tmp_path, early, horizon):
+    """Of a machine whose clock was wrong: without that no label would be learned until then."""
+    path, wrong = tmp_path / "events.journal", 1e9
+    with Journal(path) as journal:
+        join = LabelJoin(OnlinePlatt(), 50.0, early, journal=journal, max_jump=1e12)
+        traffic(join, range(200))
+        for k in range(200, 300):
+            join.issue(f"i{k}", 0.3, wrong)
+            if k % 5 == 0:
+                join.resolve(f"i{k}", True, 220.0)
+        assert join.tally()["learned"] == 200
+    done, join = migrated(path, OnlinePlatt(), horizon, early=early, max_jump=1e12)
+    assert (done, join.clock) == (None if horizon == 50.0 else done, wrong)
+    join._journal.close()
+    with Journal(path) as journal:
+        done = migrate(journal, LabelJoin(OnlinePlatt(), horizon, early, max_jump=1e12), clock=250.0)
+    with Journal(path) as journal:
+        join = LabelJoin(OnlinePlatt(), horizon, early, journal=journal, max_jump=1e12)
+        assert (done.kept, join.clock, join.waiting) == (True, 250.0, 100)
+        restored, span = LabelJoin.from_bytes(join.to_bytes()), early or horizon
+        for one in (join, restored):
+            one.issue("new", 0.3, 250.0 + span - 1.0)
+            assert one.tally()["learned"] == 200
+            one.advance(250.0 + span)
+            assert (one.tally()["learned"], one.waiting) == (300, 1)
+            assert one.tally()["positives"] == 20 + sum(k % 7 == 0 for k in range(200)) * (early is None)
+        assert restored.state_dict() == join.state_dict()

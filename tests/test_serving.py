@@ -224,6 +224,28 @@ def test_the_clock_of_the_server_is_used_where_no_time_is_given():
         assert (ahead.status_code, ahead.json()["where"]) == (409, "t")
 
 
+def test_a_clock_that_is_behind_the_events_is_told(caplog):
+    service = service_of(event_time=False)
+    with client_of(service) as client, caplog.at_level("WARNING"):
+        issue(client, "a", t=time.time() - 1.0)
+        service._warn_of_clock()
+        assert not caplog.messages
+        service.join.advance(time.time() + 5e3)
+        for _ in range(3):
+            service._warn_of_clock()
+        (told,) = [one for one in caplog.messages if "behind that of the events" in one]
+        assert "restart with --migrate" in told
+        assert metric(client, "streamcal_clock_behind_seconds") == pytest.approx(5e3, abs=100.0)
+
+
+@pytest.mark.parametrize("id", ["7", 7, "a7", "7.0"])
+def test_an_answer_has_the_id_that_was_asked_with(client, id):
+    assert issue(client, id).json()["id"] == id
+    assert outcome(client, id).json() == {"id": id, "known": True, "contradicts": False}
+    (answered,) = client.post("/v1/issue/batch", json=[{"id": id, "score": 0.25, "t": 1.0}]).json()["results"]
+    assert answered["id"] == id
+
+
 def test_labels_are_learned_by_the_clock_of_the_server_alone():
     service = service_of(event_time=False, horizon=0.1)
     with client_of(service) as client:
@@ -341,6 +363,8 @@ def test_limits():
         assert client.post("/v1/issue/batch", json={}).status_code == 422
         assert client.get("/healthz", headers={"X-Long": "x" * 2000}).status_code == 431
         assert client.post("/v1/issue", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+        packed = client.post("/v1/issue", content=b"{}", headers={**kind, "Content-Encoding": "gzip"})
+        assert (packed.status_code, packed.json()["where"]) == (415, "content-encoding")
 
 
 def status_of(service, receive):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
+import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -289,7 +291,7 @@ def serve(
                 text = "%s has a state of its own; %s is not used"
                 logger.info(text, events.journal, method.state, extra={"event": "state unused"})
             if events.migrate and journal is not None:
-                _migrate(calibrator, labels.spans, journal, labels.max_held)
+                _migrate(calibrator, labels.spans, journal, labels.max_held, labels.by_events)
             join = _joined(calibrator, labels.spans, journal, labels.max_held, labels.by_events)
             _warn_of_scores(join, before if journal is None or not journal.n else None)
             service = Service(join, journal, settings, Page(live_page, POLICY))
@@ -403,13 +405,15 @@ def _warn_of_scores(join: ServedJoin, before: Checkpoint | None) -> None:
             logger.warning("the calibrator %s", advice, extra={"event": "converted scores"})
 
 
-def _migrate(calibrator: Calibrator | Keyed, spans: dict[str, float | None], journal: Journal, max_held: int) -> None:
-    """Rewrite the journal of a join with other parameters for the one that is wanted."""
+def _migrate(
+    calibrator: Calibrator | Keyed, spans: dict[str, float | None], journal: Journal, max_held: int, event_time: bool
+) -> None:
+    """Rewrite the journal of a join with other parameters, or a later clock, for the one that is wanted."""
     from streamcal.live import LabelJoin, migrate
 
     given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held}
     join = LabelJoin(calibrator.clone(), spans["horizon"], **given)  # type: ignore[arg-type]
-    done = migrate(journal, join)
+    done = migrate(journal, join, math.inf if event_time else time.time())
     if done is not None:
         text = "%s: migrated, %d forecasts held, %d labels learned by a new calibrator, %d forecasts forgotten"
         logger.info(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from typing import NamedTuple
 
 from streamcal.errors import StateError
@@ -31,7 +33,7 @@ class Migrated(NamedTuple):
     forgotten: int
 
 
-def migrate(journal: Journal, join: LabelJoin) -> Migrated | None:
+def migrate(journal: Journal, join: LabelJoin, clock: float = math.inf) -> Migrated | None:
     """Rewrite a journal for a join with other parameters.
 
     A join with these parameters can then use the journal. All forecasts and outcomes that are remembered are kept. The
@@ -44,11 +46,14 @@ def migrate(journal: Journal, join: LabelJoin) -> Migrated | None:
         That of the join before; no join must use it.
     join : LabelJoin
         A new join with the parameters that are wanted, without a journal. It is used up.
+    clock : float, optional
+        The present time in seconds. If the clock of the journal is later, because that of a machine was wrong, it is
+        turned back, and forecasts issued later count as issued now. Otherwise no label would be learned until then.
 
     Returns
     -------
     Migrated or None
-        None where there is nothing to do: the journal is new, or has these parameters.
+        None where there is nothing to do: the journal is new, or has these parameters and no later clock.
 
     Raises
     ------
@@ -77,8 +82,10 @@ def migrate(journal: Journal, join: LabelJoin) -> Migrated | None:
     with paused_collector():
         before = LabelJoin._from_written(written_in(journal.parts()))
         before._replay(journal.events())
-        same = before.calibrator.same_parameters(join.calibrator)
-        if same and before.spans == join.spans:
+        same, late = before.calibrator.same_parameters(join.calibrator), before.clock > clock
+        if late:
+            _turn_back(before, clock)
+        if same and before.spans == join.spans and not late:
             return None
         if before.uses_store or join.uses_store:
             raise StateError(f"{journal.path}: levels in a store cannot be migrated; begin another journal")
@@ -88,6 +95,25 @@ def migrate(journal: Journal, join: LabelJoin) -> Migrated | None:
         done = _carry(before, join, same and before.spans[1:3] == join.spans[1:3])
         journal.snapshot(join._parts())
     return done
+
+
+def _turn_back(join: LabelJoin, clock: float) -> None:
+    """Set the clock of a join back: what was issued or learned later counts as of this moment."""
+
+    def moved(held: deque[Issued], latest: float) -> deque[Issued]:
+        return deque(one if one.at <= latest else one._replace(at=latest) for one in held)
+
+    join._clock = clock
+    join._next_stride = min(join._next_stride, clock + join._hold)
+    join._learned, join._waiting = moved(join._learned, clock - join._hold), moved(join._waiting, clock)
+    join._index = {one.id: one for one in (*join._learned, *join._waiting)}
+    if join._curve is not None:
+        edges = join._curve.edges
+        join._ages = sorted(
+            (join._index[id].at + edges[cell], number, cell, id)
+            for _, number, cell, id in join._ages
+            if id in join._index and join._index[id].number == number
+        )
 
 
 def _carry(before: LabelJoin, join: LabelJoin, keep: bool) -> Migrated:

@@ -89,7 +89,7 @@ def one_issue(service: Service) -> Endpoint:
         service.require_disk(issue=True)
         one = with_id(service.issue, item)
         await service.acknowledged(issue=True)
-        return answer({"id": one.id, "p": one.p, "version": one.version})
+        return answer({"id": item["id"], "p": one.p, "version": one.version})
 
     return endpoint
 
@@ -115,7 +115,7 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
 
     def take_issue(item: Any) -> dict[str, Any]:
         one = service.issue(item)
-        return {"id": one.id, "p": one.p, "version": one.version}
+        return {"id": item["id"], "p": one.p, "version": one.version}
 
     def take_outcome(item: Any) -> dict[str, Any]:
         return service.resolve(item)._asdict()
@@ -173,6 +173,11 @@ async def body_of(request: Request, service: Service) -> bytes:
     most, kind = service.settings.max_body, request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != "application/json":
         raise RefusedError(415, "the body is no JSON; give the header Content-Type: application/json", "content-type")
+    coding = request.headers.get("content-encoding", "").strip().lower()
+    if coding not in ("", "identity"):
+        raise RefusedError(
+            415, "the body is compressed; send it as it is, without Content-Encoding", "content-encoding"
+        )
     length, parts, size = request.headers.get("content-length", ""), [], 0
     too_long = RefusedError(413, f"the body is too long; give at most {most} bytes", "body", {"Connection": "close"})
     if length.isdecimal() and (len(length) > 18 or int(length) > most):

@@ -81,6 +81,8 @@ class State(Collector):
         yield GaugeMetricFamily("streamcal_set_aside", "Outcomes of unknown ids kept.", join.set_aside)
         oldest = join.oldest(-math.inf if self._service.settings.event_time else time.time())
         yield GaugeMetricFamily("streamcal_oldest_waiting_seconds", "Age of the oldest of those waiting.", oldest)
+        behind = self._service.behind
+        yield GaugeMetricFamily("streamcal_clock_behind_seconds", "Time until the clock is that of the events.", behind)
         yield GaugeMetricFamily("streamcal_unwritten_events", "Events not on the disk.", acknowledging.pending)
         yield GaugeMetricFamily(
             "streamcal_journal_failing", "Whether the last write failed.", bool(acknowledging.failure)

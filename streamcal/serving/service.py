@@ -103,6 +103,7 @@ class Service:
         self._drawing, self._reporting, self._copying = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         self._begun = self._collected = time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
+        self._wrong = False  # whether the clock is
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -357,10 +358,25 @@ class Service:
         Otherwise nothing would follow from it, and an idle service would write an event a second.
         """
         now = time.time()
+        self._warn_of_clock()
         if self.settings.event_time or now <= self.join.clock:
             return
         if self._journal is None or self._journal.n != self._told or now >= self.join.due:
             self._tell_time(now)
+
+    @property
+    def behind(self) -> float:
+        """Seconds by which the server's clock is behind that of the events, where it is the one that counts."""
+        return 0.0 if self.settings.event_time else max(self.join.clock - time.time(), 0.0)
+
+    def _warn_of_clock(self) -> None:
+        """Warn once where no label is learned, since the server's clock is behind that of the events."""
+        wrong = self.behind > self.settings.max_ahead
+        if wrong and not self._wrong:
+            text = "the server's clock is %.4g s behind that of the events; no label is learned until then: repair it, "
+            text += "or, if the events had a wrong one, restart with --migrate"
+            logger.warning(text, self.behind, extra={"event": "clock behind", "seconds": self.behind})
+        self._wrong = wrong
 
     def _tell_time(self, now: float) -> None:
         with suppress(StateError):  # the journal is full, which `acknowledging` has told
