@@ -15,8 +15,8 @@ from streamcal.errors import InputError
 from streamcal.fusion import LogisticFusion
 from streamcal.live import CalibrationMonitor, LabelJoin, Segmented, Shadow
 from streamcal.live.shadow import ShadowForecast
-from streamcal.metrics import Brier, FieldwiseECE
-from streamcal.multiclass import OnlineVectorScaling
+from streamcal.metrics import Brier, FieldwiseECE, MulticlassLogLoss
+from streamcal.multiclass import OneVsRest, OnlineVectorScaling, VectorScaling
 from streamcal.regression import Normal, Sample, ScaleRecalibration
 
 HUGE = 10**400
@@ -179,3 +179,24 @@ def refused(learner, call, message=None):
     with pytest.raises(InputError, match=message):
         call(learner)
     assert learner.state_dict() == before
+
+
+@pytest.mark.parametrize(("y", "classes"), [(1, ["0", "1"]), ("1", [0, 1]), ("1.0 ", ["0", "1.0"]), (1.0, ["0", "1"])])
+def test_a_class_in_another_form_than_the_scores_have_it_is_no_new_class(y, classes):
+    scores = dict(zip(classes, (0.2, 0.8), strict=True))
+    stated = rf"label {y!r} has no score, but {classes[1]!r} has"
+    for cal in (OnlineVectorScaling(), VectorScaling(), OneVsRest("platt")):
+        cal.learn_one(scores, classes[0])
+        before = cal.to_bytes()
+        with pytest.raises(InputError, match=stated):
+            cal.learn_one(scores, y)
+        with pytest.raises(InputError, match=stated):
+            cal.learn_many([[0.2, 0.8]], [y], labels=classes)
+        assert cal.to_bytes() == before
+        cal.learn_one(scores, "another")  # a class that is new
+    loss = MulticlassLogLoss()
+    with pytest.raises(InputError, match=stated):
+        loss.update(y, scores)
+    with pytest.raises(InputError, match=stated):
+        loss.update_many([y], [[0.2, 0.8]], labels=classes)
+    assert loss.get() is None

@@ -14,7 +14,7 @@ from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Summed
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
-from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores
+from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_observation
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import FORECASTS, check_weight
 
@@ -47,8 +47,7 @@ class MulticlassMetric(Summed):
         InputError
             Where an argument is invalid; the metric is then unchanged.
         """
-        label = _check_true(y_true)
-        self._update(read_scores(y_pred, True), label, check_weight(w))
+        self._update(*_read(y_true, y_pred), check_weight(w))
 
     def update_many(
         self,
@@ -94,7 +93,7 @@ class MulticlassMetric(Summed):
         RetractionError
             Where no observation is held.
         """
-        label, scores, weight = _check_true(y_true), read_scores(y_pred, True), check_weight(w)
+        scores, label, weight = *_read(y_true, y_pred), check_weight(w)
         if not weight:
             return
         self._require_held(weight)
@@ -112,12 +111,13 @@ class MulticlassMetric(Summed):
         """Add (`sign` 1) or remove (`sign` −1) one checked observation of weight w > 0."""
 
 
-def _check_true(y_true: Any) -> ClassLabel:
-    """Check the label that occurred; the `InputError` names the order of the arguments, in case they are swapped."""
+def _read(y_true: Any, y_pred: Any) -> tuple[dict[ClassLabel, float], ClassLabel]:
+    """Read an observation; the `InputError` names the order of the arguments, in case they are swapped."""
     try:
-        return check_class(y_true)
+        check_class(y_true)
     except InputError as error:
         raise InputError(f"{error}{FORECASTS.hint}") from None
+    return read_observation(y_pred, y_true, True)
 
 
 class _Mean(MulticlassMetric):

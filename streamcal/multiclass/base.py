@@ -19,10 +19,10 @@ from streamcal.multiclass.labels import (
     SUM_TOLERANCE,
     ClassLabel,
     ClassScores,
-    check_class,
     in_columns_of,
     read_batch,
     read_labels,
+    read_observation,
     read_scores,
     read_table,
     shares,
@@ -238,7 +238,7 @@ class MulticlassCalibrator(Learner):
 
     def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
         """Return the coordinate, the place of the label in it, the weight and the time; or raise an `InputError`."""
-        read, label = read_scores(scores, self.sums_to_one), check_class(y)
+        read, label = read_observation(scores, y, self.sums_to_one)
         return (*coordinate(read, label), check_weight(w), self._time(t))
 
     @abstractmethod

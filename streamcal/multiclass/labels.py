@@ -70,6 +70,27 @@ def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
     return {label: read[label] for label in in_order(read)}
 
 
+def read_observation(scores: Any, y: Any, sums_to_one: bool) -> tuple[dict[ClassLabel, float], ClassLabel]:
+    """Return the scores in [0, 1] by label, labels in order, and the label that came, which may be new."""
+    read, label = read_scores(scores, sums_to_one), check_class(y)
+    if label not in read:
+        _check_new(label, read)
+    return read, label
+
+
+def _check_new(label: ClassLabel, named: Iterable[ClassLabel]) -> None:
+    """Raise an `InputError` for a label beyond those named that is one of them in another form, such as "1" for 1."""
+    other = next((one for one in named if _text(one) == _text(label)), None)
+    if other is not None:
+        raise InputError(f"label {label!r} has no score, but {other!r} has; give labels and scores the same keys")
+
+
+def _text(label: ClassLabel) -> str:
+    """Return what is written for a label: the same for 1, 1.0, "1" and " 1"."""
+    whole = isinstance(label, float) and label.is_integer()
+    return str(int(label) if whole else label).strip()
+
+
 def with_label(scores: dict[ClassLabel, float], y: ClassLabel) -> dict[ClassLabel, float]:
     """Return the scores including the label y, with the score 0 if the label is missing."""
     if y in scores:
@@ -167,6 +188,9 @@ def read_batch(
     if len(outcomes) != n:
         raise InputError(f"P and y differ in length: {n} and {len(outcomes)}")
     every = in_order(dict.fromkeys([*table.labels, *outcomes]))
+    for label in every if len(every) > len(table.labels) else ():
+        if label not in table.labels:
+            _check_new(label, table.labels)
     place = {label: column for column, label in enumerate(every)}
     outcome = np.array([place[label] for label in outcomes], dtype=np.intp)
     scores, present = np.zeros((n, len(every))), np.zeros((n, len(every)), dtype=np.bool_)

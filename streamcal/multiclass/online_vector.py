@@ -19,6 +19,7 @@ from streamcal.multiclass.labels import (
     ClassScores,
     check_class,
     read_batch,
+    read_observation,
     read_scores,
     shares,
     with_label,
@@ -104,7 +105,7 @@ class OnlineVectorScaling(MulticlassCalibrator):
             self._learn(scores, label, weight, 0.0)
 
     def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, Any, float, float]:
-        read, label = read_scores(scores, self.sums_to_one), check_class(y)
+        read, label = read_observation(scores, y, self.sums_to_one)
         return with_label(read, label), label, check_weight(w), 0.0
 
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
