@@ -441,6 +441,23 @@ def test_binnings_that_are_followed_are_those_made_anew(policy, weights):
     assert followed > 50
 
 
+@pytest.mark.parametrize("rate", [0.5, 0.02])
+def test_binnings_that_are_not_scored_do_not_count(rate):
+    """All weights are whole, but the last one: after it every binning is scored."""
+    rng = np.random.default_rng(18)
+    scores, labels = rng.random(3_000), rng.random(3_000) < rate
+    cal = BBQ(forgetting=Window(2_900))
+    cal.learn_many(scores[:2_000], labels[:2_000])
+    for number in range(2_000, 3_000):
+        cal.learn_one(scores[number], bool(labels[number]))
+        found = cal.predict_one(scores[number - 1])
+        if number % 100 == 0:
+            assert found == pytest.approx(cal.map().predict_one(scores[number - 1]), abs=1e-12)
+    cal.learn_one(0.5, True, 0.5)
+    cal.unlearn_one(0.5, True, 0.5)
+    assert cal.predict_one(0.3) == pytest.approx(cal.map().predict_one(0.3), abs=1e-12)
+
+
 def test_more_binnings_than_are_kept_are_left_to_solve():
     cal = BBQ(resolution=4096)
     scores = cal._memory.statistic.grid.centres[400:-400]  # 3,296 cells

@@ -54,6 +54,8 @@ ELSEWHERE = {
 }
 HERE = {
     "bernstein_stream",
+    "beta_scores",
+    "bin_edges",
     "binnings",
     "change_bets",
     "anchored_logistic",
@@ -452,17 +454,33 @@ def test_scores_of_bins():
     n = np.exp(rng.uniform(-9.0, 12.0, 400))
     m = n * rng.choice([0.0, 1e-6, 0.3, 1.0], 400)
     alpha, beta = np.exp(rng.uniform(-20.0, 1.0, (2, 400)))
-    compiled, plain = (module.bin_scores(n, m, alpha, beta) for module in twins("binnings"))
+    compiled, plain = (module.bin_scores(n, m, alpha, beta) for module in twins("beta_scores"))
     assert bits(compiled) == bits(plain)
     expected = betaln(m + alpha, n - m + beta) - betaln(alpha, beta)
     size = np.abs(gammaln(n + alpha + beta)) + np.abs(expected) + 1.0
     assert (np.abs(compiled - expected) <= 1e-13 * size).all()
     assert np.isfinite(compiled).all()
     heavy = [np.array([value]) for value in (1e150, 1e-10, 1e-12, 2.0)]
-    assert np.isfinite([module.bin_scores(*heavy) for module in twins("binnings")]).all()
-    for module in twins("binnings"):
+    assert np.isfinite([module.bin_scores(*heavy) for module in twins("beta_scores")]).all()
+    for module in twins("beta_scores"):
         with pytest.raises(ValueError, match="lengths"):
             module.bin_scores(n, m, alpha, beta[1:])
+
+
+@given(
+    st.integers(1, 300) | st.integers(1, 2**24),
+    st.floats(0.0, 1.0),
+    st.integers(1, 3000),
+    st.floats(1e-9, 1.0 - 1e-9) | st.just(1e-9),
+)
+def test_no_score_of_a_bin_is_above_its_bound(n, positive, binning, prior):
+    """And bounds are multiples of the unit, so that their sums are exact. For two pseudo-observations in a binning."""
+    size, m = 2.0 / binning, float(round(positive * n))
+    for module in twins("beta_scores"):
+        bound = module.bin_bound(float(n), m, module.share_of_both(size))
+        score = module.bin_score(float(n), m, size * prior, size * (1.0 - prior))
+        assert score <= bound + 1e-13 * math.lgamma(n + 1.0)
+        assert (bound / module.UNIT).is_integer()
 
 
 @given(st.lists(st.tuples(st.floats(-9.0, 9.0), st.booleans(), st.floats(0.01, 9.0)), max_size=30))

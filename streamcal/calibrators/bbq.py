@@ -17,7 +17,8 @@ from streamcal.calibrators.histogram import (
     middle_ranks,
     numbers_of_bins,
 )
-from streamcal.kernels.cells.binnings import Binnings, bin_scores
+from streamcal.kernels.cells.beta_scores import bin_scores
+from streamcal.kernels.cells.binnings import Binnings
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.forgetting import Decay
@@ -64,9 +65,10 @@ class BBQ(AdditiveCalibrator[Table]):
     are left out (below rounding).
 
     Cost: an observation O(log k) for k distinct scores (cells). On a grid, unless under `Decay`, `predict_one` follows
-    the cells: O(k + C·N^⅓) and the bins that the observation changes, 0.04 ms at N = 10⁵ on 512 cells and 0.14 ms on
-    4,096; memory O(k + C²·N^⅔), 2 MB there and 50 MB at most. Elsewhere, for `map()` and for arrays, the first
-    prediction after an observation costs O(C²·N^⅔ + C·k·N^⅓), 10 ms at N = 10⁴ and 25 ms at 10⁵; memory O(k).
+    the cells: O(k + C·N^⅓) and the bins that the observation changes, 0.04 ms at N = 10⁵, four times as long with
+    weights that are not whole numbers; memory O(k + C²·N^⅔), 3 MB there and 70 MB at most. Elsewhere, for `map()` and
+    for arrays, the first prediction after an observation costs O(C²·N^⅔ + C·k·N^⅓), 10 ms at N = 10⁴ and 25 ms at 10⁵;
+    memory O(k).
 
     References
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
-from streamcal.kernels.cells.binnings import bin_scores
+from streamcal.kernels.cells.beta_scores import bin_scores
 from streamcal.kernels.cells.cell_bins import FrequencyBins
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap

@@ -41,7 +41,8 @@ USES = {
         *("quadratic_model", "recent_logistic", "recent_points", "taylor_sums"),
     ),
     "cell_bins": ("cell_sums", "fast_path"),
-    "binnings": ("cell_bins", "cell_sums", "fast_path"),
+    "bin_edges": ("cell_bins", "cell_sums", "fast_path"),
+    "binnings": ("beta_scores", "bin_edges", "cell_bins", "cell_sums", "fast_path"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
     "hull_fits": ("cubic", "hull_nodes", "hull_search"),
@@ -76,10 +77,10 @@ USES = {
 TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
 CELLS = (
-    *("cell_points", "cell_sums", "cell_bins", "binnings", "point_nodes", "quadratic_model", "recent_logistic"),
-    *("taylor_sums", "anchored_logistic", "anchored_stream"),
+    *("cell_points", "cell_sums", "cell_bins", "bin_edges", "binnings", "point_nodes", "quadratic_model"),
+    *("recent_logistic", "taylor_sums", "anchored_logistic", "anchored_stream"),
 )
-CELLS_USE = ("compensated", "fast_path", "logistic", "recent_points", *CELLS)
+CELLS_USE = ("beta_scores", "compensated", "fast_path", "logistic", "recent_points", *CELLS)
 #: The same.
 LEVELS = (
     *("level_table", "balance", "groups", "capitals", "accounts", "observed_levels", "joint_effects", "segment_chain"),
