@@ -519,3 +519,26 @@ def test_an_event_far_in_the_future_is_told_of(tmp_path: Path) -> None:
     result = run(save(tmp_path / "in.csv", rows), *OPTIONS, "--on-error", "skip")
     assert result.exit_code == 1, result.output
     assert "far in the future" in result.output
+
+
+def test_ids_of_users_in_place_of_impressions_are_told(tmp_path: Path) -> None:
+    rows = [{**row, "score": 0.3, "id": f"u{k % 4}"} for k, row in enumerate(impressions(100))]
+    told = "rows have the id of a row before"
+    assert told in run(save(tmp_path / "users.csv", rows), *OPTIONS).output
+    twice = [row for one in impressions(100) for row in (one, one)]  # as clicks are appended to impressions
+    assert told not in run(save(tmp_path / "twice.csv", twice), *OPTIONS).output
+
+
+@pytest.mark.parametrize("nothing", ["NULL", "NaT", "\\N"])
+def test_a_text_for_nothing_is_no_label_and_no_time(tmp_path: Path, nothing: str) -> None:
+    rows, out = impressions(), tmp_path / "out.csv"
+    run(save(tmp_path / "in.csv", rows), *OPTIONS, "--out", out)
+    wanted = [row["calibrated"] for row in read(out)]
+    empty = {"click": nothing, "click_time": nothing}
+    written = [row if row["click"] else {**row, **empty} for row in rows]
+    found = run(save(tmp_path / "null.csv", written), *OPTIONS, "--out", out)
+    assert found.exit_code == 0, found.output
+    assert [row["calibrated"] for row in read(out)] == wanted
+    assert "missing" in the_line(
+        run(save(tmp_path / "bad.csv", [{**rows[0], "click": nothing, "click_time": 1e3}]), *OPTIONS)
+    )

@@ -138,3 +138,5 @@ def test_a_state_with_cycles_of_the_day_asks_for_times(tmp_path: Path) -> None:
     state, stream = trained(tmp_path, "--time", "t"), save(tmp_path / "in.csv", new_rows())
     assert "give --time" in predict(state, stream, "--out", tmp_path / "out.csv").stderr
     assert "give --time" not in predict(state, stream, "--out", tmp_path / "out.csv", "--time", "t").stderr
+    late = save(tmp_path / "ms.csv", [{**row, "t": 1000.0 * row["t"]} for row in new_rows()])
+    assert "look like milliseconds" in predict(state, late, "--out", tmp_path / "out.csv", "--time", "t").stderr

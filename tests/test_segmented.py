@@ -606,3 +606,16 @@ def test_effects_of_unknown_fields_and_levels():
     for field, level in [("x", 1), ("campaign", None), ("campaign", [1]), (BY[1], "c1"), (BY[1], ("c1", None))]:
         with pytest.raises(InputError):
             cal.effect(field, level)
+
+
+def test_an_empty_text_is_no_level():
+    """As in every file: otherwise a service and a run would correct the same rows in two ways."""
+    one, many, none = (Segmented("online-platt", ["c", ("c", "d")]) for _ in range(3))
+    levels = ["", "a"] * 50
+    for k, level in enumerate(levels):
+        one.learn_one(0.3, {"c": level, "d": b""}, k % 4 == 0)
+        none.learn_one(0.3, {"c": level or None, "d": None}, k % 4 == 0)
+    many.learn_many([0.3] * 100, {"c": levels, "d": [""] * 100}, [k % 4 == 0 for k in range(100)])
+    assert one.levels("c") == ["a"]
+    assert one.to_bytes() == many.to_bytes() == none.to_bytes()
+    assert one.predict_one(0.3, {"c": "", "d": ""}) == one.predict_one(0.3, {"c": None, "d": None})

@@ -16,6 +16,7 @@
 | times that are not read | `--time` with a method that does not forget by time |
 | times that are left out | no `--time`, and a state that learned cycles of the day from times |
 | times of events in another unit | with late labels: the latest is above 1e11 |
+| ids of something else | of at least 20 rows more than half have an id that was issued before |
 | labels of another unit of time | of at least 20 positive labels more than half came after the horizon |
 """
 
@@ -47,6 +48,8 @@ LARGEST_RATIO = 20.0
 #: Dates that are read as numbers, such as 20260131: their digits, and the years in which most of them are.
 DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 EARLIEST_YEAR, LATEST_YEAR = 1970, 2100
+#: Rows with an id of a row before from which on it is odd that they are the most.
+ROWS_FOR_IDS = 20
 #: Positive labels from which on it is odd that most of them come after the horizon.
 CLICKS_FOR_HORIZON = 20
 
@@ -65,13 +68,14 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         falling(job.evaluation.sample) if overall(job.calibrator).monotone else None,
         job.evaluation.sample.odd_rows(),
         _odd_ratio(job),
-        _odd_unit_of_time(job, seconds=seconds),
+        odd_unit_of_time(job, seconds=seconds),
         _odd_order(job),
         _disordered(job),
         _unread_times(job),
         times_left_out(job, job.checkpoint),
         _odd_unit_of_events(job),
         _odd_labels(job),
+        _odd_ids(job),
     )
     return [line for line in found if line is not None]
 
@@ -174,7 +178,8 @@ def _odd_dates(latest: float) -> str | None:
     return None
 
 
-def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
+def odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
+    """Report that times look like those of another unit, or dates, if that matters to the method."""
     if job.join is None and (odd := odd_times(job.latest, [overall(job.calibrator)])):
         return odd
     if not reads_time(job.calibrator) or job.latest is None:
@@ -258,4 +263,14 @@ def _odd_labels(job: Run) -> str | None:
     return (
         f"{replay.after_horizon:,} of {replay.clicks:,} positive labels came after the horizon, and count as negative: "
         "give a longer --horizon, and --label-time in the unit of --event-time"
+    )
+
+
+def _odd_ids(job: Run) -> str | None:
+    replay = job.replay
+    if replay is None or replay.repeated < ROWS_FOR_IDS or 2 * replay.repeated <= job.taken:
+        return None
+    return (
+        f"{replay.repeated:,} of {job.taken:,} rows have the id of a row before, and are learned with it, once: give "
+        "--id a column in which each impression has an id of its own, and not that of a user or a campaign"
     )

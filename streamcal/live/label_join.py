@@ -282,7 +282,7 @@ class LabelJoin(Holding, Journaled):
         t : float or datetime
             The time of the impression.
         keys : mapping, optional
-            Field → level, a text or a whole number; one that is None or NaN is left out.
+            Field → level, a text or a whole number; one that is None, NaN or "" is left out.
         version : str, int or None
             The version of the model; the newest by default.
         w : float

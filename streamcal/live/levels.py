@@ -92,7 +92,7 @@ def names_of(fields: Iterable[Field]) -> tuple[str, ...]:
 
 
 def level_of(name: str, value: Any) -> str | int | None:
-    """Return a level in the form in which it is kept, `canonical`; None for a missing level.
+    """Return a level in the form in which it is kept, `canonical`; None for a missing level, which "" is too.
 
     Raises
     ------
@@ -103,10 +103,13 @@ def level_of(name: str, value: Any) -> str | int | None:
     --------
     >>> level_of("device", "a"), level_of("device", 3.0), level_of("device", "3"), level_of("device", float("nan"))
     ('a', 3, 3, None)
+    >>> level_of("device", "") is None
+    True
     """
     if value is None or type(value).__name__ in NULLS or (isinstance(value, (float, np.floating)) and value != value):
         return None
-    return check_level(name, value)
+    level = check_level(name, value)
+    return None if level == "" else level
 
 
 def level_in(field: Field, keys: Any) -> Level | None:

@@ -188,7 +188,8 @@ class CalibrationMonitor(Saved):
         y_pred : float
             The probability that was issued, in [0, 1].
         keys : mapping, optional
-            Field → level, a text or a whole number; every pair is a segment. A level that is None or NaN is in none.
+            Field → level, a text or a whole number; every pair is a segment. A level that is None, NaN or ""
+            is in none.
 
         Returns
         -------

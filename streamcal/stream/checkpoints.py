@@ -105,7 +105,7 @@ class Reading:
         >>> Reading("percent").require(Reading(), "clicks.json")
         Traceback (most recent call last):
         ...
-        streamcal.errors.StateError: clicks.json learned with --scale percent; give it again, or another state
+        streamcal.errors.StateError: clicks.json learned with --scale percent; give it again, or use another
         """
         for option, left_out in (
             (f"--scale {self.unit}", self.unit is not None and now.unit is None),
@@ -113,7 +113,7 @@ class Reading:
             (f"--positive {self.positive}", now.positive is None and _is_negative(self.positive)),
         ):
             if left_out:
-                raise StateError(f"{place} learned with {option}; give it again, or another state")
+                raise StateError(f"{place} learned with {option}; give it again, or use another")
 
 
 #: Reads a `Reading` in a state.
