@@ -62,7 +62,6 @@ HERE = {
     "anchored_stream",
     "angular_slope",
     "auto_mixture",
-    "auto_record",
     "auto_steps",
     "cell_bins",
     "cell_points",
@@ -992,9 +991,12 @@ def test_auto_steps(delay, steps):
         x = min(max(x, -16.0), 16.0)
         x = float(round(x)) if number % 2 else x
         score = 1.0 / (1.0 + math.exp(-x))
-        t = 2e4 * number if number % 3 == 2 else math.nan
-        assert bits(fast.predict_fast(score, t)) == bits(slow.predict_fast(score, t))
-        assert math.isnan(fast.predict_fast(1, t))
+        given = (None, 20_000 * number, 2e4 * number)[number % 3]
+        t = math.nan if given is None else float(given)
+        assert bits(fast.predict_fast(score, given)) == bits(slow.predict_fast(score, given))
+        for refused in ((1, given), (score, math.nan), (score, 1.7e12), (score, 2**53)):
+            assert math.isnan(fast.predict_fast(*refused))
+            assert math.isnan(slow.predict_fast(*refused))
         waiting.append((score, y > 0.0))
         records = [np.empty(form.mixture.width) for form in made]
         for form, record in zip(made, records, strict=True):
@@ -1008,7 +1010,7 @@ def test_auto_steps(delay, steps):
                 form.learn_issued(x, y, w, t, record)
         if len(waiting) > delay:
             score, label = waiting.pop(number % len(waiting))
-            assert fast.learn_fast(score, label, w, t) == slow.learn_fast(score, label, w, t)
+            assert fast.learn_fast(score, label, w, given) == slow.learn_fast(score, label, w, given)
         assert bits(fast.mixture.at(x, 1e4)) == bits(slow.mixture.at(x, 1e4))
         assert repr(fast.mixture.state()) == repr(slow.mixture.state())
     columns = [np.array(column) for column in zip(*steps, strict=True)] if steps else [np.empty(0)] * 3

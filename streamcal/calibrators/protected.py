@@ -157,7 +157,7 @@ class Protected(SequentialCalibrator):
         else:
             self._late.learn(x, y, w, self._late.taken(x))
 
-    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, predictions: FloatArray) -> None:
         if self._late is None:
             self._kernel.stream(self.scale.coordinates(scores), y, w, predictions)
             return

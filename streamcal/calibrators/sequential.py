@@ -61,7 +61,7 @@ class SequentialCalibrator(Calibrator):
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
         """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned."""
-        self._run(scores, y, w, predicts=False)
+        self._run(scores, y, w, t, predicts=False)
 
     def _streamed(
         self,
@@ -70,20 +70,28 @@ class SequentialCalibrator(Calibrator):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> FloatArray:
-        return self._run(scores, y, w, predicts=True)
+        return self._run(scores, y, w, t, predicts=True)
 
-    def _run(self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, predicts: bool) -> FloatArray:
+    def _run(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+        predicts: bool,
+    ) -> FloatArray:
         """Check all rows and learn them in order; the predictions before each, or an empty array."""
         s, labels, weights = check_batch(scores, y, w)
+        times = self._times(t, len(s))
         self.scale.require(s)
         if self.n == 0.0:
             warn_of_blocks(labels)
         predictions = np.empty(len(s) if predicts else 0)
-        self._stream(s, labels, weights, predictions)
+        self._stream(s, labels, weights, times, predictions)
         self._note(self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0]))
         return predictions
 
-    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, predictions: FloatArray) -> None:
         """Learn checked observations in order; write what is predicted before each to `predictions`, unless empty."""
         if self._kernel is not None:
             self._kernel.stream(scores, y, w, predictions)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 #: The kernels of `Auto` alone, each listed after those it uses, and those that the last but one uses.
 AUTO = (
-    *("auto_record", "guard", "knot_sums", "repeated_scores", "score_regressions", "combination", "day_and_week"),
+    *("guard", "knot_sums", "repeated_scores", "score_regressions", "combination", "day_and_week"),
     *("auto_mixture", "auto_steps"),
 )
 AUTO_USES = (
@@ -62,8 +62,8 @@ USES = {
     "knot_sums": ("implicit_regression", "logistic"),
     "repeated_scores": ("implicit_regression", "knot_sums", "logistic"),
     "score_regressions": ("implicit_regression", "logistic", "regressions"),
-    "combination": ("auto_record", "guard", "implicit_regression", "logistic", "regressions"),
-    "day_and_week": ("auto_record", "combination", "guard", "implicit_regression", "logistic", "regressions"),
+    "combination": ("guard", "implicit_regression", "logistic", "regressions"),
+    "day_and_week": ("combination", "guard", "implicit_regression", "logistic", "regressions"),
     "auto_mixture": AUTO_USES,
     "auto_steps": (*AUTO_USES, "auto_mixture"),
     "groups": ("level_table", "logistic"),

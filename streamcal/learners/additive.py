@@ -14,16 +14,16 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError, InputError, MergeError, SolverError, warn
+from streamcal.errors import CapabilityError, InputError, MergeError, SolverError
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Held
 from streamcal.memories.policies import memory_under
 from streamcal.memories.refreshing import Refreshing
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import whole_number
-from streamcal.parameters.inputs import check_time, check_times, none_is_zero
+from streamcal.parameters.inputs import check_time, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
-from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
+from streamcal.parameters.spans import LARGEST_SPAN
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import Reader, unread
 
@@ -62,7 +62,6 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
     by_ratios: bool = False
-    _unit_told = False  # whether times in another unit have been warned of
 
     def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
         require(forgetting, Forgetting, "forgetting", "Forever(), Window(size) or Decay(half_life)")
@@ -265,34 +264,27 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     def _time(self, t: Time | None) -> float:
         if t is not None:
-            time = check_time(t)
-            if self._timed and in_shorter_unit(time):
-                self._warn_of_unit(time)
-            return time
+            return self._checked_time(t)
         if self._timed:
             raise InputError(self._needs_time())
         return 0.0
 
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
         if t is not None:
-            times = check_times(t, size)
-            if self._timed and size and in_shorter_unit(times[-1]):
-                self._warn_of_unit(float(times[-1]))
-            return times
+            return self._checked_times(t, size)
         if self._timed:
             raise InputError(self._needs_time())
         return np.zeros(size)
 
-    def _warn_of_unit(self, t: float) -> None:
-        """Warn, once, of times that are not in seconds beside a span that most likely is."""
+    def _needs_seconds(self, factor: float) -> str:
+        if not self._timed:
+            return ""
         span = float(getattr(self.forgetting, "size", 0.0) or getattr(self.forgetting, "half_life", 0.0))
-        if self._unit_told or span >= LARGEST_SPAN:
-            return
-        self._unit_told = True
-        factor, unit = shorter_unit(t)
-        warn(
-            f"times such as {t:.15g} look like {unit}, of which {self.forgetting!r} forgets by {span / factor:g} "
-            f"seconds: give times in seconds, or a span of {span * factor:.15g}"
+        if span >= LARGEST_SPAN:
+            return ""
+        return (
+            f", of which {self.forgetting!r} forgets by {span / factor:g} seconds: give times in seconds, or a span of "
+            f"{span * factor:.15g}"
         )
 
     def _needs_time(self) -> str:

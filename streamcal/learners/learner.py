@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal import lazy
-from streamcal.errors import CapabilityError, InputError, MergeError, StateError
+from streamcal.errors import CapabilityError, InputError, MergeError, StateError, warn
+from streamcal.parameters.inputs import check_time, check_times
 from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.showing import html_table, shown_value
+from streamcal.parameters.spans import in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.saved import Saved
 from streamcal.states import Reader, as_list, ensure, record, whole
@@ -70,6 +72,7 @@ class Learner(Saved):
     #: The name of the class's own count in `tally`, such as "clamped" for scores clamped by the scale; None: no count.
     noted: ClassVar[str | None] = None
     _noted: int = 0
+    _unit_told = False  # whether times in a shorter unit than seconds have been warned of
     _known: ClassVar[dict[str, type[Learner]]] = {}
 
     def __dir__(self) -> list[str]:
@@ -141,6 +144,31 @@ class Learner(Saved):
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
         """Return the times as an array of shape (size,), or raise `InputError`."""
         return np.zeros(size)
+
+    def _checked_time(self, t: Time) -> float:
+        """Check a time; warn, once, if it is likely to be in a shorter unit where seconds are needed."""
+        time = check_time(t)
+        if in_shorter_unit(time):
+            self._warn_of_unit(time)
+        return time
+
+    def _checked_times(self, t: npt.ArrayLike | Sequence[Time], size: int) -> FloatArray:
+        """Check n times; warn, once, if the last one is likely to be in a shorter unit where seconds are needed."""
+        times = check_times(t, size)
+        if size and in_shorter_unit(times[-1]):
+            self._warn_of_unit(float(times[-1]))
+        return times
+
+    def _warn_of_unit(self, t: float) -> None:
+        factor, unit = shorter_unit(t)
+        needed = "" if self._unit_told else self._needs_seconds(factor)
+        if needed:
+            self._unit_told = True
+            warn(f"times such as {t:.15g} look like {unit}{needed}")
+
+    def _needs_seconds(self, factor: float) -> str:
+        """Return the end of the warning of times with `factor` units in a second; empty where any unit will do."""
+        return ""
 
     def _require_times(self, t: FloatArray) -> None:
         """Raise `ClockError` if one of these times, in order, is too far ahead to be learned."""

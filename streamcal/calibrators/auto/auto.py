@@ -18,16 +18,15 @@ from streamcal.calibrators.auto.experts import (
 )
 from streamcal.calibrators.auto.saved import mixture_state
 from streamcal.calibrators.guarded import LOGGED, LONGEST_DELAY
-from streamcal.calibrators.sequential import SequentialCalibrator, warn_of_blocks
-from streamcal.errors import InputError, warn
+from streamcal.calibrators.sequential import SequentialCalibrator
+from streamcal.errors import InputError
 from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.mixture.auto_steps import AutoSteps
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
-from streamcal.parameters.inputs import check_score, check_scores, check_time, check_times
+from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.spans import in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Reader, ensure
 
@@ -117,7 +116,6 @@ class Auto(SequentialCalibrator):
     summary = "mixture of many kinds of calibrators, weighted by their log loss so far; no parameters to choose"
     monotone = False
     learns_time = True
-    _unit_told = False  # whether times in another unit have been warned of
 
     def __init__(self, delay: int | None = None) -> None:
         allowed = f"a whole number from 0 to {LONGEST_DELAY}, or None to have it found"
@@ -160,11 +158,10 @@ class Auto(SequentialCalibrator):
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
-        time = math.nan if t is None else self._checked_time(t)
-        p = self._steps.predict_fast(score, time)
+        p: float = self._steps.predict_fast(score, t)
         if p == p:
-            return float(p)
-        x = self.scale.coordinate(check_score(score))
+            return p
+        x, time = self.scale.coordinate(check_score(score)), self._time(t)
         self._steps.ask(x, time)
         return sigmoid(self._mixture.at(x, time))
 
@@ -177,7 +174,7 @@ class Auto(SequentialCalibrator):
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
-        if not self._steps.learn_fast(score, y, w, math.nan if t is None else self._checked_time(t)):
+        if not self._steps.learn_fast(score, y, w, t):
             super().learn_one(score, y, w, t)
 
     def map(self) -> LogOddsMap:
@@ -197,63 +194,20 @@ class Auto(SequentialCalibrator):
     def _step(self, x: float, y: float, w: float) -> None:
         self._steps.step(x, y, w, math.nan)
 
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, predictions: FloatArray) -> None:
+        x = self.scale.coordinates(scores)
+        for start in range(0, len(x), PIECE):  # between two of them other threads may run
+            rows = slice(start, start + PIECE)
+            self._steps.stream(x[rows], y[rows], w[rows], t[rows], predictions[rows])
+
     def _time(self, t: Time | None) -> float:
         return math.nan if t is None else self._checked_time(t)
 
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
-        times = np.full(size, math.nan) if t is None else check_times(t, size)
-        if size and in_shorter_unit(times[-1]):
-            self._checked_time(float(times[-1]))
-        return times
+        return np.full(size, math.nan) if t is None else self._checked_times(t, size)
 
-    def _checked_time(self, t: Time) -> float:
-        """Check a time; warn, once, if it is not in seconds, in which cycles of the day and the week are found."""
-        time = check_time(t)
-        if in_shorter_unit(time) and not self._unit_told:
-            self._unit_told = True
-            warn(
-                f"times such as {time:.15g} look like {shorter_unit(time)[1]}: give times in seconds, in which Auto "
-                "finds the cycles of the day and the week"
-            )
-        return time
-
-    def learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
-        """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned."""
-        self._run_at(scores, y, w, t, predicts=False)
-
-    def _streamed(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
-    ) -> FloatArray:
-        return self._run_at(scores, y, w, t, predicts=True)
-
-    def _run_at(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
-        predicts: bool,
-    ) -> FloatArray:
-        """Check all rows and learn them in order; the predictions before each, or an empty array."""
-        x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
-        predictions = np.empty(len(x) if predicts else 0)
-        if self.n == 0.0:
-            warn_of_blocks(labels)
-        for start in range(0, len(x), PIECE):  # between two of them other threads may run
-            rows = slice(start, start + PIECE)
-            self._steps.stream(x[rows], labels[rows], weights[rows], times[rows], predictions[rows])
-        self._note(clamped)
-        return predictions
+    def _needs_seconds(self, factor: float) -> str:
+        return ": give times in seconds, in which Auto finds the cycles of the day and the week"
 
     # Where a caller keeps the record of each forecast until its label comes, there is nothing to log.
 

@@ -26,16 +26,13 @@ cdef class AutoMixture:
     cdef readonly Combination combination
     cdef readonly DayAndWeek times
     cdef tuple _line  # precisions of its slope and offset
-    cdef double[::1] _sides  # records at two neighbouring knots, and at a score that has come before
+    cdef double[::1] _sides  # records at two neighbouring knots, and between them
     cdef double[::1] _record
-    cdef double _spot  # that score; NaN: none
+    cdef double _spot  # where; NaN: nowhere
     cdef Py_ssize_t _knot  # the left one; -1: none
 
     cdef void _forecast(self, Py_ssize_t knot, Py_ssize_t at) noexcept nogil
-    cdef Py_ssize_t _look(self, double x) noexcept nogil
-    cdef bint look_at(self, double x) noexcept nogil
-    cdef double issued_there(self) noexcept nogil
-    cdef double _between(self, Py_ssize_t index, double share) noexcept nogil
+    cdef void _look(self, double x) noexcept nogil
     cpdef double at(self, double x, double t)
     cpdef write(self, double x, double t, double[::1] out)
     cpdef learn(self, double x, double y, double w, double t, const double[::1] issued, double late)

@@ -11,34 +11,36 @@ Symbols:
     r                        the weight of an observation, relative to the running mean of all weights
     d                        the lateness: the number of labels learned between a forecast and its label
 
-A record (`auto_record`) holds what was forecast at one x. A label is learned from the record of its own forecast,
+A record holds what was forecast at one x. A label is learned from the record of its own forecast,
 whether that was written just before or long ago.
 """
 
 import cython
+from cython.cimports.libc.math import pow as power
 
 if not cython.compiled:
-    import math
-
     from streamcal.kernels.common.logistic import sigmoid
     from streamcal.kernels.common.weights import WeightScale, steps_of
-    from streamcal.kernels.mixture.auto_record import BOTH, COUNT, ISSUED, MEANS, NONE, TIMED
-    from streamcal.kernels.mixture.combination import Combination, gain_of
+    from streamcal.kernels.mixture.combination import BOTH, COUNT, ISSUED, MEANS, NONE, TIMED, Combination, gain_of
     from streamcal.kernels.mixture.day_and_week import DayAndWeek
     from streamcal.kernels.mixture.guard import of_two
     from streamcal.kernels.mixture.jumper import Jumper
     from streamcal.kernels.mixture.knot_sums import KnotSums, log_odds_of
     from streamcal.kernels.mixture.repeated_scores import RepeatedScores
     from streamcal.kernels.mixture.score_regressions import ScoreRegressions
-
-    nan, power = math.nan, math.pow
 else:
-    from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.libc.math import pow as power
     from cython.cimports.streamcal.kernels.common.logistic import sigmoid
     from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
-    from cython.cimports.streamcal.kernels.mixture.auto_record import BOTH, COUNT, ISSUED, MEANS, NONE, TIMED
-    from cython.cimports.streamcal.kernels.mixture.combination import Combination, gain_of
+    from cython.cimports.streamcal.kernels.mixture.combination import (
+        BOTH,
+        COUNT,
+        ISSUED,
+        MEANS,
+        NONE,
+        TIMED,
+        Combination,
+        gain_of,
+    )
     from cython.cimports.streamcal.kernels.mixture.day_and_week import DayAndWeek
     from cython.cimports.streamcal.kernels.mixture.guard import of_two
     from cython.cimports.streamcal.kernels.mixture.jumper import Jumper
@@ -58,6 +60,7 @@ LATE_POWER = cython.declare(cython.double, 0.75)
 """The learning rate of the second row of weights for a label d late is (1 + d)^−¾."""
 GROWTH = cython.declare(cython.longlong, 16)
 """The fits to all observations are repeated when their number has grown by a 16th."""
+nan = cython.declare(cython.double, float("nan"))
 
 
 @cython.final
@@ -131,58 +134,35 @@ class AutoMixture:
         self.combination.combine(self._sides, end - self.size)
 
     def _look(self, x):
-        """Set two sides to what is forecast at the knots beside x; return the knot on its left."""
+        """Set the third side to what is forecast at x: between the knots, or at a score that has come before."""
+        k: cython.Py_ssize_t
+        at: cython.Py_ssize_t = 2 * self.width
         knot: cython.Py_ssize_t = min(cython.cast(cython.Py_ssize_t, (x + LARGEST) * UNIT), LAST - 1)
+        share: cython.double = (x + LARGEST) * UNIT - knot
+        slot: cython.Py_ssize_t
+        if self._spot == x:
+            return
         if knot != self._knot:
             self._forecast(knot, 0)
             self._forecast(knot + 1, self.width)
             self._knot = knot
-        return knot
-
-    def _between(self, index, share):
-        """Return what is forecast between the knots."""
-        return (1.0 - share) * self._sides[index] + share * self._sides[self.width + index]
-
-    def look_at(self, x):
-        """Set the third side to what is forecast at x, if that is a score that has come before; whether it is."""
-        k: cython.Py_ssize_t
-        at: cython.Py_ssize_t = 2 * self.width
-        share: cython.double = (x + LARGEST) * UNIT - self._look(x)
-        slot: cython.Py_ssize_t = self.repeated.known(x)
-        if slot < 0:
-            return False
-        if self._spot != x:
-            for k in range(self.size):
-                self._sides[at + k] = self._between(k, share)
-            self._sides[at] = x
+        for k in range(self.size + COUNT):
+            self._sides[at + k] = (1.0 - share) * self._sides[k] + share * self._sides[self.width + k]
+        self._sides[at] = self._spot = x
+        slot = self.repeated.known(x)
+        if slot >= 0:
             k = at + self.size - 1
             self._sides[k] = self.repeated.forecast(slot, sigmoid(self._sides[k]))
             self.combination.combine(self._sides, at)
-            self._spot = x
-        return True
-
-    def issued_there(self):
-        """Return the log-odds of the forecast at a score for which `look_at` was true."""
-        return self._sides[2 * self.width + self.size + ISSUED]
 
     def at(self, x, t):
         """Return the log-odds of the forecast at the log-odds x and the time t, NaN for none."""
-        share: cython.double = (x + LARGEST) * UNIT - self._look(x)
-        known: cython.bint = self.look_at(x)
-        index: cython.Py_ssize_t = self.size + (BOTH if t == t and self.times.begun else ISSUED)
-        z: cython.double = self._sides[2 * self.width + index] if known else self._between(index, share)
+        end: cython.Py_ssize_t = 2 * self.width + self.size
+        self._look(x)
         if t == t and self.times.begun:
-            return self.guard.guarded(x, of_two(z, self.times.at(x, z, t), self.times.share))
-        return z
-
-    def knots(self):
-        """Return the log-odds of the forecasts at all knots."""
-        found = np.zeros(LAST + 1)
-        for knot in range(LAST + 1):
-            self._forecast(knot, 0)
-            found[knot] = self._sides[self.size + ISSUED]
-        self._knot, self._spot = -1, nan
-        return found
+            both: cython.double = self._sides[end + BOTH]
+            return self.guard.guarded(x, of_two(both, self.times.at(x, both, t), self.times.share))
+        return self._sides[end + ISSUED]
 
     def curve_at(self):
         """Return log-odds in order and those of the forecasts there: at knots, repeated scores, and beside these."""
@@ -195,15 +175,10 @@ class AutoMixture:
     def write(self, x, t, out):
         """Write the record of the forecast at the log-odds x and the time t to `out`, of `width` numbers."""
         k: cython.Py_ssize_t
-        share: cython.double = (x + LARGEST) * UNIT - self._look(x)
         both: cython.double
-        if self.look_at(x):
-            for k in range(self.size + COUNT):
-                out[k] = self._sides[2 * self.width + k]
-        else:
-            for k in range(self.size + COUNT):
-                out[k] = self._between(k, share)
-        out[0] = x
+        self._look(x)
+        for k in range(self.size + COUNT):
+            out[k] = self._sides[2 * self.width + k]
         self.combination.write_rows(out)
         out[self.size + TIMED] = NONE
         if t == t and self.times.begun:

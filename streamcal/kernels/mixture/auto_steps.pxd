@@ -2,6 +2,8 @@ cimport cython
 
 from streamcal.kernels.mixture.auto_mixture cimport AutoMixture
 
+cdef double fast_time(object t) except? -1
+
 
 @cython.final
 cdef class AutoSteps:
@@ -31,5 +33,5 @@ cdef class AutoSteps:
     cpdef step(self, double x, double y, double w, double t)
     cpdef skip(self, double x)
     cpdef learn_issued(self, double x, double y, double w, double t, const double[::1] record)
-    cpdef double predict_fast(self, object score, double t) except? -1
-    cpdef bint learn_fast(self, object score, object y, object w, double t) except -1
+    cpdef double predict_fast(self, object score, object t) except? -1
+    cpdef bint learn_fast(self, object score, object y, object w, object t) except -1

@@ -4,22 +4,17 @@
 import cython
 
 if not cython.compiled:
-    import math
-
     from streamcal.kernels.common.fast_path import fast_observation, fast_score
     from streamcal.kernels.common.logistic import sigmoid
     from streamcal.kernels.mixture.auto_mixture import AutoMixture
-    from streamcal.kernels.mixture.auto_record import COUNT, ISSUED, NONE, TIMED
+    from streamcal.kernels.mixture.combination import COUNT, ISSUED, NONE, TIMED
     from streamcal.kernels.mixture.guard import Guard
     from streamcal.kernels.newton.online_newton import log_odds
-
-    nan = math.nan
 else:
-    from cython.cimports.libc.math import NAN as nan
     from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
     from cython.cimports.streamcal.kernels.common.logistic import sigmoid
     from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
-    from cython.cimports.streamcal.kernels.mixture.auto_record import COUNT, ISSUED, NONE, TIMED
+    from cython.cimports.streamcal.kernels.mixture.combination import COUNT, ISSUED, NONE, TIMED
     from cython.cimports.streamcal.kernels.mixture.guard import Guard
     from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
 
@@ -27,11 +22,23 @@ import numpy as np
 
 LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds of scores are clamped to ± this, and those of forecasts stay within it."""
-UNIT = cython.declare(cython.double, 8.0)
-"""Knots in a unit of log-odds."""
 ROUNDING = cython.declare(cython.double, 1e-6)
-MANY = cython.declare(cython.Py_ssize_t, 128)
-"""The number of scores from which on the forecasts at all knots are computed first."""
+SECONDS = cython.declare(cython.double, 1e11)
+"""A later time may be in a shorter unit than seconds, of which the caller warns."""
+FAR = cython.declare(cython.double, 1.7976931348623157e308)
+nan = cython.declare(cython.double, float("nan"))
+infinity = cython.declare(cython.double, float("inf"))
+
+
+def fast_time(t):
+    """Return a time that is a float or an int in seconds, NaN for None, and ∞ for a time that has to be checked."""
+    time: cython.double
+    if t is None:
+        return nan
+    if type(t) is float or (type(t) is int and -(2**53) < t < 2**53):
+        time = t
+        return time if -FAR <= time <= SECONDS else infinity
+    return infinity
 
 
 @cython.final
@@ -215,45 +222,34 @@ class AutoSteps:
             self.mixture.learn(x, y, w, t, record, late)
 
     def predict_fast(self, score, t):
-        """Return the probability at `score`, a float in [0, 1], and the time t; NaN for anything else."""
+        """Return the probability at `score`, a float in [0, 1], and a time that is fast; NaN for anything else."""
         x: cython.double
-        if not fast_score(score, 0.0, 1.0):
+        time: cython.double = fast_time(t)
+        if time == infinity or not fast_score(score, 0.0, 1.0):
             return nan
         x = log_odds(score, LARGEST)
-        self.ask(x, t)
-        return sigmoid(self.mixture.at(x, t))
+        self.ask(x, time)
+        return sigmoid(self.mixture.at(x, time))
 
     def learn_fast(self, score, y, w, t):
-        """`step` for a float in [0, 1] that is not clamped, a bool, a float weight and a time; whether it was."""
+        """`step` for a float in [0, 1] that is not clamped, a bool, a float weight and a fast time; whether it was."""
         x: cython.double
-        if not fast_observation(score, y, w, 0.0, 1.0):
+        time: cython.double = fast_time(t)
+        if time == infinity or not fast_observation(score, y, w, 0.0, 1.0):
             return False
         x = log_odds(score, LARGEST)
         if not -LARGEST < x < LARGEST:
             return False
-        self.step(x, 1.0 if y is True else 0.0, w, t)
+        self.step(x, 1.0 if y is True else 0.0, w, time)
         return True
 
     def predict_many(self, x: cython.const[cython.double][::1], t: cython.double, out: cython.double[::1]):
         """Write the probability at each of the log-odds x and the time t to `out`."""
         i: cython.Py_ssize_t
-        knot: cython.Py_ssize_t
-        share: cython.double
         for i in range(x.shape[0]):
             self.ask(float(x[i]), t)
-        if x.shape[0] < MANY or (t == t and self.mixture.times.begun):
-            for i in range(x.shape[0]):
-                out[i] = sigmoid(self.mixture.at(float(x[i]), t))
-            return
-        knots: cython.double[::1] = self.mixture.knots()
-        for i in range(x.shape[0]):
-            if self.mixture.look_at(float(x[i])):
-                out[i] = sigmoid(self.mixture.issued_there())
-                continue
-            share = (x[i] + LARGEST) * UNIT
-            knot = min(cython.cast(cython.Py_ssize_t, share), knots.shape[0] - 2)
-            share -= knot
-            out[i] = sigmoid((1.0 - share) * knots[knot] + share * knots[knot + 1])
+        for i in np.argsort(x):  # so that what is forecast at each knot is computed once
+            out[i] = sigmoid(self.mixture.at(float(x[i]), t))
 
     def stream(
         self,

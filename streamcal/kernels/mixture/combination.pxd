@@ -4,6 +4,18 @@ from streamcal.kernels.mixture.guard cimport Guard
 from streamcal.kernels.newton.implicit_regression cimport Correction
 from streamcal.kernels.newton.regressions cimport Regressions
 
+cdef Py_ssize_t MIXED
+cdef Py_ssize_t STACKED
+cdef Py_ssize_t ROWS
+cdef Py_ssize_t BASE
+cdef Py_ssize_t CORRECTED
+cdef Py_ssize_t BOTH
+cdef Py_ssize_t TIMED
+cdef Py_ssize_t ISSUED
+cdef Py_ssize_t COUNT
+cdef Py_ssize_t MEANS
+cdef double NONE
+
 cpdef double gain_of(double z, double y) noexcept nogil
 cpdef double likelihood(double z, double y) noexcept nogil
 cpdef double share_after(double share, double prior, double ratio, double rate) noexcept nogil

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""From the forecasts of the experts of `Auto` to its own: their weights, the stack, the correction by the forecast.
+"""From the forecasts of the experts of `Auto` to its own: weights, stack, correction by the forecast, and the record.
 
 Symbols:
 
@@ -9,30 +9,16 @@ Symbols:
 """
 
 import cython
+from cython.cimports.libc.math import exp, log
+from cython.cimports.libc.math import pow as power
 
 if not cython.compiled:
-    import math
-
     from streamcal.kernels.common.logistic import log_sigmoid
-    from streamcal.kernels.mixture.auto_record import BASE, BOTH, CORRECTED, ISSUED, MIXED, ROWS, STACKED
     from streamcal.kernels.mixture.guard import Guard
     from streamcal.kernels.newton.implicit_regression import Correction, clamped
     from streamcal.kernels.newton.regressions import Regressions
-
-    exp, log, power = math.exp, math.log, math.pow
 else:
-    from cython.cimports.libc.math import exp, log
-    from cython.cimports.libc.math import pow as power
     from cython.cimports.streamcal.kernels.common.logistic import log_sigmoid
-    from cython.cimports.streamcal.kernels.mixture.auto_record import (
-        BASE,
-        BOTH,
-        CORRECTED,
-        ISSUED,
-        MIXED,
-        ROWS,
-        STACKED,
-    )
     from cython.cimports.streamcal.kernels.mixture.guard import Guard
     from cython.cimports.streamcal.kernels.newton.implicit_regression import Correction, clamped
     from cython.cimports.streamcal.kernels.newton.regressions import Regressions
@@ -43,6 +29,20 @@ LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds stay within ± this."""
 RATE = cython.declare(cython.double, 1e-4)
 """The part of all weight that is shared by the prior again at every step."""
+
+# The record of a forecast: what was forecast at one score, in log-odds, until its label comes. The log-odds of the K
+# experts come first, that of the score at the front. The indices here, K being added, follow.
+MIXED = 0  # the mixture of the experts, which the stack starts from
+STACKED = 1
+ROWS = 2  # the mixture of experts and stack by the weights of each row
+BASE = 4  # by all weights
+CORRECTED = 5
+BOTH = 6  # the mixture of these two
+TIMED = 7  # corrected by the day and the week; `NONE` without a time
+ISSUED = 8  # the forecast
+COUNT = 9  # labels that were learned by then
+MEANS = 10  # means of labels by then
+NONE = 64.0
 
 # The rows of numbers for each expert and the stack, after two rows of weights. The second of these is used where
 # labels are late.

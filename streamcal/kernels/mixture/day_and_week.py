@@ -2,17 +2,13 @@
 """The correction of `Auto`'s forecast by the cycles of the day and of the week (UTC)."""
 
 import cython
+from cython.cimports.libc.math import cos, sin
 
 if not cython.compiled:
-    import math
-
     from streamcal.kernels.mixture.combination import likelihood, share_after
     from streamcal.kernels.newton.implicit_regression import clamped
     from streamcal.kernels.newton.regressions import Regressions
-
-    cos, sin = math.cos, math.sin
 else:
-    from cython.cimports.libc.math import cos, sin
     from cython.cimports.streamcal.kernels.mixture.combination import likelihood, share_after
     from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
     from cython.cimports.streamcal.kernels.newton.regressions import Regressions

@@ -2,15 +2,11 @@
 """What `Auto` sums at the knots of log-odds, ⅛ apart: smoothers that forget, and fits to all observations."""
 
 import cython
+from cython.cimports.libc.math import log
 
 if not cython.compiled:
-    import math
-
     from streamcal.kernels.newton.implicit_regression import clamped
-
-    log = math.log
 else:
-    from cython.cimports.libc.math import log
     from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
 
 import numpy as np

@@ -2,16 +2,12 @@
 """The online regressions of `Auto`: on functions of the score and fading means of the labels."""
 
 import cython
+from cython.cimports.libc.math import expm1, log1p
 
 if not cython.compiled:
-    import math
-
     from streamcal.kernels.newton.implicit_regression import clamped, fill_line
     from streamcal.kernels.newton.regressions import Regressions
-
-    expm1, log1p = math.expm1, math.log1p
 else:
-    from cython.cimports.libc.math import expm1, log1p
     from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, fill_line
     from cython.cimports.streamcal.kernels.newton.regressions import Regressions
 
