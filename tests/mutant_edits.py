@@ -1,4 +1,4 @@
-"""The edits of `mutants.py`: some eighty-five ways to be wrong, each a few characters long, and who should notice."""
+"""The edits of `mutants.py`: some ninety ways to be wrong, each a few characters long, and who should notice."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Mutant(NamedTuple):
 
 #: Where else a survivor might be noticed: by the first folder of its file.
 WIDER = {
+    "kernels": "test_invariants test_laws_binary test_forgetting",
     "statistics": "test_invariants test_forgetting test_golden test_laws test_laws_binary test_laws_multiclass "
     "test_laws_regression test_laws_fusion",
     "memories": "test_invariants test_golden test_laws test_laws_binary",

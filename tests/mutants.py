@@ -1,8 +1,9 @@
-"""Whether the tests notice when the code is wrong: some eighty-five edits of the package, one after the other.
+"""Whether the tests notice when the code is wrong: some ninety edits of the package, one after the other.
 
     python tests/mutants.py                      # every mutant against the files of the default run that concern it
     python tests/mutants.py --full --write       # survivors: wider, then -m full; writes docs/testing/mutants.md
     python tests/mutants.py --only window-off-by-one
+    python tests/mutants.py --table              # tries nothing: writes the table for the list of mutants as it is
 
 A mutant is an edit of `mutant_edits.py` in a copy of the source tree. It is killed by the first test that fails under
 it and passes without it: every such test is run once more on the unedited copy. A run that does not end within the time
@@ -37,7 +38,7 @@ HEAD = "| mutant | file | what goes wrong | noticed by | on |\n|---|---|---|---|
 #: Seconds for one call of pytest.
 LIMIT = 600
 NOT_COPIED = shutil.ignore_patterns(".git", ".hypothesis", ".mypy_cache", ".ruff_cache", "build", "dist", "*.egg-info")
-FULL, NOBODY, NO_END = "-m full: ", "nobody", "no end"
+FULL, NOBODY, NO_END, UNTRIED = "-m full: ", "nobody", "no end", "not tried"
 
 
 class Outcome(NamedTuple):
@@ -89,8 +90,8 @@ def first_failing(copy: Path, tests: list[str], *options: str) -> str | None:
 def edited(copy: Path, mutant: Mutant) -> Iterator[None]:
     """Edit the copy, and restore it afterwards.
 
-    Bytecode of the file is removed, since an edit may keep the size and the second of writing, and so is its compiled
-    form, if the checkout was compiled in place.
+    Bytecode of the file is removed, since an edit may keep the size and the second of writing. If the checkout was
+    compiled in place, the compiled forms of the folder are too: a compiled kernel calls the compiled form of another.
     """
     path = copy / "streamcal" / mutant.file
     source = path.read_text(encoding="utf-8")
@@ -102,7 +103,7 @@ def edited(copy: Path, mutant: Mutant) -> Iterator[None]:
         for bytecode in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             bytecode.unlink()
 
-    compiled = {form: form.with_suffix(".away") for form in path.parent.glob(f"{path.stem}.*.so")}
+    compiled = {form: form.with_suffix(".away") for form in path.parent.glob("*.so")}
     for form, away in compiled.items():
         form.rename(away)
     write(source.replace(mutant.old, mutant.new))
@@ -183,27 +184,39 @@ def tried(mutants: list[Mutant], full: bool, jobs: int) -> list[Outcome]:
 
 def summary(by: list[str]) -> str:
     """Write the totals of a list of `Outcome.by`."""
-    by_default = sum(one not in (NOBODY, NO_END) and not one.startswith(FULL) for one in by)
-    by_full = sum(one.startswith(FULL) for one in by)
+    untried, by_full = by.count(UNTRIED), sum(one.startswith(FULL) for one in by)
+    by_default = sum(one not in (NOBODY, NO_END, UNTRIED) and not one.startswith(FULL) for one in by)
+    further = f"; {untried} are not tried yet" if untried else ""
     return (
         f"{len(by)} mutants: {by_default} are killed by the default run, {by_full} by `-m full` alone, "
-        f"{len(by) - by_default - by_full} by neither (equivalent, or not tested)."
+        f"{len(by) - by_default - by_full - untried} by neither (equivalent, or not tested){further}."
     )
 
 
-def write(outcomes: list[Outcome]) -> None:
-    """Put these rows into the table of the page, beside those of the mutants that were not tried now."""
+def recorded() -> dict[str, tuple[str, str]]:
+    """Return who noticed each mutant of the page, and when."""
+    table = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = re.finditer(r"^\| `([\w-]+)` \|.* \| (.*?) \| (\S*) \|$", table, re.MULTILINE)
+    return {row[1]: (row[2].replace("`", ""), row[3]) for row in rows}
+
+
+def page(noticed: dict[str, tuple[str, str]]) -> str:
+    """Write the page: a row for each mutant of the list, in its order."""
     before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    table, after = rest.split(END)
-    rows = {match[1]: match[0] for match in re.finditer(r"^\| `([\w-]+)` \|.*$", table, re.MULTILINE)}
+    after = rest.split(END)[1]
+    results = [noticed.get(mutant.name, (UNTRIED, "–")) for mutant in MUTANTS]
+    rows = [
+        f"| `{mutant.name}` | `{mutant.file}` | {mutant.breaks} | {f'`{by}`' if '::' in by else by} | {day} |\n"
+        for mutant, (by, day) in zip(MUTANTS, results, strict=True)
+    ]
+    return f"{before}{BEGIN}\n{summary([by for by, _ in results])}\n\n{HEAD}{''.join(rows)}{END}{after}"
+
+
+def write(outcomes: list[Outcome]) -> None:
+    """Write the page with these outcomes, and those recorded of other mutants."""
     today = date.today().isoformat()
-    for mutant, by, _ in outcomes:
-        shown = f"`{by.replace('tests/', '').split('[')[0]}`" if "::" in by else by
-        rows[mutant.name] = f"| `{mutant.name}` | `{mutant.file}` | {mutant.breaks} | {shown} | {today} |"
-    kept = [rows[mutant.name] for mutant in MUTANTS if mutant.name in rows]
-    noticed = [row.split(" | ")[3].strip("`") for row in kept]
-    text = f"{before}{BEGIN}\n{summary(noticed)}\n\n{HEAD}" + "\n".join(kept) + f"\n{END}{after}"
-    PAGE.write_text(text, encoding="utf-8")
+    found = {one.mutant.name: (one.by.replace("tests/", "").split("[")[0], today) for one in outcomes}
+    PAGE.write_text(page({**recorded(), **found}), encoding="utf-8")
 
 
 def main() -> None:
@@ -214,7 +227,11 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="try survivors wider, and with -m full")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="write the rows into docs/testing/mutants.md")
+    parser.add_argument("--table", action="store_true", help="write the table of the page, and try nothing")
     arguments = parser.parse_args()
+    if arguments.table:
+        write([])
+        return
     chosen = [mutant for mutant in MUTANTS if mutant.name in arguments.only]
     outcomes = tried(chosen, arguments.full, arguments.jobs)
     print(summary([one.by for one in outcomes]))

@@ -588,7 +588,7 @@ def test_two_halves_with_a_state_are_the_whole(tmp_path: Path, method: list[str]
     for i, half in enumerate(halves):
         result = run(half, *options, "--state", tmp_path / "state.json", "--out", tmp_path / f"{i}.csv")
         assert result.exit_code == 0, result.output
-        assert (", going on from " in result.stdout) == bool(i)
+        assert (", resumed from " in result.stdout) == bool(i)
         together += read(tmp_path / f"{i}.csv")
     within = OSQP_SOLVED if "solver=osqp" in method else RESTARTED
     for one, other in zip(read(tmp_path / "out.csv"), together, strict=True):
@@ -609,7 +609,7 @@ def test_a_state_knows_its_method_and_refuses_what_contradicts_it(stream: Path, 
     result = run(stream, "--state", state)
     assert result.exit_code == 0
     assert "Isotonic(" in result.stdout
-    assert "going on from" in result.stdout
+    assert "resumed from" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -998,7 +998,7 @@ def test_a_state_of_the_former_default_goes_on_without_naming_it(stream: Path, t
     run(stream, "--method", "ops", "--state", tmp_path / "s.json")
     result = run(stream, "--state", tmp_path / "s.json")
     assert result.exit_code == 0
-    assert "OnlinePlatt(discount=1.0), going on from" in result.stdout
+    assert "OnlinePlatt(discount=1.0), resumed from" in result.stdout
 
 
 @pytest.mark.parametrize(

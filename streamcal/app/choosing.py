@@ -378,4 +378,4 @@ def _having(parameter: str) -> str:
 
 def held(calibrator: Calibrator | Keyed, state: Path | None) -> str:
     """Return a note on the weight that the resumed state contains."""
-    return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""
+    return f", resumed from {state} with weight {calibrator.n:,.6g}" if calibrator.n else ""

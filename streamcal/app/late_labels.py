@@ -205,7 +205,7 @@ class LateLabels:
 
 def waiting(join: JudgedJoin) -> str:
     """Return a note on the forecasts of a resumed journal that wait for labels."""
-    return f", going on with {join.waiting:,} forecasts that wait for their labels" if join.waiting else ""
+    return f", resumed with {join.waiting:,} forecasts that wait for their labels" if join.waiting else ""
 
 
 def closing_lines(job: Run) -> Iterator[str]:
