@@ -120,3 +120,33 @@ def test_a_text_for_no_label_is_no_label(tmp_path: Path, word: str) -> None:
         assert "1.5" not in run(path, *options, "--missing-label", "unknown").stderr
     named = run(path, "--positive", word, "--on-error", "skip")
     assert named.exit_code == 0, named.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "predict"])
+def test_most_rows_were_skipped(tmp_path: Path, command: str) -> None:
+    """Log-odds under --on-error skip: those between 0 and 1 would be learned as probabilities, without a word."""
+    state, few, most = tmp_path / "state.json", tmp_path / "few.csv", tmp_path / "most.csv"
+    for path, times in ((few, 40), (most, 60)):
+        path.write_text("score,click\n" + "0.3,0\n" * 50 + "-1.5,0\n" * times)
+    skip, out = ["--on-error", "skip"], str(tmp_path / "out.csv")
+    assert run(few, *skip, "--method", "platt", "--state", state).exit_code == 0
+    before, after = {
+        "run": ([command], [*COLUMNS, "--method", "platt"]),
+        "compare": ([command], [*COLUMNS, "--methods", "platt"]),
+        "predict": ([command, str(state)], [*COLUMNS[:2], "--out", out]),
+    }[command]
+    results = [CliRunner().invoke(app, [*before, str(path), *after, *skip]) for path in (few, most)]
+    told = "60 of 110 rows were skipped, 60 of them for column 'score', such as '-1.5' cannot be used"
+    assert [told in result.output for result in results] == [False, True]
+    assert [result.exit_code for result in results] == [0, 0]
+
+
+def test_weights_that_measure_nothing_or_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    weighted = [*COLUMNS, "--weight", "w"]
+    for weights, told in (("0", "No row has a weight above 0"), ("1e60", "e+")):
+        path.write_text("score,click,w\n" + f"0.3,0,{weights}\n" + "0.3,1,0\n" * 60 + "0.4,1,1e-3\n" * (weights != "0"))
+        for command in (["run", "--method", "platt"], ["compare", "--methods", "platt"]):
+            result = CliRunner().invoke(app, [*command, str(path), *weighted])
+            assert (result.exit_code, told in result.output) == (0, True), result.output
+            assert "00000000" not in result.output

@@ -221,10 +221,11 @@ class Skipped:
     """Counts rows that cannot be used, and writes them to a file, if one is given."""
 
     def __init__(self, path: str | None, files: ExitStack) -> None:
+        from streamcal.stream.records import Reasons
         from streamcal.stream.run import REJECT_COLUMNS
         from streamcal.stream.writing import RecordWriter
 
-        self.rows = 0
+        self.reasons = Reasons()
         self._writer = None if path is None else files.enter_context(RecordWriter(path, REJECT_COLUMNS))
         self._waiting: list[dict[str, Any]] = []
         files.callback(self._settle)
@@ -233,7 +234,7 @@ class Skipped:
         """Take a row that cannot be used, and the reason."""
         from streamcal.stream.run import reject_of
 
-        self.rows += 1
+        self.reasons.add(error)
         if self._writer is not None:
             if len(self._waiting) >= MOST_WAITING or (self._waiting and self._waiting[0]["file"] != error.file):
                 self._settle()
@@ -252,7 +253,7 @@ class Skipped:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
-    from streamcal.app.oddities import disordered, falling, none_negative, odd_times
+    from streamcal.app.oddities import disordered, falling, mostly_skipped, none_negative, odd_times
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -280,11 +281,15 @@ def _compared(asked: Asked) -> Compared:
         none_negative(comparison.measured, comparison.positives),
         falling(comparison.sample),
         comparison.sample.odd_rows(),
-        f"{skipped.rows:,} rows that cannot be used were skipped" if skipped.rows else None,
+        mostly_skipped(comparison.rows, skipped.reasons) or _skipped(skipped.reasons.rows),
     )
     for line in filter(None, odd):
         typer.echo(f"streamcal: warning: {line}", err=True)
     return Compared(comparison, interrupted, any(REGISTRY[name].learns_time for name in names if name in REGISTRY))
+
+
+def _skipped(rows: int) -> str | None:
+    return f"{rows:,} rows that cannot be used were skipped" if rows else None
 
 
 def _save_report(job: Compared, asked: Asked, path: Path) -> None:

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from streamcal.app.group_data import GroupTable
-from streamcal.app.report import NO_VERDICT, agreement, aligned, plain
+from streamcal.app.report import NO_VERDICT, NOTHING, agreement, aligned, plain, ratio_text
 from streamcal.app.segment_data import SegmentTable
 from streamcal.stream.comparing import CONFIDENCE, RAW, Comparison, Difference, Standing
 
@@ -83,6 +83,8 @@ def sentences(comparison: Comparison) -> list[str]:
     sequences = (
         f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs together."
     )
+    if comparison.rows and not comparison.measured:
+        found.append(NOTHING)
     found.append(NO_VERDICT if comparison.weighted else sequences)
     if comparison.extreme:
         found.append(f"{comparison.extreme:,} scores beyond the scale, log-odds ±16, were moved to its end.")
@@ -143,7 +145,7 @@ def _verdict(comparison: Comparison, name: str, other: str | None) -> str:
 
 
 def _ratio(row: Standing) -> str:
-    return "–" if row.ratio.get() is None else f"{row.ratio.get():.3f}"
+    return ratio_text(row.ratio.get())
 
 
 def _microseconds(row: Standing, rows: int) -> str:

@@ -7,6 +7,7 @@
 | falling scores | the method is monotone, and the rank sum of positives is 5 standard deviations too low |
 | labels in blocks | the label changes less than a twentieth as often as in random order |
 | scores in order | less than 1 % of the changes of the score are in the other direction |
+| rows skipped | at least 20 rows, and more than were used, could not be used |
 | classes as scores | from 20 rows on, all scores are 0 or 1 |
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
 | times of another unit, too | the latest time is above 1e11, and the method learns cycles of the day |
@@ -32,6 +33,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
 from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.prequential import Scoreboard
+from streamcal.stream.records import Reasons
 from streamcal.stream.run import Run
 from streamcal.stream.sample import StreamSample
 from streamcal.stream.times import TimeOrder
@@ -45,9 +47,13 @@ ROWS_FOR_RATIO = 1_000
 ROWS_FOR_NEGATIVE = 20
 #: Beyond this factor a model is less likely bad than its scores are of another unit.
 LARGEST_RATIO = 20.0
+#: Factors up to it are written with all digits.
+LARGEST_WRITTEN = 1e9
 #: Dates that are read as numbers, such as 20260131: their digits, and the years in which most of them are.
 DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 EARLIEST_YEAR, LATEST_YEAR = 1970, 2100
+#: Rows from which on it is odd that most were skipped.
+ROWS_SKIPPED = 20
 #: Rows with an id of a row before from which on it is odd that they are the most.
 ROWS_FOR_IDS = 20
 #: Positive labels from which on it is odd that most of them come after the horizon.
@@ -67,6 +73,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         none_negative(job.evaluation.measured, job.evaluation.positives) if job.replay is None else None,
         falling(job.evaluation.sample) if overall(job.calibrator).monotone else None,
         job.evaluation.sample.odd_rows(),
+        mostly_skipped(job.taken, job.reasons),
         _odd_ratio(job),
         odd_unit_of_time(job, seconds=seconds),
         _odd_order(job),
@@ -80,13 +87,20 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
     return [line for line in found if line is not None]
 
 
+def mostly_skipped(taken: int, reasons: Reasons) -> str | None:
+    """Report that more rows were skipped than used, if they were."""
+    if reasons.rows < ROWS_SKIPPED or reasons.rows <= taken:
+        return None
+    return f"{reasons.rows:,} of {taken + reasons.rows:,} rows were skipped, {reasons.most}"
+
+
 def none_negative(rows: int, positives: int) -> str | None:
     """Report that all labels were positive, if that is odd for this number of rows."""
     if rows < ROWS_FOR_NEGATIVE or positives < rows:
         return None
     return (
         f"none of {rows:,} labels is negative: positives alone were learned; if a row without a label is a negative "
-        "one, give --missing-label negative; else look at --label and --positive"
+        "one, give --missing-label negative; else look at --label, --positive and --weight"
     )
 
 
@@ -129,21 +143,31 @@ def _odd_ratio(job: Run) -> str | None:
         return f"none of {rows:,} labels is positive: look at --label and --positive"
     if ratio > LARGEST_RATIO:
         return (
-            f"the raw scores predict {ratio:,.0f} times the positives there were; if they are percentages, give "
-            "--scale percent; if negatives were left out where the model was trained, that is what calibration corrects"
+            f"the raw scores predict {plain_factor(ratio)} times the positives there were; if they are percentages, "
+            "give --scale percent; if negatives were left out where the model was trained, that is what calibration "
+            "corrects"
         )
     if ratio < 1.0 / LARGEST_RATIO and job.unit == "percent" and ratio >= 0.1 / 100.0:
         return (
-            f"there were {1.0 / ratio:,.0f} times the positives that the raw scores predict as percentages; "
+            f"there were {plain_factor(1.0 / ratio)} times the positives that the raw scores predict as percentages; "
             "if they are probabilities, leave out --scale percent"
         )
     if ratio < 1.0 / LARGEST_RATIO:
-        many = f"{1.0 / ratio:,.0f} times" if ratio > 0.0 else "many, and none was predicted of,"
+        many = f"{plain_factor(1.0 / ratio)} times" if ratio > 0.0 else "many, and none was predicted of,"
         return (
             f"there were {many} the positives that the raw scores predict; look whether the labels are the other way "
             "round (--positive) and the scores probabilities of that label"
         )
     return None
+
+
+def plain_factor(factor: float) -> str:
+    """Write a factor above 1 in few characters.
+
+    >>> plain_factor(1234.5), plain_factor(1.25e57)
+    ('1,234', '1.2e+57')
+    """
+    return f"{factor:,.0f}" if factor < LARGEST_WRITTEN else f"{factor:.1e}"
 
 
 def _surprise(board: Scoreboard, rows: int) -> float:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from streamcal.app.choosing import saved_in
 from streamcal.app.grouping import grouped
-from streamcal.app.oddities import odd_unit_of_time, times_left_out
+from streamcal.app.oddities import mostly_skipped, odd_unit_of_time, times_left_out
 from streamcal.app.options import OUTPUT, OutputColumnOption, QuietOption, Scores, UnitOption
 from streamcal.app.terminal import PLAIN, check_place, executed, exit_interrupted, fail, failing
 from streamcal.stream.formats import STANDARD_STREAM, same_file
@@ -73,7 +73,11 @@ def predict(state: StateArgument, read: Scores, write: Predicted, scale: UnitOpt
             replace(before.reading, positive=None).require(job.reading, state)  # no labels are read
         console.print(f"{calibrator!r}, which has learned {calibrator.n:,.15g} observations")
         interrupted = executed(job, read.files, *outputs, quiet=write.quiet)
-    for line in (times_left_out(job, before), odd_unit_of_time(job, seconds=False)):
+    for line in (
+        mostly_skipped(job.taken, job.reasons),
+        times_left_out(job, before),
+        odd_unit_of_time(job, seconds=False),
+    ):
         if line is not None:
             Console(stderr=True, **PLAIN).print(f"warning: {line}")
     skipped = f", {job.skipped:,} skipped" if job.skip else ""

@@ -13,6 +13,10 @@ from streamcal.metrics import CalibrationRatio, LogLossDifference
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.stream.prequential import Measures, Scoreboard
 
+#: Ratios below it are written with all digits.
+LARGEST_RATIO = 1e6
+#: What is said where all weights are 0.
+NOTHING = "No row has a weight above 0: nothing was learned or measured."
 #: Significant digits of the smallest figure in a column; losses of rare events differ only in later digits.
 SIGNIFICANT_DIGITS = 4
 #: Significant digits of the smallest difference between two figures in a column, and of the figures in sentences.
@@ -62,7 +66,7 @@ def conclusions(evaluation: Measures) -> list[str]:
     if not evaluation.rows:
         return []
     if not evaluation.measured:
-        return ["No row has a weight above 0: nothing was learned or measured."]
+        return [NOTHING]
     found = [ratio_verdict(evaluation.boards())]
     if evaluation.difference.n:
         found.insert(0, NO_VERDICT if evaluation.weighted else log_loss_verdict(evaluation.difference))
@@ -161,8 +165,17 @@ def _ratio(ratio: CalibrationRatio) -> str:
     """Write the ratio and its 95 % interval."""
     if ratio.get() is None:
         return _figure(None, 0)
-    low, high = ratio.interval()
-    return f"{_figure(ratio.get(), 3)} [{low:.3f}, {high:.3f}]"
+    low, high = map(ratio_text, ratio.interval())
+    return f"{ratio_text(ratio.get())} [{low}, {high}]"
+
+
+def ratio_text(value: float | None) -> str:
+    """Write a ratio with three decimals, a large one in few characters.
+
+    >>> ratio_text(1.25), ratio_text(1.25e57), ratio_text(None)
+    ('1.250', '1.25e+57', '–')
+    """
+    return _figure(value, 3) if value is None or value < LARGEST_RATIO else f"{value:.3g}"
 
 
 def _figure(value: float | None, digits: int) -> str:

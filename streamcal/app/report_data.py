@@ -9,7 +9,7 @@ import numpy as np
 from streamcal.app.compare_report import difference_text, sentences, size
 from streamcal.app.doctor import NAME_AND_VERSION
 from streamcal.app.group_data import GroupTable, group_tables
-from streamcal.app.report import aligned
+from streamcal.app.report import aligned, ratio_text
 from streamcal.app.segment_data import SegmentTable, segment_tables
 from streamcal.live.alarms import Alarm
 from streamcal.metrics import CORPReliability
@@ -181,8 +181,10 @@ def _each(comparison: Comparison, name: str) -> str:
 
 def _ratio(comparison: Comparison, name: str) -> str:
     ratio = comparison.standings[name].ratio
-    low, high = ratio.interval()
-    return "–" if ratio.get() is None else f"{ratio.get():.3f} [{low:.3f}, {high:.3f}]"
+    if ratio.get() is None:
+        return "–"
+    low, high = map(ratio_text, ratio.interval())
+    return f"{ratio_text(ratio.get())} [{low}, {high}]"
 
 
 def _verdict(comparison: Comparison, name: str, other: str) -> str:

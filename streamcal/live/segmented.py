@@ -102,8 +102,8 @@ class Segmented(Keyed):
     Notes
     -----
     A level is a text or a whole number, read by value: 1, 1.0, "1" and True are one level. A field that is None, NaN
-    or "" in `keys`, or missing, is passed, and learns nothing; other keys are not read. Keys without a field and with one
-    of a similar name, or only others, are an error. A level never seen leaves the forecast as it is.
+    or "" in `keys`, or missing, is passed, and learns nothing; other keys are not read. Keys without a field, and with
+    one of a similar name or only others, are an error. A level never seen leaves the forecast as it is.
 
     A correction is a function of the calibrator's probability, whatever the score. A Venn-Abers interval of the
     calibrator is not valid for the corrected probability, and is not returned.

@@ -122,6 +122,41 @@ class RecordError(InputError):
         return (f"{place}: " if place else "") + self.explanation
 
 
+class Reasons:
+    """Why rows were skipped.
+
+    Attributes
+    ----------
+    rows : int
+        The rows that were skipped.
+
+    Examples
+    --------
+    >>> reasons = Reasons()
+    >>> for _ in range(2):
+    ...     reasons.add(RecordError("'abc' cannot be used", "a number from 0 to 1", column="score"))
+    >>> reasons.rows, reasons.most
+    (2, "2 of them for column 'score', such as 'abc' cannot be used; allowed: a number from 0 to 1")
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._columns: dict[str | None, tuple[int, str]] = {}  # rows, and the first reason
+
+    def add(self, error: RecordError) -> None:
+        """Count the error of a row."""
+        before, first = self._columns.get(error.column, (0, error.explanation))
+        self._columns[error.column] = before + 1, first
+        self.rows += 1
+
+    @property
+    def most(self) -> str:
+        """The column with the most errors, and its first one."""
+        column, (rows, first) = max(self._columns.items(), key=lambda one: one[1][0])
+        place = "" if column is None else f" for column {shown(column)}"
+        return f"{rows:,} of them{place}, such as {first}"
+
+
 def line_count(record: str) -> int:
     r"""Count the lines of a record: more than one if line ends are in quotes.
 

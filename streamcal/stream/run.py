@@ -27,7 +27,7 @@ from streamcal.stream.formats import STANDARD_STREAM, FileKind, same_file
 from streamcal.stream.inputs import can_be_read_twice, check_alike, readers_of
 from streamcal.stream.prequential import ADDED, Prediction, Prequential
 from streamcal.stream.reading import LONGEST_FIELD, RecordReader
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import Reasons, RecordError
 from streamcal.stream.tables import end_of_tables
 from streamcal.stream.times import TimeOrder
 from streamcal.stream.writing import RecordWriter, to_json
@@ -108,6 +108,8 @@ class Run:
         The number of rows skipped.
     skipped_lines : int
         The number of lines that they take in the file.
+    reasons : Reasons
+        Why rows were skipped, but for those without a label that `missing_label` leaves out.
     late : int
         The number of rows too old to be learned, by the method's own count.
     order : TimeOrder
@@ -144,6 +146,7 @@ class Run:
     taken: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
     skipped_lines: int = field(default=0, init=False)
+    reasons: Reasons = field(default_factory=Reasons, init=False)
     started: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
     passed_over: int = field(default=0, init=False)
@@ -504,6 +507,8 @@ class Run:
             self._reject(error, None)
 
     def _reject(self, error: RecordError, row: Row | None) -> None:
+        if not self._fields.skips(error):
+            self.reasons.add(error)
         self._rejected.append((reject_of(error, row), error.lines))
 
     def _settle_rejected(self) -> None:
