@@ -19,7 +19,7 @@ from streamcal.calibrators.auto.experts import (
 from streamcal.calibrators.guarded import guard_state
 from streamcal.calibrators.protected import jumper_state
 from streamcal.kernels.mixture.knot_sums import KNOTS
-from streamcal.kernels.mixture.repeated_scores import FEWEST_SLOTS
+from streamcal.kernels.mixture.repeated_scores import FEWEST_SLOTS, MOST_SLOTS
 from streamcal.kernels.newton.regressions import Plan
 from streamcal.learners.sequential import weight_scale_state
 from streamcal.parameters.scales import LOGIT_LIMIT
@@ -73,7 +73,7 @@ def mixture_state(state: Any) -> dict[str, Any]:
             "late": flag,
             "corrected": row(share, share),
             "repeated": listed(row(z, *(number(0.0, HEAVIEST),) * 4)),
-            "slots": whole(FEWEST_SLOTS, 512),
+            "slots": whole(FEWEST_SLOTS, MOST_SLOTS),
             "guard": guard_state,
             "scale": weight_scale_state,
         }
