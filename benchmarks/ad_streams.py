@@ -70,8 +70,8 @@ STREAMS: dict[str, Callable[[int | None], Scored]] = {
     "iPinYou 2997": lambda rows: Scored(*served("ipinyou_2997_test", rows)),
     "iPinYou 1458": lambda rows: Scored(*served("ipinyou_1458_stream", rows)),
     "Open Bandit": open_bandit,
-    "generator, .5 %": lambda rows: generated("clicks-0.005", rows),
-    "generator, .05 %": lambda rows: generated("clicks-0.0005", rows),
+    "generator, 0.5 %": lambda rows: generated("clicks-0.005", rows),
+    "generator, 0.05 %": lambda rows: generated("clicks-0.0005", rows),
 }
 
 

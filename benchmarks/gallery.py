@@ -62,7 +62,7 @@ def bars(ax: Any, table: dict[str, list[float]], column: int, label: str, *, bes
     values = [table[name][column] for name in names]
     ax.barh(names, values, color=[GREY if "raw" in name else BLUE for name in names], height=0.6)
     for place, value in enumerate(values):
-        ax.text(value, place, f" {value:.3g}", va="center", color=DARK)
+        ax.text(value, place, f" {value:#.3g}", va="center", color=DARK)
     if best is not None:
         ax.axvline(best, color=DARK, lw=1, ls="--")
     ax.invert_yaxis()

@@ -94,10 +94,8 @@ for name, shares in zip(trusted.names, trusted.shares, strict=True):
 if given.picture:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 6.5), layout="constrained")
-    top, bottom = figure.subplots(2, 1)
-    plot.plot_weights(trusted, top, title="Weights of Auto")
-    others = ["stack", "corrected by forecast", "corrected by day and week"]
-    rest = plot.weights_over_time(steps, history, without=others)
-    plot.plot_weights(rest, bottom, title="Weights among the experts")
+    figure = Figure(figsize=(8.0, 3.6), layout="constrained")
+    combined = ["stack", "corrected by forecast", "corrected by day and week"]
+    experts = plot.weights_over_time(steps, history, without=combined)
+    plot.plot_weights(experts, figure.subplots(), title="Weights among the experts of Auto")
     figure.savefig(given.picture, dpi=110)

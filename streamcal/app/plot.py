@@ -411,7 +411,6 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
     colours = [FAINT if name == "others" else colour for name, colour in zip(data.names, colours, strict=True)]
     ax.stackplot(data.steps, data.shares, labels=data.names, colors=colours, edgecolor="white", linewidth=0.3)
     ax.set(xlim=(data.steps[0], data.steps[-1]), ylim=(0.0, 1.0))
-    ax.set_box_aspect(1)
     ax.set_xlabel("observations learned", color=INK)
     ax.set_ylabel("weight", color=INK)
     draw_plain_frame(ax)

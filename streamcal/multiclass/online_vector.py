@@ -55,9 +55,9 @@ class OnlineVectorScaling(MulticlassCalibrator):
     Weights count relative to their running mean: a factor common to all changes nothing. Scores must sum to one, up
     to 0.01; ln s is limited to −16 from below. For more than two classes the step, A₀ and γ are those for two,
     which is ours. One outcome of a class at a score of 0, or not named, among 1,500, turns its later scores of 0.001
-    into 0.02 to 0.03: that step moves its slope. Rules that keep this below 0.005, such as that an outcome which is not
-    named moves no slope, cost 0.02 nats a row and more where classes do come so, as from naive Bayes: the outcome says
-    that the base is too sure. `VectorScaling` stays below. Cost: O(K²) per observation for K labels,
+    into 0.02 to 0.03: that step moves its slope. A rule that keeps this below 0.005 is that an outcome which is not
+    named moves no slope. Such rules cost 0.02 nats a row and more with bases that are too sure, such as naive Bayes,
+    where classes do come so. `VectorScaling` stays below. Cost: O(K²) per observation for K labels,
     O(K³) with a discount: 8 µs to learn and predict for 10 labels, 10 µs with a discount; O(K²) memory.
 
     References
