@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, TypedDict, Unpack, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.statistics.base import Piece
 from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.score_table import GridTable, ScoreTable, score_table
@@ -131,22 +131,13 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     streams: bool = False
 
     def _streamed(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> FloatArray | None:
         found = self._streamed_columns(1, scores, y, w, t)
         return None if found is None else found[0]
 
     def _streamed_columns(
-        self,
-        number: int,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, number: int, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> FloatArray | None:
         """Return what the compiled loop predicts before it learns each observation, shape (number, n).
 

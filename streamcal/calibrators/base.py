@@ -21,7 +21,7 @@ from streamcal.parameters.inputs import (
     none_is_zero,
 )
 from streamcal.parameters.scales import Scale
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 
 
 class Calibrator(Learner):
@@ -44,11 +44,7 @@ class Calibrator(Learner):
         self._learn(*self._checked(score, y, w, t))
 
     def learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
     ) -> None:
         """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned.
 
@@ -61,11 +57,7 @@ class Calibrator(Learner):
         self._unlearn(*self._checked(score, y, w, t))
 
     def predict_learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
@@ -102,21 +94,13 @@ class Calibrator(Learner):
         return like(scores, found)
 
     def _streamed(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> FloatArray | None:
         """Return the result of `predict_learn_many` by a compiled loop; without one, return None and learn nothing."""
         return None
 
     def _rows(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> Iterable[tuple[Any, ...]]:
         """Check all observations, then return an iterator over the arguments of `learn_one` for each of them."""
         _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
@@ -163,11 +147,7 @@ class Calibrator(Learner):
         return x, label, weight, time, at_bound and self.scale.clamps(s)
 
     def _checked_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """Return coordinates, labels, weights, times, and how many scores are clamped; or raise `InputError`."""
         s, labels, weights = check_batch(scores, y, w)

@@ -23,7 +23,7 @@ from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.statistics.folded_trees import NO_FOLD, FoldedTrees, outcome
 from streamcal.statistics.grid import grid_of
 
@@ -189,7 +189,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         scores: npt.ArrayLike,
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
         *,
         fold: int | npt.ArrayLike | None = None,
     ) -> None:
@@ -288,7 +288,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         scores: npt.ArrayLike,
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
         *,
         fold: int | npt.ArrayLike | None = None,
     ) -> FloatArray:
@@ -304,7 +304,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         scores: npt.ArrayLike,
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
         *,
         fold: int | npt.ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -317,7 +317,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         scores: npt.ArrayLike,
         y: npt.ArrayLike,
         w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        t: Times | None,
         fold: int | npt.ArrayLike | None,
     ) -> Iterable[tuple[Any, ...]]:
         """Return the arguments of `learn_one` for each observation, with its fold last."""

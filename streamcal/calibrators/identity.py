@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,7 +9,7 @@ from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Times
 from streamcal.statistics.totals import Totals
 
 
@@ -46,11 +44,7 @@ class Identity(AdditiveCalibrator[Totals]):
         return Totals()
 
     def _streamed(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> FloatArray:
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         if isinstance(self.forgetting, Forever):

@@ -20,7 +20,7 @@ from streamcal.maps.base import CalibrationMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Interval, Probability
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.states import Reader
 
 #: Every candidate learns every observation.
@@ -194,11 +194,7 @@ class PrequentialChoice(Calibrator):
         self._run(x, y, w, t)
 
     def _streamed(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> FloatArray:
         return self._run(*self._checked_many(scores, y, w, t)[:4])
 
@@ -237,7 +233,7 @@ class PrequentialChoice(Calibrator):
         times = [one._time(t) for one in self._candidates]
         return math.nan if t is None else times[0]
 
-    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+    def _times(self, t: Times | None, size: int) -> FloatArray:
         times = [one._times(t, size) for one in self._candidates]
         return np.full(size, math.nan) if t is None else times[0]
 

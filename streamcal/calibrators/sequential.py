@@ -17,7 +17,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_score, check_scores, none_is_zero
 from streamcal.parameters.order import in_blocks
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import Reader
 
 
@@ -54,31 +54,18 @@ class SequentialCalibrator(Calibrator):
         return like(scores, self.map().at_many(self.scale.coordinates(check_scores(scores))))
 
     def learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
     ) -> None:
         """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned."""
         self._run(scores, y, w, t, predicts=False)
 
     def _streamed(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> FloatArray:
         return self._run(scores, y, w, t, predicts=True)
 
     def _run(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
-        predicts: bool,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None, predicts: bool
     ) -> FloatArray:
         """Check all rows and learn them in order; the predictions before each, or an empty array."""
         s, labels, weights = check_batch(scores, y, w)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -20,7 +19,7 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score, check_scores, check_weight
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Logit, Probability, Scale
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.statistics.base import Piece
 from streamcal.statistics.score_tree import ScoreTree, score_tree
 
@@ -137,11 +136,7 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         return like_both(scores, self._present(t).intervals(x, positive_weight(w)))
 
     def predict_interval_learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Do `predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,).
 
@@ -158,11 +153,7 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         return like(scores, self._points(scores, found)), *like_both(scores, (found[0], found[1]))
 
     def _streamed(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> FloatArray | None:
         found = self._streamed_columns(2, scores, y, w, t)
         return None if found is None else self._points(scores, found)

@@ -26,7 +26,7 @@ from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import Shown
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import Reader, ensure, listed, maybe, text
 from streamcal.statistics.present_scores import ABSENT, Places, PresentScores, by_places, places_of
 
@@ -162,11 +162,7 @@ class Fusion(Learner):
         self._learn(*self._checked(scores, y, w, t))
 
     def learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
     ) -> None:
         """Learn scores of shape (n, M) and arrays of shape (n,): the same state as a loop of `learn_one`.
 
@@ -181,11 +177,7 @@ class Fusion(Learner):
         self._unlearn(*self._checked(scores, y, w, t))
 
     def predict_learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
@@ -232,11 +224,7 @@ class Fusion(Learner):
         return None
 
     def _rows(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> Iterable[tuple[Any, ...]]:
         """Check all observations, then return an iterator over the arguments of `learn_one` for each of them."""
         _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
@@ -250,11 +238,7 @@ class Fusion(Learner):
 
     @abstractmethod
     def _checked_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """Return coordinates (n, M), labels, weights, times and the number of clamped scores; or raise `InputError`."""
 
@@ -327,11 +311,7 @@ class NamedScores(Fusion):
         return coordinate(self._scales, s), label, weight, time, clamped
 
     def _checked_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         check = check_present_batch if self._takes_missing else check_vector_batch
         s, labels, weights = check(scores, self.n_scores, y, w)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.solvers.partial_order import PartialOrder
 from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.vector_table import VectorTable, check_limit, distinct_rows, vector_table
@@ -130,11 +129,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         return self.predict_one(scores, t), self.predict_interval_one(scores, t=t)
 
     def predict_interval_learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Do `predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,)."""
         ordered, names = self._in_order(scores)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from streamcal.learners.additive import require
 from streamcal.learners.mixing import reread, states_of, written
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import HEAVIEST, Reader, numbers
 
 #: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
@@ -122,11 +121,7 @@ class PrequentialFusion(Fusion):
         return scores, check_label(y), check_weight(w), self._time(t), 0
 
     def _checked_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         takes_missing = all(candidate._takes_missing for candidate in self._candidates)
         check = check_present_batch if takes_missing else check_vector_batch
@@ -145,7 +140,7 @@ class PrequentialFusion(Fusion):
     def _time(self, t: Time | None) -> float:
         return max(candidate._time(t) for candidate in self._candidates)
 
-    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+    def _times(self, t: Times | None, size: int) -> FloatArray:
         return np.max([candidate._times(t, size) for candidate in self._candidates], axis=0)
 
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:

@@ -2,7 +2,9 @@
 
 A kernel takes arrays and scalars, and imports nothing of the package but other kernels. Kernels that belong together
 are in one folder, and no two have the same name. `importlib` finds the compiled extension first and the `.py` file
-otherwise. Classes and functions that kernels share at C level are declared in a `.pxd` file beside the `.py` file.
+otherwise. A `.pxd` file beside the `.py` file declares the classes and functions that kernels share at C level. Their C
+form is stated there alone, so that they need no decorator. Only classes that the garbage collector skips (`no_gc`)
+repeat theirs, since Cython reads that decorator in the `.py` file.
 """
 
 import sys

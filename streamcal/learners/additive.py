@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from streamcal.errors import CapabilityError, InputError, MergeError, SolverError
 from streamcal.learners.learner import Learner
@@ -24,7 +22,7 @@ from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_time, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.spans import LARGEST_SPAN
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.states import Reader, unread
 
 logger = logging.getLogger(__name__)
@@ -269,7 +267,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
             raise InputError(self._needs_time())
         return 0.0
 
-    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+    def _times(self, t: Times | None, size: int) -> FloatArray:
         if t is not None:
             return self._checked_times(t, size)
         if self._timed:

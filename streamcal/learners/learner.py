@@ -19,7 +19,7 @@ from streamcal.parameters.inputs import check_time, check_times
 from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.spans import in_shorter_unit, shorter_unit
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.saved import Saved
 from streamcal.states import Reader, as_list, ensure, record, whole
 
@@ -141,7 +141,7 @@ class Learner(Saved):
         """Return the time as a float; raise `InputError` if a required time is missing."""
         return 0.0
 
-    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+    def _times(self, t: Times | None, size: int) -> FloatArray:
         """Return the times as an array of shape (size,), or raise `InputError`."""
         return np.zeros(size)
 

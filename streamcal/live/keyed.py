@@ -15,7 +15,7 @@ from streamcal.learners.learner import Learner
 from streamcal.live.levels import LONGEST_LEVEL, Field, columns_of, levels_in, names_of, require_names
 from streamcal.parameters.inputs import check_batch
 from streamcal.parameters.scales import Scale
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 
 Keys = Mapping[str, Any]
 #: Field → levels, n of them.
@@ -94,7 +94,7 @@ class Keyed(Learner):
         keys: Columns,
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
     ) -> None:
         """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
         x, labels, weights = self._checked_many(scores, keys, y, w)
@@ -110,7 +110,7 @@ class Keyed(Learner):
         keys: Columns,
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call."""
 
@@ -165,7 +165,7 @@ class Keyed(Learner):
     def _time(self, t: Time | None) -> float:
         return self.overall._time(t)
 
-    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+    def _times(self, t: Times | None, size: int) -> FloatArray:
         return self.overall._times(t, size)
 
 

@@ -35,7 +35,7 @@ from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import ROUNDING, Reader, ensure, listed, number, numbers, row, unread, whole
 
 #: The narrowest bins of log-odds, and the widest: there are from 2 to 1,440 of them.
@@ -387,7 +387,7 @@ class Multicalibrated(Keyed):
         keys: Columns,
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 

@@ -35,7 +35,7 @@ from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_weight
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import Reader, ensure, listed, maybe, row, unread, whole
 
 
@@ -304,7 +304,7 @@ class Segmented(Keyed):
         keys: Columns,
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 

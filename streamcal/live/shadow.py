@@ -26,7 +26,7 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_batch, check_label, check_score, check_weight
 from streamcal.parameters.scales import Scale
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.saved import Saved
 from streamcal.states import ensure, listed, number, record, row, text, unread, whole
 
@@ -319,7 +319,7 @@ class Shadow(Saved):
         scores: npt.ArrayLike,
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
         *,
         keys: Columns | None = None,
     ) -> FloatArray:
@@ -359,11 +359,7 @@ class Shadow(Saved):
         return like(scores, served)
 
     def _require_rows(
-        self,
-        scores: FloatArray,
-        keys: Columns | None,
-        learned: npt.NDArray[np.bool_],
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, scores: FloatArray, keys: Columns | None, learned: npt.NDArray[np.bool_], t: Times | None
     ) -> None:
         """Raise `InputError` if a calibrator does not accept a row; each raises it again when it learns.
 

@@ -32,7 +32,7 @@ from streamcal.multiclass.observations import coordinate, coordinates
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_scores_matrix, check_weight
 from streamcal.parameters.showing import Shown
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.statistics.class_table import LOG_FLOOR
 
 
@@ -153,7 +153,7 @@ class MulticlassCalibrator(Learner):
         P: npt.ArrayLike,
         y: Sequence[ClassLabel] | npt.NDArray[Any],
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
         *,
         labels: Sequence[ClassLabel],
     ) -> None:
@@ -173,7 +173,7 @@ class MulticlassCalibrator(Learner):
         P: npt.ArrayLike,
         y: Sequence[ClassLabel] | npt.NDArray[Any],
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
         *,
         labels: Sequence[ClassLabel],
     ) -> FloatArray:
@@ -218,7 +218,7 @@ class MulticlassCalibrator(Learner):
         P: npt.ArrayLike,
         y: Sequence[ClassLabel] | npt.NDArray[Any],
         w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        t: Times | None,
         labels: Sequence[ClassLabel],
     ) -> Iterable[tuple[Any, ...]]:
         """Return the arguments of `learn_one` and of `_learn` for each observation, after checking all of them."""

@@ -27,7 +27,7 @@ from streamcal.multiclass.labels import (
 from streamcal.multiclass.softmax import ScaledLogsMap
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_weight
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, row, unread
 from streamcal.statistics.class_table import log_scores
 
@@ -97,7 +97,7 @@ class OnlineVectorScaling(MulticlassCalibrator):
         P: npt.ArrayLike,
         y: Sequence[ClassLabel] | npt.NDArray[Any],
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
         *,
         labels: Sequence[ClassLabel],
     ) -> None:

@@ -15,7 +15,7 @@ from streamcal.multiclass.binary_subproblems import BinarySubproblems
 from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores
 from streamcal.multiclass.strategies import OneAgainstOne, OneAgainstRest, Strategy, Subproblem, coupled
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 
 STRATEGIES: dict[str, type[Strategy]] = {"ovr": OneAgainstRest, "ovo": OneAgainstOne}
 
@@ -119,7 +119,7 @@ class MulticlassVennAbers(BinarySubproblems):
         P: npt.ArrayLike,
         y: Sequence[ClassLabel] | npt.NDArray[Any],
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
         *,
         labels: Sequence[ClassLabel],
     ) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
@@ -12,3 +13,5 @@ FloatArray = npt.NDArray[np.float64]
 Label = bool | int | float | np.bool_
 #: What may be given as a time: a number in units of your choice, or a date (read as seconds, UTC if naive).
 Time = float | datetime | np.datetime64
+#: What may be given as the times of many observations.
+Times = npt.ArrayLike | Sequence[Time]

@@ -17,7 +17,7 @@ from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Coordinate, Held
 from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
 from streamcal.parameters.showing import Shown
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.reading import check_distributions
 
@@ -63,7 +63,7 @@ class DistributionCalibrator(Learner):
         distributions: Sequence[Distribution],
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
     ) -> None:
         """Learn n distributions and arrays of shape (n,): the same state as a loop of `learn_one`.
 
@@ -76,7 +76,7 @@ class DistributionCalibrator(Learner):
         distributions: Sequence[Distribution],
         y: npt.ArrayLike,
         w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        t: Times | None = None,
     ) -> list[CalibratedDistribution]:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
@@ -132,11 +132,7 @@ class DistributionCalibrator(Learner):
         return x, label, weight, time, outside
 
     def _checked_many(
-        self,
-        distributions: Sequence[Distribution],
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
+        self, distributions: Sequence[Distribution], y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """Return coordinates, labels, weights, times and the number of outcomes outside; or raise an `InputError`."""
         outcomes, weights = check_outcomes(y, w)

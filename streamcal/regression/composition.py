@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamcal.errors import InputError
 from streamcal.kernels.common.weights import WeightScale
@@ -15,7 +14,7 @@ from streamcal.learners.choosing import chosen
 from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.forgetting import Decay
 from streamcal.parameters.inputs import check_time, check_times
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.regression import METHODS
 from streamcal.regression.adaptive_conformal import AdaptiveConformal
 from streamcal.regression.adaptive_scale import AdaptiveScale
@@ -129,7 +128,7 @@ class Composition(LearnedWeights, DistributionCalibrator):
             stage._time(t)
         return math.nan if t is None else check_time(t)
 
-    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+    def _times(self, t: Times | None, size: int) -> FloatArray:
         for stage in self._stages:
             stage._times(t, size)
         return np.full(size, math.nan) if t is None else check_times(t, size)

@@ -27,7 +27,7 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import Reader, ensure
 
 #: Rows of a stream that are learned in one call, which holds the GIL: a few milliseconds.
@@ -203,7 +203,7 @@ class Auto(SequentialCalibrator):
     def _time(self, t: Time | None) -> float:
         return math.nan if t is None else self._checked_time(t)
 
-    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+    def _times(self, t: Times | None, size: int) -> FloatArray:
         return np.full(size, math.nan) if t is None else self._checked_times(t, size)
 
     def _needs_seconds(self, factor: float) -> str:

@@ -11,7 +11,7 @@ cdef class CellTree:
 
     cdef double _at(self, Py_ssize_t cell) noexcept nogil
     cdef void _follow(self) noexcept nogil
-    cdef void _add_up(self, Py_ssize_t i) noexcept nogil
+    cdef inline void _add_up(self, Py_ssize_t i) noexcept nogil
     cdef double _below(self, Py_ssize_t cell) noexcept nogil
     cdef double _share(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
     cdef (double, double) _sums(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil

@@ -26,7 +26,6 @@ else:
 _NAN = cython.declare(cython.double, math.nan)
 
 
-@cython.cclass
 class CellTree:
     """The tree over the cells of `sums`, brought up to date when it is read. There can be one for each `CellSums`."""
 
@@ -53,16 +52,10 @@ class CellTree:
                 predictions[i] = self._at(rows._cells[i])
                 rows._learn(i)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _at(self, cell: cython.Py_ssize_t) -> cython.double:
         """`at` for a coordinate in this cell."""
         return _NAN
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _follow(self) -> cython.void:
         """Bring the sums up to date."""
         i: cython.Py_ssize_t
@@ -81,17 +74,10 @@ class CellTree:
                 i >>= 1
         self.sums._number = 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _add_up(self, i: cython.Py_ssize_t) -> cython.void:
         self._w[i] = self._w[2 * i] + self._w[2 * i + 1]
         self._p[i] = self._p[2 * i] + self._p[2 * i + 1]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _below(self, cell: cython.Py_ssize_t) -> cython.double:
         """C of a cell."""
         i: cython.Py_ssize_t = self._size + cell
@@ -102,9 +88,6 @@ class CellTree:
             i >>= 1
         return found
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _share(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
         """Return the share of positives in the cells from `start` to `stop` − 1."""
         w: cython.double
@@ -112,9 +95,6 @@ class CellTree:
         w, p = self._sums(start, stop)
         return min(max(p / w, 0.0), 1.0)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _sums(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> tuple[cython.double, cython.double]:
         """Weight and positive weight of the cells from `start` to `stop` − 1."""
         w: cython.double = 0.0
@@ -132,9 +112,6 @@ class CellTree:
             j >>= 1
         return w, p
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _used_before(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the last used cell below this one, or −1."""
         i: cython.Py_ssize_t = self._size + cell
@@ -147,9 +124,6 @@ class CellTree:
             i = 2 * i + 1 if self._w[2 * i + 1] > 0.0 else 2 * i
         return i - self._size
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _used_from(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the first used cell from this one on, or −1."""
         i: cython.Py_ssize_t = self._size + cell
@@ -166,9 +140,6 @@ class CellTree:
             i = 2 * i if self._w[2 * i] > 0.0 else 2 * i + 1
         return i - self._size
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _nearest(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the used cell to which a cell belongs; there is one. Between two it is decided by their middle."""
         left: cython.Py_ssize_t

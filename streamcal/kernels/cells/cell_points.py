@@ -53,9 +53,6 @@ def all_points(
     return slots[:number], x[:number], w[:number]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def find_points(
     cells: cython.const[cython.double][:, ::1],
     i: cython.Py_ssize_t,

@@ -17,7 +17,7 @@ cdef class CellSums:
 
     cdef void _add(self, Py_ssize_t cell, double x, double y, double w) noexcept nogil
     cdef void _remove(self, Py_ssize_t cell, double x, double y, double w) noexcept nogil
-    cdef void _note(self, Py_ssize_t cell) noexcept nogil
+    cdef inline void _note(self, Py_ssize_t cell) noexcept nogil
 
 
 @cython.final

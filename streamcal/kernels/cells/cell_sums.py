@@ -25,9 +25,6 @@ _MOST_CHANGES = cython.declare(cython.int, MOST_CHANGES)
 _RESIDUE = cython.declare(cython.double, RESIDUE)
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def taken(
     weight: cython.double, positive: cython.double, w: cython.double, w_positive: cython.double
 ) -> tuple[cython.double, cython.double]:
@@ -43,7 +40,6 @@ def taken(
     return left, left_positive
 
 
-@cython.cclass
 class CellSums:
     """`find` is the function that finds the cell of a coordinate. Whoever writes to `cells` says so by `note`."""
 
@@ -77,9 +73,6 @@ class CellSums:
         """Remove an observation that the cell holds. O(1)."""
         self._remove(cell, x, y, w)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _add(self, cell: cython.Py_ssize_t, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
         positive: cython.double = w * y
         self._note(cell)
@@ -91,9 +84,6 @@ class CellSums:
         self.count += 1
         self.peak = max(self.peak, self._cells[cell, 0])
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _remove(self, cell: cython.Py_ssize_t, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
         k: cython.int
         positive: cython.double = w * y
@@ -112,10 +102,6 @@ class CellSums:
         """Mark a cell as changed."""
         self._note(cell)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _note(self, cell: cython.Py_ssize_t) -> cython.void:
         if 0 <= self._number < _MOST_CHANGES:
             self._changed[self._number] = cell
@@ -163,8 +149,6 @@ class CellSums:
         return taken
 
 
-@cython.final
-@cython.cclass
 class CellRows:
     """Rows of a batch that a compiled loop learns in `sums`, one after another.
 
@@ -195,9 +179,6 @@ class CellRows:
         self._next = -room
         self._size = x.shape[0]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _learn(self, i: cython.Py_ssize_t) -> cython.bint:
         """Learn a row; whether anything was learned."""
         j: cython.Py_ssize_t = self._next

@@ -9,9 +9,6 @@ and Oishi 2005, Sum2): what is added and taken away again leaves nothing behind.
 import cython
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def add_terms(
     sums: cython.double[::1], low: cython.double[::1], terms: cython.double[::1], number: cython.Py_ssize_t
 ) -> cython.void:
@@ -28,9 +25,6 @@ def add_terms(
         sums[k] = after
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def settle(sums: cython.double[::1], low: cython.double[::1]) -> cython.void:
     """Round sums + low to `sums`, and leave the rest in `low`: needed where a sum has become much smaller."""
     k: cython.Py_ssize_t

@@ -15,8 +15,6 @@ _LARGEST = cython.declare(cython.double, LARGEST_WEIGHT)
 _HUGE = cython.declare(cython.double, 1.7976931348623157e308)
 
 
-@cython.ccall
-@cython.exceptval(check=False)
 def fast_score(score: object, lo: cython.double, hi: cython.double) -> cython.bint:
     """Whether a score is a float from `lo` to `hi`, both finite or infinite."""
     s: cython.double
@@ -26,8 +24,6 @@ def fast_score(score: object, lo: cython.double, hi: cython.double) -> cython.bi
     return lo <= s <= hi and -_HUGE <= s <= _HUGE
 
 
-@cython.ccall
-@cython.exceptval(check=False)
 def fast_observation(score: object, y: object, w: object, lo: cython.double, hi: cython.double) -> cython.bint:
     """Whether score, label and weight are a finite float from `lo` to `hi`, a bool and a float in the allowed range."""
     weight: cython.double

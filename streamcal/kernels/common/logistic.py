@@ -11,9 +11,6 @@ else:
     from math import inf
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def logit(p: cython.double) -> cython.double:
     """log(p / (1 − p)) for p in [0, 1]; infinite at the ends."""
     if p <= 0.0:
@@ -23,9 +20,6 @@ def logit(p: cython.double) -> cython.double:
     return log(p) - log1p(-p)
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def sigmoid(z: cython.double) -> cython.double:
     """1 / (1 + exp(−z)), without overflow."""
     e: cython.double
@@ -35,9 +29,6 @@ def sigmoid(z: cython.double) -> cython.double:
     return e / (1.0 + e)
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def log_sigmoid(z: cython.double) -> cython.double:
     """log(1 / (1 + exp(−z))), without overflow or cancellation."""
     return -log1p(exp(-z)) if z >= 0.0 else z - log1p(exp(z))

@@ -20,9 +20,6 @@ MOST_STEPS = cython.declare(cython.Py_ssize_t, 32)
 """An observation is learned in at most this many steps."""
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def steps_of(weight: cython.double) -> cython.Py_ssize_t:
     """Return into how many equal steps to split a relative weight: the whole number above it, at most 32."""
     if weight <= 1.0:
@@ -30,8 +27,6 @@ def steps_of(weight: cython.double) -> cython.Py_ssize_t:
     return MOST_STEPS if weight >= MOST_STEPS else cython.cast(cython.Py_ssize_t, ceil(weight))
 
 
-@cython.final
-@cython.cclass
 class WeightScale:
     """The running mean of the weights of observations.
 
@@ -44,18 +39,12 @@ class WeightScale:
     def __init__(self):
         self._total = self._count = 0.0
 
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
     def relative(self, w: cython.double) -> cython.double:
         """Add a weight above 0 to the mean, and return it relative to the mean, rounded to 24 binary digits."""
         self._total = KEEP * self._total + w
         self._count = KEEP * self._count + 1.0
         return self.ratio(w)
 
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
     def ratio(self, w: cython.double) -> cython.double:
         """Return a weight relative to the present mean, which stays as it is; `relative` returned it if w came last."""
         high: cython.double

@@ -63,8 +63,6 @@ GROWTH = cython.declare(cython.longlong, 16)
 nan = cython.declare(cython.double, float("nan"))
 
 
-@cython.final
-@cython.cclass
 class AutoMixture:
     """Experts, and all that stands on them.
 

@@ -41,8 +41,6 @@ def fast_time(t):
     return infinity
 
 
-@cython.final
-@cython.cclass
 class AutoSteps:
     """An `AutoMixture`, and a log of the forecasts that were asked for, by which a late label finds its own record.
 

@@ -69,8 +69,6 @@ def share_after(share, prior, ratio, rate):
     return (1.0 - RATE) * share + RATE * prior
 
 
-@cython.final
-@cython.cclass
 class Combination:
     """The weights of the experts and of a stack upon them, a correction by the forecast, and the guard of the score.
 

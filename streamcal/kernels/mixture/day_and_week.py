@@ -40,8 +40,6 @@ def _set_harmonics(
         out[k + 1] = s * out[k - 2] + c * out[k - 1]
 
 
-@cython.final
-@cython.cclass
 class DayAndWeek:
     """A regression on the forecast, the score, a constant, and harmonics of the day and of the week.
 

@@ -47,8 +47,6 @@ def of_two(first, second, share):
     return log((p + q) / (e * p + f * q))
 
 
-@cython.final
-@cython.cclass
 class Guard:
     """The account that bets on the forecasts of `Auto` against the score, and can never owe more than was promised.
 

@@ -57,7 +57,6 @@ def bin_of(p: cython.double, bins: cython.Py_ssize_t) -> cython.Py_ssize_t:
     return i if i < bins else bins - 1
 
 
-@cython.cclass
 class BinForecaster:
     """Forecasts of `size` bins, each a function of the bin and of the outcomes that fell into it.
 
@@ -68,9 +67,6 @@ class BinForecaster:
         """Return the probability forecast in a bin; NaN for one that there is not."""
         return self._forecast(row) if 0 <= row < self._size else nan
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _forecast(self, row: cython.Py_ssize_t) -> cython.double:
         return nan
 
@@ -80,15 +76,10 @@ class BinForecaster:
             raise IndexError(f"there is no row {row} of {self._size}")
         self._learn(row, y, w)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _learn(self, row: cython.Py_ssize_t, y: cython.double, w: cython.double) -> cython.void:
         pass
 
 
-@cython.final
-@cython.cclass
 class Shares(BinForecaster):
     """The share of positives in each bin, beside one pseudo-observation of weight 1 at its midpoint. O(1).
 
@@ -103,15 +94,9 @@ class Shares(BinForecaster):
         self._weight = np.ones(size)
         self._positive = (np.arange(size) + 0.5) / size
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _forecast(self, row: cython.Py_ssize_t) -> cython.double:
         return self._positive[row] / self._weight[row]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _learn(self, row: cython.Py_ssize_t, y: cython.double, w: cython.double) -> cython.void:
         self._weight[row] += w
         self._positive[row] += w * y
@@ -227,8 +212,6 @@ class Calibeaten:
         self.bins.load(*bins)
 
 
-@cython.final
-@cython.cclass
 class Hedger(BinForecaster):
     """`size` forecasters of `size` places, one for each row, with one stream of random numbers.
 
@@ -254,24 +237,15 @@ class Hedger(BinForecaster):
         self._positive = np.zeros((size, size))
         self.number = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _forecast(self, row: cython.Py_ssize_t) -> cython.double:
         return (self._choose(row) + 0.5) / self._size
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _learn(self, row: cython.Py_ssize_t, y: cython.double, w: cython.double) -> cython.void:
         i: cython.Py_ssize_t = self._choose(row)
         self._weight[row, i] += w
         self._positive[row, i] += w * y
         self.number += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _choose(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Choose the place forecast in a row: the current one if calibrated, else the first calibrated, else random."""
         i: cython.Py_ssize_t
@@ -291,18 +265,12 @@ class Hedger(BinForecaster):
         excess = self._excess(row, i - 1)
         return i - 1 if uniform(self._seed, self.number) * (deficit + excess) < deficit else i
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _deficit(self, row: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.double:
         """Return l − q of a place; below 0 where it was never forecast."""
         if self._weight[row, i] == 0.0:
             return -0.5 / self._size
         return cython.cast(cython.double, i) / self._size - self._positive[row, i] / self._weight[row, i]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _excess(self, row: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.double:
         """Return q − r of a place; below 0 where it was never forecast."""
         if self._weight[row, i] == 0.0:

@@ -118,8 +118,6 @@ def _set_chances(
         q[k] = odds[k] * p[k]
 
 
-@cython.final
-@cython.cclass
 class Jumper:
     """The Composite Jumper (Vovk, Petej & Gammerman 2021): fixed share over K sigmoids of the log-odds x of a score.
 

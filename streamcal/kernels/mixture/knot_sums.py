@@ -38,8 +38,6 @@ def log_odds_of(positive, negative):
     return clamped(log(positive / negative), LARGEST)
 
 
-@cython.final
-@cython.cclass
 class KnotSums:
     """Smoothers, and a line and a Venn-Abers curve fitted to all observations.
 

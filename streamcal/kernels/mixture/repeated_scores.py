@@ -33,8 +33,6 @@ MOST_LIFE = cython.declare(cython.double, 64.0)
 """The number of labels at other scores of its slot after which a score that does not return has lost it."""
 
 
-@cython.final
-@cython.cclass
 class RepeatedScores:
     """A table of the log-odds of scores and of the labels at each, of limited size.
 

@@ -25,8 +25,6 @@ CUBE = cython.declare(cython.Py_ssize_t, 5)
 SHOWN = cython.declare(cython.Py_ssize_t, 6)
 
 
-@cython.final
-@cython.cclass
 class ScoreRegressions:
     """Regressions with forgetting, and the means of the labels ±1 that are features of some.
 

@@ -32,5 +32,5 @@ cdef class AnchoredLogistic:
     cdef void _consider(self) noexcept nogil
     cdef bint _fit(self, double t_plus, double t_minus) noexcept nogil
     cdef bint _newton(self, double t_plus, double t_minus) noexcept nogil
-    cdef void _set_distance(self) noexcept nogil
+    cdef inline void _set_distance(self) noexcept nogil
     cdef double _bound(self) noexcept nogil

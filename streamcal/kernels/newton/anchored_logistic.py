@@ -74,16 +74,11 @@ LARGEST_TARGET = math.nextafter(1.0, 0.0)
 _LARGEST_TARGET = cython.declare(cython.double, LARGEST_TARGET)
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def regularised_targets(negative: cython.double, positive: cython.double) -> tuple[cython.double, cython.double]:
     """Platt's t₊ and t₋ for these weights of the negative and of the positive labels."""
     return min((positive + 1.0) / (positive + 2.0), _LARGEST_TARGET), 1.0 / (negative + 2.0)
 
 
-@cython.final
-@cython.cclass
 class AnchoredLogistic:
     """The points, in numbered slots, and the sums at the anchor.
 
@@ -128,9 +123,6 @@ class AnchoredLogistic:
         """Replace the point of a slot; weight 0 for none. O(1)."""
         self._replace(slot, u, v, w)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t)
     def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
         i = self.points.place[slot]
@@ -146,9 +138,6 @@ class AnchoredLogistic:
         """Multiply all weights by a power of two."""
         self._scale(factor)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _scale(self, factor: cython.double) -> cython.void:
         self.passes._scale(factor)
         self.sums._scale(factor)
@@ -158,9 +147,6 @@ class AnchoredLogistic:
         """Rebuild the sums at these parameters, in a pass over the points."""
         self._anchor_at(a, b, c, 0)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t)
     def _anchor_at(self, a: cython.double, b: cython.double, c: cython.double, start: cython.Py_ssize_t) -> cython.void:
         """Make the sums of the points from the entry `start` on."""
@@ -185,9 +171,6 @@ class AnchoredLogistic:
         """
         return self._fit(t_plus, t_minus)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int)
     def _fit(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
         if self.points.live == 0:
@@ -205,9 +188,6 @@ class AnchoredLogistic:
         self._consider()
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(cost=cython.longlong, start=cython.Py_ssize_t)
     def _consider(self) -> cython.void:
         """Rebuild the sums if the last ones were worth it, or once passes over the points have cost as much.
@@ -226,9 +206,6 @@ class AnchoredLogistic:
         if self.visited >= cost * self.patience:
             self._anchor_at(self.fitted[0], self.fitted[1], self.fitted[2], start)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, _step=cython.int)
     def _newton(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
         """Newton's method on the Taylor series, from the last θ; whether it has converged."""
@@ -249,19 +226,12 @@ class AnchoredLogistic:
             self.model.theta[i] = self.sums.origin[i]
         return False
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int)
     def _set_distance(self) -> cython.void:
         """Set d."""
         for i in range(3):
             self.d[i] = self.model.theta[i] - self.sums.origin[i]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(reach=cython.double, left=cython.double, noise=cython.double)
     def _bound(self) -> cython.double:
         """Return the most that a point's log-odds may differ from those at the minimum; infinite if unknown."""

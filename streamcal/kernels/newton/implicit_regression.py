@@ -94,8 +94,6 @@ def residual(y, z):
     return sigmoid(-z) if y > 0.0 else -sigmoid(z)
 
 
-@cython.final
-@cython.cclass
 class ForgettingRegression:
     """An online logistic regression with forgetting: θ, A and their update.
 
@@ -197,7 +195,6 @@ def _solve(
             g[i] -= l[j, i] * g[j]
 
 
-@cython.cclass
 class Correction:
     """A curve over log-odds, added to the log-odds of a forecast and learned from the residuals.
 

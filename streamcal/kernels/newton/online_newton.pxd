@@ -23,7 +23,7 @@ cdef class OnlineNewton:
     cpdef void step(self, double x, double y, double w) noexcept nogil
     cdef double _forecast(self, double x, double* z) noexcept nogil
     cdef void _learn(self, double* z, double p, double y, double w) noexcept nogil
-    cdef void _step(self, Py_ssize_t size, double* z, double error, double w) noexcept nogil
+    cdef inline void _step(self, Py_ssize_t size, double* z, double error, double w) noexcept nogil
     cdef void _project(self, double* z) noexcept nogil
     cdef double _pull(self, double* z, double multiplier) noexcept nogil
     cdef double _trace(self) noexcept nogil

@@ -35,9 +35,6 @@ BISECTIONS = cython.declare(cython.int, 2200)
 bracket contains no further double: usually within 100, but after heavy weights the initial bracket is wide."""
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def log_odds(s: cython.double, limit: cython.double) -> cython.double:
     """Return the log-odds of a score in [0, 1], clamped to ±limit."""
     x: cython.double
@@ -189,8 +186,6 @@ def _squared_norm(size: cython.Py_ssize_t, v: cython.p_double) -> cython.double:
     return total
 
 
-@cython.final
-@cython.cclass
 class OnlineNewton:
     """θ, A and their update.
 
@@ -266,26 +261,17 @@ class OnlineNewton:
         self.step(-self._limit if s < 0.5 else self._limit, 1.0 if y is True else 0.0, w)
         return True
 
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
     def predict(self, x: cython.double) -> cython.double:
         """σ(θ·z) at the log-odds x."""
         z: cython.double[3] = [0.0, 0.0, 0.0]
         return self._forecast(x, z)
 
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
     def step(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
         """One step on the label y at the log-odds x, of weight w."""
         z: cython.double[3] = [0.0, 0.0, 0.0]
         p: cython.double = self._forecast(x, z)
         self._learn(z, p, y, w)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _forecast(self, x: cython.double, z: cython.p_double) -> cython.double:
         """Set z, and return σ(θ·z)."""
         if self._size == 2:
@@ -294,9 +280,6 @@ class OnlineNewton:
         _set_features(3, x, z)
         return _sigmoid_of(3, self._theta, z)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _learn(self, z: cython.p_double, p: cython.double, y: cython.double, w: cython.double) -> cython.void:
         """Learn the label y, of weight w, at z, where p was predicted."""
         k: cython.Py_ssize_t
@@ -316,10 +299,6 @@ class OnlineNewton:
             else:
                 self._step(3, z, (p if k == 0 else _sigmoid_of(3, self._theta, z)) - y, weight)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _step(self, size: cython.Py_ssize_t, z: cython.p_double, error: cython.double, w: cython.double) -> cython.void:
         """One step of relative weight w, with the gradient error·z."""
         k: cython.Py_ssize_t
@@ -340,9 +319,6 @@ class OnlineNewton:
         if _squared_norm(size, target) > self._radius * self._radius:
             self._project(target)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _project(self, z: cython.p_double) -> cython.void:
         """Set θ to the point of the ball nearest to z in the norm of A: θ = z − λ (A + λI)⁻¹ z with |θ| = radius.
 
@@ -368,9 +344,6 @@ class OnlineNewton:
             for k in range(self._size):
                 self._theta[k] = self._theta[k] * (self._radius / norm)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _pull(self, z: cython.p_double, multiplier: cython.double) -> cython.double:
         """Set θ to z − λ (A + λI)⁻¹ z; returns |θ|."""
         k: cython.Py_ssize_t
@@ -383,9 +356,6 @@ class OnlineNewton:
             self._theta[k] = z[k] - multiplier * solution[k]
         return sqrt(_squared_norm(self._size, self._theta))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _trace(self) -> cython.double:
         """Return the sum of the diagonal of A, above its largest eigenvalue."""
         i: cython.Py_ssize_t

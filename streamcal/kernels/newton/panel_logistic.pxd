@@ -46,10 +46,10 @@ cdef class PanelLogistic:
 
     cdef void _weigh(self) noexcept nogil
     cdef void _spread(self, Py_ssize_t slot, double sign) noexcept nogil
-    cdef void _hold(self, Py_ssize_t panel, double sign) noexcept nogil
+    cdef inline void _hold(self, Py_ssize_t panel, double sign) noexcept nogil
     cdef void _shift(self, Py_ssize_t slot, double sign) noexcept nogil
     cdef void _sum(self) noexcept nogil
     cdef double _rise(self) noexcept nogil
     cdef bint _resolves(self, double[::1] c) noexcept nogil
     cdef bint _fit(self) noexcept nogil
-    cdef Py_ssize_t _panel(self, double u) noexcept nogil
+    cdef inline Py_ssize_t _panel(self, double u) noexcept nogil

@@ -186,8 +186,6 @@ def _add_rows(
         )
 
 
-@cython.final
-@cython.cclass
 class PanelLogistic:
     """The points, in numbered slots, and their nodes. Even slots hold negative weight, odd ones positive.
 
@@ -266,9 +264,6 @@ class PanelLogistic:
         """Return the sums of the quadratic model at the anchor, arrays of shape (2n + 1,) and (n + 1,)."""
         return np.array(self._moments), np.array(self._cross)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _fit(self) -> cython.bint:
         i: cython.Py_ssize_t
         _step: cython.int
@@ -296,9 +291,6 @@ class PanelLogistic:
             self._sum()
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _weigh(self) -> cython.void:
         """Weight the nodes anew, in a pass over the points."""
         i: cython.Py_ssize_t
@@ -313,10 +305,6 @@ class PanelLogistic:
         self._handled = 0.0
         self._changes = 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _panel(self, u: cython.double) -> cython.Py_ssize_t:
         """Return the panel of a point: halving, with the numbers of panels powers of two."""
         left: cython.Py_ssize_t = 0
@@ -327,9 +315,6 @@ class PanelLogistic:
             width = width // 2
         return left
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _spread(self, slot: cython.Py_ssize_t, sign: cython.double) -> cython.void:
         """Add the point of a slot to the nodes of its panel (`sign` 1), or take it off (−1): w l_k(u) to each W."""
         k: cython.Py_ssize_t
@@ -361,10 +346,6 @@ class PanelLogistic:
         self._handled += fabs(w)
         self._changes += 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _hold(self, panel: cython.Py_ssize_t, sign: cython.double) -> cython.void:
         """Count a point that has come or gone. Panels without points are not read, and have no weight."""
         k: cython.Py_ssize_t
@@ -378,9 +359,6 @@ class PanelLogistic:
             for k in range(panel * _ORDER, (panel + 1) * _ORDER):
                 self._weights[k] = self._positive[k] = 0.0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _shift(self, slot: cython.Py_ssize_t, sign: cython.double) -> cython.void:
         """Add the point of a slot to the model at the anchor, or take it off."""
         i: cython.Py_ssize_t
@@ -403,9 +381,6 @@ class PanelLogistic:
             self._moments[i] += curvature * terms[i]
         self._since += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _rise(self) -> cython.double:
         """Vc for the coefficients found, in `_goal`; the largest change of a log-odds where there are points."""
         i: cython.Py_ssize_t
@@ -433,9 +408,6 @@ class PanelLogistic:
                     most = max(most, fabs(goal[j] - self._height[j]))
         return 2.0 * _LIMIT * most
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _sum(self) -> cython.void:
         """Move the anchor to the coefficients found, whose Vc is in `_goal`, and make the model there."""
         i: cython.Py_ssize_t
@@ -462,9 +434,6 @@ class PanelLogistic:
                 _add_rows(self._moments, self._curvature, self._products, j, 2 * self._m - 1)
         self._since = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _resolves(self, c: cython.double[::1]) -> cython.bint:
         """Whether η is accepted in the ellipses of all panels that hold points."""
         i: cython.Py_ssize_t

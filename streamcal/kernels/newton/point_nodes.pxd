@@ -26,8 +26,8 @@ cdef class PointNodes:
     cdef Py_ssize_t[::1] number  # of points
 
     cdef void _load(self, RecentPoints points, double slope, Py_ssize_t most) noexcept nogil
-    cdef double _place(self, double u, double v) noexcept nogil
+    cdef inline double _place(self, double u, double v) noexcept nogil
     cdef void _add(self, double u, double v, double w, bint positive, bint comes) noexcept nogil
     cdef void _scale(self, double factor) noexcept nogil
-    cdef bint _narrow(self, double slope) noexcept nogil
+    cdef inline bint _narrow(self, double slope) noexcept nogil
     cdef void _bound(self, double slope) noexcept nogil

@@ -52,8 +52,6 @@ _WORN = cython.declare(cython.double, WORN)
 _STEEPEST = cython.declare(cython.double, STEEPEST)
 
 
-@cython.final
-@cython.cclass
 class PointNodes:
     """The nodes of the points in `RecentPoints`. Fields are declared in `point_nodes.pxd`."""
 
@@ -68,9 +66,6 @@ class PointNodes:
         self.holds, self.panels, self.size = False, 0, 0
         self.start = self.half = self.error = self.extent = 0.0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(low=cython.double, high=cython.double, half=cython.double, z=cython.double, tail=cython.double)
     @cython.locals(i=cython.Py_ssize_t, k=cython.Py_ssize_t, at=cython.Py_ssize_t)
     def _load(self, points: RecentPoints, slope: cython.double, most: cython.Py_ssize_t) -> cython.void:
@@ -100,16 +95,9 @@ class PointNodes:
             if points.slot[i] >= 0:
                 self._add(points.u[i], points.v[i], points._weight(i), points.slot[i] & 1, True)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _place(self, u: cython.double, v: cython.double) -> cython.double:
         return u + v if self.two else u
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(at=cython.double, t=cython.double, gap=cython.double, total=cython.double, label=cython.Py_ssize_t)
     @cython.locals(k=cython.Py_ssize_t, first=cython.Py_ssize_t, panel=cython.Py_ssize_t)
     def _add(
@@ -142,9 +130,6 @@ class PointNodes:
         elif not self.handled[label] <= _WORN * self.held[label]:
             self.holds = False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t)
     def _scale(self, factor: cython.double) -> cython.void:
         """Multiply all weights by a power of two."""
@@ -155,17 +140,10 @@ class PointNodes:
             self.held[i] *= factor
             self.handled[i] *= factor
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _narrow(self, slope: cython.double) -> cython.bint:
         """Whether half as many nodes would do for log-odds of this slope."""
         return self.half * (max(slope, 1.0) if self.two else slope) < 0.5 * _WIDTH
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(b=cython.double, a=cython.double, radius=cython.double)
     def _bound(self, slope: cython.double) -> cython.void:
         """Set `error`, of a sum relative to Σ w g at the nodes, for log-odds of this slope.

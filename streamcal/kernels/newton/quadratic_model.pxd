@@ -31,7 +31,7 @@ cdef class QuadraticModel:
     cdef void _penalise(self, double weight, double mean_1, double mean_2) noexcept nogil
     cdef void _take_out(self) noexcept nogil
     cdef bint _find_step(self) noexcept nogil
-    cdef bint _bends(self, double last) noexcept nogil
+    cdef inline bint _bends(self, double last) noexcept nogil
     cdef void _find_curve(
         self, double[::1] u, double[::1] v, double[::1] third, Py_ssize_t start, Py_ssize_t stop
     ) noexcept nogil
@@ -39,9 +39,9 @@ cdef class QuadraticModel:
     cdef bint _on_face(self, bint first, bint second) noexcept nogil
     cdef double _change(self, double[::1] x) noexcept nogil
     cdef bint _factorise(self) noexcept nogil
-    cdef double _forward(self, double[::1] x) noexcept nogil
-    cdef void _backward(self, double[::1] x) noexcept nogil
-    cdef double _length(self, double[::1] x) noexcept nogil
+    cdef inline double _forward(self, double[::1] x) noexcept nogil
+    cdef inline void _backward(self, double[::1] x) noexcept nogil
+    cdef inline double _length(self, double[::1] x) noexcept nogil
     cdef double _spread(self, double x, double y, double z) noexcept nogil
     cdef void _set_corner(self, int i) noexcept nogil
     cdef double _find_leverage(self) noexcept nogil

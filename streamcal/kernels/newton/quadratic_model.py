@@ -35,8 +35,6 @@ _MOST_BENT = cython.declare(cython.double, MOST_BENT)
 _INFINITE = cython.declare(cython.double, np.inf)
 
 
-@cython.final
-@cython.cclass
 class QuadraticModel:
     """Gradient and Hessian at θ in units of 1 / deviation. Fields are declared in `quadratic_model.pxd`."""
 
@@ -50,9 +48,6 @@ class QuadraticModel:
         self.size = self.leverage = self.left = 0.0
         self.bounded = False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t, w=cython.double, weight=cython.double, mean_u=cython.double)
     @cython.locals(mean_v=cython.double, square_u=cython.double, square_v=cython.double)
     def _measure(
@@ -82,27 +77,18 @@ class QuadraticModel:
         self.unit[1] = sqrt(weight / square_v) if square_v > 0.0 else 1.0
         return weight
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _start(self, a: cython.double, b: cython.double, c: cython.double) -> cython.void:
         """Set θ to these parameters, within the bounds."""
         self.theta[0] = max(a, 0.0) / self.unit[0]
         self.theta[1] = max(b, 0.0) / self.unit[1] if self.two else 0.0
         self.theta[2] = c + a * self.centre[0] + (b * self.centre[1] if self.two else 0.0) if self.constant else 0.0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _write(self, fitted: cython.double[::1]) -> cython.void:
         """Write A, B and C at θ."""
         fitted[0] = self.theta[0] * self.unit[0]
         fitted[1] = self.theta[1] * self.unit[1] if self.two else 0.0
         fitted[2] = self.theta[2] - fitted[0] * self.centre[0] - fitted[1] * self.centre[1] if self.constant else 0.0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(scale=cython.double, first=cython.double, second=cython.double, c=cython.double)
     def _penalise(self, weight: cython.double, mean_1: cython.double, mean_2: cython.double) -> cython.void:
         """Add the penalty to gradient and Hessian, for the weight of all points and the means of f₁ and f₂."""
@@ -129,9 +115,6 @@ class QuadraticModel:
             h[7] += scale * mean_2
             h[8] += scale
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _take_out(self) -> cython.void:
         """Take absent parameters out of gradient and Hessian."""
         if not self.two:
@@ -139,9 +122,6 @@ class QuadraticModel:
         if not self.constant:
             self.g[2], self.h[6], self.h[7], self.h[8] = 0.0, 0.0, 0.0, 1.0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, face=cython.int, value=cython.double, best=cython.double)
     def _find_step(self) -> cython.bint:
         """Set the step to the minimum over the bounds, its size ‖s‖, ρ and `left`; whether there is one."""
@@ -170,17 +150,10 @@ class QuadraticModel:
         self.left = expm1(min(self.leverage * self.size, 1.0)) * self.size
         return self.leverage > 0.0 and isfinite(self.leverage)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _bends(self, last: cython.double) -> cython.bint:
         """Whether bending is possible, and of use where a step with a smaller r than `last` is the last one."""
         return not self.bounded and last < self.leverage * self.size <= _MOST_BENT
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t, f1=cython.double, f2=cython.double, change=cython.double, term=cython.double)
     @cython.locals(t0=cython.double, t1=cython.double, t2=cython.double, s0=cython.double, s1=cython.double)
     @cython.locals(s2=cython.double)
@@ -206,9 +179,6 @@ class QuadraticModel:
             t0, t1, t2 = t0 + term, t1 + term * f1, t2 + term * f2
         self.curve[0], self.curve[1], self.curve[2] = t1, t2, t0 if self.constant else 0.0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, by=cython.double, size=cython.double)
     def _bend(self) -> cython.void:
         """Bend the step by T, which is in `curve`, unless that leaves the bounds."""
@@ -226,9 +196,6 @@ class QuadraticModel:
         size = self.leverage * self.size
         self.left += exp(min(size, 1.0)) * size * size * self.size / 6.0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, j=cython.int, to_first=cython.double, to_second=cython.double)
     def _on_face(self, first: cython.bint, second: cython.bint) -> cython.bint:
         """Set `trial` to the minimum with A = 0, B = 0 where this is asked; whether there is one."""
@@ -257,9 +224,6 @@ class QuadraticModel:
             s[1] = to_second
         return isfinite(s[0] + s[1] + s[2])
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(value=cython.double)
     def _change(self, x: cython.double[::1]) -> cython.double:
         """Return the change of the model by a step."""
@@ -268,9 +232,6 @@ class QuadraticModel:
         value += 0.5 * (h[0] * x[0] * x[0] + h[4] * x[1] * x[1] + h[8] * x[2] * x[2])
         return value + h[3] * x[0] * x[1] + h[6] * x[0] * x[2] + h[7] * x[1] * x[2]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _factorise(self) -> cython.bint:
         """Replace the matrix in `factor` by its Cholesky factor; return whether it is positive definite."""
         x: cython.double[::1] = self.factor
@@ -290,10 +251,6 @@ class QuadraticModel:
         x[8] = sqrt(x[8])
         return isfinite(x[8])
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _forward(self, x: cython.double[::1]) -> cython.double:
         """Replace x by L⁻¹x, and return its Euclidean norm, the dual norm of x."""
         x[0] = x[0] / self.factor[0]
@@ -301,20 +258,12 @@ class QuadraticModel:
         x[2] = (x[2] - self.factor[6] * x[0] - self.factor[7] * x[1]) / self.factor[8]
         return sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2])
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _backward(self, x: cython.double[::1]) -> cython.void:
         """Replace x by L⁻ᵀx."""
         x[2] = x[2] / self.factor[8]
         x[1] = (x[1] - self.factor[7] * x[2]) / self.factor[4]
         x[0] = (x[0] - self.factor[3] * x[1] - self.factor[6] * x[2]) / self.factor[0]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _length(self, x: cython.double[::1]) -> cython.double:
         """Return ‖x‖ = |Lᵀx|."""
         f: cython.double[::1] = self.factor
@@ -322,9 +271,6 @@ class QuadraticModel:
             (f[0] * x[0] + f[3] * x[1] + f[6] * x[2]) ** 2 + (f[4] * x[1] + f[7] * x[2]) ** 2 + (f[8] * x[2]) ** 2
         )
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, found=cython.double)
     def _spread(self, x: cython.double, y: cython.double, z: cython.double) -> cython.double:
         """Return a bound on the dual norm of a vector whose entries are at most these in size."""
@@ -336,9 +282,6 @@ class QuadraticModel:
                 found += self._forward(self.trial)
         return found
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(u=cython.double, v=cython.double)
     def _set_corner(self, i: cython.int) -> cython.void:
         """Set `trial` to f at a corner of a triangle that holds the features of all points.
@@ -352,9 +295,6 @@ class QuadraticModel:
         self.trial[1] = (v - self.centre[1]) * self.unit[1] if self.two else 0.0
         self.trial[2] = 1.0 if self.constant else 0.0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, most=cython.double)
     def _find_leverage(self) -> cython.double:
         """Return ρ."""
@@ -364,9 +304,6 @@ class QuadraticModel:
             most = max(most, self._forward(self.trial))
         return most
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, most=cython.double)
     def _reach(self, x: cython.double[::1]) -> cython.double:
         """Return the largest |f·x|."""

@@ -38,7 +38,7 @@ cdef class RecentLogistic:
     cdef bint _fit_nodes(self, double t_plus, double t_minus, double a, double b, double c) noexcept nogil
     cdef bint _fit_points(self, double t_plus, double t_minus, double a, double b, double c) noexcept nogil
     cdef bint _descend(self, Py_ssize_t start, double t_plus, double t_minus, double last) noexcept nogil
-    cdef double _slope(self) noexcept nogil
+    cdef inline double _slope(self) noexcept nogil
     cdef void _pass(self, Py_ssize_t start, double t_plus, double t_minus) noexcept nogil
     cdef void _add_block(self, Py_ssize_t start, Py_ssize_t stop, double t_plus, double t_minus) noexcept nogil
     cdef bint _certified(self, double left_out) noexcept nogil

@@ -72,8 +72,6 @@ _ROUNDING = cython.declare(cython.double, 2.0**-52)
 _WORN = cython.declare(cython.double, WORN)
 
 
-@cython.final
-@cython.cclass
 class RecentLogistic:
     """A fit of points; the form is that of `AnchoredLogistic`."""
 
@@ -107,9 +105,6 @@ class RecentLogistic:
         """Replace the point of a slot; weight 0 for none. O(1)."""
         self._replace(slot, u, v, w)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t)
     def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
         i = self.points.place[slot]
@@ -119,9 +114,6 @@ class RecentLogistic:
         if self.nodes.holds and w > 0.0:
             self.nodes._add(u, v, w, slot & 1, True)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _scale(self, factor: cython.double) -> cython.void:
         self.points._scale(factor)
         self.nodes._scale(factor)
@@ -130,16 +122,10 @@ class RecentLogistic:
         """Find the minimum from these parameters; whether it is certified. `parameters()` are then those of it."""
         return self._fit(t_plus, t_minus, a, b, c)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _matters_from(self) -> cython.Py_ssize_t:
         """Return the first entry that matters to the last fit."""
         return self.points._above(0.1 * _LEFT_OUT / (self.model.leverage * self.model.leverage))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _fit(
         self, t_plus: cython.double, t_minus: cython.double, a: cython.double, b: cython.double, c: cython.double
     ) -> cython.bint:
@@ -156,9 +142,6 @@ class RecentLogistic:
         self._consider()
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _read(self, nodes: cython.bint) -> cython.void:
         """Let passes read the nodes, or the points."""
         self.by_nodes = nodes
@@ -169,9 +152,6 @@ class RecentLogistic:
             self.u, self.v, self.end = self.points.u, self.points.v, self.points.end
             self.negative, self.positive = self.points.negative, self.points.positive
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _consider(self) -> cython.void:
         """Make nodes once passes over the points have cost as much, if there are fewer of them than points that matter.
 
@@ -187,9 +167,6 @@ class RecentLogistic:
         if self.nodes.holds:
             self.patience = min(self.patience + 1, _MOST_PATIENCE)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _fit_nodes(
         self, t_plus: cython.double, t_minus: cython.double, a: cython.double, b: cython.double, c: cython.double
     ) -> cython.bint:
@@ -202,9 +179,6 @@ class RecentLogistic:
         self.model._write(self.fitted)
         return self._certified(0.0)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(start=cython.Py_ssize_t, heavy=cython.Py_ssize_t, left_out=cython.double, weight=cython.double)
     def _fit_points(
         self, t_plus: cython.double, t_minus: cython.double, a: cython.double, b: cython.double, c: cython.double
@@ -233,9 +207,6 @@ class RecentLogistic:
         self.model._write(self.fitted)
         return self._certified(left_out)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, _step=cython.int, _trial=cython.int, t=cython.double, near=cython.double)
     @cython.locals(fall=cython.double, before=cython.double, rise=cython.double, final=cython.double)
     def _descend(
@@ -275,19 +246,12 @@ class RecentLogistic:
                 t = near + (t - near) * min(max(before / (before - rise), 0.1), 0.9)
         return False
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _slope(self) -> cython.double:
         """Return the slope of the loss along the step."""
         g: cython.double[::1] = self.model.g
         step: cython.double[::1] = self.model.step
         return g[0] * step[0] + g[1] * step[1] + g[2] * step[2]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int)
     def _pass(self, start: cython.Py_ssize_t, t_plus: cython.double, t_minus: cython.double) -> cython.void:
         """Set the gradient and the Hessian of the loss at θ, over the points from `start` on, or over the nodes."""
@@ -306,9 +270,6 @@ class RecentLogistic:
             self.model._penalise(self.total, 0.0, 0.0)
         self.model._take_out()
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t, j=cython.int, f1=cython.double, f2=cython.double, eta=cython.double)
     @cython.locals(e=cython.double, p=cython.double, q=cython.double, term=cython.double, curve=cython.double)
     @cython.locals(part=cython.double, blur=cython.double, g0=cython.double, g1=cython.double, g2=cython.double)
@@ -366,9 +327,6 @@ class RecentLogistic:
         self.noise[1] += n2 + fabs(g[1])
         self.noise[2] += n0 + fabs(g[2])
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(left=cython.double)
     def _certified(self, left_out: cython.double) -> cython.bint:
         """Whether the log-odds of all points are those at the minimum, but for what is accepted."""

@@ -16,8 +16,8 @@ cdef class RecentPoints:
     cdef double[::1] weight  # of the negatives, and of the positives
     cdef double[::1] low  # least and largest features seen
     cdef double[::1] high
-    cdef bint _changes(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
-    cdef double _weight(self, Py_ssize_t i) noexcept nogil
+    cdef inline bint _changes(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
+    cdef inline double _weight(self, Py_ssize_t i) noexcept nogil
     cdef void _replace(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
     cdef void _compact(self) noexcept nogil
     cdef void _scale(self, double factor) noexcept nogil

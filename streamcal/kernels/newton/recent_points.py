@@ -19,8 +19,6 @@ HEAVY = 1024.0
 _HEAVY = cython.declare(cython.double, HEAVY)
 
 
-@cython.final
-@cython.cclass
 class RecentPoints:
     """Two features and a weight for each slot in use; even slots hold negative weight, odd ones positive."""
 
@@ -54,10 +52,6 @@ class RecentPoints:
         """Replace the point of a slot; weight 0 for none."""
         self._replace(slot, u, v, w)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _changes(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.bint:
         """Whether the point of a slot is another one."""
         i: cython.Py_ssize_t = self.place[slot]
@@ -65,17 +59,10 @@ class RecentPoints:
             return w > 0.0
         return self._weight(i) != w or self.u[i] != u or self.v[i] != v
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _weight(self, i: cython.Py_ssize_t) -> cython.double:
         """Return the weight of an entry, which has one label."""
         return self.negative[i] + self.positive[i]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
         i: cython.Py_ssize_t = self.place[slot]
         gone: cython.double = 0.0
@@ -111,9 +98,6 @@ class RecentPoints:
                 if self.slot[i] >= 0 and self.slot[i] & 1 == slot & 1:
                     self.weight[slot & 1] += self._weight(i)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _compact(self) -> cython.void:
         """Drop the entries without a point, and sum and measure the others again."""
         i: cython.Py_ssize_t
@@ -137,9 +121,6 @@ class RecentPoints:
         self.end = k
         self.compacted += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _scale(self, factor: cython.double) -> cython.void:
         """Multiply all weights."""
         i: cython.Py_ssize_t
@@ -150,9 +131,6 @@ class RecentPoints:
         self.weight[0] *= factor
         self.weight[1] *= factor
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _above(self, limit: cython.double) -> cython.Py_ssize_t:
         """Return the first entry such that those before it weigh no more than `limit`."""
         low: cython.Py_ssize_t = 0

@@ -28,8 +28,6 @@ START = cython.declare(cython.Py_ssize_t, 1)
 AT = cython.declare(cython.Py_ssize_t, 2)
 
 
-@cython.final
-@cython.cclass
 class Plan:
     """What regressions are before they learn; any number of `Regressions` share one.
 
@@ -63,8 +61,6 @@ class Plan:
         return [int(self._table[one, SIZE]) for one in range(self.number)]
 
 
-@cython.final
-@cython.cclass
 class Regressions:
     """Online logistic regressions with forgetting.
 

@@ -24,7 +24,7 @@ cdef class TaylorSums:
     cdef void _clear(self, double a, double b, double c) noexcept nogil
     cdef void _scale(self, double factor) noexcept nogil
     cdef void _add(self, double u, double v, double w, bint positive) noexcept nogil
-    cdef int _degree(self, int i) noexcept nogil
+    cdef inline int _degree(self, int i) noexcept nogil
     cdef void _derive(self, double eta, double w, bint positive) noexcept nogil
     cdef bint _worn(self) noexcept nogil
     cdef void _expand(self, double[::1] d) noexcept nogil

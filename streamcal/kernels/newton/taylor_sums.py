@@ -33,8 +33,6 @@ _MOST_HANDLED = cython.declare(cython.double, MOST_HANDLED)
 _MOST_CHANGES = cython.declare(cython.longlong, MOST_CHANGES)
 
 
-@cython.final
-@cython.cclass
 class TaylorSums:
     """The sums of points at an anchor, in the units of `model`. Fields are declared in `taylor_sums.pxd`."""
 
@@ -47,9 +45,6 @@ class TaylorSums:
         self.terms, self.handled = np.zeros(ORDER + 1).data, np.zeros(2).data
         self.number, self.noise = 0, 0.0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t)
     def _clear(self, a: cython.double, b: cython.double, c: cython.double) -> cython.void:
         """Begin at these parameters, which θ is set to, with no points. The model has measured the features."""
@@ -65,9 +60,6 @@ class TaylorSums:
         self.handled[0] = self.handled[1] = self.noise = 0.0
         self.number = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t)
     def _scale(self, factor: cython.double) -> cython.void:
         """Multiply all weights by a power of two."""
@@ -82,9 +74,6 @@ class TaylorSums:
         self.handled[1] *= factor
         self.noise *= factor
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, j=cython.int, k=cython.int, at=cython.Py_ssize_t, term=cython.double)
     @cython.locals(f1=cython.double, f2=cython.double)
     def _add(self, u: cython.double, v: cython.double, w: cython.double, positive: cython.bint) -> cython.void:
@@ -118,17 +107,10 @@ class TaylorSums:
         self.handled[1] += fabs(self.terms[1]) * ((1.0 if self.constant else 0.0) + f1 * f1 + f2 * f2)
         self.noise += _ROUNDING * fabs(self.terms[0]) * (1.0 + fabs(f1) + fabs(f2))
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _degree(self, i: cython.int) -> cython.int:
         """Return the place of the first monomial of degree i."""
         return i * (i + 1) // 2 if self.two else i
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(e=cython.double, rare=cython.double, s=cython.double, t=cython.double)
     def _derive(self, eta: cython.double, w: cython.double, positive: cython.bint) -> cython.void:
         """Set w (p − y), and w σ⁽ᵏ⁾ for k from 1, at the log-odds of a point at the anchor."""
@@ -152,9 +134,6 @@ class TaylorSums:
         self.terms[7] = w * (1.0 + s * (-126.0 + s * (1680.0 - 5040.0 * s)))
         self.terms[8] = w * t * (1.0 + s * (-252.0 + s * (5040.0 - 20160.0 * s)))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(curvature=cython.double)
     def _worn(self) -> cython.bint:
         """Whether rounding may have added up."""
@@ -167,9 +146,6 @@ class TaylorSums:
             return True
         return not self.handled[1] <= _MOST_HANDLED * curvature
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(a=cython.int, b=cython.int, k=cython.int, at=cython.Py_ssize_t)
     @cython.locals(c1=cython.double, c2=cython.double, c=cython.double)
     @cython.locals(zeroth=cython.int, first=cython.int, second=cython.int)
@@ -215,9 +191,6 @@ class TaylorSums:
                     c2 = c2 * d[1] / (b + 1)
                 c1 = c1 * d[0] / (a + 1)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, weight=cython.double)
     def _complete(self, t_plus: cython.double, t_minus: cython.double) -> cython.void:
         """Add the targets or the penalty to gradient and Hessian, and take out absent parameters."""

@@ -19,9 +19,6 @@ ROOT_HALF = cython.declare(cython.double, 0.7071067811865476)
 HALF_LOG_TAU = cython.declare(cython.double, 0.9189385332046727)
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def depth_of(x: cython.double) -> cython.double:
     """Return −log Q(x), for x ≥ 0."""
     s: cython.double
@@ -47,9 +44,6 @@ cython.declare(_table=cython.double[:, ::1])
 _table = _series()
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def quick_depth(x: cython.double) -> cython.double:
     """Return `depth_of` to 1e-12."""
     i: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, x * EACH + 0.5) if x < FAR else PLACES
@@ -60,9 +54,6 @@ def quick_depth(x: cython.double) -> cython.double:
     return _table[i, 0] + by * (_table[i, 1] + by * (_table[i, 2] + by * (_table[i, 3] + by * _table[i, 4])))
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def place_of(d: cython.double) -> cython.double:
     """Return the x ≥ 0 of a depth by Newton's method: −log Q is convex, so steps from the right never pass the root."""
     _i: cython.int
@@ -99,9 +90,6 @@ def _place_beyond(d: cython.double) -> cython.Py_ssize_t:
     return high
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def quick_place(d: cython.double) -> cython.double:
     """Return `place_of` to 1e-12, by Newton's method on the series of `quick_depth`."""
     _i: cython.int

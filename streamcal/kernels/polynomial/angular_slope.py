@@ -34,25 +34,16 @@ def grid_of(degree: cython.Py_ssize_t):
     return grid
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def grid_step(degree: cython.Py_ssize_t) -> cython.double:
     """Return the distance of two points of the grid."""
     return _PI / (_POINTS * degree)
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def scale(theta: cython.double, degree: cython.Py_ssize_t) -> cython.double:
     """Return the factor by which the normal of a constraint is scaled."""
     return sin(theta) + 1.0 / degree if theta >= 0.0 else 1.0
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def set_normal(normal: cython.double[::1], theta: cython.double) -> cython.void:
     """Set the scaled normal of a constraint."""
     m: cython.Py_ssize_t
@@ -73,9 +64,6 @@ def set_normal(normal: cython.double[::1], theta: cython.double) -> cython.void:
         before, now = now, 2.0 * x * now - before
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def set_turn(turn: cython.double[::1], theta: cython.double) -> cython.void:
     """Set the derivative by θ of the normal of p′, not scaled: of 2m sin(mθ)/sin θ."""
     m: cython.Py_ssize_t
@@ -86,9 +74,6 @@ def set_turn(turn: cython.double[::1], theta: cython.double) -> cython.void:
         turn[m] = 2.0 * m * (m * cos(m * theta) * s - sin(m * theta) * c) / (s * s)
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def set_slopes(slopes: cython.double[:, ::1], x: cython.const[cython.double][::1]) -> cython.void:
     """Set the coefficients of p′, p″ and p‴."""
     m: cython.Py_ssize_t
@@ -119,18 +104,12 @@ def _series(slopes: cython.const[cython.double][:, ::1], k: cython.Py_ssize_t, x
     return x * value - after + slopes[k, 0]
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def bend(slopes: cython.const[cython.double][:, ::1], theta: cython.double) -> cython.double:
     """Return the second derivative of p′ by θ; a derivative by u is half of one by 2u − 1 = cos θ."""
     x: cython.double = cos(theta)
     return 0.25 * _series(slopes, 2, x) * (1.0 - x * x) - 0.5 * _series(slopes, 1, x) * x
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def refined(slopes: cython.const[cython.double][:, ::1], theta: cython.double) -> cython.double:
     """Return the θ of the minimum of p′ near this one, within a step of the grid of it."""
     _step: cython.int
@@ -191,9 +170,6 @@ def _is_low(values: cython.double[::1], i: cython.Py_ssize_t, narrow: cython.bin
     return narrow and fall <= bent and 2.0 * values[i] * bent <= fall * fall
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def find_minima(
     slopes: cython.double[:, ::1],
     x: cython.const[cython.double][::1],
@@ -237,9 +213,6 @@ def find_minima(
     return number
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def make_monotone(slopes: cython.double[:, ::1], x: cython.double[::1], limit: cython.double) -> cython.double:
     """Lift p so that it is monotone, and scale it into [0, 1].
 

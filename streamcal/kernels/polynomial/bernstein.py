@@ -58,9 +58,6 @@ def basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1]):
     write_basis(n, u, out)
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def write_basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1]) -> cython.void:
     """`basis`, unchecked."""
     k: cython.Py_ssize_t
@@ -132,7 +129,6 @@ def evaluate_many(coefficients: cython.const[cython.double][::1], u: cython.cons
     return result
 
 
-@cython.cclass
 class Curve:
     """The polynomial over [lo, hi] with the Bernstein coefficients in an array, clipped to [0, 1].
 
@@ -147,9 +143,6 @@ class Curve:
         self._coefficients = coefficients
         self._lo, self._width = lo, hi - lo
 
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
     def at(self, x: cython.double) -> cython.double:
         """Return the value at x, lo <= x <= hi. O(n)."""
         n: cython.Py_ssize_t = self._coefficients.shape[0] - 1
@@ -194,7 +187,6 @@ def _fill_terms(
         terms[k] = w * (binomial[m, k] * rising[k] * falling[shift + k])
 
 
-@cython.cclass
 class BernsteinSums:
     """The sufficient statistic of Bernstein least squares: 2n+1 moments, n+1 cross sums, two weights and a count.
 
@@ -225,9 +217,6 @@ class BernsteinSums:
         self.weight = self.positive = self.peak = 0.0
         self.count = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _add(self, u: cython.double, w: cython.double, positive: cython.double, count: cython.longlong) -> cython.void:
         n: cython.Py_ssize_t = self.degree
         _fill_powers(self._rising, self._falling, 2 * n, u)
@@ -242,23 +231,14 @@ class BernsteinSums:
         self.peak = max(self.peak, self.weight)
         self.count += count
 
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
     def update_one(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
         """Add an observation at the coordinate x with the label y and the weight w."""
         self._add((x - self.lo) / (self.hi - self.lo), w, w * y, 1)
 
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
     def update(self, u: cython.double, w: cython.double, positive: cython.double) -> cython.void:
         """Add weight w at u, `positive` of it (0 <= positive <= w) with label 1."""
         self._add(u, w, positive, 1)
 
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
     def unlearn(self, u: cython.double, w: cython.double, positive: cython.double) -> cython.void:
         """Remove an earlier `update` with the same arguments, up to rounding; without observations all sums are 0."""
         if self.count == 1:
@@ -268,9 +248,6 @@ class BernsteinSums:
             self._add(u, -w, -positive, -1)
             self._settle()
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _settle(self) -> cython.void:
         """Round both parts of every sum to the first."""
         settle(self._moments, self._moments_low)

@@ -48,8 +48,6 @@ def slopes(x: cython.const[cython.double][::1], y: cython.const[cython.double][:
     return rises, falls
 
 
-@cython.ccall
-@cython.exceptval(check=False)
 def value_beside(
     x: cython.double,
     before: cython.double,

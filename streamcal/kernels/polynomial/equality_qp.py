@@ -5,9 +5,6 @@ import cython
 from cython.cimports.libc.math import sqrt
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def factorise(matrix: cython.double[:, ::1], n: cython.Py_ssize_t) -> cython.bint:
     """Replace the lower triangle of a matrix LLᵀ by L; return False if the matrix is not positive definite."""
     i: cython.Py_ssize_t
@@ -28,9 +25,6 @@ def factorise(matrix: cython.double[:, ::1], n: cython.Py_ssize_t) -> cython.bin
     return True
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def invert(
     factor: cython.const[cython.double][:, ::1], inverse: cython.double[::1], n: cython.Py_ssize_t
 ) -> cython.void:
@@ -78,9 +72,6 @@ def _backward(factor: cython.double[:, ::1], x: cython.double[::1], n: cython.Py
         x[i] /= factor[i, i]
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def minimise(
     h: cython.double[:, ::1],
     d: cython.double[::1],

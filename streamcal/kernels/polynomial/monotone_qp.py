@@ -142,7 +142,6 @@ def _sum_rows(
             hessian[j] = hessian[j + 1] + sums[j]
 
 
-@cython.cclass
 class MonotoneQP:
     """Solver for one degree. `solve` returns a status; the solution is in `coefficients`, its KKT residual in `kkt`.
 
@@ -206,9 +205,6 @@ class MonotoneQP:
             )
         self._moments, self._cross = moments, cross
 
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
     def solve_watched(self, weight: cython.double) -> cython.int:
         """`solve` for the current content of the arrays given to `watch`."""
         m = self._m
@@ -230,9 +226,6 @@ class MonotoneQP:
             return self._give_up(_NOT_FINITE)
         return self._solve_from_active_set()
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _give_up(self, status: cython.int) -> cython.int:
         """No solution: the coefficients stay those of the last one, and the next solve is a cold start."""
         for j in range(self._m):
@@ -242,9 +235,6 @@ class MonotoneQP:
         self.iterations = 0
         return status
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _solve_from_active_set(self) -> cython.int:
         """Iterate, once more from the empty set if that does not converge, and write the coefficients if it does."""
         status = self._iterate()
@@ -261,9 +251,6 @@ class MonotoneQP:
             self._c[j] = min(total, 1.0)
         return status
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _iterate(self) -> cython.int:
         self.iterations = 0
         self._shrink_to_feasible()
@@ -276,9 +263,6 @@ class MonotoneQP:
             entering = self._price()
         return _SOLVED
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _shrink_to_feasible(self) -> cython.void:
         """Drop from F the negative variables, and hold Σd = 1 if the sum exceeds 1, until neither happens."""
         changed: cython.bint = True
@@ -299,9 +283,6 @@ class MonotoneQP:
         for k in range(self._size):
             self._d[self._free[k]] = self._target[k]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _price(self) -> cython.Py_ssize_t:
         """Slope and KKT residual at d. Returns the index that enters F, −1 to release Σd = 1, or −2 at the optimum."""
         best: cython.Py_ssize_t = -2
@@ -328,9 +309,6 @@ class MonotoneQP:
         self.kkt = residual
         return best
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _exchange(self, entering: cython.Py_ssize_t) -> cython.void:
         """Add an index to F (or, with −1, release Σd = 1), then move to the minimum on F.
 
@@ -376,9 +354,6 @@ class MonotoneQP:
             for j in range(self._m):
                 self._barred[j] = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _solve_on_free(self) -> cython.void:
         """Write the minimum over F, with Σd = 1 if full, to `_target` and `_multiplier`; drop dependent columns."""
         self._multiplier = 0.0
@@ -398,9 +373,6 @@ class MonotoneQP:
             self._correct(self._measure_residual())
             self._correct(self._measure_residual())
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _know_rows(self) -> cython.void:
         """Compute the rows of H that F needs and this solve has not computed yet."""
         self._size = 0
@@ -411,9 +383,6 @@ class MonotoneQP:
                 self._size += 1
         _sum_rows(self._hessian, self._sums, self._free, self._size, self._m)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _factorise(self) -> cython.bint:
         """List F and factor H_FF; False if an index depends on those before it, and has been dropped from F."""
         m = self._m
@@ -440,9 +409,6 @@ class MonotoneQP:
             _eliminate(self._factor, i, self._size, m)
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _correct(self, missing: cython.double) -> cython.void:
         """Add to `_target` the solution of H_FF x = `_residual`, with Σx = missing if full."""
         _substitute(self._residual, self._factor, self._size, self._m)
@@ -457,9 +423,6 @@ class MonotoneQP:
         for k in range(self._size):
             self._target[k] += self._residual[k] - excess * self._unit[k]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _measure_residual(self) -> cython.double:
         """`_residual` = g − λ − H_FF target; returns 1 − Σ target."""
         missing = 1.0

@@ -73,9 +73,6 @@ def _rotate(
         matrix[i + n] = c * b - s * a
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def start_free(
     jt: cython.double[::1], a: cython.const[cython.double][::1], d: cython.double[::1], x: cython.double[::1]
 ) -> cython.void:
@@ -95,9 +92,6 @@ def start_free(
             x[j] += d[i] * jt[i * n + j]
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def project(
     jt: cython.const[cython.double][::1], normal: cython.const[cython.double][::1], d: cython.double[::1]
 ) -> cython.void:
@@ -113,9 +107,6 @@ def project(
         d[k] = value
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def find_directions(
     jt: cython.const[cython.double][::1],
     columns: cython.const[cython.double][:, ::1],
@@ -148,9 +139,6 @@ def find_directions(
     return square if square > dependent * (inside + square) else 0.0
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def advance(
     x: cython.double[::1],
     u: cython.double[::1],
@@ -190,9 +178,6 @@ def advance(
     return leaving
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def append(
     jt: cython.double[::1],
     columns: cython.double[:, ::1],
@@ -220,9 +205,6 @@ def append(
         _add_to_row(jt, k, -(factor * d[k]), z, n)
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def drop(
     jt: cython.double[::1],
     columns: cython.double[:, ::1],

@@ -20,8 +20,6 @@ QUICK_STEPS = cython.declare(cython.Py_ssize_t, 8)
 """Newton steps that are tried before a bracket is kept."""
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 def balanced(size: cython.Py_ssize_t, z: cython.double, d: cython.p_double, stakes: cython.p_double) -> cython.double:
     """Return p for an even number of stakes, 12 at most.
 

@@ -39,7 +39,6 @@ UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 """The slot of a group that is not held."""
 
 
-@cython.cclass
 class Capitals(Groups):
     """The capitals of the groups of a stream, and counters.
 
@@ -83,8 +82,6 @@ class Capitals(Groups):
         self.injected = self.total = self.aside = self.gone = self.gain = 0.0
         self.evicted = 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _admit(self, j: cython.Py_ssize_t) -> cython.int:
         """Give a group that is not held a slot, without capital."""
         a: cython.Py_ssize_t
@@ -102,30 +99,22 @@ class Capitals(Groups):
 
     # -- large groups ----------------------------------------------------------------------------------------------
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _variance(self, k: cython.Py_ssize_t) -> cython.double:
         """Return V of the group in a slot."""
         r: cython.Py_ssize_t = self._fine_row(k)
         return self._values[k, _VARIANCE] if r < 0 else self._fine[r, _FINE_SIZE]
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _fine_row(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the row of the further capitals of the group in a slot, −1 where it has none."""
         place: cython.double = self._values[k, _VARIANCE]
         return cython.cast(cython.Py_ssize_t, -1.0 - place) if place < 0.0 else UNKNOWN
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _open(self, k: cython.Py_ssize_t) -> cython.int:
         """Give the group in a slot its further accounts."""
         self._make_large(k)
         self._seed(k)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _make_large(self, k: cython.Py_ssize_t) -> cython.int:
         """Give the group in a slot its further accounts, without capital."""
         a: cython.Py_ssize_t
@@ -139,8 +128,6 @@ class Capitals(Groups):
         self._values[k, _VARIANCE] = -1.0 - r
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _seed(self, k: cython.Py_ssize_t) -> cython.void:
         """Inject what the further accounts of a large group open with."""
         a: cython.Py_ssize_t
@@ -157,8 +144,6 @@ class Capitals(Groups):
             self.injected += seed
             self.total += seed
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _drop_fine(self, k: cython.Py_ssize_t) -> cython.int:
         """Close the further accounts of a group, if it has any; the last row takes their place."""
         a: cython.Py_ssize_t
@@ -266,8 +251,6 @@ class Capitals(Groups):
             for a in range(_FINE_SIZE):
                 self._fine[self._fine_row(k), a] += further[a]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _add(self, j: cython.Py_ssize_t, level: object, numbers: cython.const[cython.double][::1]) -> cython.int:
         """Add to the numbers of a group, which is then the newest."""
         a: cython.Py_ssize_t

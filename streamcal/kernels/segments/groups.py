@@ -25,7 +25,6 @@ FURTHEST = cython.declare(cython.double, 37.0)
 """No log-odds are further than this from 0."""
 
 
-@cython.cclass
 class Groups:
     """The groups of a stream and their numbers, in the order of their last observations.
 
@@ -69,8 +68,6 @@ class Groups:
 
     # -- the groups of an observation ------------------------------------------------------------------------------
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _look(self, z: cython.double, levels: list) -> cython.int:
         """Set the group of each family, and its slot."""
         i: cython.Py_ssize_t
@@ -78,8 +75,6 @@ class Groups:
             self._find(1 + i, levels[i])
         return self._look_further(z)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _look_at(self, z: cython.double, columns: list, i: cython.Py_ssize_t) -> cython.int:
         """`_look` at row i of columns."""
         m: cython.Py_ssize_t
@@ -89,8 +84,6 @@ class Groups:
             self._find(1 + m, column[i])
         return self._look_further(z)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _look_further(self, z: cython.double) -> cython.int:
         """Set the groups of all families but those of single levels, which are set."""
         i: cython.Py_ssize_t
@@ -108,22 +101,16 @@ class Groups:
                 self._find_two(j + 1 + i, self._level[1 + i], number)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _is_double(self, j: cython.Py_ssize_t) -> cython.bint:
         """Whether a group of family j has two levels, or a level and a bin."""
         return j > self._fields and j != 1 + self._fields + self._pairs
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _find(self, j: cython.Py_ssize_t, level: object) -> cython.int:
         """Set the group of family j by its level, and its slot."""
         self._level[j] = level
         self._slot[j] = MISSING if level is None else self._table.find(j, level)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _find_two(self, j: cython.Py_ssize_t, first: object, second: object) -> cython.int:
         """`_find` of a group of two levels."""
         name: LevelPair = self._level[j]
@@ -131,8 +118,6 @@ class Groups:
         self._slot[j] = MISSING if first is None or second is None else self._table.find(j, name)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-3, check=True)
     def _named(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
         """`_find` of a group of which two levels are given as a tuple; its slot."""
         if self._is_double(j):
@@ -153,16 +138,12 @@ class Groups:
             paired += levels[self._first[i]] is not None and levels[self._second[i]] is not None
         return 1 + present + paired + (1 + present if self._bin_width > 0.0 else 0)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _require_levels(self, levels: list) -> cython.int:
         """`ValueError` unless there is a level for each field."""
         if len(levels) != self._fields:
             raise ValueError(f"{len(levels)} levels are not those of {self._fields} fields")
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _require_length(self, columns: list, length: cython.Py_ssize_t) -> cython.int:
         """`ValueError` unless there is a column for each field, of this length."""
         if len(columns) != self._fields or any([len(column) != length for column in columns]):

@@ -25,8 +25,8 @@ cdef class LevelNames:
     cdef object _make_room(self, Py_ssize_t size)
     cdef Py_ssize_t _size_of(self, object level) except? -1
     cdef Py_ssize_t _length(self, Py_ssize_t i) noexcept
-    cdef Py_ssize_t _characters(self, Py_ssize_t i) noexcept
-    cdef Py_ssize_t _byte(self, Py_ssize_t i) noexcept
+    cdef inline Py_ssize_t _characters(self, Py_ssize_t i) noexcept
+    cdef inline Py_ssize_t _byte(self, Py_ssize_t i) noexcept
     cdef int _write(self, object level) except? -1
     cdef bint _is_next(self, object level) except? -1
     cdef long long _whole(self, Py_ssize_t i) noexcept
@@ -44,7 +44,7 @@ cdef class LevelIndex:
     cdef Py_ssize_t _left
 
     cdef object _allocate(self, Py_ssize_t cells)
-    cdef Py_ssize_t _home(self, unsigned long long code) noexcept
+    cdef inline Py_ssize_t _home(self, unsigned long long code) noexcept
     cdef Py_ssize_t find(self, object level, LevelNames names) except? -1
     cdef object add(self, Py_ssize_t slot, LevelNames names)
     cdef void _put(self, unsigned int code, Py_ssize_t slot) noexcept
@@ -54,7 +54,7 @@ cdef class LevelIndex:
     cdef Py_ssize_t oldest(self, int[::1] used) except? -1
     cdef object _sort(self, object used)
     cdef void forget_order(self) noexcept
-    cdef Py_ssize_t _distance(self, Py_ssize_t i, Py_ssize_t j) noexcept
+    cdef inline Py_ssize_t _distance(self, Py_ssize_t i, Py_ssize_t j) noexcept
 
 
 @cython.final

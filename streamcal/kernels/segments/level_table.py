@@ -48,8 +48,6 @@ class LevelPair:
         return cython.cast(cython.Py_hash_t, (product + cython.cast(cython.ulonglong, hash(self.second))) & BITS)
 
 
-@cython.final
-@cython.cclass
 class LevelNames:
     """The level of each slot, all of them in one buffer, and 32 bits of its hash.
 
@@ -68,15 +66,12 @@ class LevelNames:
         self._end = 1
         self._released = self._at = 0
 
-    @cython.cfunc
     def resize(self, size: cython.Py_ssize_t):
         """Extend the arrays to `size` slots."""
         self._arrays[0].resize(size, refcheck=False)
         self._arrays[1].resize(size, refcheck=False)
         self._starts, self.codes = self._arrays[0], self._arrays[1]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def write(self, k: cython.Py_ssize_t, level: object, code: cython.uint) -> cython.int:
         """Give a slot that has none a level."""
         size: cython.Py_ssize_t = self._size_of(level)
@@ -88,28 +83,22 @@ class LevelNames:
         self._write(level)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def is_level(self, k: cython.Py_ssize_t, level: object) -> cython.bint:
         """Return whether a slot contains this level."""
         self._at = self._starts[k]
         return self._is_next(level)
 
-    @cython.cfunc
     def read(self, k: cython.Py_ssize_t) -> object:
         """Return the level of a slot."""
         self._at = self._starts[k]
         return self._read()
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def release(self, k: cython.Py_ssize_t) -> cython.int:
         """Drop the level of a slot."""
         self._released += self._length(self._starts[k])
         self._starts[k] = 0
         return 0
 
-    @cython.cfunc
     def _make_room(self, size: cython.Py_ssize_t):
         """Make room for `size` more bytes: compact a buffer that is half released, otherwise extend it by a 32nd."""
         k: cython.Py_ssize_t
@@ -135,8 +124,6 @@ class LevelNames:
             self._arrays[2].resize(room + max(room // 32, size, 64), refcheck=False)
             self._bytes = self._arrays[2]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def _size_of(self, level: object) -> cython.Py_ssize_t:
         """Return the number of bytes that a level needs."""
         if isinstance(level, str):
@@ -152,8 +139,6 @@ class LevelNames:
             return 2 + sum([self._size_of(part) for part in level])
         return 9
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _length(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the bytes of the level at a place."""
         kind: cython.Py_ssize_t = self._byte(i)
@@ -166,21 +151,13 @@ class LevelNames:
             length += self._length(i + length)
         return length
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     def _characters(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the number of characters of the text at a place."""
         return self._byte(i + 1) + 256 * self._byte(i + 2)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     def _byte(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
         return cython.cast(cython.Py_ssize_t, self._bytes[i])
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def _write(self, level: object) -> cython.int:
         """Write a level, and move the position behind it."""
         a: cython.int
@@ -207,8 +184,6 @@ class LevelNames:
             self._at = i + 9
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def _is_next(self, level: object) -> cython.bint:
         """Return whether this level is next; if so, move the position behind it."""
         i: cython.Py_ssize_t = self._at
@@ -240,8 +215,6 @@ class LevelNames:
         self._at = i + 9
         return kind == WHOLE and self._whole(i) == number
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _whole(self, i: cython.Py_ssize_t) -> cython.longlong:
         """Return the whole number at a place."""
         a: cython.int
@@ -250,7 +223,6 @@ class LevelNames:
             number = number * 256 + self._byte(i + 7 - a)
         return number
 
-    @cython.cfunc
     def _read(self) -> object:
         """Read the next level, and move the position behind it."""
         i: cython.Py_ssize_t = self._at
@@ -285,8 +257,6 @@ def _characters_of(text: str) -> bytes:
     return text.encode("utf-32-le", "surrogatepass")
 
 
-@cython.final
-@cython.cclass
 class LevelIndex:
     """The slots of the levels of one field: a hash table with open addressing and linear probing.
 
@@ -303,21 +273,15 @@ class LevelIndex:
         self._aging = self._when = np.zeros(0, dtype=np.int32)
         self._allocate(16)
 
-    @cython.cfunc
     def _allocate(self, cells: cython.Py_ssize_t):
         self._cells, self._marks = np.full(cells, -1, dtype=np.int32), np.zeros(cells, dtype=np.uint8)
         self._size = cells
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     def _home(self, code: cython.ulonglong) -> cython.Py_ssize_t:
         """Return the cell where the search for a level begins."""
         size: cython.ulonglong = self._size
         return cython.cast(cython.Py_ssize_t, (cython.cast(cython.ulonglong, code) * size) >> 32)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def find(self, level: object, names: LevelNames) -> cython.Py_ssize_t:
         """Return the slot of a level, −1 where there is none."""
         code: cython.uint = _code(level)
@@ -331,7 +295,6 @@ class LevelIndex:
                 i = 0
         return UNKNOWN
 
-    @cython.cfunc
     def add(self, slot: cython.Py_ssize_t, names: LevelNames):
         """Add the level of a slot, which is not there."""
         if 6 * (self.count + 1) > 5 * self._size:
@@ -339,8 +302,6 @@ class LevelIndex:
         self._put(names.codes[slot], slot)
         self.count += 1
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _put(self, code: cython.uint, slot: cython.Py_ssize_t) -> cython.void:
         i: cython.Py_ssize_t = self._home(code)
         while self._marks[i] != 0:
@@ -350,7 +311,6 @@ class LevelIndex:
         self._cells[i] = slot
         self._marks[i] = _mark(code)
 
-    @cython.cfunc
     def _grow(self, names: LevelNames):
         i: cython.Py_ssize_t
         cells: cython.int[::1] = self._cells
@@ -359,8 +319,6 @@ class LevelIndex:
             if cells[i] >= 0:
                 self._put(names.codes[cells[i]], cells[i])
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def remove(self, slot: cython.Py_ssize_t, names: LevelNames) -> cython.void:
         """Remove the level of a slot, and close the gap: no search may end before its level."""
         i: cython.Py_ssize_t = self._home(names.codes[slot])
@@ -378,14 +336,11 @@ class LevelIndex:
         self._cells[i], self._marks[i] = -1, 0
         self.count -= 1
 
-    @cython.cfunc
     def held(self):
         """Return the slots of all levels, as an array."""
         cells = np.asarray(self._cells)
         return cells[cells >= 0]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def oldest(self, used: cython.int[::1]) -> cython.Py_ssize_t:
         """Return the slot used longest ago, by the number of the last use of each slot; there is at least one."""
         while True:
@@ -395,7 +350,6 @@ class LevelIndex:
                 self._left -= 1
             self._sort(np.asarray(used))
 
-    @cython.cfunc
     def _sort(self, used: object):
         """Sort the oldest levels, by the number of the last use of each slot."""
         held = self.held()
@@ -407,15 +361,10 @@ class LevelIndex:
         order = np.argsort(-when)
         self._aging, self._when = held[order], when[order]
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def forget_order(self) -> cython.void:
         """Discard the sorted oldest levels: the uses have been renumbered."""
         self._left = 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     def _distance(self, i: cython.Py_ssize_t, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the steps from cell i to cell j."""
         return j - i if j >= i else j - i + self._size
@@ -437,8 +386,6 @@ def _mark(code: cython.uint) -> cython.uchar:
     return cython.cast(cython.uchar, (code & 0xFF) | 1)
 
 
-@cython.final
-@cython.cclass
 class LevelTable:
     """Levels and their values, in the order of their last outcomes.
 
@@ -468,8 +415,6 @@ class LevelTable:
         self._names, self._free, self._count = LevelNames(fields), [], fields
         self._looked, self._found = [None] * fields, [False] * fields
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def find(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
         """Return the slot of a level of field j: j itself where it is in the store alone, −1 where it is unknown."""
         slots: LevelIndex = self._slots[j]
@@ -478,8 +423,6 @@ class LevelTable:
             return slot
         return UNKNOWN if self.absent[j] == 0 else self._look_up(j, level)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def _look_up(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
         """Read a level from the store to the slot of its field, unless it was looked up last."""
         a: cython.Py_ssize_t
@@ -492,22 +435,16 @@ class LevelTable:
             self._looked[j], self._found[j] = level, read is not None
         return j if self._found[j] else UNKNOWN
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def is_full(self, j: cython.Py_ssize_t) -> cython.bint:
         """Return whether a level of field j must be dropped before a new one is admitted."""
         slots: LevelIndex = self._slots[j]
         return slots.count >= self.most
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def known(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the number of levels of field j, those in the store included."""
         slots: LevelIndex = self._slots[j]
         return slots.count + self.absent[j]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def use(self, k: cython.Py_ssize_t) -> cython.int:
         """Make the level in a slot the newest of its field."""
         if self._clock >= MOST_USES:
@@ -516,14 +453,11 @@ class LevelTable:
         self._used[k] = cython.cast(cython.int, self._clock)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def oldest(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the slot of the level of field j that is longest without an outcome; there is at least one."""
         slots: LevelIndex = self._slots[j]
         return slots.oldest(self._used)
 
-    @cython.cfunc
     def _renumber(self):
         """Count uses from 1 again, in the same order, where there are no more numbers."""
         j: cython.Py_ssize_t
@@ -536,8 +470,6 @@ class LevelTable:
             slots: LevelIndex = self._slots[j]
             slots.forget_order()
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def admit(self, j: cython.Py_ssize_t, level: object, source: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Admit an absent level as the newest of its field; return its slot. `source` is the result of `find`."""
         a: cython.Py_ssize_t
@@ -553,21 +485,18 @@ class LevelTable:
         self.use(k)
         return k
 
-    @cython.cfunc
     def put_away(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Write a level to the store, which has it alone from now on."""
         self.rows.write(j, self._names.read(k), np.asarray(self.values[k]).tobytes())
         self.absent[j] += 1
         self._release(j, k)
 
-    @cython.cfunc
     def drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Forget a level, in the store too."""
         if self.rows is not None:
             self.rows.write(j, self._names.read(k), b"")
         self._release(j, k)
 
-    @cython.cfunc
     def _release(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Drop a level."""
         a: cython.Py_ssize_t
@@ -579,8 +508,6 @@ class LevelTable:
         self._used[k] = 0
         self._free.append(k)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def _take(self) -> cython.Py_ssize_t:
         """Return a slot that is free: one that was released, or the first that has never been used."""
         if self._free:
@@ -591,7 +518,6 @@ class LevelTable:
         self._count += 1
         return k
 
-    @cython.cfunc
     def _grow(self):
         """Add a 64th more slots. This replaces the arrays, so a caller must read `values` again after `admit`."""
         before: cython.Py_ssize_t = self.values.shape[0]
@@ -603,7 +529,6 @@ class LevelTable:
         self._names.resize(size)
         self.values, self._used = self._arrays
 
-    @cython.cfunc
     def levels(self, j: cython.Py_ssize_t) -> list:
         """Return the levels held of a field, that longest without an outcome first."""
         slots: LevelIndex = self._slots[j]

@@ -33,7 +33,6 @@ MISSING = cython.declare(cython.Py_ssize_t, -2)
 """The slot of a place without a level; −1 is that of a level that is not held."""
 
 
-@cython.cclass
 class ObservedLevels:
     """Places with a level each, and what is learned of them.
 
@@ -67,13 +66,11 @@ class ObservedLevels:
         for j in range(size):
             self._weigh_levels(j)
 
-    @cython.cfunc
     def _find(self, j: cython.Py_ssize_t, level: object):
         """Set the level at a place, and its slot."""
         self._level[j] = level
         self._slot[j] = MISSING if level is None else self._table.find(j, level)
 
-    @cython.cfunc
     def _find_fields(self, levels: list):
         j: cython.Py_ssize_t
         if len(levels) != self._fields:
@@ -81,7 +78,6 @@ class ObservedLevels:
         for j in range(self._fields):
             self._find(j, levels[j])
 
-    @cython.cfunc
     def _find_row(self, columns: list, i: cython.Py_ssize_t):
         j: cython.Py_ssize_t
         column: list
@@ -89,14 +85,11 @@ class ObservedLevels:
             column = columns[j]
             self._find(j, column[i])
 
-    @cython.cfunc
     def _require_length(self, columns: list, length: cython.Py_ssize_t):
         """`ValueError` unless there is a column for each field, of this length."""
         if len(columns) != self._fields or any([len(column) != length for column in columns]):
             raise ValueError(f"expected {self._fields} columns of {length} levels")
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def _held(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the slot of the level at a place, and make it the newest."""
         if self._slot[j] < self.size:
@@ -104,8 +97,6 @@ class ObservedLevels:
         self._table.use(self._slot[j])
         return self._slot[j]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
     def _admit(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Admit the level at a place, which is not held, as the newest; return its slot."""
         if self._table.is_full(j):
@@ -118,15 +109,12 @@ class ObservedLevels:
         self._values = self._table.values
         return self._slot[j]
 
-    @cython.cfunc
     def _drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Forget a level."""
         self._sums[j, 0] -= self._values[k, self._first]
         self._sums[j, 1] -= self._values[k, self._second]
         self._table.drop(j, k)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _judge(
         self, j: cython.Py_ssize_t, chances: cython.const[cython.double][:, ::1], w: cython.double
     ) -> cython.void:
@@ -143,8 +131,6 @@ class ObservedLevels:
         for a in range(self._prior.shape[0]):
             self._weights[j, a] = (1.0 - _SHARE) * (self._weights[j, a] / total) + _SHARE * self._prior[a]
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _weigh(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, a: cython.Py_ssize_t) -> cython.void:
         """Set C of one of the first two terms of a level, and the sum of its place with it."""
         at: cython.Py_ssize_t = 1 + self._apart * a
@@ -155,7 +141,6 @@ class ObservedLevels:
         self._sums[j, a] += term - self._values[k, c]
         self._values[k, c] = term
 
-    @cython.cfunc
     def _weigh_levels(self, j: cython.Py_ssize_t):
         """Set 1/τ² of a place."""
         a: cython.Py_ssize_t
@@ -164,8 +149,6 @@ class ObservedLevels:
             self._sums[j, a] = max(self._sums[j, a], 0.0) if levels else 0.0  # without rounding errors of what is gone
             self._precision[j, a] = (FIRST_LEVELS + levels) / (FIRST_LEVELS * FIRST_VARIANCE + self._sums[j, a])
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _add(self, k: cython.Py_ssize_t, values: cython.const[cython.double][::1]) -> cython.void:
         """Add the sums of a level of others to those in a slot; C is set by `_weigh`."""
         a: cython.Py_ssize_t
@@ -175,17 +158,14 @@ class ObservedLevels:
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
-    @cython.cfunc
     def _weights_of(self, j: cython.Py_ssize_t) -> list:
         """Return a row of W."""
         return np.asarray(self._weights[j]).tolist()
 
-    @cython.cfunc
     def _rows(self, levels: list, j: cython.Py_ssize_t) -> list:
         """Return the numbers of levels, as lists."""
         return [np.asarray(self._values[self._table.find(j, level)]).tolist() for level in levels]
 
-    @cython.cfunc
     def _load(self, j: cython.Py_ssize_t, levels: object, rows: object, sums: object):
         """Load levels of a place and their numbers, and Σ C."""
         a: cython.Py_ssize_t

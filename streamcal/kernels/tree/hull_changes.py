@@ -68,7 +68,6 @@ _RESIDUE = cython.declare(cython.double, RESIDUE)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
 
 
-@cython.cclass
 class Changes(Fits):
     """What changes one group of a tree, and keeps the tree balanced and its pools up to date."""
 
@@ -77,7 +76,6 @@ class Changes(Fits):
         self._size = self._count = 0
         self._heaviest = 0.0
 
-    @cython.cfunc
     def _add(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong):
         if self._root is None:
             self._root = Leaf()
@@ -88,8 +86,6 @@ class Changes(Fits):
         self._heaviest = max(self._heaviest, w)
         self._root = self._apply(self._root)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _take_back(
         self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
     ) -> cython.bint:
@@ -105,8 +101,6 @@ class Changes(Fits):
             self._set_exact(True)
         return True
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(leaf=Leaf, i=cython.int, slack=cython.double, rest=cython.double, rest_p=cython.double)
     def _holds(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong) -> cython.bint:
         """Whether this can have been added earlier. The last observation of a group must have all of its weight."""
@@ -123,7 +117,6 @@ class Changes(Fits):
             return False
         return rest >= -slack and rest_p >= -slack and rest - rest_p >= -slack
 
-    @cython.cfunc
     @cython.locals(inner=Inner, child=Node, leaves=cython.longlong, side=cython.int)
     def _apply(self, node: Node) -> Node:
         """Carry the change to its leaf and bring the pools above it up to date; returns the subtree's new root."""
@@ -149,7 +142,6 @@ class Changes(Fits):
         self._settle(inner, side)
         return inner
 
-    @cython.cfunc
     @cython.locals(i=cython.int)
     def _apply_to_leaf(self, leaf: Leaf) -> Node:
         """Change one group; returns the leaf, None when it is empty now, or a node of two leaves when it was full."""
@@ -182,8 +174,6 @@ class Changes(Fits):
             sum_up(leaf)
         return leaf if leaf.n else None
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(before=cython.double, p_before=cython.double, w=cython.double, p=cython.double)
     def _take(self, leaf: Leaf, i: cython.int) -> cython.void:
         """Subtract the change from a group that keeps observations; a label of which rounding is left has none."""
@@ -197,7 +187,6 @@ class Changes(Fits):
         leaf.w[i], leaf.p[i] = w, p
         leaf.count[i] += self._change.dc
 
-    @cython.cfunc
     @cython.locals(right=Leaf, half=cython.int)
     def _split(self, leaf: Leaf, i: cython.int) -> Node:
         """Put the new group before position `i` of a full leaf, half of whose groups go into a new one.
@@ -219,7 +208,6 @@ class Changes(Fits):
         )
         return self._joined(leaf, right, right.scores[0])
 
-    @cython.cfunc
     @cython.locals(inner=Inner)
     def _joined(self, left: Node, right: Node, cut: cython.double) -> Inner:
         """Return a new node over two subtrees."""
@@ -227,7 +215,6 @@ class Changes(Fits):
         self._find_pool(inner)
         return inner
 
-    @cython.cfunc
     @cython.locals(middle=cython.Py_ssize_t, first=Leaf)
     def _built(self, leaves: list, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> Node:
         if stop - start == 1:
@@ -236,7 +223,6 @@ class Changes(Fits):
         first = cython.cast(Leaf, leaves[middle])
         return self._joined(self._built(leaves, start, middle), self._built(leaves, middle, stop), first.scores[0])
 
-    @cython.cfunc
     @cython.locals(child=Inner)
     def _rebalanced(self, inner: Inner) -> Node:
         """Rotate a node one of whose children has become too heavy; moved nodes are created anew."""
@@ -250,13 +236,11 @@ class Changes(Fits):
             child = self._rotated_left(child)
         return self._joined(child.left, self._joined(child.right, inner.right, inner.cut), child.cut)
 
-    @cython.cfunc
     @cython.locals(child=Inner)
     def _rotated_left(self, inner: Inner) -> Inner:
         child = cython.cast(Inner, inner.right)
         return self._joined(self._joined(inner.left, child.left, inner.cut), child.right, child.cut)
 
-    @cython.cfunc
     @cython.locals(child=Inner)
     def _rotated_right(self, inner: Inner) -> Inner:
         child = cython.cast(Inner, inner.left)

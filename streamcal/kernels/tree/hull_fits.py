@@ -27,7 +27,6 @@ _LIGHTEST = cython.declare(cython.double, LIGHTEST)
 _INFINITY = cython.declare(cython.double, math.inf)
 
 
-@cython.cclass
 class Fits(Search):
     """What is read off a tree: fits and blocks. Nothing here changes it.
 
@@ -38,8 +37,6 @@ class Fits(Search):
         Search.__init__(self)
         self._centre = centre
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def _placed(self, score: cython.double) -> cython.double:
         """Return the score that is stored for a score; −0.0 + 0.0 = 0.0."""
         return float(score) + 0.0 if self._centre is None else float(self._centre(score))
@@ -48,8 +45,6 @@ class Fits(Search):
         """Return the isotonic least-squares fit, linear between scores, constant outside; NaN when empty. O(log² k)."""
         return self._isotonic(self._placed(score))
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(home=Leaf, below=cython.double, above=cython.double)
     @cython.locals(value=cython.double)
     def _isotonic(self, score: cython.double) -> cython.double:
@@ -75,8 +70,6 @@ class Fits(Search):
             return value
         return _line(score, below, above, value, self._value_of(above))
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _value_of(self, score: cython.double) -> cython.double:
         self._locate(score)
         return self._fitted()
@@ -112,8 +105,6 @@ class Fits(Search):
             return _line(x, self._last, left, self._value, value)
         return _line(x, right, self._first, value, self._value)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _set_ends(self, bound: cython.double) -> cython.void:
         """Let the block found last end at its mean, unless it is a level."""
         if bound < self._value < 1.0 - bound:
@@ -149,8 +140,6 @@ class Fits(Search):
             return v[own]
         return value_beside(x, m[0], m[1], m[2], m[3], v[0], v[1], v[2], v[3])
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(own=cython.double)
     def _find_block(self, score: cython.double, tie: cython.double) -> cython.bint:
         """`block_at` for a score as it is stored; whether there is a mean."""
@@ -167,8 +156,6 @@ class Fits(Search):
         self._mean = min(max(self._moment / self._w, self._first), self._last)
         return True
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, left=Borrowed, right=Borrowed, inner=Inner, slope=cython.double)
     @cython.locals(floor=cython.double, ceiling=cython.double, down=cython.double, up=cython.double)
     @cython.locals(reach=cython.double)
@@ -210,8 +197,6 @@ class Fits(Search):
             and self._sum_right(inner, right)
         )
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, j=cython.int, n=cython.int, own=cython.int)
     @cython.locals(slope=cython.double, down=cython.double, up=cython.double)
     @cython.locals(ws=cython.double[64], ps=cython.double[64], starts=cython.int[65])
@@ -261,8 +246,6 @@ class Fits(Search):
             self._moment += leaf.w[j] * leaf.scores[j]
         return True
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int, j=cython.int)
     @cython.locals(w=cython.double, p=cython.double, moment=cython.double)
     def _sum_left(self, inner: Inner, above: Borrowed) -> cython.bint:
@@ -302,8 +285,6 @@ class Fits(Search):
         self._w, self._p, self._moment = w, p, moment
         return True
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, before=Borrowed, beyond=Borrowed, leaf=Leaf, i=cython.int, j=cython.int)
     @cython.locals(after=cython.double, w=cython.double, p=cython.double, moment=cython.double)
     def _sum_right(self, inner: Inner, above: Borrowed) -> cython.bint:
@@ -348,8 +329,6 @@ class Fits(Search):
         self._w, self._p, self._moment = w, p, moment
         return True
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
     def _last_below(self, score: cython.double, itself: cython.bint) -> cython.double:
         """Return the last score held below this one, or at it where `itself` is true; −∞ if there is none."""
@@ -368,8 +347,6 @@ class Fits(Search):
             return leaf.scores[i - 1]
         return -_INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _RIGHT)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
     def _first_of_at_least(self, value: cython.double) -> cython.double:
         """Return the first score whose fit is at least `value`, which no fit equals; ∞ if there is none."""
@@ -386,8 +363,6 @@ class Fits(Search):
             return leaf.scores[i]
         return _INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _LEFT)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.int, ws=cython.double[64], ps=cython.double[64], starts=cython.int[65])
     def _first_in_leaf(self, leaf: Leaf, value: cython.double) -> cython.int:
         """Return the place of the first group of a leaf whose fit is at least `value`; the number of groups if none."""
@@ -398,8 +373,6 @@ class Fits(Search):
                 return starts[i]
         return leaf.n
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, side=cython.int, leaf=Leaf, j=cython.int)
     @cython.locals(top=Borrowed, w=cython.double, p=cython.double, moment=cython.double)
     def _sum_between(self, first: cython.double, after: cython.double) -> cython.void:

@@ -82,8 +82,6 @@ class Inner(Node):
         self.low[LEFT] = self.low[RIGHT] = _INFINITY
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 @cython.locals(i=cython.int)
 def position(leaf: Leaf, score: cython.double) -> cython.int:
     """How many groups lie below `score`. Independent comparisons are faster than bisection here."""
@@ -95,8 +93,6 @@ def position(leaf: Leaf, score: cython.double) -> cython.int:
     return i
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 @cython.locals(j=cython.int)
 def place(
     leaf: Leaf, i: cython.int, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
@@ -114,7 +110,6 @@ def place(
     leaf.moment += w * score
 
 
-@cython.cfunc
 @cython.locals(leaf=Leaf, j=cython.int)
 def filled(
     s: cython.const[cython.double][::1],
@@ -135,8 +130,6 @@ def filled(
     return leaf
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 @cython.locals(i=cython.Py_ssize_t)
 def rises(s: cython.const[cython.double][::1]) -> cython.bint:
     """Whether each number of an array is greater than the one before it."""
@@ -146,8 +139,6 @@ def rises(s: cython.const[cython.double][::1]) -> cython.bint:
     return i >= s.shape[0]
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 @cython.locals(j=cython.int)
 def drop(leaf: Leaf, i: cython.int) -> cython.void:
     """Remove the group at position `i`."""
@@ -159,8 +150,6 @@ def drop(leaf: Leaf, i: cython.int) -> cython.void:
         leaf.count[j] = leaf.count[j + 1]
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 @cython.locals(j=cython.int)
 def append(leaf: Leaf, other: Leaf, start: cython.int) -> cython.void:
     """Copy the groups of a leaf to the right, from position `start` on, to the end of this one."""
@@ -168,8 +157,6 @@ def append(leaf: Leaf, other: Leaf, start: cython.int) -> cython.void:
         place(leaf, leaf.n, other.scores[j], other.w[j], other.p[j], other.count[j])
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 @cython.locals(j=cython.int)
 def sum_up(leaf: Leaf) -> cython.void:
     """Compute the masses anew, as after a removal, where subtraction would leave rounding errors."""
@@ -180,8 +167,6 @@ def sum_up(leaf: Leaf) -> cython.void:
         leaf.moment += leaf.w[j] * leaf.scores[j]
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 def add_up(inner: Inner) -> cython.void:
     """Sum the children up."""
     inner.leaves = inner.left.leaves + inner.right.leaves
@@ -190,7 +175,6 @@ def add_up(inner: Inner) -> cython.void:
     inner.moment = inner.left.moment + inner.right.moment
 
 
-@cython.cfunc
 def merged(left: Leaf, right: Leaf) -> Leaf:
     """One leaf with the groups of both if they are few, else None."""
     if left.n + right.n > _MERGED_FILL:
@@ -200,8 +184,6 @@ def merged(left: Leaf, right: Leaf) -> Leaf:
     return left
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 @cython.locals(inner=Inner, leaf=Leaf)
 def outermost(node: Node, side: cython.int) -> cython.double:
     """Return the first or last score of a subtree."""
@@ -212,8 +194,6 @@ def outermost(node: Node, side: cython.int) -> cython.double:
     return leaf.scores[0 if side == _LEFT else leaf.n - 1]
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 def whole(x: cython.double) -> cython.bint:
     """Return whether x is a whole number whose sums are exact."""
     return -_EXACT_LIMIT < x < _EXACT_LIMIT and x == cython.cast(cython.longlong, x)

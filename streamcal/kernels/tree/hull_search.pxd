@@ -56,13 +56,13 @@ cdef class Search:
     cdef void _set_change(self, double score, double dw, double dp, long long dc, bint taking) noexcept
     cdef void _set_exact(self, bint exact) noexcept
     cdef void _settle(self, Inner inner, int side) noexcept
-    cdef bint _confirmed(self, Inner inner, int side, double line) noexcept
+    cdef inline bint _confirmed(self, Inner inner, int side, double line) noexcept
     cdef bint _kept(self, Inner inner, int side, double line) noexcept
     cdef void _find_pool(self, Inner inner) noexcept
     cdef void _set_end(self, Inner inner, int side) noexcept
     cdef void _look_around(self, Leaf leaf, int i) noexcept
     cdef void _try_line(self, double P, double W) noexcept
-    cdef void _set_line(self, double P, double W) noexcept
+    cdef inline void _set_line(self, double P, double W) noexcept
     cdef bint _step(self, double p, double w) noexcept
     cdef void _find_end(self, Inner inner, int side) noexcept
     cdef void _scan(self, Leaf leaf, int side, int i, int number) noexcept

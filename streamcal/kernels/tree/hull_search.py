@@ -54,7 +54,6 @@ def _belongs(
     return p * W > P * tie * w if side == _LEFT else p * (W * tie) < P * w
 
 
-@cython.cclass
 class Search:
     """The tree under `root`, and the working data of a search in it.
 
@@ -72,22 +71,16 @@ class Search:
             self._path.reach_w, self._path.reach_p = ([[0.0] * MAX_DEPTH for _ in range(2)] for _ in range(2))
             self._path.number, self._path.above = [0, 0], [0, 0]
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _set_change(
         self, score: cython.double, dw: cython.double, dp: cython.double, dc: cython.longlong, taking: cython.bint
     ) -> cython.void:
         self._change.score, self._change.taking = score, taking
         self._change.dw, self._change.dp, self._change.dc = dw, dp, dc
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _set_exact(self, exact: cython.bint) -> cython.void:
         self._exact = exact
         self._tie = _TIE_EXACT if exact else _TIE
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(other=cython.int, slope=cython.double)
     def _settle(self, inner: Inner, side: cython.int) -> cython.void:
         """Bring the pool of a node up to date after the change in its child on `side`; search only if necessary.
@@ -125,9 +118,6 @@ class Search:
         inner.low[side] = _INFINITY
         self._find_pool(inner)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     @cython.locals(slope=cython.double)
     def _confirmed(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
         """Whether a change inside the pool, whose slope is now `line`, by itself confirms the end of the pool.
@@ -148,8 +138,6 @@ class Search:
             inner.low[side] = max(inner.low[side], slope * self._tie)
         return inner.low[side] < line < inner.high[side]
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, end=cython.double, cut=cython.double, P=cython.double, W=cython.double)
     @cython.locals(left=cython.bint, least=cython.double, most=cython.double, low=cython.double, high=cython.double)
     def _kept(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
@@ -192,8 +180,6 @@ class Search:
         inner.low[side], inner.high[side] = self._end.low, self._end.high
         return self._end.low < line < self._end.high
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(w=cython.double, p=cython.double, side=cython.int)
     def _find_pool(self, inner: Inner) -> cython.void:
         """Find the pool of a node by Newton's method, from the slope it holds."""
@@ -218,8 +204,6 @@ class Search:
             self._line.W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
         inner.P, inner.W = self._line.P, self._line.W
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(leaf=Leaf, i=cython.int)
     def _set_end(self, inner: Inner, side: cython.int) -> cython.void:
         """Set the end of the pool to the one found last, with the range of slopes for which it is valid."""
@@ -236,8 +220,6 @@ class Search:
         self._look_around(leaf, i)
         inner.low[side], inner.high[side] = self._end.low, self._end.high
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(j=cython.int, w=cython.double, p=cython.double, low=cython.double, high=cython.double)
     def _look_around(self, leaf: Leaf, i: cython.int) -> cython.void:
         """Narrow the range of slopes for an end before position `i` by the edges of the leaf's minorant beside it."""
@@ -254,22 +236,15 @@ class Search:
             low = max(low, p / w)
         self._end.low, self._end.high = low * self._tie, high / self._tie
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _try_line(self, P: cython.double, W: cython.double) -> cython.void:
         """Start Newton's method from a line."""
         self._set_line(P, W)
         self._line.floor, self._line.ceiling = -_INFINITY, _INFINITY
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     def _set_line(self, P: cython.double, W: cython.double) -> cython.void:
         self._line.P, self._line.W, self._line.slope = P, W, P / W
         self._line.whole = self._exact and W < _WHOLE_LIMIT and whole(P) and whole(W)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(before=cython.double)
     def _step(self, p: cython.double, w: cython.double) -> cython.bint:
         """Go to the line through the ends of the current one, which are (w, p) apart; False at convergence.
@@ -291,8 +266,6 @@ class Search:
             self._line.P, self._line.W, self._line.whole = self._line.slope, 1.0, False
         return self._line.floor < self._line.slope < self._line.ceiling
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, rest=Borrowed, P=cython.double, W=cython.double, tie=cython.double, key=cython.double)
     @cython.locals(low=cython.double, high=cython.double, p=cython.double, w=cython.double, inside=cython.bint)
     @cython.locals(near_w=cython.double, near_p=cython.double, far_w=cython.double, far_p=cython.double, n=cython.int)
@@ -331,8 +304,6 @@ class Search:
         self._end.far_w += far_w
         self._end.far_p += far_p
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(k=cython.int, step=cython.int, P=cython.double, W=cython.double, tie=cython.double)
     @cython.locals(near_w=cython.double, near_p=cython.double, w=cython.double, p=cython.double)
     def _scan(self, leaf: Leaf, side: cython.int, i: cython.int, number: cython.int) -> cython.void:
@@ -355,8 +326,6 @@ class Search:
             i += step
         self._end.near_w, self._end.near_p, self._end.far_w, self._end.far_p = near_w, near_p, w, p
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(k=cython.int, held=cython.int, step=cython.int, P=cython.double, W=cython.double)
     @cython.locals(run_w=cython.double[65], run_p=cython.double[65])  # masses of the first 0, 1, 2, … groups
     @cython.locals(w=cython.double, p=cython.double, depth=cython.double, deepest=cython.double, equal=cython.double)
@@ -387,8 +356,6 @@ class Search:
         self._end.near_w, self._end.near_p = run_w[held], run_p[held]
         self._end.far_w, self._end.far_p = w - self._end.near_w, p - self._end.near_p
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed)
     def _leaf_of(self, score: cython.double) -> Borrowed:
         node = cython.cast(Borrowed, self._root)
@@ -399,8 +366,6 @@ class Search:
                 node = cython.cast(Borrowed, cython.cast(Inner, node).right)
         return node
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, leaf=Leaf, left=cython.int, right=cython.int, i=cython.int, j=cython.int)
     @cython.locals(w=cython.double, p=cython.double, below_w=cython.double, below_p=cython.double)
     def _locate(self, score: cython.double) -> cython.void:
@@ -450,23 +415,17 @@ class Search:
             w += cython.cast(Inner, self._path.beside[_RIGHT][j]).right.weight
             p += cython.cast(Inner, self._path.beside[_RIGHT][j]).right.positive
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _lower_at(self, score: cython.double, w: cython.double) -> cython.double:
         """Return the fit at `score` of the data and (score, 0, w)."""
         self._locate(score)
         return self._fit_with(0.0, w)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(w=cython.double)
     def _upper(self, w: cython.double) -> cython.double:
         """Return the fit of the data and (score, 1, w), starting from the result of `_lower_at`, often close."""
         self._try_line(self._line.P + w, self._line.W)
         return self._newton(w, w)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(home=Leaf, i=cython.int)
     def _fit_with(self, p: cython.double, w: cython.double) -> cython.double:
         """Return the fit at the located score when the mass (w, p) is added there."""
@@ -479,8 +438,6 @@ class Search:
             self._try_line(p, w)
         return self._newton(p, w)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(sum_w=cython.double, sum_p=cython.double)
     def _newton(self, p: cython.double, w: cython.double) -> cython.double:
         """`_find_pool` for the edge over the located score and the mass (w, p) added there, from the line tried."""
@@ -494,8 +451,6 @@ class Search:
             if not self._step(sum_p + self._end.near_p, sum_w + self._end.near_w):
                 return self._line.slope
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, number=cython.int, start=cython.int, first=cython.int, k=cython.int)
     @cython.locals(w=cython.double, p=cython.double)
     @cython.locals(far_w=cython.double, far_p=cython.double, P=cython.double, W=cython.double, tie=cython.double)
@@ -551,8 +506,6 @@ class Search:
                 far_p += cython.cast(Inner, node).right.positive
         self._end.near_w, self._end.near_p = w, p
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _find_end_again(self, inner: Inner, side: cython.int) -> cython.void:
         """`_find_end`, without a search if it is the end of the pool."""
         if inner.low[side] < self._line.slope < inner.high[side]:
@@ -561,8 +514,6 @@ class Search:
         else:
             self._find_end(inner, side)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _fitted(self) -> cython.double:
         """Return the fit of the located group."""
         if self._path.pooled:

@@ -72,8 +72,6 @@ _HEAVIEST = cython.declare(cython.double, HEAVIEST)
 _INFINITY = cython.declare(cython.double, math.inf)
 
 
-@cython.final
-@cython.cclass
 class HullTree(Changes):
     """Distinct scores in order, each with its weight, positive weight and count, and the fit of all of them.
 
@@ -257,7 +255,6 @@ class HullTree(Changes):
                 if number > room:
                     self._leave(leaving_x, leaving_y, leaving_w, number - room - 1)
 
-    @cython.cfunc
     def _leave(
         self,
         x: cython.const[cython.double][::1],
