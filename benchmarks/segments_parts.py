@@ -23,8 +23,8 @@ import pyarrow as pa
 from benchmarks.segments import SEEDS, Stream, nats, segmented, streams
 from benchmarks.streams.tables import Array
 from streamcal import Auto, OnlinePlatt
+from streamcal.kernels.segments.level_members import RECENT_INFORMATION, WIDTH
 from streamcal.kernels.segments.observed_levels import SHARE
-from streamcal.kernels.segments.segment_chain import RECENT_INFORMATION, WIDTH
 from streamcal.live import Segmented
 from streamcal.spark import chaining
 

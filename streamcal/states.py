@@ -251,6 +251,10 @@ def row(*readers: Reader) -> Reader:
     return read
 
 
+#: Reads the state of a `WeightScale`.
+weight_scale_state = row(number(0.0, HEAVIEST), number(0.0, HEAVIEST))
+
+
 def record(fields: Fields, optional: Fields | None = None) -> Reader:
     """Make a reader of a dict with these fields and no others; an absent optional field is read as None."""
     known = {**fields, **(optional or {})}

@@ -40,7 +40,7 @@ def test_it_is_the_loop_and_goes_on(tmp_path: Path, segments: bool) -> None:
         assert result.exit_code == 0, result.output
     assert [float(row["calibrated"]) for row in read(out)] == found
     assert streamcal.load(state).state_dict() == cal.state_dict()
-    assert "multicalibrated: log loss less that without: at most" in result.output
+    assert "multicalibrated: log loss exceeds the uncorrected one by at most" in result.output
     assert f"gap {cal.worst(1)[0].gap:+.1f} (z {cal.worst(1)[0].z:+.1f}, bound" in result.output
     assert ("segments by placement" in result.output) is segments
     again = run(source, "--state", state)
@@ -66,7 +66,7 @@ def test_a_report(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<h2>Groups</h2>" in page
-    assert "Certified: log loss less that without: at most" in page
+    assert "Certified: log loss exceeds the uncorrected one by at most" in page
     assert "campaign × placement c" in page
 
 

@@ -222,19 +222,20 @@ def test_labels_in_blocks_and_scores_in_order_are_seen(cuts: tuple[int, ...]) ->
     s = rng.random(2_000)
     y = rng.random(2_000) < 0.1
     plain = sampled(s, y, *cuts)
-    assert plain.changes_if_few() is None
+    assert plain.blocks() is None
     assert not plain.scores_in_order()
     single = StreamSample()
     by_label, by_score = np.argsort(y, kind="stable"), np.argsort(-s)
     for a, b in zip(s[by_label].tolist(), y[by_label].tolist(), strict=True):
         single.add_one(a, b)
     expected = round(2 * int(y.sum()) * (2_000 - int(y.sum())) / 2_000)
-    assert sampled(s[by_label], y[by_label], *cuts).changes_if_few() == single.changes_if_few() == (1, expected)
+    found = f"neighbouring labels differ once, and would {expected} times in random order"
+    assert sampled(s[by_label], y[by_label], *cuts).blocks() == single.blocks() == found
     assert not single.scores_in_order()
     assert sampled(s[by_score], y[by_score], *cuts).scores_in_order()
     # Two sorted files, one after the other, are seen too; a few labels, or equal scores, say nothing.
     assert sampled(np.concatenate([np.sort(s)] * 2), np.concatenate([y] * 2), 2_000).scores_in_order()
-    assert sampled(s[:12], np.arange(12) > 5).changes_if_few() is None
+    assert sampled(s[:12], np.arange(12) > 5).blocks() is None
     assert not sampled(np.full(500, 0.3), rng.random(500) < 0.5).scores_in_order()
 
 
@@ -250,7 +251,7 @@ def test_hard_labels_as_scores_are_seen() -> None:
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("label", "neighbouring rows have different labels once, .* sort the rows by time, or shuffle them"),
+        ("label", "neighbouring labels differ once, .* sort the rows by time, or shuffle them"),
         ("score", "the rows are sorted by score"),
         ("classes", "all scores are 0 or 1, as predicted classes are: give the probability of the positive class"),
         ("none", None),
@@ -286,8 +287,9 @@ def test_comparing_arrays_warns(order: str, message: str) -> None:
     y = rng.random(400) < s
     rows = np.argsort(y, kind="stable") if order == "label" else np.arange(400)
     given = s[rows] if order == "label" else 1.0 - s
-    with pytest.warns(RuntimeWarning, match=message):
-        compare((given, y[rows]), methods=["online-platt"])
+    with pytest.warns(RuntimeWarning, match=message) as told:
+        compare((given, y[rows]), methods=["online-platt", "auto"])
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize("verb", ["learn_many", "predict_learn_many"])

@@ -45,6 +45,7 @@ ELSEWHERE = {
     "monotone_qp": "test_solvers.py",
     "rank_tree": "test_rank_tree.py",
     "joint_effects": "test_segmented_pairs.py",
+    "level_members": "test_segmented.py",
     "level_table": "test_segmented.py",
     "observed_levels": "test_segmented.py",
     "segment_chain": "test_segmented.py",

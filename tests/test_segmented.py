@@ -238,7 +238,7 @@ def test_what_needs_no_check_is_learned_as_what_is_converted(method):
 
 @pytest.mark.parametrize("most", [4, 1000])
 def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
-    modules = twins("segment_chain")  # `level_table` and `observed_levels` are the plain ones in the second
+    modules = twins("segment_chain")  # `level_table`, `observed_levels` and `level_members` are plain in the second
     scores, keys, y = stream(400, seed=11)
     columns = [keys["campaign"], list(zip(keys["campaign"], keys["placement"], strict=True))]
     w = np.where(np.arange(len(y)) % 7 == 0, 2.5, 1.0)

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from test_segmented import BY, Dense, learned, losses, plain, rows_of, stream
 
 from streamcal import InputError, OnlinePlatt
-from streamcal.kernels.segments.segment_chain import MEMBERS
+from streamcal.kernels.segments.level_members import MEMBERS
 from streamcal.live import Segmented
 from streamcal.live.segmented import LATE_POWER
 

@@ -49,8 +49,8 @@ def group_tables(comparison: Comparison) -> tuple[GroupTable, ...]:
 
 def certificate_text(certificate: Certificate) -> str:
     """Describe a certificate in words."""
-    lost = f"at most {certificate.regret:+.1f} nats, {-certificate.gain:+.1f} in fact"
-    return f"log loss less that without: {lost}"
+    so_far = f"so far by {-certificate.gain:+.1f}"
+    return f"log loss exceeds the uncorrected one by at most {certificate.regret:+.1f} nats, {so_far}"
 
 
 def group_text(group: Group, width: float) -> str:

@@ -15,11 +15,10 @@ from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.mixture.guard import Guard
 from streamcal.kernels.mixture.jumper import Jumper
 from streamcal.kernels.mixture.knot_sums import KNOTS
-from streamcal.learners.sequential import weight_scale_state
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.scales import LOGIT_LIMIT, Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, row, whole
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, row, weight_scale_state, whole
 
 #: Nats promised for each label that a forecast may be late, and for each surprise: a label to which the score gives
 #: less than `LIKELY`.

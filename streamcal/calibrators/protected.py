@@ -14,7 +14,6 @@ from streamcal.calibrators.guarded import LONGEST_DELAY, GuardedJumper, guarded_
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.mixture.jumper import Jumper
-from streamcal.learners.sequential import weight_scale_state
 from streamcal.maps.knots import LogOddsMap
 from streamcal.maps.sigmoids import SigmoidMixtureMap
 from streamcal.parameters.columns import like
@@ -22,7 +21,7 @@ from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, unread
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, unread, weight_scale_state
 
 #: Cox's calibrators σ(α + β·logit s): every α with every β, the score itself first. The paper's choice.
 OFFSETS, SLOPES = (0.0, 1.0, -1.0), (1.0, 0.5, 2.0)

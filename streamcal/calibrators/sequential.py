@@ -125,10 +125,9 @@ def warn_of_blocks(labels: FloatArray) -> None:
     positives = int(np.count_nonzero(labels))
     blocks = in_blocks(int(np.count_nonzero(labels[1:] != labels[:-1])), (positives, len(labels) - positives))
     if blocks is not None:
-        often = "once" if blocks[0] == 1 else f"{blocks[0]:,} times"
         warn(
-            f"neighbouring labels differ {often}, and would {blocks[1]:,} times in random order: sequential methods "
-            "follow the order of the rows; if these are sorted by label, sort them by time, or shuffle them"
+            f"{blocks}: sequential methods follow the order of the rows; if these are sorted by label, sort them by "
+            "time, or shuffle them"
         )
 
 

@@ -15,14 +15,13 @@ from streamcal.fusion.missing import Missing
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.newton.implicit_regression import ForgettingRegression
-from streamcal.learners.sequential import LearnedWeights
 from streamcal.maps.base import frozen
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import HEAVIEST as HEAVIEST_SUM
-from streamcal.states import ROUNDING, Reader, ensure, number, numbers, row
+from streamcal.states import ROUNDING, Reader, ensure, number, numbers, row, weight_scale_state
 from streamcal.statistics.present_scores import ABSENT, Places, by_places, places_of
 
 #: Precisions of the normal prior on the weights a_m around 1/M, on c_m around 0, and on the offset around 0. Of 1, 4
@@ -40,7 +39,7 @@ FARTHEST = 1e9
 JITTER = 1e-6
 
 
-class LogisticFusion(LearnedWeights, NamedScores):
+class LogisticFusion(NamedScores):
     """Online logistic fusion: logit p = b + Σ (a_m z_m + c_m tanh z_m), z_m the log-odds of score m.
 
     Scores may be missing. Each outcome is one implicit step of logistic regression with forgetting, from the mean of
@@ -160,17 +159,24 @@ class LogisticFusion(LearnedWeights, NamedScores):
         return self._map
 
     def _state(self) -> dict[str, Any]:
-        own = {"n": self._n, "regression": self._regression.state(), "moments": self._moments.state()}
-        return {**super()._state(), **own}
+        return {
+            **super()._state(),
+            "weight_scale": self._weight_scale.state(),
+            "n": self._n,
+            "regression": self._regression.state(),
+            "moments": self._moments.state(),
+        }
 
     def _state_fields(self) -> dict[str, Reader]:
         size = 2 * self.n_scores
         regression = row(numbers(size + 1, least=-FARTHEST, most=FARTHEST), numbers(size + 1, size + 1))
         moments = row(number(0.0, HEAVIEST_SUM), numbers(size), numbers(size, size))
         own = {"n": number(0.0, HEAVIEST_SUM), "regression": regression, "moments": moments}
-        return {**super()._state_fields(), **own}
+        return {**super()._state_fields(), "weight_scale": weight_scale_state, **own}
 
-    def _load(self, *, n: float, regression: tuple[Any, ...], moments: tuple[Any, ...], **fields: Any) -> None:
+    def _load(
+        self, *, weight_scale: Any, n: float, regression: tuple[Any, ...], moments: tuple[Any, ...], **fields: Any
+    ) -> None:
         super()._load(**fields)
         for matrix in (regression[1], moments[2]):
             ensure(np.allclose(matrix, matrix.T, rtol=ROUNDING, atol=0.0), "a matrix is not symmetric")
@@ -178,6 +184,7 @@ class LogisticFusion(LearnedWeights, NamedScores):
             np.linalg.cholesky(regression[1])
         except np.linalg.LinAlgError:
             raise StateError("the curvature is not positive definite") from None
+        self._weight_scale.load(*weight_scale)
         self._n = n
         self._regression.load(regression[0].tolist(), regression[1].tolist())
         self._moments.load(*moments)

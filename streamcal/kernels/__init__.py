@@ -73,7 +73,8 @@ USES = {
     "accounts": ("balance", "capitals", "groups", "level_table", "logistic", "weights"),
     "observed_levels": ("level_table",),
     "joint_effects": ("implicit_regression", "level_table", "logistic", "observed_levels"),
-    "segment_chain": ("implicit_regression", "level_table", "logistic", "observed_levels"),
+    "level_members": ("implicit_regression", "level_table", "logistic", "observed_levels"),
+    "segment_chain": ("implicit_regression", "level_members", "level_table", "logistic", "observed_levels"),
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
@@ -85,7 +86,8 @@ CELLS = (
 CELLS_USE = ("beta_scores", "compensated", "fast_path", "logistic", "recent_points", *CELLS)
 #: The same.
 LEVELS = (
-    *("level_table", "balance", "groups", "capitals", "accounts", "observed_levels", "joint_effects", "segment_chain"),
+    *("level_table", "balance", "groups", "capitals", "accounts", "observed_levels", "joint_effects", "level_members"),
+    "segment_chain",
 )
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)

@@ -13,7 +13,8 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.learners.learner import Learner
 from streamcal.live.levels import LONGEST_LEVEL, Field, columns_of, levels_in, names_of, require_names
-from streamcal.parameters.inputs import check_batch
+from streamcal.parameters.columns import like
+from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 
@@ -80,9 +81,20 @@ class Keyed(Learner):
     def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
 
-    @abstractmethod
     def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Learn that `score`, with these levels, was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+        """Learn that `score`, with these levels, was followed by the label `y`, with weight `w` ≥ 0, at time `t`.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed; nothing is learned then.
+        """
+        levels = fast_levels(keys, self.by, LONGEST_LEVEL)
+        if levels is None or None in levels:
+            levels = self._levels(keys)
+        label = 1.0 if y is True else 0.0 if y is False else check_label(y)
+        weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
+        self._learn((score, keys, levels), label, weight, t)
 
     @abstractmethod
     def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -100,10 +112,13 @@ class Keyed(Learner):
         x, labels, weights = self._checked_many(scores, keys, y, w)
         self._learn_many(x, labels, weights, t)
 
+    @abstractmethod
+    def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
+        """Learn a checked observation, where x is its score, its keys and their levels."""
+
     def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: Any, noted: int = 0) -> None:
         self._run(x, y, w, t, np.empty(0))
 
-    @abstractmethod
     def predict_learn_many(
         self,
         scores: npt.ArrayLike,
@@ -112,7 +127,41 @@ class Keyed(Learner):
         w: npt.ArrayLike | None = None,
         t: Times | None = None,
     ) -> FloatArray:
-        """Predict and then learn each of n observations in order: a whole stream in one call."""
+        """Predict and then learn each of n observations in order: a whole stream in one call.
+
+        Parameters
+        ----------
+        scores, y : array-like of shape (n,)
+            Scores and labels.
+        keys : mapping
+            Field → n levels, a list, an array or a column; missing levels are None, NaN or null.
+        w : array-like of shape (n,), optional
+            Weights; of weight 0, an observation is predicted and not learned.
+        t : array-like of shape (n,), optional
+            Times.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The result of `predict_one` before each is learned, to the last bit; with a pandas `Series` of scores, a
+            Series.
+
+        Raises
+        ------
+        InputError
+            For a bad value in any row; then nothing is learned.
+
+        Examples
+        --------
+        >>> from streamcal.live import Segmented
+        >>> cal = Segmented("identity", by=["device"])
+        >>> cal.predict_learn_many([0.5, 0.5, 0.5], {"device": ["a", "a", None]}, [1, 1, 0]).round(4).tolist()
+        [0.5, 0.5254, 0.5]
+        """
+        x, labels, weights = self._checked_many(scores, keys, y, w)
+        predictions = np.empty(len(labels))
+        self._run(x, labels, weights, t, predictions)
+        return like(scores, predictions)
 
     def require_columns(self, keys: Any, length: int) -> None:
         """Raise an `InputError` for columns that are no levels of the fields, each of this length."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from streamcal.errors import StateError, StoreError
-from streamcal.kernels.segments.segment_chain import WIDTH
+from streamcal.kernels.segments.level_members import WIDTH
 from streamcal.live.levels import Level
 from streamcal.parameters.types import FloatArray
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.segments.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH
+from streamcal.kernels.segments.level_members import MEMBERS, RECENT_INFORMATION, WIDTH
 from streamcal.parameters.keys import canonical
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, text, whole

@@ -17,7 +17,6 @@ from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.segments.accounts import Accounts
 from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, SIZE, TILTS, WIDTH
 from streamcal.learners.choosing import chosen
-from streamcal.learners.sequential import weight_scale_state
 from streamcal.live.keyed import Columns, Keyed, Keys, kept
 from streamcal.live.levels import (
     LONGEST_LEVEL,
@@ -35,8 +34,8 @@ from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
-from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.states import ROUNDING, Reader, ensure, listed, number, numbers, row, unread, whole
+from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.states import ROUNDING, Reader, ensure, listed, number, numbers, row, unread, weight_scale_state, whole
 
 #: The narrowest bins of log-odds, and the widest: there are from 2 to 1,440 of them.
 NARROWEST, WIDEST = 0.05, 36.0
@@ -324,21 +323,6 @@ class Multicalibrated(Keyed):
         p: float = self._accounts.predict(z, levels)
         return p
 
-    def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Learn that `score`, with these levels, was followed by the label `y`, with weight `w` ≥ 0, at time `t`.
-
-        Raises
-        ------
-        InputError
-            For an argument that is not allowed; nothing is learned then.
-        """
-        levels = fast_levels(keys, self.by, LONGEST_LEVEL)
-        if levels is None or None in levels:
-            levels = self._levels(keys)
-        label = 1.0 if y is True else 0.0 if y is False else check_label(y)
-        weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
-        self._learn((score, keys, levels), label, weight, t)
-
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, keys, levels = x
         inner, positive = self.inner, y > 0.0
@@ -380,50 +364,6 @@ class Multicalibrated(Keyed):
             z = found.copy()
         self._accounts.predict_many(z, columns, found)
         return like(scores, found)
-
-    def predict_learn_many(
-        self,
-        scores: npt.ArrayLike,
-        keys: Columns,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: Times | None = None,
-    ) -> FloatArray:
-        """Predict and then learn each of n observations in order: a whole stream in one call.
-
-        Parameters
-        ----------
-        scores, y : array-like of shape (n,)
-            Scores and labels.
-        keys : mapping
-            Field → n levels, a list, an array or a column; missing levels are None, NaN or null.
-        w : array-like of shape (n,), optional
-            Weights; an observation of weight 0 is predicted and not learned.
-        t : array-like of shape (n,), optional
-            Times.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            What `predict_one` returns for each before it is learned, to the last bit; with a pandas `Series` of scores,
-            a Series.
-
-        Raises
-        ------
-        InputError
-            For a bad value in any row; then nothing is learned.
-
-        Examples
-        --------
-        >>> cal = Multicalibrated("identity", by=["device"])
-        >>> p = cal.predict_learn_many([0.5] * 900, {"device": ["a", "b", None] * 300}, [1, 0, 1] * 300)
-        >>> p[[0, 897, 898]].round(2).tolist()
-        [0.5, 0.99, 0.01]
-        """
-        x, labels, weights = self._checked_many(scores, keys, y, w)
-        predictions = np.empty(len(labels))
-        self._run(x, labels, weights, t, predictions)
-        return like(scores, predictions)
 
     def require_columns(self, keys: Any, length: int) -> None:
         """Raise an `InputError` for columns that are no levels of the fields, each of this length."""

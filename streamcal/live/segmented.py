@@ -15,9 +15,9 @@ from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.kernels.common.weights import WeightScale
-from streamcal.kernels.segments.segment_chain import MEMBERS, SegmentChain
+from streamcal.kernels.segments.level_members import MEMBERS
+from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.learners.choosing import chosen
-from streamcal.learners.sequential import weight_scale_state
 from streamcal.live.keyed import Columns, Keyed, Keys
 from streamcal.live.level_store import LevelRows, is_path
 from streamcal.live.levels import (
@@ -35,8 +35,8 @@ from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_weight
-from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.states import Reader, ensure, listed, maybe, row, unread, whole
+from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.states import Reader, ensure, listed, maybe, row, unread, weight_scale_state, whole
 
 
 class Effect(NamedTuple):
@@ -243,23 +243,8 @@ class Segmented(Keyed):
         p: float = self._corrections.predict(self.overall.predict_one(score, t), levels)
         return p
 
-    def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Learn that `score`, with these levels, was followed by the label `y`, with weight `w` ≥ 0, at time `t`.
-
-        Raises
-        ------
-        InputError
-            For an argument that is not allowed; nothing is learned then.
-        """
-        levels = fast_levels(keys, self.by, LONGEST_LEVEL)
-        if levels is None or None in levels:
-            levels = self._levels(keys)
-        label = 1.0 if y is True else 0.0 if y is False else check_label(y)
-        weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
-        self._learn((score, levels), label, weight, t)
-
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
-        score, levels = x
+        score, _, levels = x
         self._learn_from(self.overall.predict_one(score, t), score, levels, y, w, t)
 
     def _learn_from(self, p: float, score: float, levels: list[Any], y: float, w: float, t: Any) -> None:
@@ -297,49 +282,6 @@ class Segmented(Keyed):
         found = np.empty(len(p))
         self._corrections.predict_many(p, columns_of(self.by, keys, len(p)), found)
         return like(scores, found)
-
-    def predict_learn_many(
-        self,
-        scores: npt.ArrayLike,
-        keys: Columns,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: Times | None = None,
-    ) -> FloatArray:
-        """Predict and then learn each of n observations in order: a whole stream in one call.
-
-        Parameters
-        ----------
-        scores, y : array-like of shape (n,)
-            Scores and labels.
-        keys : mapping
-            Field → n levels, a list, an array or a column; missing levels are None, NaN or null.
-        w : array-like of shape (n,), optional
-            Weights; of weight 0, an observation is predicted and not learned.
-        t : array-like of shape (n,), optional
-            Times.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            The result of `predict_one` before each is learned, to the last bit; with a pandas `Series` of scores, a
-            Series.
-
-        Raises
-        ------
-        InputError
-            For a bad value in any row; then nothing is learned.
-
-        Examples
-        --------
-        >>> cal = Segmented("identity", by=["device"])
-        >>> cal.predict_learn_many([0.5, 0.5, 0.5], {"device": ["a", "a", None]}, [1, 1, 0]).round(4).tolist()
-        [0.5, 0.5254, 0.5]
-        """
-        x, labels, weights = self._checked_many(scores, keys, y, w)
-        predictions = np.empty(len(labels))
-        self._run(x, labels, weights, t, predictions)
-        return like(scores, predictions)
 
     def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write what is predicted before each to `predictions`, unless empty.

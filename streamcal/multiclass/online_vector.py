@@ -12,7 +12,6 @@ import numpy.typing as npt
 from streamcal.calibrators.newton import INITIAL_CURVATURE, LARGEST_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.kernels.common import class_scores
 from streamcal.kernels.newton.online_softmax import OnlineSoftmax
-from streamcal.learners.sequential import weight_scale_state
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap, by_label
 from streamcal.multiclass.labels import (
     ClassLabel,
@@ -28,7 +27,18 @@ from streamcal.multiclass.softmax import ScaledLogsMap
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Time, Times
-from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, row, unread
+from streamcal.states import (
+    HEAVIEST,
+    ROUNDING,
+    Reader,
+    ensure,
+    listed,
+    number,
+    numbers,
+    row,
+    unread,
+    weight_scale_state,
+)
 from streamcal.statistics.class_table import log_scores
 
 

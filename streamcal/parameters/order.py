@@ -12,17 +12,22 @@ LEAST_CHANGES = 20
 #: Labels are in blocks if they change less often than this part of what is expected in random order: of 68 streams of
 #: real tables and generators the fewest had .30 (electricity prices), and labels that come in tens have .1.
 FEW_CHANGES = 0.05
+#: What the description of labels in blocks begins with.
+BLOCKS = "neighbouring labels differ"
 
 
-def in_blocks(changes: int, counts: Sequence[float] | npt.NDArray[np.integer]) -> tuple[int, int] | None:
-    """Return how often the label changes and how often it would in random order, if it is in blocks; else None.
+def in_blocks(changes: int, counts: Sequence[float] | npt.NDArray[np.integer]) -> str | None:
+    """Describe how often the label changes from row to row, if labels are in blocks; else return None.
 
     `counts` are the numbers of rows of each label.
 
-    >>> in_blocks(1, [50, 50]), in_blocks(40, [50, 50])
-    ((1, 50), None)
+    >>> in_blocks(1, [50, 50])
+    'neighbouring labels differ once, and would 50 times in random order'
+    >>> in_blocks(40, [50, 50])
     """
     rows = sum(counts)
     expected = sum(count * (1.0 - count / rows) for count in counts) if rows else 0.0
-    few = expected >= LEAST_CHANGES and changes < FEW_CHANGES * expected
-    return (changes, round(expected)) if few else None
+    if expected < LEAST_CHANGES or changes >= FEW_CHANGES * expected:
+        return None
+    often = "once" if changes == 1 else f"{changes:,} times"
+    return f"{BLOCKS} {often}, and would {round(expected):,} times in random order"

@@ -16,18 +16,15 @@ from scipy.special import ndtri
 from sortedcontainers import SortedList
 
 from streamcal.errors import InputError
-from streamcal.kernels.common.weights import WeightScale
-from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.given import real_number, whole_number
-from streamcal.parameters.types import FloatArray, Time
-from streamcal.regression.base import DistributionCalibrator, DistributionMap
-from streamcal.regression.distributions import CalibratedDistribution, Distribution
+from streamcal.parameters.types import FloatArray
+from streamcal.regression.base import SequentialDistributionCalibrator
+from streamcal.regression.distributions import Distribution
 from streamcal.regression.pit_calibrator import RecalibrationMap
 from streamcal.regression.ramps import ScoreRamp
-from streamcal.regression.reading import check_distributions, counted, pit_interval, pit_intervals
-from streamcal.states import HEAVIEST, Reader, ensure, number, numbers, row, unread, whole
+from streamcal.regression.reading import counted, pit_interval, pit_intervals
+from streamcal.states import HEAVIEST, Reader, ensure, number, numbers, row, whole
 from streamcal.statistics.pits import FURTHEST
-from streamcal.statistics.totals import Totals
 
 #: C: the integral part is infinite where the mean error exceeds C·(π/2)/ln t, 0.11 at t = 1,000.
 SATURATION = 0.5
@@ -43,7 +40,7 @@ LARGEST = 1e300
 LARGEST_ANGLE = math.atan(FURTHEST)
 
 
-class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
+class AdaptiveConformal(SequentialDistributionCalibrator):
     """Central intervals whose ends move after every outcome, so that the long-run coverage of each is its level.
 
     Each end is a quantile of the forecast, F⁻¹(Φ(q)), and is corrected on its own: the upper one for the level
@@ -109,6 +106,7 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
 
     name = "adaptive-conformal"
     summary = "intervals whose ends are corrected online: long-run coverage under any drift (ACI, PID)"
+    bounded_memory = True
 
     def __init__(
         self,
@@ -134,18 +132,9 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
         self._upper = [make(0.5 + 0.5 * one, rate, slack) for one in levels]
         #: The mean of |z|, with weights that decay.
         self._size = MEAN_SIZE
-        self._weight_scale = WeightScale()
-        self._totals = Totals()
-        self._map: RecalibrationMap | None = None
+        super().__init__()
         levels_of_ends = np.array([end.level for end in (*self._lower, *self._upper)])
         self._end_levels = levels_of_ends, 1.0 - levels_of_ends
-
-    bounded_memory = True
-
-    @property
-    def n(self) -> float:
-        """The total weight learned."""
-        return self._totals.n
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -172,26 +161,7 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
             end.step(low < score if low < high else high <= score, relative)
         self._scores.add(high)
         self._size += SIZE_RATE * (abs(high) - self._size)
-        self._totals.update(None, 1.0, w)
-        self._map = None
-
-    # -- predicting ----------------------------------------------------------------------------------------------
-
-    def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        """Return the calibrated distribution, as of time `t`; the state does not change."""
-        return self.map().predict_one(distribution)
-
-    def predict_many(
-        self, distributions: Sequence[Distribution], t: Time | None = None
-    ) -> list[CalibratedDistribution]:
-        """Return the calibrated distributions, all as of time `t`; the state does not change."""
-        return self.map().predict_many(check_distributions(distributions))
-
-    def map(self) -> DistributionMap:
-        """Return the current map, which is immutable."""
-        if self._map is None:
-            self._map = self._solved()
-        return self._map
+        self._stepped(w)
 
     def _solved(self) -> RecalibrationMap:
         ends = [*self._lower, *self._upper]
@@ -211,25 +181,22 @@ class AdaptiveConformal(LearnedWeights, DistributionCalibrator):
             **counts,
             "scores": self._scores.state(),
             "size": self._size,
-            "totals": self._totals.state(),
         }
 
     def _state_fields(self) -> dict[str, Reader]:
         side = row(*[number(-HEAVIEST, HEAVIEST)] * len(self._lower), whole())
         scores = numbers(None, least=-FURTHEST, most=FURTHEST)
-        own = {"lower": side, "upper": side, "scores": scores, "size": number(0.0, FURTHEST), "totals": unread}
+        own = {"lower": side, "upper": side, "scores": scores, "size": number(0.0, FURTHEST)}
         return {**super()._state_fields(), **own}
 
-    def _load(self, *, lower: Any, upper: Any, scores: FloatArray, size: float, totals: Any, **fields: Any) -> None:
+    def _load(self, *, lower: Any, upper: Any, scores: FloatArray, size: float, **fields: Any) -> None:
         ensure(len(scores) <= (self.window if self.method == "aci" else 0), "there are more scores than are kept")
         super()._load(**fields)
-        self._totals.restore(totals)
         for ends, (*excesses, steps) in ((self._lower, lower), (self._upper, upper)):
             for end, excess in zip(ends, excesses, strict=True):
                 end.excess, end.steps = excess, steps
         self._scores.load(scores.tolist())
         self._size = size
-        self._map = None
 
 
 class Scores:

@@ -11,17 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.kernels.common.weights import WeightScale
-from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.given import plain_number, real_number
-from streamcal.parameters.types import FloatArray, Time
-from streamcal.regression.base import DistributionCalibrator, DistributionMap
-from streamcal.regression.distributions import CalibratedDistribution, Distribution
-from streamcal.regression.reading import check_distributions, counted, pit_interval, pit_intervals
+from streamcal.parameters.types import FloatArray
+from streamcal.regression.base import SequentialDistributionCalibrator
+from streamcal.regression.distributions import Distribution
+from streamcal.regression.reading import counted, pit_interval, pit_intervals
 from streamcal.regression.scale_recalibration import SCALES, ScaleMap, moments_between
-from streamcal.states import HEAVIEST, Reader, ensure, numbers, unread
+from streamcal.states import HEAVIEST, Reader, ensure, numbers
 from streamcal.statistics.pits import FURTHEST
-from streamcal.statistics.totals import Totals
 
 #: Half-lives of the default, in observations: from a few errors of one sign to what changes slowly.
 HALF_LIVES = (2.5, 5.0, 10.0, 20.0, 80.0, 320.0)
@@ -39,7 +36,7 @@ LEAST_VARIANCE = SCALES[0] ** 2
 MOST_FREEDOM = 1e6
 
 
-class AdaptiveScale(LearnedWeights, DistributionCalibrator):
+class AdaptiveScale(SequentialDistributionCalibrator):
     """A location and a scale for all forecasts, from memories of several lengths, weighed by their likelihood.
 
     Of Normal(m, s) it predicts Normal(m + a·s, b·s), as `ScaleRecalibration` does. Each memory keeps the mean and the
@@ -93,23 +90,14 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
 
     name = "adaptive-scale"
     summary = "a stated mean and standard deviation, corrected by memories of several lengths"
+    bounded_memory = True
 
     def __init__(self, half_lives: tuple[float, ...] = HALF_LIVES, share: float = SHARE) -> None:
         self.half_lives = _ascending(half_lives)
         self.share = real_number(share, "share", "a number from 0 to 1", least=0.0, most=1.0)
         self._memories = [Memory(0.5 ** (1.0 / one)) for one in (*self.half_lives, math.inf)]
         self._weights = [1.0 / len(self._memories)] * len(self._memories)
-        self._weight_scale = WeightScale()
-        self._totals = Totals()
-        #: The map of what has been learned; None before it is asked for.
-        self._map: ScaleMap | None = None
-
-    bounded_memory = True
-
-    @property
-    def n(self) -> float:
-        """The total weight learned, whatever has been forgotten of it."""
-        return self._totals.n
+        super().__init__()
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -138,8 +126,7 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
         self._weights = [equal + (1.0 - self.share) * one / total for one in likely]
         for memory in self._memories:
             memory.add(centre, deviation, relative)
-        self._totals.update(None, 1.0, w)
-        self._map = None
+        self._stepped(w)
 
     def _estimates(self) -> list[tuple[float, float]]:
         """Return the location and the variance of each memory, with one observation's worth of the next longer one."""
@@ -151,25 +138,7 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
             found.append((location, variance))
         return found[::-1]
 
-    # -- predicting ----------------------------------------------------------------------------------------------
-
-    def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        """Return the calibrated distribution, as of time `t`; the state does not change."""
-        return self.map().predict_one(distribution)
-
-    def predict_many(
-        self, distributions: Sequence[Distribution], t: Time | None = None
-    ) -> list[CalibratedDistribution]:
-        """Return the calibrated distributions, all as of time `t`; the state does not change."""
-        return self.map().predict_many(check_distributions(distributions))
-
-    def map(self) -> DistributionMap:
-        """Return the current map, which is immutable."""
-        if self._map is None:
-            self._map = self._mixed()
-        return self._map
-
-    def _mixed(self) -> ScaleMap:
+    def _solved(self) -> ScaleMap:
         """Return the map of the averages over the memories."""
         location = log_scale = 0.0
         for weight, (own, variance) in zip(self._weights, self._estimates(), strict=True):
@@ -181,24 +150,22 @@ class AdaptiveScale(LearnedWeights, DistributionCalibrator):
 
     def _state(self) -> dict[str, Any]:
         memories = [memory.state() for memory in self._memories]
-        return {**super()._state(), "memories": memories, "weights": self._weights, "totals": self._totals.state()}
+        return {**super()._state(), "memories": memories, "weights": self._weights}
 
     def _state_fields(self) -> dict[str, Reader]:
         k = len(self._memories)
         memories = numbers(k, 3, least=-HEAVIEST, most=HEAVIEST)
-        own = {"memories": memories, "weights": numbers(k, least=0.0, most=1.0), "totals": unread}
+        own = {"memories": memories, "weights": numbers(k, least=0.0, most=1.0)}
         return {**super()._state_fields(), **own}
 
-    def _load(self, *, memories: FloatArray, weights: FloatArray, totals: Any, **fields: Any) -> None:
+    def _load(self, *, memories: FloatArray, weights: FloatArray, **fields: Any) -> None:
         ensure((memories[:, [0, 2]] >= 0.0).all(), "a memory has a weight or a variance below 0")
         ensure((np.abs(memories[:, 1]) <= FURTHEST).all(), f"a memory has a mean beyond {FURTHEST:g}")
         ensure(abs(float(weights.sum()) - 1.0) <= 1e-9, "the weights of the memories do not add up to 1")
         super()._load(**fields)
-        self._totals.restore(totals)
         self._weights = weights.tolist()
         for memory, row in zip(self._memories, memories.tolist(), strict=True):
             memory.weight, memory.mean, memory.variance = row
-        self._map = None
 
 
 class Memory:

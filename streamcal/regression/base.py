@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Coordinate, Held
@@ -20,6 +21,8 @@ from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.reading import check_distributions
+from streamcal.states import Reader, unread, weight_scale_state
+from streamcal.statistics.totals import Totals
 
 
 class DistributionMap(Shown, ABC):
@@ -166,6 +169,62 @@ class DistributionCalibrator(Learner):
     @abstractmethod
     def map(self) -> DistributionMap:
         """Return the current map, immutable."""
+
+
+class SequentialDistributionCalibrator(DistributionCalibrator):
+    """A method that takes one step per observation, of a weight relative to the running mean of all weights.
+
+    A subclass has `_step`, which calls `_stepped` at its end, and `_solved`, unless it predicts without a map.
+    """
+
+    def __init__(self) -> None:
+        self._weight_scale = WeightScale()
+        self._totals = Totals()
+        #: The map of what has been learned; None before it is asked for.
+        self._map: DistributionMap | None = None
+
+    @property
+    def n(self) -> float:
+        """The total weight learned, whatever has been forgotten of it."""
+        return self._totals.n
+
+    def _stepped(self, w: float) -> None:
+        """Count an observation that was learned."""
+        self._totals.update(None, 1.0, w)
+        self._map = None
+
+    def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
+        """Return the calibrated distribution, as of time `t`; the state does not change."""
+        return self.map().predict_one(distribution)
+
+    def predict_many(
+        self, distributions: Sequence[Distribution], t: Time | None = None
+    ) -> list[CalibratedDistribution]:
+        """Return the calibrated distributions, all as of time `t`; the state does not change."""
+        return self.map().predict_many(check_distributions(distributions))
+
+    def map(self) -> DistributionMap:
+        """Return the current map, which is immutable."""
+        if self._map is None:
+            self._map = self._solved()
+        return self._map
+
+    def _solved(self) -> DistributionMap:
+        """Return the map of what has been learned."""
+        raise NotImplementedError
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "weight_scale": self._weight_scale.state(), "totals": self._totals.state()}
+
+    def _state_fields(self) -> dict[str, Reader]:
+        return {**super()._state_fields(), "weight_scale": weight_scale_state, "totals": unread}
+
+    def _load(self, *_: Any, **fields: Any) -> None:
+        weight_scale, totals = fields.pop("weight_scale"), fields.pop("totals")
+        super()._load(**fields)
+        self._weight_scale.load(*weight_scale)
+        self._totals.restore(totals)
+        self._map = None
 
 
 class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], DistributionCalibrator):

@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.choosing import chosen
-from streamcal.learners.sequential import LearnedWeights
 from streamcal.parameters.forgetting import Decay
 from streamcal.parameters.inputs import check_time, check_times
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.regression import METHODS
 from streamcal.regression.adaptive_conformal import AdaptiveConformal
 from streamcal.regression.adaptive_scale import AdaptiveScale
-from streamcal.regression.base import DistributionCalibrator, DistributionMap
+from streamcal.regression.base import DistributionCalibrator, DistributionMap, SequentialDistributionCalibrator
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.quantile_recalibration import QuantileRecalibration
 from streamcal.regression.reading import check_distributions
 from streamcal.states import Reader, ensure, listed, unread
-from streamcal.statistics.totals import Totals
 
 #: Of the default: the half-life of the shape, in observations, and its cells.
 HALF_LIFE, CELLS = 300, 64
@@ -33,7 +30,7 @@ LEVELS, RATE, SLACK = (0.5, 0.8, 0.9, 0.95), 0.1, 2.0
 ALONE = 5
 
 
-class Composition(LearnedWeights, DistributionCalibrator):
+class Composition(SequentialDistributionCalibrator):
     """Calibrators in a row: each stage learns from the outcome and the forecast that the stage before it issued for it.
 
     With stages c₁, …, c_k and a forecast F₀, stage i predicts Fᵢ = cᵢ(Fᵢ₋₁), and the composition predicts F_k. When the
@@ -88,8 +85,7 @@ class Composition(LearnedWeights, DistributionCalibrator):
     def __init__(self, calibrators: tuple[DistributionCalibrator | str, ...] | None = None) -> None:
         self.calibrators = None if calibrators is None else stages_of(calibrators)
         self._stages = [stage.clone() for stage in self.calibrators or default_stages()]
-        self._weight_scale = WeightScale()
-        self._totals = Totals()
+        super().__init__()
 
     @property
     def stages(self) -> tuple[DistributionCalibrator, ...]:
@@ -100,11 +96,6 @@ class Composition(LearnedWeights, DistributionCalibrator):
     def bounded_memory(self) -> bool:
         """Return whether memory has a bound that is fixed at construction."""
         return all(stage.bounded_memory for stage in self._stages)
-
-    @property
-    def n(self) -> float:
-        """The total weight learned, whatever the stages have forgotten of it."""
-        return self._totals.n
 
     def tally(self) -> dict[str, int]:
         """Return the counts of the stages, as in ``{"1 outside": 3}``."""
@@ -154,7 +145,7 @@ class Composition(LearnedWeights, DistributionCalibrator):
         relative = self._weight_scale.relative(w)
         for stage, forecast in zip(learning, forecasts, strict=True):
             stage.learn_one(forecast, y, relative, t)
-        self._totals.update(None, 1.0, w)
+        self._stepped(w)
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -181,14 +172,13 @@ class Composition(LearnedWeights, DistributionCalibrator):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "totals": self._totals.state(), "stages": [one._state() for one in self._stages]}
+        return {**super()._state(), "stages": [one._state() for one in self._stages]}
 
     def _state_fields(self) -> dict[str, Reader]:
-        return {**super()._state_fields(), "totals": unread, "stages": listed(unread)}
+        return {**super()._state_fields(), "stages": listed(unread)}
 
-    def _load(self, *, totals: Any, stages: list[Any], **fields: Any) -> None:
+    def _load(self, *, stages: list[Any], **fields: Any) -> None:
         super()._load(**fields)
-        self._totals.restore(totals)
         ensure(len(stages) == len(self._stages), "it has another number of stages")
         for stage, saved in zip(self._stages, stages, strict=True):
             stage._restore(saved)

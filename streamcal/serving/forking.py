@@ -119,7 +119,7 @@ class Forked:
         return None
 
     def _read(self, size: int) -> bytes:
-        """Return so many bytes of the pipe, or fewer where it ends; a child that takes too long is stopped."""
+        """Return `size` bytes of the pipe, or fewer where it ends; a child that takes too long is stopped."""
         assert self._pipe is not None
         assert self._until is not None
         ready, found = select.poll(), []  # `select` takes no file whose number is 1,024 or more

@@ -22,7 +22,7 @@ class ServedJoin(JudgedJoin):
         return before is not None and (before.negative if y else before.positive)
 
     def levels_held(self, most: int) -> dict[str, dict[str | int, None]]:
-        """Return the first levels of each field of the forecasts held, as far as there are so many."""
+        """Return the first levels of each field of the forecasts held, at most `most` of each."""
         found: dict[str, dict[str | int, None]] = {}
         for one in self._index.values():
             for field, level in one.keys.items() if one.keys else ():

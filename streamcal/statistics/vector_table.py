@@ -142,7 +142,7 @@ class VectorTable(ScoreTable):
             self._round_to(self.cells // 2 if self.cells else FINEST)
 
     def _round_to(self, cells: int) -> None:
-        """Keep tuples rounded to a grid of so many cells for each score; 0, when nothing is held: as they come."""
+        """Keep tuples rounded to this number of cells for each score; with 0, for which none may be kept, as given."""
         rows = list(self._rows.items())
         self.cells = cells
         self._centres = [grid_of(scale, cells).centres for scale in self.scales or ()] if cells else []

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import signal
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
@@ -21,6 +22,7 @@ from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Certificate, Multicalibrated
 from streamcal.live.multicalibrated import Group as Held
 from streamcal.live.segmented import Effect, Segmented
+from streamcal.parameters.order import BLOCKS
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.columns import Observations
 
@@ -88,7 +90,9 @@ class Entrant:
         begun, predicted = time.process_time(), None
         try:
             if not self._delay:
-                predicted = self._at_once(piece)
+                with warnings.catch_warnings():  # the comparison warns of it once, for the whole stream
+                    warnings.filterwarnings("ignore", BLOCKS, RuntimeWarning)
+                    predicted = self._at_once(piece)
             elif isinstance(self.calibrator, Keyed):
                 predicted = self._late_by_segment(self.calibrator, piece)
             else:

@@ -25,8 +25,8 @@ class StreamSample:
     --------
     >>> sample = StreamSample()
     >>> sample.add(np.arange(100.0), np.arange(100.0) < 50.0)
-    >>> sample.auc_if_falling(), sample.changes_if_few(), sample.scores_in_order()
-    (0.0, (1, 50), True)
+    >>> sample.auc_if_falling(), sample.blocks(), sample.scores_in_order()
+    (0.0, 'neighbouring labels differ once, and would 50 times in random order', True)
     """
 
     def __init__(self) -> None:
@@ -94,9 +94,9 @@ class StreamSample:
             return None
         return 0.5 + excess / pairs
 
-    def changes_if_few(self) -> tuple[int, int] | None:
-        """Return how often the label changes and how often it would in random order, if it is in blocks; else None."""
-        return in_blocks(self._changes, (self._positives, self._seen - self._positives)) if self._seen else None
+    def blocks(self) -> str | None:
+        """Describe how often the label changes, if labels are in blocks; else return None."""
+        return in_blocks(self._changes, (self._positives, self._seen - self._positives))
 
     def scores_in_order(self) -> bool:
         """Return whether the scores hardly ever change direction, as in rows sorted by score."""
@@ -114,13 +114,11 @@ class StreamSample:
                 "all scores are 0 or 1, as predicted classes are: give the probability of the positive class, which "
                 "scikit-learn has as predict_proba(X)[:, 1]"
             )
-        changes = self.changes_if_few()
-        if changes is not None:
-            often = "once" if changes[0] == 1 else f"{changes[0]:,} times"
+        blocks = self.blocks()
+        if blocks is not None:
             return (
-                f"neighbouring rows have different labels {often}, and would {changes[1]:,} times in random order: in "
-                "rows sorted by label, earlier labels give the next one away, and every figure is too good; sort the "
-                "rows by time, or shuffle them"
+                f"{blocks}: in rows sorted by label, earlier labels give the next one away, and every figure is too "
+                "good; sort the rows by time, or shuffle them"
             )
         if self.scores_in_order():
             return (

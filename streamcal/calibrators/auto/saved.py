@@ -21,7 +21,6 @@ from streamcal.calibrators.protected import jumper_state
 from streamcal.kernels.mixture.knot_sums import KNOTS
 from streamcal.kernels.mixture.repeated_scores import FEWEST_SLOTS, MOST_SLOTS
 from streamcal.kernels.newton.regressions import Plan
-from streamcal.learners.sequential import weight_scale_state
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.states import (
     HEAVIEST,
@@ -35,6 +34,7 @@ from streamcal.states import (
     numbers,
     record,
     row,
+    weight_scale_state,
     whole,
 )
 

@@ -58,9 +58,6 @@ def _stirling(x: cython.double) -> cython.double:
     ) / x
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def log_beta(a: cython.double, b: cython.double) -> cython.double:
     """Return ln Β(a, b), a and b > 0, to some 1e-16·(|ln Β| + 1): no difference of two large logarithms."""
     above: cython.double = 1.0
@@ -85,9 +82,6 @@ def log_beta(a: cython.double, b: cython.double) -> cython.double:
     return found + 0.5 * (_LOG_TWO_PI + log(c / a / b)) + (_stirling(a) + _stirling(b) - _stirling(c))
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def bin_score(n: cython.double, m: cython.double, alpha: cython.double, beta: cython.double) -> cython.double:
     """Return the logarithm of Β(m + α, n − m + β) / Β(α, β)."""
     return log_beta(m + alpha, max(n - m, 0.0) + beta) - log_beta(alpha, beta)
@@ -112,17 +106,11 @@ def _log_gamma(x: cython.double) -> cython.double:
     return _in_units((x - 0.5) * log(x) - x + 0.5 * _LOG_TWO_PI + _stirling(x))
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def share_of_both(size: cython.double) -> cython.double:
     """Return −ln(4/s − 1) for `bin_bound`, raised to a multiple of `UNIT` and by the rounding of the three ln Γ."""
     return _in_units(-log(4.0 / size - 1.0)) + 4.0 * _UNIT
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
 def bin_bound(n: cython.double, m: cython.double, share: cython.double) -> cython.double:
     """Return an upper bound of a score; n and m are whole, m ≤ n ≤ `LARGEST`, and `share` = `share_of_both(α + β)`."""
     if not 0.0 < m < n:

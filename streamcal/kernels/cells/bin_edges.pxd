@@ -23,18 +23,18 @@ cdef class BinEdges(CellTree):
     cdef void _set_ranks(self) noexcept nogil
     cdef void _reserve(self) except *
     cdef bint _move(self, int[::1] changed, Py_ssize_t low, Py_ssize_t high) noexcept nogil
-    cdef bint _given_up(self) noexcept nogil
+    cdef inline bint _given_up(self) noexcept nogil
     cdef bint _passed(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high, bint shrinks) noexcept nogil
-    cdef void _set_near(self, Py_ssize_t i, int left, int under, int right, int over) noexcept nogil
+    cdef inline void _set_near(self, Py_ssize_t i, int left, int under, int right, int over) noexcept nogil
     cdef bint _move_edges(
         self, int above, int below, Py_ssize_t cell, bint up, Py_ssize_t low, Py_ssize_t high
     ) noexcept nogil
-    cdef void _change(self, Py_ssize_t binning, Py_ssize_t b) noexcept nogil
+    cdef inline void _change(self, Py_ssize_t binning, Py_ssize_t b) noexcept nogil
     cdef void _change_bins_of(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high) noexcept nogil
-    cdef Py_ssize_t _bin(self, Py_ssize_t binning, Py_ssize_t i) noexcept nogil
+    cdef inline Py_ssize_t _bin(self, Py_ssize_t binning, Py_ssize_t i) noexcept nogil
     cdef void _set_edges_at(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high) noexcept nogil
-    cdef Py_ssize_t _next_used(self, Py_ssize_t i) noexcept nogil
+    cdef inline Py_ssize_t _next_used(self, Py_ssize_t i) noexcept nogil
     cdef void _refine(self, Py_ssize_t i, Py_ssize_t high) noexcept nogil
     cdef void _find_neighbours(self) noexcept nogil
     cdef void _set_edges(self, Py_ssize_t binning) noexcept nogil
-    cdef Py_ssize_t _stop(self, Py_ssize_t binning, Py_ssize_t b) noexcept nogil
+    cdef inline Py_ssize_t _stop(self, Py_ssize_t binning, Py_ssize_t b) noexcept nogil

@@ -32,7 +32,6 @@ MOST_CHANGES = 2**16
 _MOST_CHANGES = cython.declare(cython.int, MOST_CHANGES)
 
 
-@cython.cclass
 class BinEdges(CellTree):
     """The edges of the bins of binnings `_low` to `_high` for the cells of `sums`.
 
@@ -53,9 +52,6 @@ class BinEdges(CellTree):
         self._is_changed = np.zeros(0, dtype=np.int8)
         self._changes = np.zeros((2, 0), dtype=np.intc)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t)
     def _list_used(self) -> cython.void:
         """List the cells with a weight."""
@@ -65,9 +61,6 @@ class BinEdges(CellTree):
                 self._list[self._count] = cython.cast(cython.int, i)
                 self._count += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(
         i=cython.Py_ssize_t, k=cython.Py_ssize_t, w=cython.double, below=cython.double, positive=cython.double
     )
@@ -83,7 +76,6 @@ class BinEdges(CellTree):
             self._rank[i] = (below - 0.5 * w) * self._slack
         self._below_w[self._rank.shape[0]], self._below_p[self._rank.shape[0]] = below, positive
 
-    @cython.cfunc
     @cython.locals(bins=cython.Py_ssize_t)
     def _reserve(self) -> cython.void:
         """Enlarge the arrays for the largest binning, and an eighth more."""
@@ -95,9 +87,6 @@ class BinEdges(CellTree):
             self._is_changed = np.zeros(bins, dtype=np.int8)
             self._changes = np.zeros((2, min(bins, MOST_CHANGES)), dtype=np.intc)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t, k=cython.Py_ssize_t, first=cython.Py_ssize_t, common=cython.Py_ssize_t)
     def _move(self, changed: cython.int[::1], low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.bint:
         """Follow changed cells from the binnings low … high; False where too much has changed.
@@ -135,19 +124,12 @@ class BinEdges(CellTree):
                 self._refine(self._list[k], self._high)
         return True
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _given_up(self) -> cython.bint:
         """Empty the list of changed bins."""
         self._is_changed[:] = 0
         self._listed = 0
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(left=cython.int, under=cython.int, right=cython.int, over=cython.int, k=cython.int)
     def _passed(
         self, i: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t, shrinks: cython.bint
@@ -180,19 +162,12 @@ class BinEdges(CellTree):
         self._set_near(i, left, under, right, over)
         return True
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _set_near(
         self, i: cython.Py_ssize_t, left: cython.int, under: cython.int, right: cython.int, over: cython.int
     ) -> cython.void:
         self._near[i, 0], self._near[i, 1], self._near[i, 2], self._near[i, 3] = left, under, right, over
         self._inside[i] = (cython.cast(cython.double, left) + right) / (cython.cast(cython.double, under) + over)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(binning=cython.Py_ssize_t, b=cython.Py_ssize_t)
     def _move_edges(
         self,
@@ -220,10 +195,6 @@ class BinEdges(CellTree):
         self._left -= 1
         return self._left >= 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _change(self, binning: cython.Py_ssize_t, b: cython.Py_ssize_t) -> cython.void:
         """List a bin, once."""
         if self._is_changed[_first(binning) + b]:
@@ -234,26 +205,16 @@ class BinEdges(CellTree):
             self._changes[1, self._listed] = cython.cast(cython.int, b)
         self._listed += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(binning=cython.Py_ssize_t)
     def _change_bins_of(self, i: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.void:
         """List the bins of a used cell."""
         for binning in range(low, high + 1):
             self._change(binning, self._bin(binning, i))
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _bin(self, binning: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the bin of a used cell: that of any number between its neighbours."""
         return cython.cast(cython.Py_ssize_t, binning * self._inside[i])
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(before=cython.Py_ssize_t, after=cython.Py_ssize_t, binning=cython.Py_ssize_t, b=cython.Py_ssize_t)
     @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, own=cython.Py_ssize_t)
     def _set_edges_at(self, i: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.void:
@@ -275,10 +236,6 @@ class BinEdges(CellTree):
             for b in range(first, last + 1):
                 self._edge[_first(binning) + b] = cython.cast(cython.int, i if self._used[i] and b <= own else after)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _next_used(self, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the next used cell above, or the number of cells."""
         i += 1
@@ -286,9 +243,6 @@ class BinEdges(CellTree):
             i += 1
         return i
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(left=cython.int, under=cython.int, right=cython.int, over=cython.int)
     def _refine(self, i: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.void:
         """Narrow the neighbours of a used cell to those among denominators up to `high`."""
@@ -302,9 +256,6 @@ class BinEdges(CellTree):
                 right, over = left + right, under + over
         self._set_near(i, left, under, right, over)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(k=cython.Py_ssize_t)
     def _find_neighbours(self) -> cython.void:
         """Compute which cells are used, and the neighbours of their ranks, from the cells."""
@@ -315,9 +266,6 @@ class BinEdges(CellTree):
             self._set_near(self._list[k], 0, 1, 1, 1)
             self._refine(self._list[k], self._high)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     @cython.locals(k=cython.Py_ssize_t, b=cython.Py_ssize_t, last=cython.Py_ssize_t, start=cython.Py_ssize_t)
     def _set_edges(self, binning: cython.Py_ssize_t) -> cython.void:
         """Compute the edges of a binning from the cells."""
@@ -331,10 +279,6 @@ class BinEdges(CellTree):
             self._edge[start + b] = cython.cast(cython.int, self._used.shape[0])
             b += 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _stop(self, binning: cython.Py_ssize_t, b: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the edge above a bin."""
         return self._edge[_first(binning) + b + 1] if b + 1 < binning else self._used.shape[0]

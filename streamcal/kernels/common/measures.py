@@ -36,7 +36,7 @@ class CellTable:
     per_logit : float
         Cells per unit of log-odds.
     tail : int
-        There are so many cells of ¼ at each end, of which the outermost holds all beyond.
+        The number of cells of ¼ at each end; the outermost counts everything beyond.
 
     Notes
     -----

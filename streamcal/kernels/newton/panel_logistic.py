@@ -66,8 +66,8 @@ LONGEST_STEP = 2.0
 MAX_STEPS = 12
 #: The least-squares problem must be solved as exactly as this; it usually is to 1e-15.
 KKT = 1e-13
-#: Nodes are weighted anew after so many changes, or when they have taken in and given back so many times the weight
-#: they hold; the sums at the anchor after so many changes. Else rounding would add up.
+#: Nodes are recomputed after `MOST_CHANGES` changes, or once the weight added to and removed from them exceeds
+#: `MOST_HANDLED` times their weight; the sums at the anchor after `MOST_SINCE` changes. Otherwise rounding adds up.
 MOST_CHANGES, MOST_HANDLED, MOST_SINCE = 10_000, 100.0, 500
 
 _LIMIT = cython.declare(cython.double, LIMIT)

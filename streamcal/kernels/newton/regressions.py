@@ -186,6 +186,42 @@ def _subtract_square(
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _move(
+    theta: cython.double[::1],
+    inverse: cython.double[::1],
+    start: cython.Py_ssize_t,
+    at: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    f: cython.p_double,
+    g: cython.p_double,
+    y: cython.double,
+    w: cython.double,
+) -> cython.void:
+    """Make the implicit step on the label y at the features f, with g = Pf, which is overwritten."""
+    k: cython.Py_ssize_t
+    c: cython.double
+    u: cython.double
+    z: cython.double = 0.0
+    v: cython.double = 0.0
+    for k in range(size):
+        z += theta[start + k] * f[k]
+        v += f[k] * g[k]
+    if v <= 0.0:
+        return
+    c = implicit(z, v * w, y)
+    u = w * curvature(c)
+    u = sqrt(u / (1.0 + u * v))
+    c = (c - z) / v
+    for k in range(size):
+        theta[start + k] += c * g[k]
+        g[k] = u * g[k]
+    _subtract_square(inverse, at, size, g)
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _step(
@@ -210,8 +246,6 @@ def _step(
     start: cython.Py_ssize_t = table[one, START]
     at: cython.Py_ssize_t = table[one, AT]
     turn: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, turns[one])
-    z: cython.double = 0.0
-    v: cython.double = 0.0
     c: cython.double
     u: cython.double
     f = cython.declare(cython.double[24])  # `MOST`
@@ -245,16 +279,4 @@ def _step(
                 g[k] = g[k] + f[j] * inverse[at + k]
         at += size
     turns[one] = turn + 1 if turn + 1 < size else 0
-    for k in range(size):
-        z += theta[start + k] * f[k]
-        v += f[k] * g[k]
-    if v <= 0.0:
-        return
-    c = implicit(z, v * w, y)
-    u = w * curvature(c)
-    u = sqrt(u / (1.0 + u * v))
-    c = (c - z) / v
-    for k in range(size):
-        theta[start + k] += c * g[k]
-        g[k] = u * g[k]
-    _subtract_square(inverse, table[one, AT], size, g)
+    _move(theta, inverse, start, table[one, AT], size, f, g, y, w)

@@ -21,8 +21,8 @@ else:
 ORDER = 8
 POWERS = ORDER + 2
 MONOMIALS = POWERS * (POWERS + 1) // 2
-#: The sums are made again when they have taken in and given back this many times the weight, or the curvature, that is
-#: left in them, or so many points: else rounding would add up.
+#: The sums are recomputed once the weight, or the curvature, added and removed exceeds `MOST_HANDLED` times what they
+#: contain, or after `MOST_CHANGES` points: otherwise rounding adds up.
 MOST_HANDLED, MOST_CHANGES = 100.0, 100_000
 
 _ORDER = cython.declare(cython.int, ORDER)

@@ -63,8 +63,6 @@ def _likelihood(y: cython.double, z: cython.double) -> cython.double:
     return sigmoid(z) if y > 0.0 else sigmoid(-z)
 
 
-@cython.final
-@cython.cclass
 class JointEffects(ObservedLevels):
     """The levels of fields, pairs of fields and the score, and the weights of forecasts.
 
@@ -82,13 +80,6 @@ class JointEffects(ObservedLevels):
     -----
     O(J + K) for a forecast and for an outcome; 72 bytes for a level, and what Python takes for its name.
     """
-
-    _ends: cython.Py_ssize_t[:, ::1]  # the fields of each pair
-    _shares: cython.double[:, ::1]  # s
-    _added: cython.double[:, ::1]  # m·f
-    _features: cython.double[::1]  # f of each term
-    _said: cython.double[::1]  # the log-odds of the mixed
-    _chances: cython.double[:, ::1]  # what each gave to the label
 
     def __init__(self, fields: cython.Py_ssize_t, pairs: list, most: cython.Py_ssize_t):
         prior = [CHAIN] + (MIXED - 1) * [(1.0 - CHAIN) / (MIXED - 1)]
@@ -126,7 +117,6 @@ class JointEffects(ObservedLevels):
             self._look(p[i], found[i])
             found[i] = sigmoid(self._mixed())
 
-    @cython.cfunc
     def _find_pairs(self):
         """Set the levels of pairs, from those of their fields."""
         i: cython.Py_ssize_t
@@ -134,12 +124,10 @@ class JointEffects(ObservedLevels):
             first, second = self._level[self._ends[i, 0]], self._level[self._ends[i, 1]]
             self._find(self._fields + i, None if first is None or second is None else (first, second))
 
-    @cython.cfunc
     def _find_all(self, levels: list):
         self._find_fields(levels)
         self._find_pairs()
 
-    @cython.cfunc
     def _look(self, p: cython.double, chain: cython.double):
         """Set what the terms add, and what the mixed say, where the levels of fields and pairs are found."""
         j: cython.Py_ssize_t
@@ -157,31 +145,20 @@ class JointEffects(ObservedLevels):
                 u += self._shares[j, g] * self._added[j, g]
         self._say(clamped(logit(chain), LIMIT), clamped(u, LIMIT))
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     def _say(self, chain: cython.double, u: cython.double) -> cython.void:
         """Set the log-odds of the mixed."""
         self._said[0] = chain
         self._said[1] = u
         self._said[2] = 0.5 * (chain + u)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     def _terms(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Offset and slope of a field, and the offset alone of others."""
         return 2 if j < self._fields else 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     def _mean(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t) -> cython.double:
         """Return m of the level in slot k."""
         return self._values[k, 2 + 3 * g] / (self._values[k, 1 + 3 * g] + self._precision[j, g])
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _mixed(self) -> cython.double:
         """Return the log-odds of the mixture."""
         a: cython.Py_ssize_t
@@ -244,14 +221,11 @@ class JointEffects(ObservedLevels):
             if w[i] > 0.0:
                 self._learn(y[i], w[i], 1.0)
 
-    @cython.cfunc
     def _learn(self, y: cython.double, w: cython.double, rate: cython.double):
         """One step where `_look` has looked."""
         self._judge_mixed(y, rate * min(w, HEAVIEST))
         self._step(y, w, rate)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _judge_mixed(self, y: cython.double, w: cython.double) -> cython.void:
         """Judge the mixed by what they say of the label, to the power w."""
         a: cython.Py_ssize_t
@@ -259,7 +233,6 @@ class JointEffects(ObservedLevels):
             self._chances[0, a] = _likelihood(y, self._said[a])
         self._judge(0, self._chances, w)
 
-    @cython.cfunc
     def _step(self, y: cython.double, w: cython.double, rate: cython.double):
         """Move the terms of all levels, which are then the newest, and the shares."""
         j: cython.Py_ssize_t
@@ -291,8 +264,6 @@ class JointEffects(ObservedLevels):
                         self._judge_term(j, g, u, y, rate * weight)
                 self._weigh_levels(j)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _move(
         self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t, r: cython.double, h: cython.double
     ) -> cython.void:
@@ -303,8 +274,6 @@ class JointEffects(ObservedLevels):
         self._values[k, 1 + 3 * g] += h * f * f
         self._values[k, 2 + 3 * g] += f * r + h * f * f * self._shares[j, g] * mean
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _judge_term(
         self, j: cython.Py_ssize_t, g: cython.Py_ssize_t, u: cython.double, y: cython.double, w: cython.double
     ) -> cython.void:
@@ -346,8 +315,6 @@ class JointEffects(ObservedLevels):
                         self._weigh(j, k, g)
                 self._weigh_levels(j)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _take(
         self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t, r: cython.double, h: cython.double
     ) -> cython.void:

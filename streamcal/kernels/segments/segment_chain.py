@@ -1,61 +1,41 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """A chain of corrections of a forecast, one for each field of a stream, each by the level that the field has.
 
-Symbols, z being the log-odds that reach a field and k the level that it has:
+Symbols, z being the log-odds that reach a field and k the level that it has; those of its members are in
+`level_members`:
 
-    m[a], v[a]               mean and variance of what member a adds to z
-    H[k, a], E[k, a]         sums of natural parameters: m = E/(H + 1/τ²), v = 1/(H + 1/τ²)
-    τ²                       the variance of the levels of a field: (k₀τ₀ + S)/(k₀ + K), K being the number of levels,
-                             C[k] = min(m², 16) + v at the last step of level k, and S = Σ C[k]
-    A, B                     offset and slope of the last member, which adds A + B·x, x being z within ±16; its sums are
-                             those of a Gaussian in two dimensions, with prior variances 1 and ¼
     W[j, a]                  the weight of member a in field j, under fixed share
     d, t[j]                  how late the last label was, in labels learned since its forecast; and how many late labels
                              have judged field j, for levels that it knew. W[j, 0] counts twice in forecasts if t[j] < d
-    c = w·(y − σ(end))       an implicit step: it ends where z + m + v·c = `end`
 
-A field forecasts Σ W[a]·σ(z + m[a]), and its log-odds reach the next field. After a step with the curvature
-h = w·σ(end)(1 − σ(end)): H ← H + h, E ← E + c + h·(end − z), so that the new mean is end − z.
+A field forecasts Σ W[a]·σ(z + m[a]), and its log-odds reach the next field.
 """
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import exp, log, sqrt
+from cython.cimports.libc.math import exp, log
 
 if cython.compiled:
     from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from cython.cimports.streamcal.kernels.segments.observed_levels import ObservedLevels
+    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
+    from cython.cimports.streamcal.kernels.segments.level_members import LevelMembers
 else:
     from streamcal.kernels.common.logistic import logit, sigmoid
-    from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from streamcal.kernels.segments.observed_levels import ObservedLevels
+    from streamcal.kernels.newton.implicit_regression import clamped
+    from streamcal.kernels.segments.level_members import LevelMembers
 
-#: The members: nothing, the offset with all memory, with recent memory, with variance 1, offset and slope.
-MEMBERS = 5
-#: Numbers kept of a level: its weight; H and E of the three offsets; C of the first two; H11, H12, H22, E1, E2. H of
-#: offset a is at 1 + 2a.
-WIDTH, C = 14, 7
-#: H of recent memory is at most this: that of some 30 positives of a rare event.
-RECENT_INFORMATION = 30.0
+from streamcal.kernels.segments.level_members import HEAVIEST, MEMBERS, WIDTH
+
 #: The prior of "nothing".
 NOTHING = 0.5
 #: Log-odds are clamped to ± this, so that a forecast is never 0 or 1; the last double below 1 is at 36.7.
 LIMIT = 36.0
-#: Larger weights of observations are clipped to this, for numerical accuracy, as in `implicit_regression`.
-HEAVIEST = 1e6
 
-_MEMBERS = cython.declare(cython.Py_ssize_t, 5)
-_CAP = cython.declare(cython.double, RECENT_INFORMATION)
+_MEMBERS = cython.declare(cython.Py_ssize_t, MEMBERS)
 _LIMIT = cython.declare(cython.double, LIMIT)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
-STEEP = cython.declare(cython.double, 4.0)
-"""The prior precision of the slope; that of the offset beside it is 1."""
 LARGEST = cython.declare(cython.double, 16.0)
 """The log-odds that a slope multiplies are clamped to ± this."""
-FURTHEST = cython.declare(cython.double, 4.0)
-"""A retraction moves no mean further from 0: where many are taken back in another
-order than they came, what is taken is not what was added, and the error of each would add to that of the next."""
 UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 """The slot of a level that is neither held nor in the store."""
 MISSING = cython.declare(cython.Py_ssize_t, -2)
@@ -66,7 +46,7 @@ LEAST = cython.declare(cython.double, 1e-100)
 
 @cython.final
 @cython.cclass
-class SegmentChain(ObservedLevels):
+class SegmentChain(LevelMembers):
     """The members and levels of the fields of a chain.
 
     Parameters
@@ -93,7 +73,7 @@ class SegmentChain(ObservedLevels):
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t):
         prior = [NOTHING] + (MEMBERS - 1) * [(1.0 - NOTHING) / (MEMBERS - 1)]
-        super().__init__(fields, fields, most, 3, (WIDTH, 2, C, C + 1), fields, prior)
+        super().__init__(fields, most, prior)
         self.most, self.late = most, 0
         self._judged = np.zeros(fields, dtype=np.longlong)
         self._z = np.zeros(fields)
@@ -147,7 +127,7 @@ class SegmentChain(ObservedLevels):
         a: cython.Py_ssize_t
         self._say(j, 0, z)
         for a in range(3):
-            self._say(j, a + 1, z + self._values[k, 2 + 2 * a] / (self._values[k, 1 + 2 * a] + self._precision[j, a]))
+            self._say(j, a + 1, z + self._offset(j, k, a))
         self._say(j, 4, z + self._line(k, clamped(z, LARGEST)))
 
     @cython.cfunc
@@ -182,35 +162,6 @@ class SegmentChain(ObservedLevels):
             positive += self._weights[j, a] * self._positive[j, a]
             negative += self._weights[j, a] * self._negative[j, a]
         return clamped(log(positive / negative), _LIMIT)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _determinant(self, k: cython.Py_ssize_t) -> cython.double:
-        """Return the determinant of (H11 + 1, H12; H12, H22 + 4), in which only H11·H22 − H12² ≥ 0 is a difference."""
-        h11: cython.double = self._values[k, 9]
-        h12: cython.double = self._values[k, 10]
-        h22: cython.double = self._values[k, 11]
-        return max(h11 * h22 - h12 * h12, 0.0) + STEEP * h11 + h22 + STEEP
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _line(self, k: cython.Py_ssize_t, x: cython.double) -> cython.double:
-        """Return a + B·x."""
-        h11: cython.double = self._values[k, 9] + 1.0
-        h12: cython.double = self._values[k, 10]
-        h22: cython.double = self._values[k, 11] + STEEP
-        e1: cython.double = self._values[k, 12]
-        e2: cython.double = self._values[k, 13]
-        return (h22 * e1 - h12 * e2 + x * (h11 * e2 - h12 * e1)) / self._determinant(k)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _line_variance(self, k: cython.Py_ssize_t, x: cython.double) -> cython.double:
-        """Return the variance of A + B·x: that of a prior, and Σ h·(x − xᵢ)² ≥ 0, over the determinant."""
-        h11: cython.double = self._values[k, 9]
-        h12: cython.double = self._values[k, 10]
-        h22: cython.double = self._values[k, 11]
-        return (max(h22 - 2.0 * x * h12 + x * x * h11, 0.0) + STEEP + x * x) / self._determinant(k)
 
     # -- outcomes --------------------------------------------------------------------------------------------------
 
@@ -293,60 +244,8 @@ class SegmentChain(ObservedLevels):
             self._judge(j, self._positive, rate * weight)
         else:
             self._judge(j, self._negative, rate * weight)
-        self._values[k, 0] += w
-        self._move(j, k, self._z[j], y, weight)
-        self._move_line(k, self._z[j], y, weight)
-        self._weigh_level(j, k)
+        self._learn_level(j, k, self._z[j], y, w)
         self._weigh_levels(j)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _move(
-        self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double
-    ) -> cython.void:
-        """Make the implicit steps of the three offsets."""
-        a: cython.Py_ssize_t
-        precision: cython.double
-        mean: cython.double
-        end: cython.double
-        h: cython.double
-        for a in range(3):
-            precision = self._values[k, 1 + 2 * a] + self._precision[j, a]
-            mean = self._values[k, 2 + 2 * a] / precision
-            end = implicit(z + mean, w / precision, y)
-            h = w * curvature(end)
-            self._values[k, 1 + 2 * a] += h
-            self._values[k, 2 + 2 * a] += w * residual(y, end) + h * (end - z)
-        self._forget(k)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _forget(self, k: cython.Py_ssize_t) -> cython.void:
-        """Scale the sums of recent memory down to its cap."""
-        if self._values[k, 3] > _CAP:
-            self._values[k, 4] *= _CAP / self._values[k, 3]
-            self._values[k, 3] = _CAP
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _move_line(self, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double) -> cython.void:
-        """Make the implicit step of offset and slope."""
-        x: cython.double = clamped(z, LARGEST)
-        end: cython.double = implicit(z + self._line(k, x), w * self._line_variance(k, x), y)
-        h: cython.double = w * curvature(end)
-        step: cython.double = w * residual(y, end) + h * (end - z)
-        self._values[k, 9] += h
-        self._values[k, 10] += h * x
-        self._values[k, 11] += h * x * x
-        self._values[k, 12] += step
-        self._values[k, 13] += step * x
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _weigh_level(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
-        """Set C of a level, and S with it."""
-        self._weigh(j, k, 0)
-        self._weigh(j, k, 1)
 
     def unlearn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
         """Subtract from the sums of each level what the observation adds to them where the means are now.
@@ -361,52 +260,6 @@ class SegmentChain(ObservedLevels):
             if self._slot[j] >= 0:
                 self._take(j, self._slot[j] if self._slot[j] >= self.size else self._admit(j), self._z[j], y, w)
                 self._weigh_levels(j)
-
-    @cython.cfunc
-    def _take(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double):
-        """`unlearn` of one level; one without any weight left is dropped."""
-        a: cython.Py_ssize_t
-        precision: cython.double
-        mean: cython.double
-        h: cython.double
-        total: cython.double
-        limit: cython.double  # on |E|
-        self._values[k, 0] -= w
-        if self._values[k, 0] <= 1e-9 * w:  # rounding of sums of fractions
-            self._drop(j, k)
-            return
-        w = w if w < _HEAVIEST else _HEAVIEST
-        self._take_line(k, z, y, w)
-        for a in range(3):
-            precision = self._values[k, 1 + 2 * a] + self._precision[j, a]
-            mean = self._values[k, 2 + 2 * a] / precision
-            h = min(w * curvature(z + mean), self._values[k, 1 + 2 * a])
-            total = self._values[k, 2 + 2 * a] - w * residual(y, z + mean) - h * mean
-            limit = max(abs(mean), FURTHEST) * (precision - h)
-            self._values[k, 1 + 2 * a] -= h
-            self._values[k, 2 + 2 * a] = max(-limit, min(limit, total))
-        self._weigh_level(j, k)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _take_line(self, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double) -> cython.void:
-        """`unlearn` of offset and slope."""
-        x: cython.double = clamped(z, LARGEST)
-        mean: cython.double = self._line(k, x)
-        h: cython.double = min(w * curvature(z + mean), self._values[k, 9])
-        step: cython.double = w * residual(y, z + mean) + h * mean
-        bound: cython.double
-        self._values[k, 9] -= h
-        self._values[k, 11] = max(self._values[k, 11] - h * x * x, 0.0)
-        bound = sqrt(self._values[k, 9] * self._values[k, 11])
-        self._values[k, 10] = max(-bound, min(bound, self._values[k, 10] - h * x))
-        self._values[k, 12] -= step
-        self._values[k, 13] -= step * x
-        after: cython.double = abs(self._line(k, x))
-        limit: cython.double = max(abs(mean), FURTHEST)
-        if after > limit:
-            self._values[k, 12] *= limit / after
-            self._values[k, 13] *= limit / after
 
     # -- levels ----------------------------------------------------------------------------------------------------
 
@@ -429,18 +282,8 @@ class SegmentChain(ObservedLevels):
 
         Offset and slope are taken where the log-odds of the level have been, on average by curvature.
         """
-        a: cython.Py_ssize_t
         k: cython.Py_ssize_t = self._table.find(j, level)
-        x: cython.double = 0.0
-        means: list = [0.0] * MEMBERS
-        variances: list = [0.0, *[1.0 / self._precision[j, a] for a in range(3)], 1.0]
-        if k >= 0:
-            for a in range(3):
-                variances[a + 1] = 1.0 / (self._values[k, 1 + 2 * a] + self._precision[j, a])
-                means[a + 1] = self._values[k, 2 + 2 * a] * variances[a + 1]
-            if self._values[k, 9] > 0.0:
-                x = self._values[k, 10] / self._values[k, 9]
-            means[4], variances[4] = self._line(k, x), self._line_variance(k, x)
+        means, variances = self._additions(j, k)
         shares = self.weights(j)
         mean = sum([share * one for share, one in zip(shares, means, strict=True)])
         squares = [share * (v + (m - mean) ** 2) for share, m, v in zip(shares, means, variances, strict=True)]
