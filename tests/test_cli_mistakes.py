@@ -150,3 +150,36 @@ def test_weights_that_measure_nothing_or_one_row(tmp_path: Path) -> None:
             result = CliRunner().invoke(app, [*command, str(path), *weighted])
             assert (result.exit_code, told in result.output) == (0, True), result.output
             assert "00000000" not in result.output
+
+
+@pytest.mark.parametrize("absent", ["", ', "click": null'])
+def test_keys_that_first_rows_leave_out(tmp_path: Path, absent: str) -> None:
+    """Protocol buffers and others write no key for 0: the first row may lack the label."""
+    path, out = tmp_path / "in.jsonl", tmp_path / "out.csv"
+    rows = ['{"score": 0.3' + (', "click": 1' if k % 4 == 3 else absent) + "}" for k in range(200)]
+    path.write_text("\n".join(rows))
+    assert "--missing-label negative" in run(path).stderr
+    result = run(path, "--missing-label", "negative", "--method", "platt", "--out", out)
+    assert "200 rows (50 positive)" in result.stdout, result.stderr
+    header, first, *_ = out.read_text().splitlines()
+    assert (header, first.count(",")) == ("score,click,calibrated", 2)
+    mistaken = CliRunner().invoke(app, ["run", str(path), "--score", "score", "--label", "clicks"])
+    assert "there is no such column" in mistaken.stderr
+
+
+def test_lines_before_the_header_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("# exported today\n\nscore,click\n0.2,0\n")
+    assert "line 3 has it: leave out the lines before the header" in run(path).stderr
+    path.write_text("A title,,\n,,\nscore,click,n\n0.2,0,1\n")
+    assert "leave out lines before the header" in run(path).stderr
+
+
+@pytest.mark.parametrize("rows", [1, 200])
+def test_levels_in_another_encoding_are_refused(tmp_path: Path, rows: int) -> None:
+    """They would be other levels than those of a file, or a client, with the same letters in UTF-8."""
+    path = tmp_path / "in.csv"
+    path.write_bytes(b"score,click,place\n" + "0.2,0,Orléans\n".encode("latin-1") * rows)
+    assert "iconv -f LATIN1 -t UTF-8" in run(path, "--segment", "place").stderr
+    assert run(path).exit_code == 0
+    assert "iconv" in run(path, "--out", tmp_path / "out.parquet").stderr

@@ -191,6 +191,16 @@ class JsonBatch(TextBatch):
         text = bytes(self.text[self.spans[0, 0] : self.spans[-1, 1]]) if len(self) else b""
         return ESCAPED_LETTER.search(text) is not None or any(f'"{name}"'.encode() in text for name in names)
 
+    def _first_values(self, names: Sequence[str]) -> Row:
+        """Return the first value of each key that is not null, of those in the first records."""
+        found: Row = dict.fromkeys(names)
+        for i in range(min(len(self), FEW)):
+            record = json.loads(self.record(i))
+            found = {name: record.get(name) if value is None else value for name, value in found.items()}
+            if None not in found.values():
+                break
+        return found
+
     def read_by_arrow(self, names: Sequence[str]) -> JsonBatch | None:
         """Return this batch with a table of the named columns; None unless Arrow can read every line as an object.
 
@@ -204,8 +214,7 @@ class JsonBatch(TextBatch):
         reader = arrow.json()
         content = pyarrow.py_buffer(self.text[begins[0] : ends[-1]])
         try:
-            first = json.loads(self.record(0))
-            schema = pyarrow.schema([(name, _type_of(first.get(name))) for name in names])
+            schema = pyarrow.schema([(name, _type_of(value)) for name, value in self._first_values(names).items()])
             table = reader.read_json(
                 pyarrow.BufferReader(content),
                 reader.ReadOptions(use_threads=False, block_size=len(content) + 1),

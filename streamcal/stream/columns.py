@@ -24,6 +24,7 @@ from streamcal.stream.records import (
     MISSING,
     PARSED_AS_PROBABILITY,
     ROUNDING_OF_SCORES,
+    UTF_8,
     LabelReader,
     RecordError,
     as_read,
@@ -34,6 +35,7 @@ from streamcal.stream.records import (
     parse_score,
     parse_weight,
     parsed_with_comma,
+    shown,
 )
 from streamcal.stream.times import TimeOptions, TimeReader
 
@@ -249,7 +251,12 @@ class FieldReader:
         found: dict[str, str | int | None] = {}
         for name in self._columns.segments:
             try:
-                found[name] = level_of(name, _or_missing(as_read(row.get(name))))
+                value = _or_missing(as_read(row.get(name)))
+                if isinstance(value, str) and not _is_unicode(value):
+                    raise RecordError(f"{shown(value)} is not UTF-8", UTF_8, column=name)
+                found[name] = level_of(name, value)
+            except RecordError:
+                raise
             except InputError as error:
                 raise RecordError(str(error), column=name) from None
         return found
@@ -346,8 +353,17 @@ def missing_in(column: Any) -> npt.NDArray[np.bool_]:
 
 
 def plain(column: Any) -> list[Any]:
-    """Return the values of a column as Python objects; an empty text is a missing level, as in CSV."""
-    return [_or_missing(as_read(value)) for value in column.to_pylist()]
+    """Return a column as Python objects, an empty text as a missing level; a `ValueError` for text that is not UTF-8."""
+    return [_or_missing(value.decode() if isinstance(value, bytes) else value) for value in column.to_pylist()]
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text has no byte of another encoding, which would be another level than the letter meant."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _or_missing(value: Any) -> Any:

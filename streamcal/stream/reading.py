@@ -42,6 +42,8 @@ LONGEST_RECORD = 1 << 24
 LONGEST_FIELD = csv.field_size_limit()
 #: What may be a number with a decimal comma in a record whose fields are between commas.
 DECIMAL_COMMA = re.compile(r"(^|,)[-+]?[0-9]+,[0-9]+(,|$)")
+#: Lines of JSON in which a key is looked for, and of CSV in which a header may be.
+MOST_LOOKED_AT, MOST_LINES_BEFORE = 10_000, 50
 #: Names of columns in a message.
 MOST_SHOWN = 50
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -139,7 +141,8 @@ class RecordReader:
         self._ended = False  # whether the text was read to its end
         self._failure: BaseException | None = None  # an error that comes after what was read before it
         self._share: Callable[[], float | None] = lambda: None
-        #: Names of the columns; for JSON Lines the keys of the first object, while later objects may have others.
+        #: Names of the columns; for JSON Lines the keys of the first object, while later objects may have others, and
+        #: those of `require` that one of the first lines has.
         self.names: tuple[str, ...] = ()
         #: Types of the columns of a table, to be passed to a writer.
         self.types: dict[str, Any] = {}
@@ -162,9 +165,13 @@ class RecordReader:
     def require(self, *columns: str) -> None:
         """Declare the columns to read; raise `RecordError`, listing the existing ones, unless all of them exist."""
         for column in columns:
+            if column not in self.names and self.kind.format == "jsonl" and self._is_key(column):
+                self.names = (*self.names, column)
             if column not in self.names:
                 reason = f"there is no such column{did_you_mean(column, self.names)}"
-                if self.delimiter is not None and len(self.names) == 1:
+                if (line := self._header_with(column)) is not None:
+                    reason += f"; line {line} has it: leave out the lines before the header"
+                elif self.delimiter is not None and len(self.names) == 1:
                     reason += "; if the one column is several, say with --delimiter what is between them"
                 reason += self._perhaps_no_header()
                 raise RecordError(reason, _listed(self.names), file=self.path, column=column)
@@ -190,8 +197,28 @@ class RecordReader:
     def _refuse_doubled_names(self) -> None:
         doubled = next((name for i, name in enumerate(self.names) if name in self.names[:i]), None)
         if doubled is not None:
-            reason = "the file has this column twice" + self._perhaps_no_header()
+            before = "" if doubled.strip() else "; leave out lines before the header"
+            reason = f"the file has this column twice{before}{self._perhaps_no_header()}"
             raise RecordError(reason, "different names", file=self.path, column=doubled)
+
+    def _is_key(self, column: str) -> bool:
+        """Return whether one of the first lines of JSON, of those read so far, has this key: later ones may lack it."""
+        for line in bytes(self._text[self._at :]).split(b"\n", MOST_LOOKED_AT)[:MOST_LOOKED_AT]:
+            with contextlib.suppress(RecordError):
+                if column in json_object(str(line, "utf-8", "surrogateescape")):
+                    return True
+        return False
+
+    def _header_with(self, column: str) -> int | None:
+        """Return the number of the first line of CSV with a field of this name, if one of those read so far has it."""
+        if self.kind.format != "csv":
+            return None
+        for number, line in enumerate(bytes(self._text).split(b"\n", MOST_LINES_BEFORE)[:MOST_LINES_BEFORE], 1):
+            text = str(line, "utf-8", "surrogateescape").strip().removeprefix("\ufeff")
+            with contextlib.suppress(csv.Error, StopIteration):
+                if column in next(csv.reader([text], delimiter=_delimiter_of(text))):
+                    return number
+        return None
 
     def _perhaps_no_header(self) -> str:
         """Return a remedy for a message if half of the names of CSV or more are numbers; otherwise empty."""

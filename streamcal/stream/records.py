@@ -30,6 +30,9 @@ DECIMAL_COMMA = "a number with a decimal comma, as --decimal , says, and without
 WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
 
+#: What to do about texts in another encoding.
+UTF_8 = "UTF-8; convert the file, as by iconv -f LATIN1 -t UTF-8"
+
 #: Characters of a value in a message.
 LONGEST_SHOWN = 80
 #: The reason where a field is empty or not there.

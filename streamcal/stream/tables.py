@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from streamcal.stream import arrow
 from streamcal.stream.arrow import ERRORS, pyarrow
 from streamcal.stream.parquet_footer import MAGIC, Footer
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import UTF_8, RecordError
 
 #: Rows of a row group of a Parquet file: small groups make files large and slow to read.
 GROUP_ROWS = 1 << 17
@@ -175,7 +175,8 @@ class TableWriter:
         except ERRORS as error:
             what = "Parquet" if self._parquet else "Arrow"
             reason = f"a value does not fit the {what} column: {error}"
-            raise RecordError(reason, str(self._types.get(name, "one type")), file=self.path, column=name) from None
+            allowed = UTF_8 if isinstance(error, UnicodeError) else str(self._types.get(name, "one type"))
+            raise RecordError(reason, allowed, file=self.path, column=name) from None
         self._types[name] = column.type
         return column
 
