@@ -353,7 +353,7 @@ def missing_in(column: Any) -> npt.NDArray[np.bool_]:
 
 
 def plain(column: Any) -> list[Any]:
-    """Return a column as Python objects, an empty text as a missing level; a `ValueError` for text that is not UTF-8."""
+    """Return a column as Python objects, an empty text as a missing level; a `ValueError` for other than UTF-8."""
     return [_or_missing(value.decode() if isinstance(value, bytes) else value) for value in column.to_pylist()]
 
 
