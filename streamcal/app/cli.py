@@ -263,15 +263,16 @@ def methods_(
         descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
     console.print(abilities)
     console.print(
-        "\nmerges: two can be added up; unlearns: a label can be taken back; monotone: keeps the order of the scores; "
-        "interval: gives `lower` and `upper` too; memory: fixed, or grows with the distinct scores. "
+        "\nmerges: two calibrators can be combined; unlearns: an observation can be removed; "
+        "monotone: keeps the order of the scores; interval: gives `lower` and `upper` too; "
+        "memory: fixed, or grows with the distinct scores. "
         "All for the default parameters: forgetting and resolution change some.\n"
     )
     console.print(descriptions)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
     short = ", ".join(f"{alias} for {name}" for alias, name in ALIASES.items() if name in REGISTRY)
     console.print(f"\nShort names: {short}.")
-    console.print("\nIn Python, with the same verbs, there are besides:\n")
+    console.print("\nAlso in Python, with the same verbs:\n")
     others = Table(box=None, pad_edge=False, show_header=False)
     others.add_column(no_wrap=True)
     others.add_column()
@@ -360,7 +361,7 @@ def main() -> None:
         warnings.filterwarnings("ignore", told_at_the_end, RuntimeWarning)
     try:
         app(prog_name="streamcal")
-    except OSError as error:  # of standard output or standard error; errors of files have been told
+    except OSError as error:  # of standard output or standard error; errors of files are reported already
         with suppress(OSError):
             typer.echo(one_line(f"standard output cannot be written: {error.strerror or error}"), err=True)
         nowhere = os.open(os.devnull, os.O_WRONLY)

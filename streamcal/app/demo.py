@@ -115,7 +115,7 @@ def _count(part: Part, raw: float, calibrated: float, y: bool) -> None:
 
 
 def late_correction(scored: list[tuple[float, bool]]) -> Correction:
-    """Learn the last `MISTAKEN` labels as positive, all of them, and then take back those that were not.
+    """Learn the last `MISTAKEN` labels as positive, all of them, and then unlearn those that were not.
 
     Examples
     --------

@@ -193,7 +193,7 @@ def evidence(data: ReportData) -> Figure:
         "Evidence against the forecasts",
         drawing([canvas], f"Evidence over time that forecasts are wrong, and alarms: {alarms}."),
         _time_stops(data, canvas, said),
-        f"A CalibrationMonitor raises an alarm where the evidence reaches {RUN_LENGTH:,.0f} (dashed), and starts anew: "
+        f"A CalibrationMonitor raises an alarm where the evidence reaches {RUN_LENGTH:,.0f} (dashed), and restarts: "
         f"of right forecasts at most one in as many rows on average. Alarms, the marks at the top: {alarms}."
         + (f" Of a series with more than {MOST_MARKS} a mark is a part of the stream with alarms." if thinned else ""),
     )

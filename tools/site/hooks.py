@@ -175,7 +175,7 @@ def _facts(method: type[Any], cal: Any, note: notes.Note | None, up: str) -> str
     size = f"{len(cal.to_bytes()):,} bytes"
     rows = {
         **({} if note is None else {"guaranteed": note.holds}),
-        "merges, takes outcomes back": _can(cal),
+        "merges, unlearns": _can(cal),
         "rises with the score": {True: "always", False: "not always", None: "–"}[getattr(cal, "monotone", None)],
         "interval": "yes" if getattr(cal, "has_interval", False) else "no",
         "memory": f"{'bounded' if cal.bounded_memory else 'grows'}; saved after the stream of the picture, {size}",
@@ -192,7 +192,7 @@ def _facts(method: type[Any], cal: Any, note: notes.Note | None, up: str) -> str
 def _can(cal: Any) -> str:
     if cal.merges and cal.unlearns:
         return "both, exactly"
-    return {(True, False): "merges", (False, True): "takes back"}.get((cal.merges, cal.unlearns), "neither")
+    return {(True, False): "merges", (False, True): "unlearns"}.get((cal.merges, cal.unlearns), "neither")
 
 
 def _costs(method: type[Any], up: str) -> dict[str, str]:

@@ -164,7 +164,7 @@ FUSION = {
     ),
     "logistic-fusion": Note(
         "By default: it follows drift, goes on where a model is down, and costs the same for two scores as for five.",
-        "Where the prediction must not fall when a score rises; where observations are to be taken back.",
+        "Where the prediction must not fall when a score rises; where observations are to be unlearned.",
         "None: an online method, whose steps are implicit, so that no observation makes it overshoot.",
     ),
     "mrmic": Note(
@@ -212,7 +212,7 @@ MULTICLASS = {
     ),
     "online-vector-scaling": Note(
         "By default on streams: one Newton step for an outcome, some 8 µs for ten labels.",
-        "Where observations are to be merged or taken back.",
+        "Where observations are to be merged or unlearned.",
         "For two classes it is `online-platt`, with its bound; for more, the step is ours.",
     ),
     "multiclass-venn-abers": Note(
@@ -240,12 +240,12 @@ REGRESSION = {
     ),
     "adaptive-scale": Note(
         "For forecasts of a model that learns, or whose errors stay of one sign for a while: no half-life to choose.",
-        "Where streams are to be merged or observations taken back: `scale-recalibration` is additive.",
+        "Where streams are to be merged or observations unlearned: `scale-recalibration` is additive.",
         "The mixture of its memories loses at most ln(k)/T + ln(1/(1 − share)) nats an observation to the best of k.",
     ),
     "composition": Note(
         "By default: first the scale, then the shape, then the coverage of four intervals, under any drift.",
-        "Where streams are to be merged or observations taken back: take one of its stages alone.",
+        "Where streams are to be merged or observations unlearned: take one of its stages alone.",
         "That of its last stage: with `adaptive-conformal` there, long-run coverage whatever happens.",
     ),
     "conformal-predictive": Note(
