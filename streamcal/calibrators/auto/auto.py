@@ -150,11 +150,7 @@ class Auto(SequentialCalibrator):
         experts, corrected, by_time = self._mixture.weights()
         rest = (1.0 - corrected) * (1.0 - by_time)
         named = {name: rest * weight for name, weight in zip((*NAMES, STACK), experts, strict=True)}
-        timed = self._mixture.times.begun
-        if not timed:
-            named = {name: weight / (1.0 - by_time) for name, weight in named.items()}
-        named[CORRECTION] = corrected * (1.0 - by_time if timed else 1.0)
-        return {**named, BY_TIME: by_time if timed else 0.0}
+        return {**named, CORRECTION: corrected * (1.0 - by_time), BY_TIME: by_time}
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""

@@ -120,7 +120,7 @@ class AutoMixture:
         p: cython.double = sigmoid(z)
         self._sides[at], self._sides[at + 1] = x, z
         at += 2
-        self.regressions.show_now(x)
+        self.regressions.show(x, None, 0)
         for k in range(self.regressions.number):
             self._sides[at + k] = self.regressions.predict(k)
         at += self.regressions.number
@@ -238,7 +238,7 @@ class AutoMixture:
 
     def weights(self):
         """Return the weights of the experts and the stack, and of both corrections, each in what it corrects."""
-        return self.combination.weights(), self.combination.corrected, self.times.share
+        return self.combination.weights(), self.combination.corrected, self.times.share if self.times.begun else 0.0
 
     def state(self):
         """Everything learned, as plain data, for `load`."""

@@ -49,17 +49,13 @@ class ScoreRegressions:
         self._phi, self._means = block[:at], block[at:]
 
     def show(self, x, means, at):
-        """Set the features to those of the log-odds x, and of the means that begin at an index."""
+        """Set the features to those of the log-odds x, and of the means that begin at an index; None: as they are."""
         k: cython.Py_ssize_t
         u: cython.double = 0.25 * x if -LARGEST < x < LARGEST else 0.0
         fill_line(self._phi, x)
         self._phi[SQUARE], self._phi[CUBE] = u * u, u * u * u
         for k in range(self.means):
-            self._phi[SHOWN + k] = means[at + k]
-
-    def show_now(self, x):
-        """Set the features to those of the log-odds x, and of the means as they are."""
-        self.show(x, self._means, 0)
+            self._phi[SHOWN + k] = self._means[k] if means is None else means[at + k]
 
     def predict(self, one):
         """Return the log-odds that a regression forecasts where it was shown."""
