@@ -1422,10 +1422,17 @@ def test_kinks(cells):
         assert found[0] == found[1]
         # Optimality: |u| is at most the penalty, to the tolerance (1e-9 of it, and 1e-12).
         assert found[0][2] <= part * most * (1.0 + 2e-9) + 2e-12
-    p = np.clip(columns[2] + 0.5, 0.0, 1.0)
-    found = [module.deviance(p, share, y, 1e-3) for module in twins("kinks")]
+    for labels in (y, columns[2]):
+        for one in forms:
+            one.renew(*map(np.ascontiguousarray, (columns[1], labels)))
+        for part in (1.0, 0.3, 0.01):
+            assert [one.follow(part * most, 10 * len(z)) for one in forms] == [0, 0]
+            assert bits(forms[0].fit) == bits(forms[1].fit)
+            assert forms[0].most() <= part * most * (1.0 + 2e-9) + 2e-12
+    group = np.arange(len(z))
+    found = [one.deviance(0.5, group, share, y, 1e-3) for one in forms]
     assert bits(found[0]) == bits(found[1])
-    p = np.clip(p, 1e-3, 1.0 - 1e-3)
+    p = np.clip(forms[0].fit + 0.5, 1e-3, 1.0 - 1e-3)
     expected = -2.0 * float(share @ (y * np.log(p) + (1.0 - y) * np.log1p(-p)))
     assert found[0] == pytest.approx(expected, rel=1e-13)  # a sum of 60 terms
 
@@ -1436,7 +1443,7 @@ def test_kernels_of_curves_refuse_other_lengths():
         with pytest.raises(ValueError, match="lengths"):
             twins("kinks")[form].Kinks(three, two, three, 0.0, 0.0, 0.0)
         with pytest.raises(ValueError, match="lengths"):
-            twins("kinks")[form].deviance(three, three, two, 0.1)
+            twins("kinks")[form].Kinks(three, three, three, 0.0, 0.0, 0.0).renew(three, two)
         with pytest.raises(ValueError, match="lengths"):
             twins("centred_blocks")[form].centred_blocks(three, two, three, 0.0)
         with pytest.raises(ValueError, match="knots"):

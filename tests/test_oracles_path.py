@@ -301,6 +301,23 @@ def test_a_linear_trend_fulfils_the_conditions_of_optimality(seed, share):
     assert problem.kinks >= kinks.sum() > 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("method", [LinearTrend, ELiTE])
+def test_a_path_that_starts_from_the_last_one_is_that_without_a_start(method, seed):
+    """Cells are left and entered; labels drift, so that kinks come and go."""
+    rng = np.random.default_rng(seed)
+    cal, held = method(resolution=40), []
+    for number in range(150):
+        score = float(rng.random())
+        held.append((score, bool(rng.random() < (score if number < 80 else 1.0 - score))))
+        cal.learn_one(*held[-1])
+        if number > 60:
+            cal.unlearn_one(*held.pop(0))
+        found = cal.predict_many([0.1, 0.5, 0.9])
+        fresh = method.from_state(cal.state_dict())
+        np.testing.assert_allclose(found, fresh.predict_many([0.1, 0.5, 0.9]), rtol=0.0, atol=1e-9)
+
+
 def test_a_large_penalty_gives_the_line_of_least_squares():
     s, y, w = stream(5, 200, None, "any")
     cal = taught(LinearTrend(penalty=10.0, resolution=None), s, y, w)

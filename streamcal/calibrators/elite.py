@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 
-from streamcal.calibrators.additive import AdditiveCalibrator, Table
-from streamcal.calibrators.linear_trend import trend_path
+from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
+from streamcal.calibrators.linear_trend import TrendPath
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 
@@ -26,7 +28,7 @@ class ELiTE(AdditiveCalibrator[Table]):
     Paper 002 states weights by a Bayesian score derived from BDeu; here they are by AICc, as in the SDM paper.
 
     Cost: an observation O(log k) for k distinct scores (cells), a prediction after it the solve of `LinearTrend`, about
-    1.4 ms for 20,000 scores on the default grid; memory O(k).
+    0.6 ms for 20,000 scores on the default grid; memory O(k).
 
     References
     ----------
@@ -45,10 +47,14 @@ class ELiTE(AdditiveCalibrator[Table]):
     monotone = False
     default_resolution = 2048
 
+    def __init__(self, **common: Unpack[Common]) -> None:
+        self._path = TrendPath()
+        super().__init__(**common)
+
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
-        models = list(trend_path(x, weight, positive))
+        models = [(c, self._path.fit()) for c in self._path.criteria(x, weight, positive, start is not None)]
         criteria = np.array([criterion for criterion, _ in models])
         shares = np.exp(-0.5 * (criteria - criteria.min()))
         values = np.clip(shares @ np.array([fit for _, fit in models]) / shares.sum(), 0.0, 1.0)

@@ -11,11 +11,9 @@ import numpy as np
 from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.calibrators.near_isotonic import NEGLIGIBLE, checked_penalty
 from streamcal.errors import SolverError
-from streamcal.kernels.polynomial import kinks
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 from streamcal.parameters.types import FloatArray
-from streamcal.solvers.solution import Solution
 from streamcal.solvers.trend_filter import TrendFilter
 
 #: Number of penalties, from the smallest that gives a straight line down to this share of it, in equal ratios; the
@@ -54,7 +52,7 @@ class LinearTrend(AdditiveCalibrator[Table]):
 
     The fit is exact up to 1e-9 of λ in the optimality conditions, for any spacing of the scores; scores within 1e-9 of
     the range of all scores are treated as one. Cost: an observation O(log k) for k distinct scores (cells), a
-    prediction after it O(k) for each kink at most: 0.1 ms at one λ and 1.4 ms for all fifty, for 20,000 scores on the
+    prediction after it O(k) for each kink at most: 0.1 ms at one λ and 0.5 ms for all fifty, for 20,000 scores on the
     default grid; memory O(k).
 
     References
@@ -76,6 +74,7 @@ class LinearTrend(AdditiveCalibrator[Table]):
 
     def __init__(self, penalty: float | None = None, **common: Unpack[Common]) -> None:
         self.penalty = checked_penalty(penalty)
+        self._path = TrendPath()
         super().__init__(**common)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
@@ -84,44 +83,62 @@ class LinearTrend(AdditiveCalibrator[Table]):
         if self.penalty == 0.0:
             values = positive / weight
         elif self.penalty is None:
-            _, values = min(trend_path(x, weight, positive), key=lambda model: model[0])
+            least, values = math.inf, positive
+            for criterion in self._path.criteria(x, weight, positive, start is not None):
+                if criterion < least:
+                    least, values = criterion, self._path.fit()
         else:
-            values = clipped(TrendFilter(x, weight, positive / weight).solve(self.penalty))
+            solution = TrendFilter(x, weight, positive / weight).solve(self.penalty)
+            check_solved(solution.status)
+            values = np.clip(solution.x, 0.0, 1.0)
         return KnotMap(self.scale, x, values, statistic.grid)
 
 
-def trend_path(x: FloatArray, weight: FloatArray, positive: FloatArray) -> Iterator[tuple[float, FloatArray]]:
-    """Yield (AICc, fit) for decreasing penalties, the straight line first.
+class TrendPath:
+    """The fits at decreasing penalties, the straight line first; each starts from what it was for the last labels."""
 
-    The path ends where there are too many parameters for AICc, and at the first fit that is `NEGLIGIBLE` above the
-    least.
-    """
-    n = float(weight.sum())
-    mean, least = positive / weight, math.inf
-    problem = TrendFilter(x, weight, mean)
-    ratio = SMALLEST_PENALTY ** (1.0 / (PENALTIES - 1))
-    for k in range(PENALTIES):
-        fit = clipped(problem.solve_share(ratio**k))
-        parameters = min(2 + problem.kinks, len(x))
-        spare = n - parameters - 1.0
-        if k > 0 and (spare <= 0.0 or problem.straight == 0.0):
-            return
-        complexity = 2.0 * parameters * (1.0 + (parameters + 1.0) / spare) if spare > 0.0 else 0.0
-        criterion = deviance(fit, weight, mean, n) + complexity
-        if criterion > least + NEGLIGIBLE:
-            return
-        least = min(least, criterion)
-        yield criterion, fit
+    def __init__(self) -> None:
+        self._problem: TrendFilter | None = None
+
+    def criteria(self, x: FloatArray, weight: FloatArray, positive: FloatArray, warm: bool) -> Iterator[float]:
+        """Yield the AICc of each fit; the path starts from the last one if `warm` and the scores are the same.
+
+        The path ends where there are too many parameters for AICc, and at the first fit that is `NEGLIGIBLE` above the
+        least.
+        """
+        n, mean, least = float(weight.sum()), positive / weight, math.inf
+        problem = self._begun(x, weight, mean, warm)
+        doubt = max(1.0 / (n + 2.0), np.finfo(np.float64).eps)
+        ratio = SMALLEST_PENALTY ** (1.0 / (PENALTIES - 1))
+        for k in range(PENALTIES):
+            check_solved(problem.follow(ratio**k))
+            parameters = min(2 + problem.kinks, len(x))
+            spare = n - parameters - 1.0
+            if k > 0 and (spare <= 0.0 or problem.straight == 0.0):
+                return
+            complexity = 2.0 * parameters * (1.0 + (parameters + 1.0) / spare) if spare > 0.0 else 0.0
+            criterion = problem.deviance(weight, mean, doubt) + complexity
+            if criterion > least + NEGLIGIBLE:
+                return
+            least = min(least, criterion)
+            yield criterion
+
+    def fit(self) -> FloatArray:
+        """Return the fit whose criterion was yielded last, clipped to [0, 1]."""
+        assert self._problem is not None
+        return np.clip(self._problem.values(), 0.0, 1.0)
+
+    def _begun(self, x: FloatArray, weight: FloatArray, mean: FloatArray, warm: bool) -> TrendFilter:
+        """Return the problem with these columns."""
+        problem = self._problem
+        if warm and problem is not None and np.array_equal(problem.x, x):
+            problem.renew(weight, mean)
+        else:
+            self._problem = problem = TrendFilter(x, weight, mean)
+        return problem
 
 
-def clipped(solution: Solution) -> FloatArray:
-    """Return the fit clipped to [0, 1]; raise `SolverError` if the solver failed."""
-    if not solution.solved:
-        raise SolverError(f"the active set of trend filtering ended with status {solution.status!r}")
-    return np.clip(solution.x, 0.0, 1.0)
-
-
-def deviance(p: FloatArray, weight: FloatArray, mean: FloatArray, n: float) -> float:
-    """Return −2 log L, with probabilities limited to a distance of 1/(n + 2) from 0 and 1, as after n equal labels."""
-    doubt = max(1.0 / (n + 2.0), np.finfo(np.float64).eps)
-    return kinks.deviance(p, weight, mean, doubt)
+def check_solved(status: str) -> None:
+    """Raise `SolverError` if the solver failed."""
+    if status != "solved":
+        raise SolverError(f"the active set of trend filtering ended with status {status!r}")

@@ -63,16 +63,32 @@ class TrendFilter:
     """
 
     def __init__(self, x: Array, weight: Array, mean: Array) -> None:
+        self.x = x
         half = 0.5 * x  # the range of two doubles may overflow
         spread = half[-1] - half[0]
         z = (half - half[0]) / spread if spread > 0.0 else np.zeros(len(x))
         _, first, self._group = np.unique(np.floor(z / NEAR), return_index=True, return_inverse=True)
-        share = np.bincount(self._group, weight / weight.sum())
-        average = np.bincount(self._group, weight / weight.sum() * mean) / share
-        self._center = float(share @ average)
-        self._z, self._y = z[first], average - self._center
+        self._apart = len(first) == len(x)
         self._spread = float(spread)
-        self._active = Kinks(self._z, share, self._y, RIDGE, TOLERANCE, FLAT)
+        self._active = Kinks(z[first], *self._columns(weight, mean), RIDGE, TOLERANCE, FLAT)
+        self._measure()
+
+    def renew(self, weight: Array, mean: Array) -> None:
+        """Take other weights and mean labels at the same scores: `follow` then starts from the path followed last."""
+        self._active.renew(*self._columns(weight, mean))
+        self._measure()
+
+    def _columns(self, weight: Array, mean: Array) -> tuple[Array, Array]:
+        """Return shares of the weight and centred mean labels of scores that are apart; set the centre."""
+        share, average = weight / weight.sum(), mean
+        if not self._apart:
+            share, total = np.bincount(self._group, share), np.bincount(self._group, share * mean)
+            average = total / share
+        self._centre = float(share @ average)
+        return share, average - self._centre
+
+    def _measure(self) -> None:
+        """Set the largest |u| of the straight line."""
         most = self._active.most()
         self._most = 0.0 if most <= FLAT else most
 
@@ -107,6 +123,22 @@ class TrendFilter:
 
     def _solve(self, limit: float) -> Solution:
         """Return the fit at the penalty `limit` for scores of range 1."""
-        status = self._active.solve(limit, ROUNDS * len(self._z))
-        fit = (self._center + self._active.fit)[self._group]
-        return Solution(fit, STATUS[status], status == SOLVED, self._active.rounds, self._active.excess)
+        status = self._active.solve(limit, ROUNDS * len(self._active.fit))
+        return Solution(self.values(), STATUS[status], status == SOLVED, self._active.rounds, self._active.excess)
+
+    def follow(self, share: float) -> str:
+        """Fit at the next share of a path of decreasing ones, as `solve_share`; return the status, "solved" or another.
+
+        After `renew` each share starts from the active set that the one at its place had before.
+        """
+        limit = share * self._most if self._most > 0.0 else np.inf
+        return STATUS[self._active.follow(limit, ROUNDS * len(self._active.fit))]
+
+    def values(self) -> Array:
+        """Return the last fit, shape (k,)."""
+        fit = self._centre + self._active.fit
+        return fit if self._apart else fit[self._group]
+
+    def deviance(self, weight: Array, mean: Array, doubt: float) -> float:
+        """Return −2 log L of the last fit, with probabilities limited to [doubt, 1 − doubt]."""
+        return float(self._active.deviance(self._centre, self._group, weight, mean, doubt))

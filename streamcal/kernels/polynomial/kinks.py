@@ -3,6 +3,10 @@
 
 A piece is the cells from one knot up to the next, the last one included in the last piece. Its sums for the tridiagonal
 system depend on nothing but its two knots: they are kept, and made anew only for pieces with a new end.
+
+For other labels at the same scores, each penalty of a path starts from the knots, signs and kinks that the penalty at
+its place had for the last labels. The solution is a function of A and the signs, and these are nearly always the ones
+that a path without a start finds.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import math
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import fabs, log, log1p
+from cython.cimports.libc.math import fabs, log
 
 SOLVED, NOT_FINITE, ITERATION_LIMIT = 0, 1, 2
 
@@ -20,24 +24,6 @@ _NOT_FINITE = cython.declare(cython.int, NOT_FINITE)
 _ITERATION_LIMIT = cython.declare(cython.int, ITERATION_LIMIT)
 _INFINITY = cython.declare(cython.double, math.inf)
 _NAN = cython.declare(cython.double, math.nan)
-
-
-def deviance(
-    p: cython.const[cython.double][:],
-    weight: cython.const[cython.double][:],
-    mean: cython.const[cython.double][:],
-    doubt: cython.double,
-) -> cython.double:
-    """−2 Σ w (ȳ log p + (1 − ȳ) log(1 − p)), with probabilities limited to this distance from 0 and 1."""
-    i: cython.Py_ssize_t
-    one: cython.double
-    total: cython.double = 0.0
-    if not p.shape[0] == weight.shape[0] == mean.shape[0]:
-        raise ValueError("lengths differ")
-    for i in range(p.shape[0]):
-        one = min(max(p[i], doubt), 1.0 - doubt)
-        total += weight[i] * (mean[i] * log(one) + (1.0 - mean[i]) * log1p(-one))
-    return -2.0 * total
 
 
 @cython.final
@@ -78,6 +64,14 @@ class Kinks:
     _beside: cython.double[::1]
     _end: cython.Py_ssize_t[::1]  # by the first cell of a piece: its last knot when its sums were made, or −1
     _sums: cython.double[:, ::1]  # Σω left², Σω left·right, Σω right², Σω left·y, Σω right·y
+    _finite: cython.bint
+    _top: cython.Py_ssize_t  # the first score with the largest |u| of those that are no knots, −1 if there is none
+    _violators: cython.Py_ssize_t  # scores in `_added`
+    # Of each penalty of the last path and of this one, one after another: knots, signs and kinks; where they begin.
+    _last: cython.double[:, ::1]
+    _last_starts: list
+    _path: cython.double[:, ::1]
+    _starts: list
 
     def __init__(self, z, share, y, ridge: cython.double, tolerance: cython.double, flat: cython.double):
         columns = [np.array(column, dtype=np.float64) for column in (z, share, y)]
@@ -91,9 +85,98 @@ class Kinks:
         self._knots, self._before, self._added = (np.zeros(k, dtype=np.intp) for _ in range(3))
         self._signs, self._kinks, self._values, self._found, self._diagonal, self._beside = np.zeros((6, k))
         self._end, self._sums = np.full(k, -1, dtype=np.intp), np.zeros((k, 5))
-        self._number, self.rounds, self.excess = min(k, 2), 0, 0.0
-        self._knots[self._number - 1] = k - 1
+        self.rounds, self.excess = 0, 0.0
+        self._last, self._path = np.zeros((3, 0)), np.zeros((3, 0))
+        self._last_starts, self._starts = [0], [0]
+        self._begin()
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _begin(self) -> cython.void:
+        """Fit the straight line."""
+        last: cython.Py_ssize_t = self._z.shape[0] - 1
+        self._number, self._finite = min(last + 1, 2), True
+        self._knots[0] = 0
+        self._knots[self._number - 1] = last
+        self._signs[0] = self._signs[self._number - 1] = 0.0
+        self._kinks[0] = self._kinks[self._number - 1] = 0.0
         self._settle(0.0)
+
+    def renew(self, share: cython.const[cython.double][::1], y: cython.const[cython.double][::1]):
+        """Take other weights and labels at the same scores; `follow` then starts from the path followed last."""
+        if not share.shape[0] == y.shape[0] == self._z.shape[0]:
+            raise ValueError("lengths differ")
+        self._share[:] = share
+        self._y[:] = y
+        self._end[:] = -1
+        self._last, self._path = self._path, self._last
+        self._last_starts, self._starts = self._starts, [0]
+        self._begin()
+
+    def follow(self, limit: cython.double, most_rounds: cython.Py_ssize_t) -> cython.int:
+        """`solve` for the next penalty of a path, which starts where that of the last path ended, and is kept."""
+        status: cython.int
+        step: cython.Py_ssize_t
+        known: cython.bint
+        # While memory is allocated another thread may take over; nowhere below.
+        while self._path.shape[1] < self._needed():
+            longer: cython.double[:, ::1] = np.zeros((3, 2 * self._needed()))
+            if longer.shape[1] > self._path.shape[1]:
+                longer[:, : self._path.shape[1]] = self._path
+                self._path = longer
+        step = len(self._starts) - 1
+        known = step < len(self._last_starts) - 1
+        if known:
+            self._recall(self._last_starts[step], self._last_starts[step + 1])
+        status = self.solve(limit, most_rounds)
+        if known and status != _SOLVED:
+            self._begin()
+            status = self.solve(limit, most_rounds)
+        self._keep(self._starts[step])
+        return status
+
+    @cython.cfunc
+    def _needed(self) -> cython.Py_ssize_t:
+        """Return the room for what is kept and as many knots as there are scores."""
+        return self._starts[len(self._starts) - 1] + self._z.shape[0]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(i=cython.Py_ssize_t)
+    def _recall(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
+        """Move to what was kept."""
+        self._number = stop - start
+        for i in range(self._number):
+            self._knots[i] = cython.cast(cython.Py_ssize_t, self._last[0, start + i])
+            self._signs[i], self._kinks[i] = self._last[1, start + i], self._last[2, start + i]
+
+    @cython.cfunc
+    @cython.locals(i=cython.Py_ssize_t)
+    def _keep(self, start: cython.Py_ssize_t) -> cython.void:
+        """Keep knots, signs and kinks."""
+        for i in range(self._number):
+            self._path[0, start + i] = self._knots[i]
+            self._path[1, start + i], self._path[2, start + i] = self._signs[i], self._kinks[i]
+        self._starts.append(start + self._number)
+
+    def deviance(
+        self,
+        centre: cython.double,
+        group: cython.const[cython.Py_ssize_t][:],
+        weight: cython.const[cython.double][:],
+        mean: cython.const[cython.double][:],
+        doubt: cython.double,
+    ) -> cython.double:
+        """−2 Σ w (ȳ log p + (1 − ȳ) log(1 − p)), p = centre + fit[group], limited to [doubt, 1 − doubt]."""
+        i: cython.Py_ssize_t
+        p: cython.double
+        total: cython.double = 0.0
+        if not group.shape[0] == weight.shape[0] == mean.shape[0]:
+            raise ValueError("lengths differ")
+        for i in range(group.shape[0]):
+            p = min(max(centre + self._fit[group[i]], doubt), 1.0 - doubt)
+            total += weight[i] * (mean[i] * log(p) + (1.0 - mean[i]) * log(1.0 - p))
+        return -2.0 * total
 
     def most(self):
         """Return the largest |u|."""
@@ -114,13 +197,12 @@ class Kinks:
     def solve(self, limit: cython.double, most_rounds: cython.Py_ssize_t) -> cython.int:
         """Fit for the penalty `limit` from the active set of the last one; returns a status."""
         several: cython.bint = True
-        top: cython.Py_ssize_t
         before: cython.Py_ssize_t
         self._settle(limit)
         for self.rounds in range(most_rounds):
-            top = self._largest()
-            self.excess = (fabs(self._u[top]) if top >= 0 else 0.0) - limit
-            if not self._is_finite():
+            self._scan(limit)
+            self.excess = (fabs(self._u[self._top]) if self._top >= 0 else 0.0) - limit
+            if not self._finite:
                 self.excess = _INFINITY
                 return _NOT_FINITE
             if self.excess <= self._tolerance * limit + self._flat:
@@ -128,21 +210,14 @@ class Kinks:
                 return _SOLVED
             before = self._number
             self._before[:before] = self._knots[:before]
-            self._enter(self._violators(limit) if several else self._only(top))
+            if not several:
+                self._added[0], self._violators = self._top, 1
+            self._enter(self._violators)
             self._settle(limit)
             # One violator at a time is certain to decrease the objective; several at once usually do.
             several = not self._same(before)
         self.rounds = most_rounds
         return _ITERATION_LIMIT
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.locals(i=cython.Py_ssize_t, total=cython.double)
-    def _is_finite(self) -> cython.bint:
-        total = 0.0
-        for i in range(self._fit.shape[0]):
-            total += self._fit[i]
-        return total - total == 0.0
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -156,38 +231,21 @@ class Kinks:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t)
-    def _largest(self) -> cython.Py_ssize_t:
-        """Return the first score with the largest |u| of those that are no knots, −1 if there is none."""
-        top: cython.Py_ssize_t = -1
-        size: cython.double = 0.0
+    @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, top=cython.Py_ssize_t, size=cython.double)
+    def _scan(self, limit: cython.double) -> cython.void:
+        """Find the score with the largest |u|, and add that between each two knots where |u| exceeds the limit."""
+        largest: cython.double = 0.0
+        self._top, self._violators = -1, 0
         for j in range(self._number - 1):
+            top, size = -1, 0.0
             for i in range(self._knots[j] + 1, self._knots[j + 1]):
                 if fabs(self._u[i]) > size:
                     top, size = i, fabs(self._u[i])
-        return top
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _only(self, place: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        self._added[0] = place
-        return 1
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, top=cython.Py_ssize_t, size=cython.double)
-    def _violators(self, limit: cython.double) -> cython.Py_ssize_t:
-        """Write the score with the largest |u| between each two knots, if |u| exceeds the limit there; their number."""
-        number: cython.Py_ssize_t = 0
-        for j in range(self._number - 1):
-            top, size = -1, limit
-            for i in range(self._knots[j] + 1, self._knots[j + 1]):
-                if fabs(self._u[i]) > limit and fabs(self._u[i]) >= size:
-                    top, size = i, fabs(self._u[i])
-            if top >= 0:
-                self._added[number] = top
-                number += 1
-        return number
+            if size > largest:
+                self._top, largest = top, size
+            if size > limit:
+                self._added[self._violators] = top
+                self._violators += 1
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -257,6 +315,7 @@ class Kinks:
             excess += self._share[i] * (self._y[i] - self._fit[i])
             u += 2.0 * excess * (self._z[i + 1] - self._z[i])
             self._u[i + 1] = u
+        self._finite = u - u == 0.0 and self._fit[last] - self._fit[last] == 0.0
 
     @cython.cfunc
     @cython.exceptval(check=False)
