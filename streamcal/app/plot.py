@@ -34,6 +34,8 @@ from streamcal.app.plot_frame import (
     axes_for,
     draw_plain_frame,
     finish,
+    name_axes,
+    name_observations,
     new_figure,
 )
 from streamcal.app.plot_segments import plot_effects
@@ -227,9 +229,7 @@ def plot_maps(
     ax = axes_for(drawn, "give at least one name with its scores and probabilities", ax)
     low, high = limits([value for pairs in drawn.values() for pair in pairs for value in pair], [], spacing)
     _draw_square(ax, low, high, spacing)
-    ax.set_xlabel("score", color=INK)
-    ax.set_ylabel("calibrated probability", color=INK)
-    draw_plain_frame(ax)
+    name_axes(ax, "score", "calibrated probability")
     for i, (name, pairs) in enumerate(drawn.items()):
         x, y = zip(*pairs, strict=True)
         ax.plot(np.maximum(x, low), np.maximum(y, low), color=COLOURS[(i + 1) % len(COLOURS)], label=name)
@@ -269,13 +269,7 @@ def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None
         ax.plot(at, [HIGHEST_EVIDENCE / 3.0**i] * len(at), color=colour, marker="|", linestyle="none")
     ax.axhline(RUN_LENGTH, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
     ax.set(yscale="log", ylim=(1.0, 3.0 * HIGHEST_EVIDENCE), xlim=(0.0, ends[-1]))
-    ax.set_box_aspect(1)
-    ax.locator_params(axis="x", nbins=5)
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set_xlabel("observations", color=INK)
-    ax.set_ylabel("evidence against the forecasts", color=INK)
-    ax.grid(color=FAINT, linewidth=0.6)
-    draw_plain_frame(ax)
+    name_observations(ax, "evidence against the forecasts")
     finish(ax, title)
     return ax
 
@@ -348,13 +342,7 @@ def plot_rates(
     ax.set_yscale("function", functions=SQUARE_ROOT)
     ticks = sqrt_ticks(high)
     ax.set(xlim=(0.0, ends[-1]), ylim=(0.0, high), yticks=ticks, yticklabels=ticks)
-    ax.set_box_aspect(1)
-    ax.locator_params(axis="x", nbins=5)
-    ax.set_xlabel("observations", color=INK)
-    ax.set_ylabel("share of positive labels, mean probability", color=INK)
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.grid(color=FAINT, linewidth=0.6)
-    draw_plain_frame(ax)
+    name_observations(ax, "share of positive labels, mean probability")
     finish(ax, title)
     return ax
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamcal.app.distribution_data import densities, pit_bars
-from streamcal.app.plot_frame import COLOURS, FAINT, INK, axes_for, draw_plain_frame, finish
+from streamcal.app.plot_frame import COLOURS, FAINT, INK, axes_for, finish, name_axes
 
 if TYPE_CHECKING:  # the last two import scipy
     from matplotlib.axes import Axes
@@ -57,10 +57,7 @@ def plot_pit(
         ax.stairs(one.density, one.edges, color=colour, linewidth=1.5, label=label)
         ax.stairs(one.density, one.edges, color=colour, fill=True, alpha=0.1)
     ax.set(xlim=(0.0, 1.0), ylim=(0.0, None))
-    ax.set_box_aspect(1)
-    ax.set_xlabel("PIT: the forecast probability below the outcome", color=INK)
-    ax.set_ylabel("density", color=INK)
-    draw_plain_frame(ax)
+    name_axes(ax, "PIT: the forecast probability below the outcome", "density")
     finish(ax, title)
     return ax
 
@@ -106,9 +103,6 @@ def plot_densities(
     if outcome is not None:
         ax.axvline(outcome, color=INK, linewidth=1.2, linestyle=(0, (2, 2)), label="outcome")
     ax.set(xlim=(found.edges[0], found.edges[-1]), ylim=(0.0, 1.05 * max(np.max(v) for v in found.of.values())))
-    ax.set_box_aspect(1)
-    ax.set_xlabel("outcome", color=INK)
-    ax.set_ylabel("density", color=INK)
-    draw_plain_frame(ax)
+    name_axes(ax, "outcome", "density")
     finish(ax, title)
     return ax

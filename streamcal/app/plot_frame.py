@@ -48,6 +48,23 @@ def draw_plain_frame(ax: Axes) -> None:
     ax.spines[["left", "bottom"]].set_color("#999999")
 
 
+def name_axes(ax: Axes, x: str, y: str | None = None) -> None:
+    """Make the axes square, name them, and draw their plain frame."""
+    ax.set_box_aspect(1)
+    ax.set_xlabel(x, color=INK)
+    if y is not None:
+        ax.set_ylabel(y, color=INK)
+    draw_plain_frame(ax)
+
+
+def name_observations(ax: Axes, y: str) -> None:
+    """Do `name_axes` where the x axis counts observations, with a grid."""
+    ax.locator_params(axis="x", nbins=5)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.grid(color=FAINT, linewidth=0.6)
+    name_axes(ax, "observations", y)
+
+
 def finish(ax: Axes, title: str | None, *, legend: bool = True) -> None:
     """Add legend and title."""
     if legend:

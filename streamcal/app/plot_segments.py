@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from streamcal.app.plot_frame import COLOURS, FAINT, INK, axes_for, draw_plain_frame, finish
+from streamcal.app.plot_frame import COLOURS, FAINT, INK, axes_for, finish, name_axes
 from streamcal.app.prepared import MOST_DRAWN, cut, effect_limits
 from streamcal.live.segmented import Effect
 from streamcal.stream.by_segment import level_text
@@ -52,9 +52,7 @@ def plot_effects(
     ax.axvline(0.0, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
     ax.set(xlim=effect_limits(drawn), ylim=(0.4 - len(drawn), 0.6), yticks=rows)
     ax.set_yticklabels([cut(level_text(one.level)) for one in drawn])
-    ax.set_xlabel("effect on the log-odds", color=INK)
     ax.grid(axis="x", color=FAINT, linewidth=0.6)
-    ax.set_box_aspect(1)
-    draw_plain_frame(ax)
+    name_axes(ax, "effect on the log-odds")
     finish(ax, title, legend=False)
     return ax
