@@ -1,5 +1,6 @@
 """Compiled ≡ uncompiled, bit for bit: each kernel's source, loaded as ordinary Python beside its compiled twin."""
 
+import ast
 import importlib
 import importlib.util
 import math
@@ -157,6 +158,23 @@ def test_the_plain_form_is_plain():
         compiled, source = twins(name)
         assert source.__file__.endswith(".py")
         assert not compiled.__file__.endswith(".py")
+
+
+def test_the_c_form_of_a_function_is_stated_once():
+    """In the `.pxd`, where it is declared there, and not by decorators of the `.py` too."""
+    for name, path in SOURCES.items():
+        if not path.with_suffix(".pxd").exists():
+            continue
+        declared = path.with_suffix(".pxd").read_text(encoding="utf-8")
+        names = re.findall(r"^ *cp?def .*?\b(\w+)\(", declared, re.M)
+        twice = []
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(node, ast.ClassDef) or f"cdef class {node.name}" in declared:
+                for one in node.body if isinstance(node, ast.ClassDef) else [node]:
+                    decorators = set(map(ast.unparse, getattr(one, "decorator_list", ())))
+                    if getattr(one, "name", None) in names and decorators & {"cython.cfunc", "cython.ccall"}:
+                        twice.append(one.name)
+        assert not twice, f"{name}: {twice}"
 
 
 def test_kernels_say_whose_c_types_they_use():
