@@ -11,11 +11,12 @@ from benchmarks.arrivals import KINDS, Stream
 from benchmarks.plan import Plan
 from benchmarks.rivals import INTERVALS, REFITS, River, disagreement
 from benchmarks.subjects import SUBJECTS
+from benchmarks.targets import OURS
 from benchmarks.timing import Subject, Turns, arrivals, race
 
 #: The rivals that have a step of their own.
 STEPPING: dict[str, Callable[[Stream], Subject]] = {**SUBJECTS, "River, logistic regression": lambda stream: River()}
-FLOOR, LIMIT, OURS = "SortedList", "no-op method call", "VennAbers"
+FLOOR, LIMIT = "SortedList", "no-op method call"
 
 
 def ladder(plan: Plan) -> list[dict[str, Any]]:

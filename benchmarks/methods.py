@@ -1,6 +1,7 @@
 """What a step of every method costs, by the number of observations held.
 
     taskset -c 1 python -m benchmarks.methods                        # all; writes its tables to docs/performance.md
+    python -m benchmarks.methods --picture                           # draws the picture there, 10² to 10⁵ observations
     taskset -c 1 python -m benchmarks.methods --room rooms           # those of several scores, classes, distributions
     python -m benchmarks.methods --methods platt "Dirichlet()" --sizes 1000 # some; prints only
 
@@ -24,12 +25,14 @@ import numpy as np
 from benchmarks.__main__ import DOCS, PAGE
 from benchmarks.arrivals import Stream
 from benchmarks.environment import environment, require_compiled
+from benchmarks.plots import draw_methods
 from benchmarks.report import fill, table
 from benchmarks.rooms import SIZES as SIZES_OF_ROOMS
 from benchmarks.rooms import SUBJECTS
 from streamcal.calibrators.registry import REGISTRY
 
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
+SIZES, PICTURED = (1_000, 10_000, 100_000, 1_000_000), (100, 1_000, 10_000, 100_000)
+PICTURE = "performance/methods.png"
 #: Steps timed of a method at a size, at most, and the seconds after which no more are begun.
 STEPS, SECONDS = 5_000, 2.0
 #: Steps done before.
@@ -138,8 +141,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--methods", nargs="+", choices=every, metavar="NAME", help="these only")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="observations held at the start")
     parser.add_argument("--room", choices=list(tables), help="one of the tables")
+    parser.add_argument("--picture", action="store_true", help="draw the methods of one score")
     given = parser.parse_args(arguments)
     require_compiled()
+    if given.picture:
+        rows = methods(given.methods or list(REGISTRY), list(given.sizes or PICTURED))
+        draw_methods(rows, environment(SEED), DOCS / PICTURE)
+        return
     for marker, (names, sizes) in tables.items():
         chosen = [name for name in names if given.methods is None or name in given.methods]
         if not chosen or given.room not in (None, marker):

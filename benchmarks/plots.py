@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from benchmarks.ladder import OURS
-from benchmarks.targets import US, Results
+from benchmarks.targets import OURS, US, Results
 
 #: Line → (colour, width, label). Ours in colour, the floor in black, rivals in greys of one family.
 STYLES: dict[str, tuple[str, float]] = {
@@ -26,6 +25,8 @@ STYLES: dict[str, tuple[str, float]] = {
     "Bernstein, degree 20, OSQP": ("#6b7280", 1.4),
 }
 RIVAL = ("#6b7280", 1.4)
+#: Of the methods in a panel.
+COLOURS = ("#c2410c", "#1d4ed8", "#0f766e", "#9333ea", "#000000", "#b45309", "#0891b2", "#be185d")
 
 
 def draw(results: Results, folder: Path) -> None:
@@ -90,6 +91,26 @@ def _tail(results: Results) -> Figure:
     return figure
 
 
+def draw_methods(rows: list[dict[str, Any]], about: dict[str, str], path: Path) -> None:
+    """Draw the median step of every method against n: four panels, from the fastest methods to the slowest."""
+    lines = _lines([row | {"subject": row["method"]} for row in rows])
+    slowest = sorted(lines, key=lambda name: lines[name][-1][1])
+    figure = Figure(figsize=(11.0, 8.0), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, names in zip(figure.subplots(2, 2, sharex=True).flat, np.array_split(slowest, 4), strict=True):
+        _style(axes)
+        labels = []
+        for name, colour in zip(names.tolist(), COLOURS, strict=False):
+            sizes, seconds = zip(*lines[name], strict=True)
+            axes.plot(sizes, np.array(seconds) * US, color=colour, linewidth=1.8, marker="o", markersize=3)
+            labels.append((sizes[-1], seconds[-1] * US, name, colour))
+        axes.set(xscale="log", yscale="log", xlabel="observations held, n", ylabel="µs, median")
+        axes.set_ylim(0.6 * axes.get_ylim()[0], 1.6 * axes.get_ylim()[1])
+        _label_ends(axes, labels, apart=(axes.get_ylim()[1] / axes.get_ylim()[0]) ** 0.06)
+    figure.suptitle(f"learn_one and predict_one by the number of observations ({about['date']})", fontsize=10)
+    figure.savefig(path)
+
+
 def _lines(rows: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
     """Subject → (size, median seconds), ascending."""
     lines: dict[str, list[tuple[int, float]]] = {}
@@ -102,16 +123,19 @@ def _axes(x: str, y: str, size: tuple[float, float]) -> tuple[Figure, Axes]:
     figure = Figure(figsize=size, dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(True, which="major", color="#e5e7eb", linewidth=0.8)
+    _style(axes)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure, axes
 
 
-def _label_ends(axes: Axes, labels: list[tuple[int, float, str, str]]) -> None:
-    """Names at the ends of the lines, moved apart where they would overlap."""
-    apart = 1.7  # factor between neighbours on the logarithmic axis
+def _style(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, which="major", color="#e5e7eb", linewidth=0.8)
+
+
+def _label_ends(axes: Axes, labels: list[tuple[int, float, str, str]], apart: float = 1.7) -> None:
+    """Names at the ends of the lines; neighbours on the logarithmic axis differ by the factor `apart` at least."""
     height = 0.0
     for size, seconds, name, colour in sorted(labels, key=lambda label: label[1]):
         height = max(seconds, height * apart)

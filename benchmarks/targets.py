@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 Results = dict[str, Any]
 US = 1e6
 MILLION, TEN_MILLION = 1_000_000, 10_000_000
+#: The subject that the others are compared with.
+OURS = "VennAbers"
 
 
 class Target(NamedTuple):

@@ -170,9 +170,10 @@ def test_the_cost_of_the_stable_abi(capsys: pytest.CaptureFixture[str]) -> None:
     assert "| Venn-Abers | 1.000 | 1.500 | 1.25 |" in capsys.readouterr().out
 
 
-def test_the_table_of_methods():
+def test_the_table_of_methods(tmp_path):
     """What a step of each method costs: a row for each size, a cell for what was measured."""
     from benchmarks import methods
+    from benchmarks.plots import draw_methods
 
     rows = [
         methods.measured(name, size, steps=20, seconds=5.0)
@@ -184,6 +185,9 @@ def test_the_table_of_methods():
     table = methods.section(rows[:-1], about).splitlines()
     assert [line.split(" | ")[0] for line in table[2:4]] == ["| `histogram-binning`", "| `online-platt`"]
     assert table[3].endswith(" |  |"), "a size that was not measured is left empty"
+    names = [f"method {k}" for k in range(30)]
+    draw_methods([row | {"method": name} for name in names for row in rows[:2]], about, tmp_path / "methods.png")
+    assert (tmp_path / "methods.png").stat().st_size > 10_000
 
 
 def test_the_table_of_methods_of_other_rooms():
