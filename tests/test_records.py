@@ -292,6 +292,22 @@ def test_truncated_gzip_raises_whatever_the_handler(tmp_path: Path) -> None:
         read(path, on_bad_row=lambda error: None)
 
 
+@pytest.mark.parametrize("rest", [b"BZh9 is damaged", b"3,4\n", bz2.compress(b"3,4\n")[:20]])
+def test_a_later_stream_of_bzip2_that_is_damaged_is_no_end(tmp_path: Path, rest: bytes) -> None:
+    path, whole = tmp_path / "s.csv.bz2", bz2.compress(b"a,b\n1,2\n")
+    path.write_bytes(whole + rest)
+    read = []
+    with RecordReader(path) as reader:
+        batches = iter(reader)
+        read += next(batches).rows
+        with pytest.raises(RecordError, match="row 2: the bzip2 file is truncated or damaged"):
+            list(batches)
+    assert read == [{"a": "1", "b": "2"}]
+    path.write_bytes(whole + bz2.compress(b"3,4\n") + bytes(100_000))
+    with RecordReader(path) as reader:
+        assert sum(map(len, reader)) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -41,7 +41,7 @@ def opened_to_read(raw: BinaryIO, compression: Compression) -> BinaryIO:
     if compression == "gzip":
         return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
     if compression == "bzip2":
-        return cast(BinaryIO, bz2.BZ2File(raw))
+        return cast(BinaryIO, _FromBzip2(raw))
     return cast(BinaryIO, _FromArrow(raw, IN_ARROW[compression]))
 
 
@@ -52,6 +52,46 @@ def opened_to_write(raw: BinaryIO, compression: Compression) -> BinaryIO:
     if compression == "bzip2":
         return cast(BinaryIO, bz2.BZ2File(raw, "wb"))
     return cast(BinaryIO, _ToArrow(raw, IN_ARROW[compression]))
+
+
+class _FromBzip2:
+    """As much of a binary file as `RecordReader` needs.
+
+    `bz2.BZ2File` takes a later stream that is damaged for the end of the file.
+    """
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._read = getattr(raw, "read1", raw.read)  # of a pipe what there is
+        self._stream = bz2.BZ2Decompressor()
+
+    def read1(self, size: int = BLOCK) -> bytes:
+        """Read the next bytes; none at the end, where zeros may fill up the file."""
+        while True:
+            given = b""
+            if self._stream.eof:
+                given = self._stream.unused_data.lstrip(b"\0")
+                while not given:
+                    block = self._read(BLOCK)
+                    if not block:
+                        return b""
+                    given = block.lstrip(b"\0")
+                self._stream = bz2.BZ2Decompressor()
+            elif self._stream.needs_input:
+                given = self._read(BLOCK)
+                if not given:
+                    raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            try:
+                found = self._stream.decompress(given, size)
+            except OSError as error:
+                raise EOFError(str(error)) from None
+            if found:
+                return found
+
+    def __enter__(self) -> _FromBzip2:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: whoever opened the file below closes it."""
 
 
 class _FromArrow:
