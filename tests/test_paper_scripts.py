@@ -267,7 +267,8 @@ def test_rpr_002_choices_shortened():
     panels, ece, mce, _ = done.stdout.split("\n\n")
     solved = [line for line in panels.splitlines() if line.endswith("| 1 of 1 |")]
     assert len(solved) >= 6, "degrees of 40 and bounds of 1,000 are the hard ones"
-    for name in ("NearIso, BIC", "NearIso, BDeu", "LiTE, AICc", "LiTE, BDeu", "SmoIsoReg, interpolation"):
+    names = ("NearIso, BIC", "NearIso, BDeu", "LiTE, AICc", "LiTE, BDeu", "SmoIsoReg, interpolation", "Platt with s²")
+    for name in names:
         for mean, largest in zip(cells(ece, name)[1::2], cells(mce, name)[1::2], strict=True):
             assert 0.0 < mean < largest
     # Prior weight 2 shared by many bins makes pure bins cheap: BDeu follows the labels of overfitted scores.

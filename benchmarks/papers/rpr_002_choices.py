@@ -1,11 +1,11 @@
-"""Hyperparameters in paper 002 (Wang, Li & Dang): Experiment 2 with Figure 3, and the λ of three other methods.
+"""Hyperparameters in paper 002 (Wang, Li & Dang): Experiment 2 with Figure 3, the λ of three other methods, eq. (8).
 
     python -m benchmarks.papers.rpr_002_choices                                # writes docs/papers/rpr_002_choices.md
     python -m benchmarks.papers.rpr_002_choices --rounds 1 --sizes 200 --quick --classifiers LR     # prints only
 
 Experiment 2 varies the degree and the bound of RPR. Experiment 3 chooses the λ of NearIso and LiTE by a BDeu score, and
 that of SmoIsoReg by 2-fold cross validation; streamcal's defaults are BIC, AICc and interpolation without λ. Both are
-computed here on the same scores, those of `rpr_002`.
+computed here on the same scores, those of `rpr_002`, and so is the sigmoid of eq. (8), which is no calibrator.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import sklearn
 from matplotlib.figure import Figure
 from scipy.interpolate import BSpline
 from scipy.optimize import nnls
-from scipy.special import betaln
+from scipy.special import betaln, expit
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -50,6 +50,7 @@ from benchmarks.papers.rpr_002 import (
     scored,
 )
 from streamcal import REGISTRY, Interval, SolverError
+from streamcal.solvers.logistic import fit_logistic
 from streamcal.solvers.trend_filter import TrendFilter
 
 Array = npt.NDArray[np.float64]
@@ -82,6 +83,8 @@ CHOICES = {
     "LiTE, BDeu, 2 a bin": "LiTE",
     "SmoIsoReg, interpolation": "SmoIsoReg",
     "SmoIsoReg, spline with λ": "SmoIsoReg",
+    "Platt": "Platt",
+    "Platt with s²": "Platt",
 }
 
 
@@ -188,6 +191,25 @@ def smooth(scores: Scores, seed: int) -> Callable[[Array], Array]:
     return spline.fit(scores.train, scores.y, min(SMOOTHNESS, key=cost))
 
 
+# -- eq. (8) -----------------------------------------------------------------------------------------------------
+
+
+def quadratic_sigmoid(x: Array, y: Array, scale: Interval) -> Callable[[Array], Array]:
+    """Return p = 1 / (1 + exp(A s² + B s + C)), fitted to the regularised targets of `Platt`; s is scaled to [0, 1]."""
+
+    def features(scores: Array) -> Array:
+        s = (np.clip(scores, scale.lo, scale.hi) - scale.lo) / (scale.hi - scale.lo)
+        return np.column_stack((s * s, s, np.ones(len(s))))
+
+    low, high = 1.0 / ((1.0 - y).sum() + 2.0), (y.sum() + 1.0) / (y.sum() + 2.0)
+    target = np.where(y > 0.0, high, low)
+    free, start = np.full(3, -np.inf), np.zeros(3)
+    solution = fit_logistic(features(x), np.zeros(len(x)), 1.0 - target, target, free, start)
+    if not solution.solved:
+        raise SolverError(f"the sigmoid with s² ended with status {solution.status!r}")
+    return lambda scores: expit(features(scores) @ solution.x)
+
+
 # -- experiment 3 ------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +228,8 @@ def maps_of(scores: Scores, seed: int) -> dict[str, Callable[[Array], Array]]:
     ]
     found.append(learned(exact("smooth-isotonic", scale), scores.train, scores.y).predict_many)
     found.append(smooth(scores, seed))
+    found.append(learned(exact("platt", scale), scores.train, scores.y).predict_many)
+    found.append(quadratic_sigmoid(x, y, scale))
     return dict(zip(CHOICES, found, strict=True))
 
 
@@ -348,7 +372,7 @@ test. The figure is the round of seed 0.
 {panels}
 
 {reading_2}
-## Experiment 3: λ of NearIso, LiTE and SmoIsoReg
+## Experiment 3: λ of NearIso, LiTE and SmoIsoReg; the sigmoid with s²
 
 The paper chooses λ of NearIso and LiTE by "the best Bayesian score derived from the BDeu", λ of SmoIsoReg from 2⁻¹⁰, …,
 2¹⁰ by 2-fold cross validation of the MCE over 10 bins. streamcal's defaults are BIC for NearIso, AICc for LiTE, and
@@ -359,6 +383,8 @@ SmoIsoReg as §2.2.5 describes it, the interpolation of the isotonic fit, which 
 - BDeu of LiTE: bins are the pieces between kinks, of fifty λ. The paper does not define a BDeu score of lines; this one
   does not see their slopes.
 - SmoIsoReg with λ: eq. (13) with ∫ f″², a monotone cubic spline of {pieces} pieces.
+- Platt with s²: the sigmoid of eq. (8), 1/(1 + exp(A s² + B s + C)), by the same targets as Platt. The paper's tables
+  have one line for Platt; it need not be monotone, and streamcal does not offer it.
 
 {ece}
 
