@@ -297,14 +297,17 @@ def sample(
 ) -> None:
     """Write a file of simulated ad clicks to try commands on.
 
-    Columns: t (seconds since 2026), campaign, advertiser, placement, pctr (the score) and click (the label). Every call
-    writes the same rows (`streamcal.datasets.ad_clicks` with rate=0.02).
+    Columns: t (seconds since 1970, from 2026 on), campaign, advertiser, placement, pctr (the score), click (the label),
+    id and click_t (the time of the click). Every call writes the same rows (`streamcal.datasets.ad_clicks` with
+    rate=0.02).
 
     \b
     Examples:
       streamcal sample clicks.csv.gz
       streamcal run clicks.csv.gz --score pctr --label click --out calibrated.csv
     """
+    import numpy as np
+
     from streamcal.datasets import ad_clicks
     from streamcal.stream.writing import RecordWriter
 
@@ -317,6 +320,8 @@ def sample(
         "placement": stream.placement,
         "pctr": stream.score,
         "click": stream.click.astype(int),
+        "id": np.arange(1, rows + 1),
+        "click_t": np.where(stream.click, (START_OF_SAMPLE + stream.t + stream.delay).round(3), None),
     }
     with failing(), RecordWriter(file, list(columns)) as writer:
         table = zip(*(column.tolist() for column in columns.values()), strict=True)
