@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamcal import OnlinePlatt, Platt, StateError, TrackingOPS
+from streamcal import InputError, OnlinePlatt, Platt, StateError, TrackingOPS
 from streamcal.live import Journal, LabelJoin, Segmented, Shadow, migrate
 
 
@@ -140,6 +140,9 @@ def test_a_clock_that_was_ahead_is_turned_back(tmp_path, early, horizon):
     assert (done, join.clock) == (None if horizon == 50.0 else done, wrong)
     join._journal.close()
     with Journal(path) as journal:
+        for no_time in (float("nan"), "now"):
+            with pytest.raises(InputError):
+                migrate(journal, LabelJoin(OnlinePlatt(), horizon, early, max_jump=1e12), clock=no_time)
         done = migrate(journal, LabelJoin(OnlinePlatt(), horizon, early, max_jump=1e12), clock=250.0)
     with Journal(path) as journal:
         join = LabelJoin(OnlinePlatt(), horizon, early, journal=journal, max_jump=1e12)

@@ -313,6 +313,8 @@ def sample(
 
     check_place(Path(file), "sample")
     stream = ad_clicks(rows, rate=0.02)
+    clicked = (START_OF_SAMPLE + stream.t + stream.delay).round(3).astype(object)
+    clicked[~stream.click] = None
     columns = {
         "t": (START_OF_SAMPLE + stream.t).round(3),
         "campaign": stream.campaign,
@@ -321,7 +323,7 @@ def sample(
         "pctr": stream.score,
         "click": stream.click.astype(int),
         "id": np.arange(1, rows + 1),
-        "click_t": np.where(stream.click, (START_OF_SAMPLE + stream.t + stream.delay).round(3), None),
+        "click_t": clicked,
     }
     with failing(), RecordWriter(file, list(columns)) as writer:
         table = zip(*(column.tolist() for column in columns.values()), strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import math
 import os
 import time
 from contextlib import nullcontext, suppress
@@ -413,7 +412,7 @@ def _migrate(
 
     given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held}
     join = LabelJoin(calibrator.clone(), spans["horizon"], **given)  # type: ignore[arg-type]
-    done = migrate(journal, join, math.inf if event_time else time.time())
+    done = migrate(journal, join, None if event_time else time.time())
     if done is not None:
         text = "%s: migrated, %d forecasts held, %d labels learned by a new calibrator, %d forecasts forgotten"
         logger.info(

@@ -13,6 +13,8 @@ from streamcal.live.journal import Journal
 from streamcal.live.journaled import paused_collector
 from streamcal.live.label_join import LabelJoin
 from streamcal.live.versions import VersionLearner
+from streamcal.parameters.inputs import check_time
+from streamcal.parameters.types import Time
 
 
 class Migrated(NamedTuple):
@@ -33,7 +35,7 @@ class Migrated(NamedTuple):
     forgotten: int
 
 
-def migrate(journal: Journal, join: LabelJoin, clock: float = math.inf) -> Migrated | None:
+def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Migrated | None:
     """Rewrite a journal for a join with other parameters.
 
     A join with these parameters can then use the journal. All forecasts and outcomes that are remembered are kept. The
@@ -46,9 +48,10 @@ def migrate(journal: Journal, join: LabelJoin, clock: float = math.inf) -> Migra
         That of the join before; no join must use it.
     join : LabelJoin
         A new join with the parameters that are wanted, without a journal. It is used up.
-    clock : float, optional
-        The present time in seconds. If the clock of the journal is later, because that of a machine was wrong, it is
-        turned back, and forecasts issued later count as issued now. Otherwise no label would be learned until then.
+    clock : float or datetime, optional
+        The present time, in seconds if it is a number. If the clock of the journal is later, because that of a machine
+        was wrong, it is turned back, and forecasts issued later count as issued now. Otherwise no label would be
+        learned until then.
 
     Returns
     -------
@@ -57,6 +60,8 @@ def migrate(journal: Journal, join: LabelJoin, clock: float = math.inf) -> Migra
 
     Raises
     ------
+    InputError
+        If `clock` is no time.
     StateError
         If the journal is damaged, scores are on another scale, or levels are in a store. Nothing is changed then.
 
@@ -76,15 +81,16 @@ def migrate(journal: Journal, join: LabelJoin, clock: float = math.inf) -> Migra
     ...     LabelJoin("platt", 7200.0, journal=journal).waiting
     1
     """
+    now = math.inf if clock is None else check_time(clock)
     if not journal.has_snapshot:
         return None
     journal.acknowledge()
     with paused_collector():
         before = LabelJoin._from_written(written_in(journal.parts()))
         before._replay(journal.events())
-        same, late = before.calibrator.same_parameters(join.calibrator), before.clock > clock
+        same, late = before.calibrator.same_parameters(join.calibrator), before.clock > now
         if late:
-            _turn_back(before, clock)
+            _turn_back(before, now)
         if same and before.spans == join.spans and not late:
             return None
         if before.uses_store or join.uses_store:
