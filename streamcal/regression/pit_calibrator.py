@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import decimal
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -28,7 +31,8 @@ from streamcal.statistics.pits import FURTHEST, PITs, SortedWeights
 #: The inner edges of M cells of the normal score are FINEST · sinh(x), with x equidistant within ±WIDEST · (M/64)^0.3,
 #: or ±WIDEST from 64 cells on: fine in the middle, a fixed share of the score further out, to ±40 and more.
 FINEST, WIDEST, FULL, GROWTH = 0.5, 5.25, 64, 0.3
-
+#: 28 digits, twice those of a float, whatever the program has set.
+EXACT = decimal.Context(prec=28, rounding=decimal.ROUND_HALF_EVEN)
 
 #: The highest place for a knot: outcomes to which no mass was predicted are at the ends, and make no knots.
 HIGHEST = float(np.nextafter(FURTHEST, 0.0))
@@ -441,12 +445,20 @@ def _ratio(far: float, near: float) -> float:
     return math.exp(_log_mass(far) - _log_mass(near))
 
 
+@functools.lru_cache(maxsize=64)
 def edges_of(cells: int, normal: bool) -> FloatArray:
-    """Return the inner edges of cells: of normal scores, or of equal width in [0, 1]."""
+    """Return the inner edges of cells, read-only: of normal scores, or of equal width in [0, 1].
+
+    States have points at edges, and are read on other machines, whose functions may differ in the last place: edges are
+    computed in decimals.
+    """
     if not normal:
-        return np.arange(1, cells) / cells
-    within = WIDEST * min(1.0, cells / FULL) ** GROWTH
-    edges: FloatArray = FINEST * np.sinh(within * np.linspace(-1.0, 1.0, cells + 1)[1:-1])
-    if cells % 2 == 0:
-        edges[cells // 2 - 1] = 0.0  # to the last bit
+        edges = np.arange(1, cells) / cells
+    else:
+        with decimal.localcontext(EXACT):
+            within = Decimal(WIDEST) * min(Decimal(cells) / FULL, Decimal(1)) ** Decimal(str(GROWTH))
+            growths = [(within * (2 * k - cells) / cells).exp() for k in range(cells // 2 + 1, cells)]
+            upper = np.array([float(Decimal(FINEST) * (one - 1 / one) / 2) for one in growths])
+        edges = np.concatenate((-upper[::-1], np.zeros(1 - cells % 2), upper))
+    edges.flags.writeable = False
     return edges

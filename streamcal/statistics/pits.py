@@ -319,6 +319,7 @@ class PITs(Statistic):
     def _load(self, *, spread: dict[str, Any] | None, **points: Any) -> None:
         fresh = self.empty()
         fresh.points._load(**points)
+        fresh._require_at_edges(fresh.points.weights()[0])
         if spread is not None:
             fresh._load_spread(**spread)
         self.points, self._cells, self._intervals, self._order = fresh.points, fresh._cells, fresh._intervals, None
@@ -349,6 +350,12 @@ class PITs(Statistic):
         # of the lower end of an interval, the width of which is rounded
         ensure(((y >= 0.0) & (x - y >= least - HELD_TOLERANCE)).all(), "an interval is not possible")
         ensure(((y == 0.0) | (x - y < x)).all(), "an interval has no width")
+        self._require_at_edges(x[y == 0.0])
+
+    def _require_at_edges(self, x: FloatArray) -> None:
+        """Raise `StateError` unless points are at the upper ends of cells, if there are cells."""
+        if self.edges is not None:
+            ensure(bool(np.isin(x, [*self.edges, self.scale.hi]).all()), "a point is not at the upper end of a cell")
 
     def _summed(self) -> tuple[Any, ...]:
         rows = sorted([x, y, row[0]] for (x, y), row in self._intervals.items())

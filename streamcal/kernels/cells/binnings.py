@@ -63,9 +63,7 @@ class Binnings(BinEdges):
     _pseudo: cython.double
     _smallest: cython.double
     _negligible: cython.double
-    _reach: (
-        cython.double
-    )  # a bound so far below the best score is that of a negligible posterior, whatever the rounding
+    _reach: cython.double  # a bound so far below the best score is one of a negligible posterior, with all rounding
     _busy: cython.bint  # whether the binnings are being updated
     _kept: cython.bint  # whether the binnings from `_low` to `_high` are kept; otherwise they are made when asked for
     _whole: cython.bint  # whether all weights are whole numbers, and bins are bounded
