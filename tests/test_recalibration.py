@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import itertools
 import json
 import math
@@ -14,7 +15,7 @@ import scoringrules
 from scipy import stats
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from streamcal import CapabilityError, Decay, InputError, Logit
+from streamcal import CapabilityError, Decay, InputError, Logit, StateError
 from streamcal.regression import (
     Composition,
     ConformalPredictive,
@@ -26,10 +27,12 @@ from streamcal.regression import (
     Sample,
     ScaleRecalibration,
 )
+from streamcal.regression.pit_calibrator import edges_of
 from streamcal.regression.ramps import NormalRamp, ScoreRamp
 from streamcal.regression.reading import normal_scores, pit_interval, quantiles_at_scores
 from streamcal.regression.recalibrated import Recalibrated, Rescored, complete, recalibrated
 from streamcal.regression.scale_recalibration import moments_between
+from streamcal.statistics.pits import PITs
 
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95])
 
@@ -606,3 +609,20 @@ def test_conformal_intervals_contain_the_next_outcome_as_often_as_promised(n, le
         inside += low <= y[-1] <= high
         assert math.isinf(low) == math.isinf(high) == (n + 1 < 2.0 / (1.0 - level) - 1e-9)
     assert inside / trials >= level - 3.0 * math.sqrt(level * (1.0 - level) / trials)
+
+
+def test_cells_have_the_same_edges_on_every_machine():
+    """A state has points at edges: one that is a unit in the last place off would be in the wrong cell elsewhere."""
+    edges = edges_of(16, True)
+    upper = [0.22330896283026938, 0.48913687615015944, 0.8480984745496045, 1.3685415316091116]  # correctly rounded
+    np.testing.assert_array_equal(edges[8:12], upper)
+    np.testing.assert_array_equal(edges, -edges[::-1])
+    with decimal.localcontext(prec=3):
+        edges_of.cache_clear()
+        np.testing.assert_array_equal(edges_of(16, True), edges)
+    pits = PITs(edges, True)
+    pits.update(upper[3], 0.0, 1.0)
+    state = pits.state()
+    pits.restore(state)
+    with pytest.raises(StateError, match="upper end of a cell"):
+        pits.restore({**state, "scores": np.nextafter(state["scores"], 0.0)})
