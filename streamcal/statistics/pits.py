@@ -355,7 +355,8 @@ class PITs(Statistic):
     def _require_at_edges(self, x: FloatArray) -> None:
         """Raise `StateError` unless points are at the upper ends of cells, if there are cells."""
         if self.edges is not None:
-            ensure(bool(np.isin(x, [*self.edges, self.scale.hi]).all()), "a point is not at the upper end of a cell")
+            ends = [*self.edges, FURTHEST if self.normal else 1.0]
+            ensure(bool(np.isin(x, ends).all()), "a point is not at the upper end of a cell")
 
     def _summed(self) -> tuple[Any, ...]:
         rows = sorted([x, y, row[0]] for (x, y), row in self._intervals.items())
