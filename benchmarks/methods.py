@@ -3,6 +3,7 @@
     taskset -c 1 python -m benchmarks.methods                        # all; writes its tables to docs/performance.md
     python -m benchmarks.methods --picture                           # draws the picture there, 10² to 10⁵ observations
     taskset -c 1 python -m benchmarks.methods --room rooms           # those of several scores, classes, distributions
+    taskset -c 1 python -m benchmarks.methods --room half-lives      # `platt` and `beta` under `Decay`
     python -m benchmarks.methods --methods platt "Dirichlet()" --sizes 1000 # some; prints only
 
 A step is `learn_one` and then `predict_one` of another score, with default parameters; of one score, on a uniform
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from time import perf_counter, thread_time
 from typing import Any
@@ -29,8 +30,11 @@ from benchmarks.plots import draw_methods
 from benchmarks.report import fill, table
 from benchmarks.rooms import SIZES as SIZES_OF_ROOMS
 from benchmarks.rooms import SUBJECTS
+from streamcal import Decay
 from streamcal.calibrators.registry import REGISTRY
 
+#: Methods whose steps under `Decay` depend on the half-life, the half-lives, and the observations held.
+DECAYING, HALF_LIVES, HELD = ("platt", "beta"), (3.6, 10, 30, 100, 300, 1_000, 10_000), 10_000
 SIZES, PICTURED = (1_000, 10_000, 100_000, 1_000_000), (100, 1_000, 10_000, 100_000)
 PICTURE = "performance/methods.png"
 #: Steps timed of a method at a size, at most, and the seconds after which no more are begun.
@@ -42,7 +46,9 @@ LONGEST = 1.0
 SEED = 3
 
 
-def measured(name: str, size: int, steps: int = STEPS, seconds: float = SECONDS) -> dict[str, Any]:
+def measured(
+    name: str, size: int, steps: int = STEPS, seconds: float = SECONDS, half_life: float | None = None
+) -> dict[str, Any]:
     """Median and 99th percentile of a step, in seconds, of a method that has learned `size` observations."""
     arrivals = steps + WARM_UP
     if name in SUBJECTS:
@@ -51,7 +57,7 @@ def measured(name: str, size: int, steps: int = STEPS, seconds: float = SECONDS)
         times = timed(cal, sequence, seconds, thread_time, subject.use)
     else:
         stream = Stream(size, arrivals, SEED)
-        cal = REGISTRY[name]()
+        cal = REGISTRY[name]() if half_life is None else REGISTRY[name](forgetting=Decay(half_life))
         cal.learn_many(*stream.start())
         times = timed(cal, stream.part(0, arrivals).steps, seconds, perf_counter)
     # the first steps bring caches into their state, and solve for the first time: of slow methods, one of them
@@ -99,12 +105,12 @@ def _cost(clock: Callable[[], float]) -> float:
     return median(second - first for first, second in pairs)
 
 
-def methods(names: list[str], sizes: list[int]) -> list[dict[str, Any]]:
-    """Return the rows of all methods at all sizes, printed as they are measured."""
+def methods(names: list[str], sizes: list[float], decaying: bool = False) -> list[dict[str, Any]]:
+    """Return the rows of all methods at all sizes, printed as they are measured; sizes are half-lives if `decaying`."""
     rows = []
     for name in names:
         for size in sizes:
-            row = measured(name, size)
+            row = {**measured(name, HELD, half_life=size), "size": size} if decaying else measured(name, int(size))
             rows.append(row)
             print(f"{name:30} {size:9,} {_us(row['median']):>12} {_us(row['p99']):>12}  {row['steps']:,}", flush=True)
             if row["median"] > LONGEST:
@@ -135,9 +141,13 @@ def _us(seconds: float) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure the methods, and write the tables of a full run."""
-    tables = {"methods": (list(REGISTRY), SIZES), "rooms": (list(SUBJECTS), SIZES_OF_ROOMS)}
+    tables: dict[str, tuple[list[str], Sequence[float]]] = {
+        "methods": (list(REGISTRY), SIZES),
+        "rooms": (list(SUBJECTS), SIZES_OF_ROOMS),
+        "half-lives": (list(DECAYING), HALF_LIVES),
+    }
     parser = argparse.ArgumentParser(prog="python -m benchmarks.methods", description=__doc__.split("\n")[0])
-    every = [name for names, _ in tables.values() for name in names]
+    every = [*REGISTRY, *SUBJECTS]
     parser.add_argument("--methods", nargs="+", choices=every, metavar="NAME", help="these only")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="observations held at the start")
     parser.add_argument("--room", choices=list(tables), help="one of the tables")
@@ -152,7 +162,8 @@ def main(arguments: list[str] | None = None) -> None:
         chosen = [name for name in names if given.methods is None or name in given.methods]
         if not chosen or given.room not in (None, marker):
             continue
-        text = section(methods(chosen, sorted(given.sizes or sizes)), environment(SEED))
+        found = methods(chosen, sorted(given.sizes or sizes), decaying=marker == "half-lives")
+        text = section(found, environment(SEED))
         print(f"\n{text}")
         if not (given.methods or given.sizes):
             fill(DOCS / PAGE, {marker: text})
