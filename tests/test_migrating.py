@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamcal import InputError, OnlinePlatt, Platt, StateError, TrackingOPS
+from streamcal import Decay, InputError, OnlinePlatt, Platt, StateError, TrackingOPS, Window
 from streamcal.live import Journal, LabelJoin, Segmented, Shadow, migrate
 
 
@@ -121,6 +121,43 @@ def test_an_early_window_that_changes_begins_a_new_calibrator(tmp_path, early, h
     join.advance(1000.0)
     assert join.waiting == 0
     assert LabelJoin.from_bytes(join.to_bytes()).state_dict() == join.state_dict()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Platt(forgetting=Window(100.0, by="time")),
+        lambda: Segmented(Platt(forgetting=Decay(100.0, by="time")), by=["page"]),
+        lambda: Shadow(OnlinePlatt(), {"recent": Platt(forgetting=Window(100.0, by="time"))}),
+    ],
+    ids=["a window", "segments", "a challenger"],
+)
+def test_a_calibrator_that_forgets_by_time_is_replaced_where_the_clock_was_ahead(tmp_path, make):
+    """To a window that ends in years, all labels until then are old: it would never learn one."""
+    path, wrong = tmp_path / "events.journal", 1e9
+
+    def shown(join, first, start):
+        for k in range(200):
+            join.issue(f"i{first + k}", 0.5, start + k, keys={"page": k % 2})
+            if k % 2 or first == 0:
+                join.resolve(f"i{first + k}", True, start + k)
+        join.advance(start + 300.0)
+
+    with Journal(path) as journal:
+        join = LabelJoin(make(), 50.0, journal=journal, max_jump=1e12)
+        shown(join, 0, wrong)
+        join.snapshot()
+        join.acknowledge()
+    with Journal(path) as journal:
+        done = migrate(journal, LabelJoin(make(), 50.0, max_jump=1e12), clock=1000.0)
+        assert not done.kept
+    with Journal(path) as journal:
+        join = LabelJoin(make(), 50.0, journal=journal, max_jump=1e12)
+        shown(join, 1000, 1000.0)
+        own = join.calibrator.challengers["recent"] if isinstance(join.calibrator, Shadow) else join.calibrator
+        own = own.overall if isinstance(own, Segmented) else own
+        assert own.predict_one(0.5, 1200.0) == pytest.approx(0.5, abs=0.1)
+        assert own.tally()["late"] == 0
 
 
 @pytest.mark.parametrize("early", [None, 10.0])

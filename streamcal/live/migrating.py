@@ -6,12 +6,15 @@ import math
 from collections import deque
 from typing import NamedTuple
 
+from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StateError
 from streamcal.live.issued import Issued
 from streamcal.live.join_state import written_in
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import paused_collector
+from streamcal.live.keyed import Keyed
 from streamcal.live.label_join import LabelJoin
+from streamcal.live.shadow import Shadow
 from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import Time
@@ -51,7 +54,7 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     clock : float or datetime, optional
         The present time, in seconds if it is a number. If the clock of the journal is later, because that of a machine
         was wrong, it is turned back, and forecasts issued later count as issued now. Otherwise no label would be
-        learned until then.
+        learned until then. A calibrator that forgets by time is then replaced by a new one: to it, new labels are old.
 
     Returns
     -------
@@ -98,16 +101,26 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
         if before.calibrator.scale.domain != join.calibrator.scale.domain:
             lost, wanted = before.calibrator.scale.domain, join.calibrator.scale.domain
             raise StateError(f"{journal.path} has scores in {lost}, not in {wanted}; begin another journal")
-        done = _carry(before, join, same and before.spans[1:3] == join.spans[1:3])
+        forgets = late and _forgets_by_time(before.calibrator)
+        done = _carry(before, join, same and before.spans[1:3] == join.spans[1:3] and not forgets)
         journal.snapshot(join._parts())
     return done
+
+
+def _forgets_by_time(calibrator: Calibrator | Keyed | Shadow) -> bool:
+    """Return whether labels of an earlier time are old ones to a calibrator, or to one of a `Shadow`."""
+    each = (calibrator.champion, *calibrator.challengers.values()) if isinstance(calibrator, Shadow) else (calibrator,)
+    return any(getattr(getattr(one, "overall", one), "_timed", False) for one in each)
 
 
 def _turn_back(join: LabelJoin, clock: float) -> None:
     """Set the clock of a join back: what was issued or learned later counts as of this moment."""
 
     def moved(held: deque[Issued], latest: float) -> deque[Issued]:
-        return deque(one if one.at <= latest else one._replace(at=latest) for one in held)
+        return deque(
+            one._replace(t=min(one.t, clock), at=min(one.at, latest)) if max(one.t, one.at) > latest else one
+            for one in held
+        )
 
     join._clock = clock
     join._next_stride = min(join._next_stride, clock + join._hold)
