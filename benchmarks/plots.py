@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from benchmarks.targets import OURS, US, Results
 
@@ -106,6 +107,10 @@ def draw_methods(rows: list[dict[str, Any]], about: dict[str, str], path: Path) 
             labels.append((sizes[-1], seconds[-1] * US, name, colour))
         axes.set(xscale="log", yscale="log", xlabel="observations held, n", ylabel="µs, median")
         axes.set_ylim(0.6 * axes.get_ylim()[0], 1.6 * axes.get_ylim()[1])
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         _label_ends(axes, labels, apart=(axes.get_ylim()[1] / axes.get_ylim()[0]) ** 0.06)
     figure.suptitle(f"learn_one and predict_one by the number of observations ({about['date']})", fontsize=10)
     figure.savefig(path)
