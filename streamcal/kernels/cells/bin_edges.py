@@ -27,7 +27,7 @@ else:
     from streamcal.kernels.cells.cell_sums import CellSums
 
 MOST_CHANGES = 2**16
-"""Bins that may change at once. Where more do, everything is computed anew."""
+"""Bins that may change at once. Where more do, everything is computed again."""
 
 _MOST_CHANGES = cython.declare(cython.int, MOST_CHANGES)
 
@@ -134,7 +134,7 @@ class BinEdges(CellTree):
     def _passed(
         self, i: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t, shrinks: cython.bint
     ) -> cython.bint:
-        """Move a used cell past the fractions between which it no longer is; False where these are too many.
+        """Move a used cell past the fractions that it has passed; False where these are too many.
 
         The next fraction after two neighbours l/m and r/s in a Farey sequence is (k·r − l)/(k·s − m), with the largest
         k for which its denominator is allowed.

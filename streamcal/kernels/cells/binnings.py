@@ -163,7 +163,7 @@ class Binnings(BinEdges):
     @cython.cfunc
     @cython.locals(i=cython.Py_ssize_t)
     def _enlarge(self, bins: cython.Py_ssize_t) -> cython.void:
-        """Enlarge the arrays for so many bins, and for all binnings."""
+        """Enlarge the arrays for this number of bins, and for all binnings."""
         if bins > self._bound.shape[0]:
             more: cython.Py_ssize_t = bins - self._bound.shape[0]
             self._tree = np.concatenate((self._tree, np.zeros(2 * more)))
