@@ -18,7 +18,7 @@ from sortedcontainers import SortedList
 from streamcal.errors import InputError
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.types import FloatArray
-from streamcal.regression.base import SequentialDistributionCalibrator
+from streamcal.regression.base import DistributionMap, SequentialDistributionCalibrator
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.pit_calibrator import RecalibrationMap
 from streamcal.regression.ramps import ScoreRamp
@@ -163,7 +163,10 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
         self._size += SIZE_RATE * (abs(high) - self._size)
         self._stepped(w)
 
-    def _solved(self) -> RecalibrationMap:
+    def map(self) -> DistributionMap:
+        """Return the current map, whose ends are in order; it is immutable."""
+        if self._map is not None:
+            return self._map
         ends = [*self._lower, *self._upper]
         found = [end.score(self._scores, self._size) for end in ends]
         if not -FURTHEST <= min(found) <= max(found) <= FURTHEST:
@@ -171,7 +174,8 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
         scores = np.array(found)
         if any(map(lt, found[1:], found)):
             scores = isotonic_regression(scores).x
-        return RecalibrationMap(ScoreRamp(scores, *self._end_levels, True))
+        self._map = RecalibrationMap(ScoreRamp(scores, *self._end_levels, True))
+        return self._map
 
     def _state(self) -> dict[str, Any]:
         sides = {"lower": self._lower, "upper": self._upper}

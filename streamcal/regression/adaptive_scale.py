@@ -13,7 +13,7 @@ import numpy.typing as npt
 from streamcal.errors import InputError
 from streamcal.parameters.given import plain_number, real_number
 from streamcal.parameters.types import FloatArray
-from streamcal.regression.base import SequentialDistributionCalibrator
+from streamcal.regression.base import DistributionMap, SequentialDistributionCalibrator
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import counted, pit_interval, pit_intervals
 from streamcal.regression.scale_recalibration import SCALES, ScaleMap, moments_between
@@ -138,13 +138,15 @@ class AdaptiveScale(SequentialDistributionCalibrator):
             found.append((location, variance))
         return found[::-1]
 
-    def _solved(self) -> ScaleMap:
-        """Return the map of the averages over the memories."""
-        location = log_scale = 0.0
-        for weight, (own, variance) in zip(self._weights, self._estimates(), strict=True):
-            location += weight * own
-            log_scale += 0.5 * weight * math.log(variance if variance > LEAST_VARIANCE else LEAST_VARIANCE)
-        return ScaleMap(location, min(max(math.exp(log_scale), SCALES[0]), SCALES[1]), False)
+    def map(self) -> DistributionMap:
+        """Return the current map, of the averages over the memories; it is immutable."""
+        if self._map is None:
+            location = log_scale = 0.0
+            for weight, (own, variance) in zip(self._weights, self._estimates(), strict=True):
+                location += weight * own
+                log_scale += 0.5 * weight * math.log(variance if variance > LEAST_VARIANCE else LEAST_VARIANCE)
+            self._map = ScaleMap(location, min(max(math.exp(log_scale), SCALES[0]), SCALES[1]), False)
+        return self._map
 
     # -- state ---------------------------------------------------------------------------------------------------
 

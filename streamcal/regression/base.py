@@ -174,13 +174,13 @@ class DistributionCalibrator(Learner):
 class SequentialDistributionCalibrator(DistributionCalibrator):
     """A method that takes one step per observation, of a weight relative to the running mean of all weights.
 
-    A subclass has `_step`, which calls `_stepped` at its end, and `_solved`, unless it predicts without a map.
+    A subclass has `_step`, which calls `_stepped` at its end, and `map`, which may keep what it returns in `_map`.
     """
 
     def __init__(self) -> None:
         self._weight_scale = WeightScale()
         self._totals = Totals()
-        #: The map of what has been learned; None before it is asked for.
+        #: The map of what has been learned; None until it is asked for.
         self._map: DistributionMap | None = None
 
     @property
@@ -202,16 +202,6 @@ class SequentialDistributionCalibrator(DistributionCalibrator):
     ) -> list[CalibratedDistribution]:
         """Return the calibrated distributions, all as of time `t`; the state does not change."""
         return self.map().predict_many(check_distributions(distributions))
-
-    def map(self) -> DistributionMap:
-        """Return the current map, which is immutable."""
-        if self._map is None:
-            self._map = self._solved()
-        return self._map
-
-    def _solved(self) -> DistributionMap:
-        """Return the map of what has been learned."""
-        raise NotImplementedError
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "weight_scale": self._weight_scale.state(), "totals": self._totals.state()}
