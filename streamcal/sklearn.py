@@ -661,8 +661,7 @@ def _check_pair(estimator: Any, calibrator: Any) -> None:
     """Raise `InputError` for a calibrator that cannot learn from the scores of this base."""
     if isinstance(estimator, FrozenEstimator) and not hasattr(estimator, "classes_"):
         raise NotFittedError(f"{estimator!r} is not fitted; fit {estimator.estimator!r} first, or give it as it is")
-    overall = calibrator.overall if isinstance(calibrator, Keyed) else calibrator
-    if getattr(getattr(overall, "forgetting", None), "timed", False):
+    if calibrator.forgets_by_time:
         raise InputError(f"{calibrator!r} forgets by time, and scikit-learn passes no times; forget by count")
     if hasattr(estimator, "predict_proba"):
         return

@@ -399,7 +399,7 @@ NOT_CORRECTING = {
 
 def with_a_late_click(make, late=None):
     """Return a join with a click after its negative was learned, of three impressions, and what should be learned."""
-    join, timed = LabelJoin(make(), HORIZON, late=late), getattr(make(), "_timed", False)
+    join, timed = LabelJoin(make(), HORIZON, late=late), make().forgets_by_time
     for k, score in enumerate((0.2, 0.4, 0.6)):
         join.issue(k, score, float(k))
     join.advance(HORIZON + 50.0)
@@ -412,7 +412,7 @@ def with_a_late_click(make, late=None):
 def test_a_click_after_the_horizon_is_relearned_where_that_is_exact(name):
     join, observations = with_a_late_click(CORRECTING[name])
     fresh = taught(CORRECTING[name](), observations)
-    at = {"t": 200.0} if join.calibrator._timed else {}
+    at = {"t": 200.0} if join.calibrator.forgets_by_time else {}
     for score in (0.1, 0.3, 0.5, 0.7):
         # the sums are those of other additions; 1e-12 is some thousand roundings of them
         assert join.calibrator.predict_one(score, **at) == pytest.approx(fresh.predict_one(score, **at), abs=1e-12)

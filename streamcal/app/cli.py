@@ -25,7 +25,7 @@ from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.grouping import Grouped, grouped
 from streamcal.app.late_labels import LateOptions, closing_lines, waiting
 from streamcal.app.map import map_
-from streamcal.app.oddities import oddities, reads_time, times_in_no_order
+from streamcal.app.oddities import oddities, times_in_no_order
 from streamcal.app.options import OUTPUT, Labelled, OutputColumnOption, QuietOption, Span, span_of
 from streamcal.app.predict import predict
 from streamcal.app.report import conclusions, scores_table
@@ -185,7 +185,7 @@ def run(
         with nullcontext() if write.state is None else checkpoints.locked(write.state), ExitStack() as opened:
             calibrator, before = calibrator_of(choice, write.state)
             check_store(calibrator, *files, write.state, late.journal, write.html)
-            if time is None and reads_time(calibrator):
+            if time is None and calibrator.forgets_by_time:
                 fail(f"{calibrator!r} forgets by time: name the column with --time")
             join = None if asked is None else opened.enter_context(asked.join(calibrator, *files))
             calibrator = calibrator if join is None else join.calibrator

@@ -121,12 +121,6 @@ def times_in_no_order(job: Run) -> bool:
     return 2 * (job.late + refused) > job.taken + refused
 
 
-def reads_time(calibrator: Calibrator | Keyed) -> bool:
-    """Return whether the calibrator's forgetting policy reads the time."""
-    forgetting = getattr(overall(calibrator), "forgetting", None)
-    return forgetting is not None and bool(forgetting.timed)
-
-
 def overall(calibrator: Calibrator | Keyed) -> Calibrator:
     """Return the method itself, without its segments."""
     return calibrator if isinstance(calibrator, Calibrator) else calibrator.overall
@@ -206,7 +200,7 @@ def odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     """Report that times look like those of another unit, or dates, if that matters to the method."""
     if job.join is None and (odd := odd_times(job.latest, [overall(job.calibrator)])):
         return odd
-    if not reads_time(job.calibrator) or job.latest is None:
+    if not job.calibrator.forgets_by_time or job.latest is None:
         return None
     if job.latest <= LARGEST_SECONDS or _odd_dates(job.latest):
         return _odd_dates(job.latest) if job.join is None else None
@@ -246,13 +240,13 @@ def disordered(order: TimeOrder) -> str | None:
 
 
 def _disordered(job: Run) -> str | None:
-    reads = reads_time(job.calibrator) or overall(job.calibrator).learns_time
+    reads = overall(job.calibrator).reads_time
     return disordered(job.order) if reads and job.join is None and not times_in_no_order(job) else None
 
 
 def _unread_times(job: Run) -> str | None:
     method = overall(job.calibrator)
-    if job.columns.time is None or job.join is not None or reads_time(job.calibrator) or method.learns_time:
+    if job.columns.time is None or job.join is not None or method.reads_time:
         return None
     name = method.name
     if not hasattr(method, "forgetting"):

@@ -84,7 +84,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
         self._lo, self._hi = scale.identity_range
         self._first, self._last = scale.domain
-        fast = not self._timed and refresh_every == 1
+        fast = not self.forgets_by_time and refresh_every == 1
         self._fast_update = self._memory.fast_update(self._lo, self._hi) if fast else None
         self._steady = self._memory.steady
         #: The prediction at a coordinate from the statistic that is held, NaN where it takes a map: set by methods that
@@ -117,7 +117,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         if t is None and self._fast_update is not None and self._fast_update(score, y, w):
             self._memory.version += 1
             return
-        if t is None and not self._timed and fast_observation(score, y, w, self._first, self._last):
+        if t is None and not self.forgets_by_time and fast_observation(score, y, w, self._first, self._last):
             own = self._lo <= score <= self._hi
             x = score if own else self.scale.coordinate(score)
             if own or self.scale.lo < x < self.scale.hi:  # at a bound it may have been clamped
@@ -144,7 +144,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         Return None and learn nothing without a compiled loop. Before the first observation, the prediction is the
         score.
         """
-        if not self.streams or self._timed or self.refresh_every > 1:
+        if not self.streams or self.forgets_by_time or self.refresh_every > 1:
             return None
         x, labels, weights, _, clamped = self._checked_many(scores, y, w, t)
         pieces = self._memory.pieces(x, labels, weights)

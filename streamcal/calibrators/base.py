@@ -39,6 +39,11 @@ class Calibrator(Learner):
     noted: ClassVar[str | None] = "clamped"
     scale: Scale
 
+    @property
+    def reads_time(self) -> bool:
+        """Whether predictions depend on times: of the day, or of observations that are forgotten by time."""
+        return self.learns_time or self.forgets_by_time
+
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         self._learn(*self._checked(score, y, w, t))

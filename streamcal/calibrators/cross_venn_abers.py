@@ -147,7 +147,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self.folds = whole_number(folds, "folds", 1, MAX_FOLDS)
         self._merge, self._pair = MERGES[point], PAIRS[point]
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
-        self._deals = self._memory.statistic.dealt and not self._timed
+        self._deals = self._memory.statistic.dealt and not self.forgets_by_time
         self._rule = tuple(MERGES).index(point)  # as the kernel numbers them
         #: The trees' own prediction, where they can be read as they are held.
         self._merged = self._memory.statistic.merged if self._memory.steady else None
@@ -207,7 +207,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         statistic = self._memory.statistic
         if statistic.dealt:
             return outcome(label, NO_FOLD)
-        return outcome(label, statistic.fold_of(x, t if self._timed else self._memory.clock + 1.0))
+        return outcome(label, statistic.fold_of(x, t if self.forgets_by_time else self._memory.clock + 1.0))
 
     def _codes(
         self,
@@ -224,7 +224,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         if statistic.dealt:
             return outcome(labels[kept], NO_FOLD)
         number = int(np.count_nonzero(kept))
-        keys = t[kept] if self._timed else self._memory.clock + np.arange(1, number + 1, dtype=np.float64)
+        keys = t[kept] if self.forgets_by_time else self._memory.clock + np.arange(1, number + 1, dtype=np.float64)
         return outcome(labels[kept], statistic.folds_of(x[kept], keys))
 
     def unlearn_one(

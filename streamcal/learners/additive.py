@@ -60,11 +60,13 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
     by_ratios: bool = False
+    #: Whether observations are forgotten by their times, so that each needs one.
+    forgets_by_time: bool = False
 
     def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
         require(forgetting, Forgetting, "forgetting", "Forever(), Window(size) or Decay(half_life)")
         self.forgetting = forgetting
-        self._timed = forgetting.timed
+        self.forgets_by_time = forgetting.timed
         self.refresh_every = whole_number(refresh_every, "refresh_every", 1)
         self._memory = memory_under(forgetting, self._empty_statistic(), self.pseudo_observations())
         self._refreshing = Refreshing(self._memory, self.refresh_every)
@@ -263,19 +265,19 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _time(self, t: Time | None) -> float:
         if t is not None:
             return self._checked_time(t)
-        if self._timed:
+        if self.forgets_by_time:
             raise InputError(self._needs_time())
         return 0.0
 
     def _times(self, t: Times | None, size: int) -> FloatArray:
         if t is not None:
             return self._checked_times(t, size)
-        if self._timed:
+        if self.forgets_by_time:
             raise InputError(self._needs_time())
         return np.zeros(size)
 
     def _needs_seconds(self, factor: float) -> str:
-        if not self._timed:
+        if not self.forgets_by_time:
             return ""
         span = float(getattr(self.forgetting, "size", 0.0) or getattr(self.forgetting, "half_life", 0.0))
         if span >= LARGEST_SPAN:

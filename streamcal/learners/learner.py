@@ -104,6 +104,11 @@ class Learner(Saved):
         return False
 
     @property
+    def forgets_by_time(self) -> bool:
+        """Whether observations are forgotten by their times, so that each needs one."""
+        return False
+
+    @property
     @abstractmethod
     def bounded_memory(self) -> bool:
         """Whether memory has a bound that is fixed at construction."""

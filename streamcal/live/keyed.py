@@ -42,6 +42,11 @@ class Keyed(Learner):
         return self.overall.bounded_memory
 
     @property
+    def forgets_by_time(self) -> bool:
+        """Return whether observations are forgotten by their times, so that each needs one."""
+        return self.overall.forgets_by_time
+
+    @property
     def has_interval(self) -> bool:
         """False: an interval of the calibrator is not one of the probability predicted."""
         return False

@@ -6,15 +6,12 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StateError
 from streamcal.live.issued import Issued
 from streamcal.live.join_state import written_in
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import paused_collector
-from streamcal.live.keyed import Keyed
 from streamcal.live.label_join import LabelJoin
-from streamcal.live.shadow import Shadow
 from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import Time
@@ -101,16 +98,10 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
         if before.calibrator.scale.domain != join.calibrator.scale.domain:
             lost, wanted = before.calibrator.scale.domain, join.calibrator.scale.domain
             raise StateError(f"{journal.path} has scores in {lost}, not in {wanted}; begin another journal")
-        forgets = late and _forgets_by_time(before.calibrator)
+        forgets = late and before.calibrator.forgets_by_time
         done = _carry(before, join, same and before.spans[1:3] == join.spans[1:3] and not forgets)
         journal.snapshot(join._parts())
     return done
-
-
-def _forgets_by_time(calibrator: Calibrator | Keyed | Shadow) -> bool:
-    """Return whether labels of an earlier time are old ones to a calibrator, or to one of a `Shadow`."""
-    each = (calibrator.champion, *calibrator.challengers.values()) if isinstance(calibrator, Shadow) else (calibrator,)
-    return any(getattr(getattr(one, "overall", one), "_timed", False) for one in each)
 
 
 def _turn_back(join: LabelJoin, clock: float) -> None:

@@ -202,6 +202,11 @@ class Shadow(Saved):
         return {name: one for name, one in self._calibrators.items() if name != self.version.name}
 
     @property
+    def forgets_by_time(self) -> bool:
+        """Whether a calibrator forgets observations by their times."""
+        return any(one.forgets_by_time for one in self._calibrators.values())
+
+    @property
     def fields(self) -> tuple[str, ...]:
         """The names that the calibrators read from `keys`; none where all read the score alone."""
         read = [name for one in self._calibrators.values() if isinstance(one, Keyed) for name in one.fields]
@@ -372,8 +377,8 @@ class Shadow(Saved):
                 one.scale.coordinates(scores)  # raises for the score that is outside
             if isinstance(one, Keyed):
                 one.require_columns(keys, len(scores))
-            overall = one.overall if isinstance(one, Keyed) else one
-            if getattr(overall, "_timed", False):
+            if one.forgets_by_time:
+                overall = one.overall if isinstance(one, Keyed) else one
                 overall._require_times(overall._times(t, len(scores))[learned])
 
     def _compare(self, said: Mapping[str, float], label: float) -> None:

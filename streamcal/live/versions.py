@@ -35,17 +35,12 @@ LEAST_WEIGHT = SHARE * PRIOR * (1.0 - ROUNDING)
 CERTAIN = 1e-7
 
 
-def timed(calibrator: Calibrator) -> bool:
-    """Return whether forecasts depend on the time: of the day, or since observations that are forgotten by time."""
-    return calibrator.learns_time or bool(getattr(calibrator, "_timed", False))
-
-
 class ByScore:
     """Predictions and learning by a calibrator of one score."""
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
-        self._timed = timed(calibrator)
+        self._timed = calibrator.reads_time
         self._judged = type(calibrator)._issue is not Calibrator._issue
         #: Whether a forecast leaves no trace, neither in the calibrator nor in what is remembered.
         self.traceless = isinstance(calibrator, SequentialCalibrator) and not self._judged
@@ -91,7 +86,7 @@ class ByKeys:
 
     def __init__(self, calibrator: Keyed) -> None:
         self.calibrator = calibrator
-        self._timed = timed(calibrator.overall)
+        self._timed = calibrator.overall.reads_time
         self._missing = dict.fromkeys(calibrator.fields)
 
     def _keys(self, keys: Keys | None) -> dict[str, str | int | None]:

@@ -6,7 +6,6 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.live.issued import Id
 from streamcal.live.judged import JudgedJoin
 from streamcal.live.keyed import Keyed
-from streamcal.live.versions import timed
 
 
 class ServedJoin(JudgedJoin):
@@ -55,4 +54,4 @@ class ServedJoin(JudgedJoin):
     @property
     def served_by_map(self) -> bool:
         """Whether they are its map: of the score alone, and not of the time."""
-        return self.has_one_map and not timed(self.overall)
+        return self.has_one_map and not self.overall.reads_time

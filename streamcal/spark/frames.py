@@ -321,7 +321,7 @@ def check_calibrator(calibrator: Any, time: str | None) -> None:
         raise InputError("the calibrator has learned already; give a clone(), and merge what it learned afterwards")
     if time is None and not calibrator.merges:
         raise InputError(f"{calibrator!r} depends on the order of its observations: give time=, the column of times")
-    if time is None and getattr(calibrator, "_timed", False):
+    if time is None and calibrator.forgets_by_time:
         raise InputError(f"{calibrator!r} forgets by time: give time=, the column of times")
 
 

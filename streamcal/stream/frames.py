@@ -169,7 +169,7 @@ def calibrate(
 
 def _warn_of_unread(time: str, calibrator: Calibrator) -> None:
     """Warn of a column of times that the method does not read."""
-    if calibrator.learns_time or getattr(calibrator, "_timed", False):
+    if calibrator.reads_time:
         return
     remedy = "Auto learns cycles of the day, and Platt, Isotonic and others forget by time"
     if hasattr(calibrator, "forgetting"):
