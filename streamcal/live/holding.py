@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 
 from streamcal.errors import warn
@@ -14,7 +15,7 @@ MANY_UNKNOWN, MOSTLY = 100, 9
 GOLDEN, RANGE = 2_654_435_769, 2**32
 
 
-class Holding:
+class Holding(ABC):
     """The part of a join that holds forecasts and outcomes; its owner has the clock and the counts.
 
     Invariants: the index has the forecasts of both queues and no others; those learned were issued before those that
@@ -86,9 +87,23 @@ class Holding:
             self._counts["unheld"] += len(self._waiting) - len(kept)
             self._waiting = kept
 
+    def _turn_back(self, clock: float) -> None:
+        """Set the clock back: what was issued or learned later counts as of this moment."""
+
+        def moved(queue: deque[Issued], latest: float) -> deque[Issued]:
+            return deque(
+                one._replace(t=min(one.t, clock), at=min(one.at, latest)) if max(one.t, one.at) > latest else one
+                for one in queue
+            )
+
+        self._clock = clock
+        self._next_stride = min(self._next_stride, clock + self._hold)
+        self._learned, self._waiting = moved(self._learned, clock - self._hold), moved(self._waiting, clock)
+        self._index = {one.id: one for one in (*self._learned, *self._waiting)}
+
+    @abstractmethod
     def _give_up(self, one: Issued) -> None:
         """Tell the calibrator that the label of a forecast will not be learned."""
-        raise NotImplementedError
 
     def _forget(self, one: Issued) -> None:
         del self._index[one.id]

@@ -565,6 +565,16 @@ class LabelJoin(Holding, Journaled):
         if self._curve is not None and outcome.positive:
             self._await_age(one, outcome)
 
+    def _turn_back(self, clock: float) -> None:
+        super()._turn_back(clock)
+        if self._curve is not None:
+            edges, index = self._curve.edges, self._index
+            self._ages = sorted(
+                (index[id].at + edges[cell], number, cell, id)
+                for _, number, cell, id in self._ages
+                if id in index and index[id].number == number
+            )
+
     def _begin(self, version: Id | None) -> VersionLearner:
         """Start the calibration of a version seen for the first time, and return it."""
         first = not self._number  # the calibrator that was given is that of the first version

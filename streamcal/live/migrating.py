@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import NamedTuple
 
 from streamcal.errors import StateError
@@ -90,7 +89,7 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
         before._replay(journal.events())
         same, late = before.calibrator.same_parameters(join.calibrator), before.clock > now
         if late:
-            _turn_back(before, now)
+            before._turn_back(now)
         if same and before.spans == join.spans and not late:
             return None
         if before.uses_store or join.uses_store:
@@ -102,28 +101,6 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
         done = _carry(before, join, same and before.spans[1:3] == join.spans[1:3] and not forgets)
         journal.snapshot(join._parts())
     return done
-
-
-def _turn_back(join: LabelJoin, clock: float) -> None:
-    """Set the clock of a join back: what was issued or learned later counts as of this moment."""
-
-    def moved(held: deque[Issued], latest: float) -> deque[Issued]:
-        return deque(
-            one._replace(t=min(one.t, clock), at=min(one.at, latest)) if max(one.t, one.at) > latest else one
-            for one in held
-        )
-
-    join._clock = clock
-    join._next_stride = min(join._next_stride, clock + join._hold)
-    join._learned, join._waiting = moved(join._learned, clock - join._hold), moved(join._waiting, clock)
-    join._index = {one.id: one for one in (*join._learned, *join._waiting)}
-    if join._curve is not None:
-        edges = join._curve.edges
-        join._ages = sorted(
-            (join._index[id].at + edges[cell], number, cell, id)
-            for _, number, cell, id in join._ages
-            if id in join._index and join._index[id].number == number
-        )
 
 
 def _carry(before: LabelJoin, join: LabelJoin, keep: bool) -> Migrated:
