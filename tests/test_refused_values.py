@@ -181,7 +181,10 @@ def refused(learner, call, message=None):
     assert learner.state_dict() == before
 
 
-@pytest.mark.parametrize(("y", "classes"), [(1, ["0", "1"]), ("1", [0, 1]), ("1.0 ", ["0", "1.0"]), (1.0, ["0", "1"])])
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [(1, ["0", "1"]), ("1", [0, 1]), ("1.0 ", ["0", "1.0"]), (1.0, ["0", "1"]), ("1.0", [0, 1]), ("0.5", [0, 0.5])],
+)
 def test_a_class_in_another_form_than_the_scores_have_it_is_no_new_class(y, classes):
     scores = dict(zip(classes, (0.2, 0.8), strict=True))
     stated = rf"label {y!r} has no score, but {classes[1]!r} has"

@@ -13,6 +13,7 @@ from streamcal.errors import InputError
 from streamcal.kernels.common import class_scores
 from streamcal.parameters.columns import as_array, column_names, with_columns
 from streamcal.parameters.inputs import check_batch, check_score, check_scores_matrix
+from streamcal.parameters.keys import canonical
 from streamcal.parameters.types import FloatArray
 
 #: Types of class labels. As keys of any dict, 1, 1.0 and True are one label; the first form seen is kept.
@@ -80,15 +81,15 @@ def read_observation(scores: Any, y: Any, sums_to_one: bool) -> tuple[dict[Class
 
 def _check_new(label: ClassLabel, named: Iterable[ClassLabel]) -> None:
     """Raise an `InputError` for a label beyond those named that is one of them in another form, such as "1" for 1."""
-    other = next((one for one in named if _text(one) == _text(label)), None)
+    form = _form(label)
+    other = next((one for one in named if _form(one) == form), None)
     if other is not None:
         raise InputError(f"label {label!r} has no score, but {other!r} has; give labels and scores the same keys")
 
 
-def _text(label: ClassLabel) -> str:
-    """Return what is written for a label: the same for 1, 1.0, "1" and " 1"."""
-    whole = isinstance(label, float) and label.is_integer()
-    return str(int(label) if whole else label).strip()
+def _form(label: ClassLabel) -> str | int | None:
+    """Return the same for 1, 1.0, "1", "1.0" and " 1"."""
+    return canonical(str(label).strip())
 
 
 def with_label(scores: dict[ClassLabel, float], y: ClassLabel) -> dict[ClassLabel, float]:
