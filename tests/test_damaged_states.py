@@ -161,9 +161,15 @@ def test_kernels_refuse_arrays_of_other_lengths():
     with pytest.raises(ValueError, match="rise"):
         HullTree().rebuild(two[::-1], two, two, np.ones(2, dtype=np.int64))
     softmax = OnlineSoftmax(0.1, 100.0, 100.0, 1.0)
-    for delta, d, rows in (([0.0], [1.0], [[]]), ([0.0, 0.0], [1.0], [[], [0.0]]), ([0.0, 0.0], [1.0, 1.0], [[], []])):
+    two, ones, rows = [0.0, 0.0], [1.0, 1.0], [[], [0.0]]
+    for parts in (
+        ([0.0], [1.0], [[]], [0.0]),
+        (two, [1.0], rows, [0.0]),
+        (two, ones, [[], []], [0.0]),
+        (two, ones, rows, two),
+    ):
         with pytest.raises(ValueError, match="go with"):
-            softmax.load(delta, d, rows, 1.0, [0.0, 0.0])
+            softmax.load(*parts, 1.0, [0.0, 0.0])
     softmax.add_class()
     for places, x, came in (([0], [0.1, 0.2], 0), ([3], [0.1], 0), ([0], [0.1], 1), ([-1], [0.1], 0)):
         with pytest.raises(ValueError, match="class"):

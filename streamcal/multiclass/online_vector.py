@@ -64,11 +64,10 @@ class OnlineVectorScaling(MulticlassCalibrator):
     -----
     Weights count relative to their running mean: a factor common to all changes nothing. Scores must sum to one, up
     to 0.01; ln s is limited to −16 from below. For more than two classes the step, A₀ and γ are those for two,
-    which is ours. One outcome of a class at a score of 0, or not named, among 1,500, turns its later scores of 0.001
-    into 0.02 to 0.03: that step moves its slope. A rule that keeps this below 0.005 is that an outcome which is not
-    named moves no slope. Such rules cost 0.02 nats a row and more with bases that are too sure, such as naive Bayes,
-    where classes do come so. `VectorScaling` stays below. Cost: O(K²) per observation for K labels,
-    O(K³) with a discount: 8 µs to learn and predict for 10 labels, 10 µs with a discount; O(K²) memory.
+    which is ours. So is this rule: for more than two classes, the m-th outcome of a label among n moves its slope by
+    min(1, 30 m³/n) of its part of g. The first outcomes of a rare label, which a base may not have named, then do not
+    flatten it. Cost: O(K²) per observation for K labels, O(K³) with a discount: 8 µs to learn and predict for 10
+    labels, 10 µs with a discount; O(K²) memory.
 
     References
     ----------
@@ -155,7 +154,7 @@ class OnlineVectorScaling(MulticlassCalibrator):
     def _state_fields(self) -> dict[str, Reader]:
         return {
             "labels": listed(check_class),
-            "newton": row(unread, unread, unread, number(0.0, HEAVIEST), weight_scale_state),
+            "newton": row(unread, unread, unread, unread, number(0.0, HEAVIEST), weight_scale_state),
         }
 
     def _load(self, *, labels: list[ClassLabel], newton: tuple[Any, ...]) -> None:
@@ -168,5 +167,6 @@ class OnlineVectorScaling(MulticlassCalibrator):
             numbers(i, least=-math.sqrt(largest), most=math.sqrt(largest))(one)
             for i, one in enumerate(listed(unread, length=size)(newton[2]))
         ]
+        seen = numbers(len(labels), least=0.0, most=HEAVIEST)(newton[3])
         self._places = {label: place for place, label in enumerate(labels)}
-        self._newton.load(delta.tolist(), d.tolist(), [one.tolist() for one in rows], *newton[3:])
+        self._newton.load(delta.tolist(), d.tolist(), [one.tolist() for one in rows], seen.tolist(), *newton[4:])
