@@ -106,11 +106,11 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     Names may be other than texts, as those of columns of pandas are.
 
     >>> did_you_mean("clik", ["click", 0]), did_you_mean("pctr", ["click", 0]), did_you_mean("0", ["click", 0])
-    ("; did you mean 'click'?", '', '; did you mean 0?')
+    (" (did you mean 'click'?)", '', ' (did you mean 0?)')
     """
     by_lower_case = {str(one).lower(): one for one in known}
     elsewhere = [one for one in ELSEWHERE.get(str(name).lower(), ()) if one in by_lower_case]
     if elsewhere:
-        return f"; did you mean {by_lower_case[elsewhere[0]]!r}?"
+        return f" (did you mean {by_lower_case[elsewhere[0]]!r}?)"
     near = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1)
-    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
+    return f" (did you mean {by_lower_case[near[0]]!r}?)" if near else ""

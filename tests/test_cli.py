@@ -866,7 +866,7 @@ def test_a_missing_column_says_which_there_are(stream: Path, tmp_path: Path) -> 
         assert line == f"{stream}, column 'pctr': there is no such column; allowed: 'id', 'score', 'click', 'w', 't'"
     assert not (tmp_path / "out.csv").exists()
     line = the_line(program("run", stream, "--score", "Scores", "--label", "click"))
-    assert "column 'Scores': there is no such column; did you mean 'score'?; allowed: 'id', 'score'," in line
+    assert "column 'Scores': there is no such column (did you mean 'score'?); allowed: 'id', 'score'," in line
 
 
 @pytest.mark.parametrize(
@@ -1004,17 +1004,17 @@ def test_a_state_of_the_former_default_goes_on_without_naming_it(stream: Path, t
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--method", "isotnic"], "--method 'isotnic' is unknown; did you mean 'isotonic'?; known are identity,"),
-        (["--method", "Platt"], "--method 'Platt' is unknown; did you mean 'platt'?"),
+        (["--method", "isotnic"], "--method 'isotnic' is unknown (did you mean 'isotonic'?); known are identity,"),
+        (["--method", "Platt"], "--method 'Platt' is unknown (did you mean 'platt'?)"),
         (
             ["--method", "ops", "--set", "discont=1"],
-            "method online-platt has no parameter 'discont'; its parameters are: discount; did you mean",
+            "method online-platt has no parameter 'discont'; its parameters are: discount (did you mean",
         ),
         (["--set", "degree=3"], "methods that have it: bernstein, bernstein-logistic, monotone-polynomial"),
         (["--half-life", "5"], "methods that have it: identity, platt, temperature,"),
         (["--method", "auto", "--set", "scale=Logit()"], "methods that have it: identity, platt,"),
         (["--method", "online-beta", "--set", "oops=1"], "has no parameter 'oops'; its parameters are: none"),
-        (["--method", "oops"], "--method 'oops' is unknown; did you mean 'ops'?; known are identity, platt,"),
+        (["--method", "oops"], "--method 'oops' is unknown (did you mean 'ops'?); known are identity, platt,"),
         (["--set", "degree=3"], "method auto has no parameter 'degree'; its parameters are: delay"),
         (["--window", "5"], "method auto has no --window and no --half-life"),
         (["--method", "bernstein", "--set", "degree=0"], "method bernstein: degree=0 is not possible"),

@@ -252,7 +252,7 @@ def test_the_base_may_be_a_method():
     assert found.to_dict()["base"] == "ops"
     assert found.recommendation.method == "ops"
     assert Comparison(["ops"], base="identity").base == "raw"
-    with pytest.raises(InputError, match=r"base='op' is not compared; did you mean 'ops'\?"):
+    with pytest.raises(InputError, match=r"base='op' is not compared \(did you mean 'ops'\?\)"):
         Comparison(["ops"], base="op")
 
 

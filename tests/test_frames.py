@@ -158,7 +158,7 @@ def test_a_solver_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_columns_that_are_not_there_or_there_already() -> None:
     with pytest.raises(
-        InputError, match="there is no column 'scores'; did you mean 'score'\\?; there are 'id', 'score'"
+        InputError, match="there is no column 'scores' \\(did you mean 'score'\\?\\); there are 'id', 'score'"
     ):
         streamcal.calibrate(ARROW, score="scores", label="click")
     with pytest.raises(InputError, match="the table has a column 'calibrated', which would be added"):
@@ -228,7 +228,7 @@ def test_names_that_are_numbers_and_columns_that_are_there_twice() -> None:
     expected = streamcal.calibrate(named, score="s", label="y", calibrator="ops")["calibrated"].tolist()
     assert streamcal.calibrate(table, score=0, label=1, calibrator="ops")["calibrated"].tolist() == expected
     for call in (streamcal.calibrate, streamcal.compare):
-        with pytest.raises(InputError, match="there is no column '0'; did you mean 0\\?; there are 0, 1"):
+        with pytest.raises(InputError, match="there is no column '0' \\(did you mean 0\\?\\); there are 0, 1"):
             call(table, score="0", label=1)
         with pytest.raises(InputError, match="the table has 2 columns 's'; rename all but one"):
             call(pd.concat([named, named], axis=1), score="s", label="y")

@@ -88,7 +88,7 @@ def test_names_of_binary_methods(place, name):
 
 @pytest.mark.parametrize("place", BINARY)
 def test_unknown_names_of_binary_methods(place):
-    with pytest.raises(InputError, match=r"'isotnic' is unknown; did you mean 'isotonic'\?; known are identity, platt"):
+    with pytest.raises(InputError, match=r"'isotnic' is unknown \(did you mean 'isotonic'\?\); known are identity, platt"):
         BINARY[place]("isotnic")
     with pytest.raises(InputError, match="calibrator='zzz' is unknown; known are identity, platt"):
         BINARY[place]("zzz")
@@ -110,7 +110,7 @@ def test_names_of_other_methods(place, name):
 def test_unknown_names_of_other_methods(place):
     made, methods, _ = OTHERS[place]
     nearest = list(methods)[1]
-    with pytest.raises(InputError, match=rf"is unknown; did you mean '{nearest}'\?; known are {', '.join(methods)}"):
+    with pytest.raises(InputError, match=rf"is unknown \(did you mean '{nearest}'\?\); known are {', '.join(methods)}"):
         made(nearest.upper()[:-1])
 
 

@@ -49,7 +49,7 @@ def chosen(
     'platt'
     >>> chosen("plat", Calibrator, Methods({"platt": "a.Platt", "beta": "b.Beta"}))
     Traceback (most recent call last):
-    streamcal.errors.InputError: calibrator='plat' is unknown; did you mean 'platt'?; known are platt, beta
+    streamcal.errors.InputError: calibrator='plat' is unknown (did you mean 'platt'?); known are platt, beta
     """
     if isinstance(given, kind):
         return given
