@@ -88,7 +88,8 @@ def test_names_of_binary_methods(place, name):
 
 @pytest.mark.parametrize("place", BINARY)
 def test_unknown_names_of_binary_methods(place):
-    with pytest.raises(InputError, match=r"'isotnic' is unknown \(did you mean 'isotonic'\?\); known are identity, platt"):
+    unknown = r"'isotnic' is unknown \(did you mean 'isotonic'\?\); known are identity, platt"
+    with pytest.raises(InputError, match=unknown):
         BINARY[place]("isotnic")
     with pytest.raises(InputError, match="calibrator='zzz' is unknown; known are identity, platt"):
         BINARY[place]("zzz")
