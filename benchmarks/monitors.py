@@ -211,15 +211,15 @@ def null_table(streams: int) -> str:
 TEXT = """
 Median delay in outcomes over {streams:,} streams of base rate 5 %. A stream without an alarm counts as infinite; in
 brackets is the share with an alarm within {after:,} outcomes of the change. The change comes after {before:,} outcomes
-that follow their forecasts. The segment that changes is one of ten campaigns.
+that follow their predictions. The segment that changes is one of ten campaigns.
 
 {late}
 
-The same where the forecasts are wrong from the first outcome on:
+The same where the predictions are wrong from the first outcome on:
 
 {at_once}
 
-Outcomes that follow their forecasts; ± is a standard error:
+Outcomes that follow their predictions; ± is a standard error:
 
 {null}
 

@@ -41,7 +41,7 @@ class Saved(metaclass=Suggesting):
 
         Notes
         -----
-        Later forecasts may differ in the last place from those without this call; docs/states_measured.md says where.
+        Later predictions may differ in the last place from those without this call; docs/states_measured.md says where.
 
         Examples
         --------

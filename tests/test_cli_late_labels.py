@@ -102,7 +102,7 @@ def test_early_labels_late_clicks_and_little_room(
     assert served(out) == wanted
     tally, late = join.tally(), [row for row in rows if (row["click_time"] or 0.0) > row["t"] + HORIZON]
     assert f"labels learned: {tally['learned']:,} ({tally['positives']:,} positive" in result.output
-    assert f"{join.waiting:,} forecasts wait for theirs" in result.output
+    assert f"{join.waiting:,} predictions wait for theirs" in result.output
     clicks = sum(row["click"] for row in rows)
     assert late
     assert f"clicks after the horizon: {len(late)} of {clicks}" in result.output
@@ -150,7 +150,7 @@ def test_versions_of_the_model_are_those_of_the_loop(
     assert list(join._versions) == [*(f"v{k}" for k in range(4, 11)), "v0"]
     own, before = f"{1.0 - newest.weight:.0%}", f"{newest.weight:.0%}"
     share = f"'v0', its own calibration weighs {own}, the map of the version before {before}"
-    assert f"versions of the model remembered: 8; in forecasts of the newest, {share}" in result.output
+    assert f"versions of the model remembered: 8; in predictions of the newest, {share}" in result.output
     held = f"segments by place: {len(newest.calibrator.levels('place'))}, "
     assert held in result.output, "of the newest version"
 
@@ -203,7 +203,7 @@ def test_a_new_version_starts_from_the_map_of_the_one_before_and_its_own_takes_o
     for k in range(3000, 3050):  # before the first label of the new version; a table of the map is right to 1e-4
         assert p[k] == pytest.approx(0.9 * old.calibrator.predict_one(scores[k]) + 0.1 * scores[k], abs=1e-4)
     assert (p[5000:] / scores[5000:]).mean() == pytest.approx(1.0, abs=0.15)  # of 3,000 labels, and a discount
-    assert "in forecasts of the newest, 'new', its own calibration weighs 100%" in result.output
+    assert "in predictions of the newest, 'new', its own calibration weighs 100%" in result.output
 
 
 @pytest.mark.sample(2)
@@ -232,7 +232,7 @@ def test_the_same_command_goes_on(tmp_path: Path, out: str) -> None:
     assert "0 rows (0 positive)" in result.output
     result = run(save(tmp_path / "next.csv", rows[300:]), *options[:-1], tmp_path / "next.out.csv")
     assert result.exit_code == 0, result.output
-    assert "forecasts that wait for their labels" in result.output
+    assert "predictions that wait for their labels" in result.output
     assert served(tmp_path / "next.out.csv") == wanted[300:]
 
 
@@ -323,7 +323,7 @@ def test_rows_that_come_again_are_counted_and_change_nothing(tmp_path: Path) -> 
     out = tmp_path / "out.csv"
     result = run(save(tmp_path / "in.csv", again), *OPTIONS, "--out", out)
     assert result.exit_code == 0, result.output
-    assert "rows whose id was issued before: 2; their forecast is that one" in result.output
+    assert "rows whose id was issued before: 2; their prediction is that one" in result.output
     wanted = expected(LabelJoin(OnlinePlatt(), HORIZON), rows)
     assert served(out) == [*wanted[:50], wanted[40], wanted[49], *wanted[50:]]
 

@@ -119,7 +119,7 @@ def test_with_times_pictures_have_dates_on_their_axes(step, texts):
     found = compare((scores, rng.random(3_000) < scores, None, times), methods=["ops"])
     data = prepared(found)
     for one in figures(data):
-        if one.heading in ("Rates over time", "Loss over time", "Evidence against the forecasts"):
+        if one.heading in ("Rates over time", "Loss over time", "Evidence against the predictions"):
             ticks = re.findall(r'class="tick"[^>]*>([^<]*)<', one.svg)
             assert len(texts & set(ticks)) >= 1 or "Jan 1" in ticks, ticks
             assert "2026-01-01" in one.stops[0][1]
@@ -236,19 +236,19 @@ def test_pictures_show_the_figures():
     assert len(drawn) == len(DATA.series) + 4
     raw = DATA.series[0]
     _, text = drawn["Reliability of raw"].stops[-1]
-    assert text.startswith(f"forecast {raw.reliability.places[-1]:.3g}: share of positives ")
+    assert text.startswith(f"prediction {raw.reliability.places[-1]:.3g}: share of positives ")
     part = raw.parts[-1]
     assert drawn["Rates over time"].stops[-1][1].startswith(f"rows {3_000 - part.rows + 1:,} to 3,000: positives ")
     assert f"raw {part.predicted:.2%}" in drawn["Rates over time"].stops[-1][1]
     assert f"raw {part.log_loss:.3g}" in drawn["Loss over time"].stops[-1][1]
     power = math.log10(max(part.evidence, 1.0))
-    assert f"raw 10^{power:.1f}" in drawn["Evidence against the forecasts"].stops[-1][1]
-    assert f"{raw.alarms_in_all:,} of raw" in drawn["Evidence against the forecasts"].caption
+    assert f"raw 10^{power:.1f}" in drawn["Evidence against the predictions"].stops[-1][1]
+    assert f"{raw.alarms_in_all:,} of raw" in drawn["Evidence against the predictions"].caption
 
 
 def test_a_stream_of_few_rows_has_lines_over_time():
     drawn = {one.heading: one for one in figures(prepared(compare(([0.1, 0.8, 0.3], [0, 1, 0]), methods=["ops"])))}
-    for heading in ("Rates over time", "Loss over time", "Evidence against the forecasts"):
+    for heading in ("Rates over time", "Loss over time", "Evidence against the predictions"):
         lines = re.findall(r'<path class="line c\d" d="M[\d.]+ [\d.]+L', drawn[heading].svg)
         assert len(lines) == 2, heading
 

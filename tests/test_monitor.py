@@ -201,7 +201,7 @@ def test_alarms_are_passed_on_or_logged(caplog):
     assert [record.getMessage() for record in caplog.records] == [str(alarm) for alarm in heard]
     assert {record.name.split(".")[0] for record in caplog.records} == {"streamcal"}
     assert [alarm.segment for alarm in heard] == monitor.alarmed == [None, ("shop", "a")]
-    assert "events are more frequent than forecast where shop is 'a'" in str(heard[1])
+    assert "events are more frequent than predicted where shop is 'a'" in str(heard[1])
 
 
 def test_with_alpha_there_is_one_alarm_and_the_value_stays():

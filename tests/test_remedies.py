@@ -95,12 +95,12 @@ def test_diagrams_of_labels_and_forecasts() -> None:
     y = draw.random(500) < p
     ece = EqualMassECE()
     ece.update_many(y, p)
-    assert plot.text_reliability(y, p) == plot.text_reliability({"forecasts": ece.reliability()})
+    assert plot.text_reliability(y, p) == plot.text_reliability({"predictions": ece.reliability()})
     pytest.importorskip("matplotlib")
     for draw_one in (plot.plot_reliability, plot.plot_corp):
         texts = draw_one(y, {"raw": p, "squared": p**2}).get_legend().get_texts()
         assert [text.get_text().split()[0] for text in texts] == ["raw", "squared"]
-    with pytest.raises(InputError, match="or labels and forecasts"):
+    with pytest.raises(InputError, match="or labels and predictions"):
         plot.plot_reliability(y)
 
 

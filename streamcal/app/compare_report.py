@@ -49,7 +49,7 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
 
 
 def segments_table(one: SegmentTable) -> Group:
-    """Return the levels of a field whose totals differ most from the forecasts, and the mean over all levels."""
+    """Return the levels of a field whose totals differ most from the predictions, and the mean over all levels."""
     table = Table(box=None, pad_edge=False)
     for i, heading in enumerate(one.headings):
         table.add_column(heading, justify="right" if i else "left", no_wrap=True)

@@ -66,7 +66,7 @@ class Result:
     differences : dict of dict of LogLossDifference
         The log loss of each method against the raw score.
     base_rate : Scoreboard
-        The measures of the running base rate as a forecast.
+        The measures of the running base rate as a prediction.
     parts : list of Part
         The stream of `SHOWN` in parts of equal length.
     correction : Correction
@@ -139,7 +139,7 @@ def late_correction(scored: list[tuple[float, bool]]) -> Correction:
 
 
 def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
-    """Return the measures of the running base rate (Laplace's rule of succession) as a forecast.
+    """Return the measures of the running base rate (Laplace's rule of succession) as a prediction.
 
     Examples
     --------

@@ -33,7 +33,7 @@ from streamcal.stream.history import MOST_MARKS, RUN_LENGTH
 
 #: Stops that a slider has at most.
 MOST_STOPS = 64
-#: How methods are shown whose forecasts depend on segments.
+#: How methods are shown whose predictions depend on segments.
 KEYED = ("Segmented(", "Multicalibrated(")
 #: The height of the histogram below a reliability diagram, and of the space above it.
 BELOW, BETWEEN = 44, 8
@@ -71,7 +71,7 @@ def colour(i: int) -> str:
 
 
 def reliability(data: ReportData, i: int) -> Figure:
-    """Draw the isotonic fit of the labels with its consistency band, and the density of the forecasts below."""
+    """Draw the isotonic fit of the labels with its consistency band, and the density of the predictions below."""
     one = data.series[i]
     corp = one.reliability
     spacing = spacing_of(corp.scores, corp.weights)
@@ -88,7 +88,7 @@ def reliability(data: ReportData, i: int) -> Figure:
     canvas.dots(rows, f"dot {colour(i)}")
     shares, edges = histogram(corp.scores, corp.weights, axis)
     below = Canvas(axis, Axis(0.0, float(shares.max())), top=HEIGHT - BOTTOM - BELOW)
-    below.axes("forecast", "", lines=False)
+    below.axes("prediction", "", lines=False)
     below.steps(edges.tolist(), shares.tolist(), f"bars {colour(i)}")
     description = f"Reliability diagram of {one.name}. {miscalibration_text(one)}"
     svg = drawing([canvas, below], description)
@@ -101,7 +101,7 @@ def miscalibration_text(one: Series) -> str:
     verdict = "above the floor" if found > one.floor else "not above the floor"
     return (
         f"Miscalibration {plain(found)}, {verdict} of {plain(one.floor)} that 95 % of calibrated forecasters stay "
-        f"below. For {outside(one.reliability):.0%} of the forecasts the share of positives is outside of the band, "
+        f"below. For {outside(one.reliability):.0%} of the predictions the share of positives is outside of the band, "
         f"which contains {one.reliability.confidence:.0%} of calibrated ones at each place."
     )
 
@@ -134,7 +134,7 @@ def maps(data: ReportData) -> Figure:
 
 
 def rates(data: ReportData) -> Figure:
-    """Draw the share of positives and the mean forecasts over time."""
+    """Draw the share of positives and the mean predictions over time."""
     observed, edges = [part.positives for part in data.series[0].parts], _edges(data)
     spacing: Spacing = "sqrt" if max(observed) < SELDOM_POSITIVE else "linear"
     high = limits([*observed, *(part.predicted for one in data.series for part in one.parts)], [], "linear")[1]
@@ -147,7 +147,7 @@ def rates(data: ReportData) -> Figure:
     for one in data.series:
         for texts, part in zip(said, one.parts, strict=True):
             texts.append((one.name, f"{part.predicted:.2%}"))
-    what = f"Share of positives, and the mean forecast of {_listed([one.name for one in data.series])}, over time."
+    what = f"Share of positives, and the mean prediction of {_listed([one.name for one in data.series])}, over time."
     caption = "Grey area: the share of positives. A line above it predicts too many."
     return Figure("Rates over time", drawing([canvas], what), _time_stops(data, canvas, said), caption)
 
@@ -190,11 +190,11 @@ def evidence(data: ReportData) -> Figure:
     alarms = _listed([f"{one.alarms_in_all:,} of {one.name}" for one in data.series])
     thinned = any(one.alarms_in_all > MOST_MARKS for one in data.series)
     return Figure(
-        "Evidence against the forecasts",
-        drawing([canvas], f"Evidence over time that forecasts are wrong, and alarms: {alarms}."),
+        "Evidence against the predictions",
+        drawing([canvas], f"Evidence over time that predictions are wrong, and alarms: {alarms}."),
         _time_stops(data, canvas, said),
         f"A CalibrationMonitor raises an alarm where the evidence reaches {RUN_LENGTH:,.0f} (dashed), and restarts: "
-        f"of right forecasts at most one in as many rows on average. Alarms, the marks at the top: {alarms}."
+        f"of right predictions at most one in as many rows on average. Alarms, the marks at the top: {alarms}."
         + (f" Of a series with more than {MOST_MARKS} a mark is a part of the stream with alarms." if thinned else ""),
     )
 
@@ -220,7 +220,7 @@ def forest_plot(table: SegmentTable) -> Figure:
         drawing([canvas], f"{what} to {effect_text(highest)}."),
         tuple((round(place, 1), text) for place, text in stops),
         f"What {table.of} adds for the levels of the table, in its order, ± one standard deviation of the posterior: "
-        "0 leaves the forecast as it is, and 0.7 doubles the odds. A larger dot has more rows.",
+        "0 leaves the prediction as it is, and 0.7 doubles the odds. A larger dot has more rows.",
     )
 
 
@@ -243,7 +243,7 @@ def _reliability_stops(canvas: Canvas, one: Series) -> tuple[tuple[float, str], 
     fit = fitted(corp, corp.places).tolist()
     stops = []
     for place, value, low, high in zip(corp.places, fit, corp.lower, corp.upper, strict=True):
-        text = f"forecast {short(place)}: share of positives {short(value)}"
+        text = f"prediction {short(place)}: share of positives {short(value)}"
         stops.append((canvas.across(place), f"{text}; calibrated: {short(low)} to {short(high)}"))
     return _thinned(stops)
 

@@ -54,7 +54,7 @@ def save_report(comparison: Comparison, path: str | os.PathLike[str], *, command
 
 
 def live_page(comparison: Comparison) -> str:
-    """Write the report on the current forecasts of a running service, which may have no label yet.
+    """Write the report on the current predictions of a running service, which may have no label yet.
 
     Examples
     --------

@@ -39,7 +39,7 @@ TALLIES = {
     "uncorrected": "positive labels that came after a negative one was learned",
     "backwards": "rows older than the row before, in time",
     "unheld": "labels not learned for lack of room (--max-held)",
-    "forgotten": "forecasts forgotten early for lack of room (--max-held)",
+    "forgotten": "predictions forgotten early for lack of room (--max-held)",
     "refused": "labels that the method refused",
 }
 
@@ -204,8 +204,8 @@ class LateLabels:
 
 
 def waiting(join: JudgedJoin) -> str:
-    """Return a note on the forecasts of a resumed journal that wait for labels."""
-    return f", resumed with {join.waiting:,} forecasts that wait for their labels" if join.waiting else ""
+    """Return a note on the predictions of a resumed journal that wait for labels."""
+    return f", resumed with {join.waiting:,} predictions that wait for their labels" if join.waiting else ""
 
 
 def closing_lines(job: Run) -> Iterator[str]:
@@ -215,19 +215,20 @@ def closing_lines(job: Run) -> Iterator[str]:
         return
     counts = {name: count - replay.before[name] for name, count in join.tally().items()}
     of_them = f"{counts['positives']:,} positive, {counts['timed_out']:,} by time-out"
-    yield f"labels learned: {counts['learned']:,} ({of_them}); {join.waiting:,} forecasts wait for theirs"
-    yield f"forecasts in the table, those whose horizon has passed: {replay.rows:,}"
+    yield f"labels learned: {counts['learned']:,} ({of_them}); {join.waiting:,} predictions wait for theirs"
+    yield f"predictions in the table, those whose horizon has passed: {replay.rows:,}"
     if join.spans.early is not None:
         share, error = join.early_share()
         yield f"share of clicks that come early: {share:.3f} (standard error {error:.3f})"
     if job.columns.version is not None and len(join.versions) > 1:
         name, _, weight = join.versions[-1]
         shares = f"its own calibration weighs {weight:.0%}, the map of the version before {1.0 - weight:.0%}"
-        yield f"versions of the model remembered: {len(join.versions)}; in forecasts of the newest, {name!r}, {shares}"
+        of_newest = f"in predictions of the newest, {name!r}, {shares}"
+        yield f"versions of the model remembered: {len(join.versions)}; {of_newest}"
     if replay.after_horizon:
         yield f"clicks after the horizon: {replay.after_horizon:,} of {replay.clicks:,}"
     if replay.repeated:
-        yield f"rows whose id was issued before: {replay.repeated:,}; their forecast is that one"
+        yield f"rows whose id was issued before: {replay.repeated:,}; their prediction is that one"
     for name, what in TALLIES.items():
         if counts[name]:
             yield f"{what}: {counts[name]:,}"

@@ -103,9 +103,9 @@ def plot_reliability(
     ----------
     data
         Name → data from `EqualMassECE.reliability`; the first is drawn in grey, as the baseline. Or labels, of shape
-        (n,), whose forecasts are `p`.
+        (n,), whose predictions are `p`.
     p
-        Forecasts of the labels, of shape (n,), or name → such forecasts.
+        Predictions of the labels, of shape (n,), or name → such predictions.
     ax
         Axes to draw on; the histogram goes below them, over a quarter of their height. By default those of
         a new figure, which pyplot does not know: show `ax.figure` in a notebook, or save it with
@@ -151,20 +151,20 @@ def plot_corp(
     spacing: Spacing | None = None,
     title: str | None = None,
 ) -> Axes:
-    """Draw CORP reliability diagrams over one another, and the density of their forecasts below.
+    """Draw CORP reliability diagrams over one another, and the density of their predictions below.
 
     The line is the isotonic fit of the labels, a dot a block of it, with an area that grows with the weight. The band
-    is where the fit of calibrated forecasts lies with the confidence of the data, at each place.
+    is where the fit of calibrated predictions lies with the confidence of the data, at each place.
 
     Parameters
     ----------
     data, p
-        Name → data from `CORP.reliability`; the first is drawn in grey, as the baseline. Or labels and forecasts, as
+        Name → data from `CORP.reliability`; the first is drawn in grey, as the baseline. Or labels and predictions, as
         for `plot_reliability`.
     ax, title
         As for `plot_reliability`.
     spacing
-        Of both axes, as for `plot_reliability`; by default "log" where forecasts are rare, "sqrt" where most are
+        Of both axes, as for `plot_reliability`; by default "log" where predictions are rare, "sqrt" where most are
         below ½, else "linear".
 
     Returns
@@ -181,7 +181,7 @@ def plot_corp(
     found = of_forecasts(data, p, CORP)
     if not isinstance(found, Mapping) or not all(isinstance(one, CORPReliability) for one in found.values()):
         what = f"{found!r} is no mapping of names to CORPReliability"
-        raise InputError(f"{what}; give {{name: corp.reliability()}}, or labels and forecasts")
+        raise InputError(f"{what}; give {{name: corp.reliability()}}, or labels and predictions")
     ax = axes_for(found, "give at least one name with its CORPReliability", ax)
     first = next(iter(found.values()))
     spacing = spacing_of(first.scores, first.weights) if spacing is None else spacing
@@ -238,7 +238,7 @@ def plot_maps(
 
 
 def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw the evidence against forecasts over time, on a logarithmic axis, and alarms as marks at the top.
+    """Draw the evidence against predictions over time, on a logarithmic axis, and alarms as marks at the top.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None
         ax.plot(at, [HIGHEST_EVIDENCE / 3.0**i] * len(at), color=colour, marker="|", linestyle="none")
     ax.axhline(RUN_LENGTH, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
     ax.set(yscale="log", ylim=(1.0, 3.0 * HIGHEST_EVIDENCE), xlim=(0.0, ends[-1]))
-    name_observations(ax, "evidence against the forecasts")
+    name_observations(ax, "evidence against the predictions")
     finish(ax, title)
     return ax
 

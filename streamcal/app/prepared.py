@@ -26,8 +26,8 @@ LOG_RANGE = 1e5
 SQRT_TICKS = (0.0, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 #: Fraction of the weight that may lie outside the axes on each side; it is counted in the outermost histogram bin.
 TAIL = 0.002
-#: Where 9 of 10 forecasts are below these, axes are logarithmic, or spaced by square roots; logarithmic ones only if
-#: nearly all forecasts are below SELDOM, since overconfident forecasts are rare as well.
+#: Where 9 of 10 predictions are below these, axes are logarithmic, or spaced by square roots; logarithmic ones only if
+#: nearly all predictions are below SELDOM, since overconfident predictions are rare as well.
 RARE, SELDOM = 0.05, 0.5
 #: A fit and a band that differ by less are equal but for rounding.
 ROUNDING = 1e-12
@@ -167,7 +167,7 @@ def sqrt_ticks(high: float) -> list[float]:
 
 
 def spacing_of(scores: Sequence[float], weights: Sequence[float]) -> Spacing:
-    """Return the spacing that shows most of these forecasts, in ascending order.
+    """Return the spacing that shows most of these predictions, in ascending order.
 
     >>> spacing_of([0.001, 0.3], [95.0, 5.0]), spacing_of([0.1, 0.9], [95.0, 5.0]), spacing_of([0.1, 0.8], [1.0, 1.0])
     ('log', 'sqrt', 'linear')
@@ -252,7 +252,7 @@ def fitted(data: CORPReliability, at: Sequence[float]) -> FloatArray:
 
 
 def outside(data: CORPReliability) -> float:
-    """Return the share of the forecasts at which the fit is outside the consistency band."""
+    """Return the share of the predictions at which the fit is outside the consistency band."""
     fit = fitted(data, data.scores)
     lower, upper = (np.interp(data.scores, data.places, band) for band in (data.lower, data.upper))
     beyond = (fit < lower - ROUNDING) | (fit > upper + ROUNDING)

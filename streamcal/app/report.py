@@ -108,7 +108,7 @@ def verdicts(differences: Mapping[str, LogLossDifference]) -> str:
 
 
 def ratio_verdict(boards: Mapping[str, Scoreboard]) -> str:
-    """Describe which forecasts predict too many or too few positives: their interval of the ratio excludes 1."""
+    """Describe which series predict too many or too few positives: their interval of the ratio excludes 1."""
     found = {name: agreement(board.ratio) for name, board in boards.items()}
     return f"Calibration ratio: {'; '.join(f'{name} {what}' for name, what in found.items())}."
 

@@ -28,7 +28,7 @@ LATE = "labels known after"
 
 @dataclass(frozen=True)
 class Series:
-    """One series of forecasts, with what its pictures are drawn from.
+    """One series of predictions, with what its pictures are drawn from.
 
     `floor` is that of the miscalibration; `marks` are the rows at which alarms are drawn; `mapped` are
     scores and what the method made of them at the end, empty for the score itself.
@@ -47,7 +47,7 @@ class Series:
 
 @dataclass(frozen=True)
 class ReportData:
-    """A report: headings and texts, a table, and series of forecasts for the pictures.
+    """A report: headings and texts, a table, and series of predictions for the pictures.
 
     Attributes
     ----------

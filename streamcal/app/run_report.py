@@ -60,7 +60,7 @@ class RunReport:
         job.evaluation.observer = self
 
     def one(self, score: float, y: bool, w: float, p: float, keys: Mapping[str, Any], t: float | None) -> None:
-        """Take a row of the stream and its forecast `p`, with its levels by column and its time."""
+        """Take a row of the stream and its prediction `p`, with its levels by column and its time."""
         self._rows.append((score, y, w, p, keys, t))
         if len(self._rows) >= AT_ONCE:
             self._settle()
@@ -74,7 +74,7 @@ class RunReport:
         keys: Mapping[str, Any],
         t: FloatArray | None,
     ) -> None:
-        """Take rows of the stream and their forecasts, with columns of levels, and their times."""
+        """Take rows of the stream and their predictions, with columns of levels, and their times."""
         self._settle()
         self._comparison.measure({RAW: scores, self._name: p}, y, w, keys or None, t)
 

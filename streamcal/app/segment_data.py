@@ -24,7 +24,7 @@ class SegmentTable:
     lead : str
         Which levels are in the table.
     sentence : str
-        χ² of each series, and what right forecasts have.
+        χ² of each series, and what right predictions have.
     headings : tuple of str
         Of the columns of `rows`.
     rows : tuple of tuple of str
@@ -103,5 +103,5 @@ def _sentence(comparison: Comparison, field: Field, shown: list[str]) -> str:
     said = ", ".join(f"{name} {value:.3g}" for name, value in found.items())
     return (
         f"Squared deviations of the totals, on average over {degrees:,} levels: {said}; "
-        f"right forecasts have 1 ± {math.sqrt(2.0 / degrees):.2g}."
+        f"right predictions have 1 ± {math.sqrt(2.0 / degrees):.2g}."
     )

@@ -300,7 +300,7 @@ def serve(
             except SystemExit:
                 advice = "the log says why. Where the port is in use, give another --port"
                 fail(f"{requests.host}:{requests.port}: the service could not start; {advice}")
-    gc.freeze()  # the process ends: looking for cycles among all forecasts would take seconds
+    gc.freeze()  # the process ends: looking for cycles among all predictions would take seconds
     raise typer.Exit(0 if whole else 1)
 
 
@@ -414,7 +414,7 @@ def _migrate(
     join = LabelJoin(calibrator.clone(), spans["horizon"], **given)  # type: ignore[arg-type]
     done = migrate(journal, join, None if event_time else time.time())
     if done is not None:
-        text = "%s: migrated, %d forecasts held, %d labels learned by a new calibrator, %d forecasts forgotten"
+        text = "%s: migrated, %d predictions held, %d labels learned by a new calibrator, %d predictions forgotten"
         logger.info(
             text, journal.path, join.held, done.learned, done.forgotten, extra={"event": "migrated", **done._asdict()}
         )

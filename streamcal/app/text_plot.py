@@ -20,11 +20,11 @@ MARGIN = 5
 
 
 def of_forecasts(data: Any, p: Any, metric: type[Any]) -> Any:
-    """Return the data of diagrams by name: `data` itself, or those of the labels `data` and of forecasts `p`."""
+    """Return the data of diagrams by name: `data` itself, or those of the labels `data` and of predictions `p`."""
     if p is None:
         return data
     found = {}
-    for name, one in (p if isinstance(p, Mapping) else {"forecasts": p}).items():
+    for name, one in (p if isinstance(p, Mapping) else {"predictions": p}).items():
         measured = metric()
         measured.update_many(data, one)
         found[name] = measured.reliability()
@@ -35,7 +35,7 @@ def check_reliability(data: Any) -> None:
     """Raise `InputError` unless these are the data of diagrams by name."""
     if not isinstance(data, Mapping) or not all(isinstance(one, ReliabilityData) for one in data.values()):
         what = f"{data!r} is no mapping of names to ReliabilityData"
-        raise InputError(f"{what}; give {{name: metric.reliability()}}, or labels and forecasts")
+        raise InputError(f"{what}; give {{name: metric.reliability()}}, or labels and predictions")
 
 
 def text_reliability(
@@ -53,7 +53,7 @@ def text_reliability(
     Parameters
     ----------
     data, p
-        Name → data from `EqualMassECE.reliability`, or labels and forecasts, as for `plot_reliability`; names begin
+        Name → data from `EqualMassECE.reliability`, or labels and predictions, as for `plot_reliability`; names begin
         with different letters.
     width, height
         Characters and lines within the axes, at least 20 and 8.

@@ -128,15 +128,15 @@ class Calibrator(Learner):
     # -- late labels ---------------------------------------------------------------------------------------------
 
     def _issue(self, x: float, t: float) -> Sequence[float] | None:
-        """Return the numbers that `_learn_issued` needs about this forecast when its label arrives.
+        """Return the numbers that `_learn_issued` needs about this prediction when its label arrives.
 
-        The forecast is made at coordinate `x` and time `t`. A method that is not judged by its forecasts returns None;
-        a mixture returns the current predictions of its parts. The state does not change.
+        The prediction is made at coordinate `x` and time `t`. A method that is not judged by its predictions returns
+        None; a mixture returns the current predictions of its parts. The state does not change.
         """
         return None
 
     def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        """Learn a checked observation whose forecast was issued earlier; `said` is what `_issue` returned then."""
+        """Learn a checked observation whose prediction was issued earlier; `said` is what `_issue` returned then."""
         self._learn(x, y, w, t)
 
     def _require_issued(self, said: Sequence[float] | None) -> None:

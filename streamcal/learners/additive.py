@@ -54,7 +54,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     is served until the next change, or the empty map if there is none (a loaded state has none), and
     `tally()["unsolved"]` counts one.
 
-    A prediction does not change the state. It may move later forecasts by rounding where `solve` is iterative: the
+    A prediction does not change the state. It may move later predictions by rounding where `solve` is iterative: the
     next solve starts from the last map (docs/states_measured.md has the methods and the largest differences).
     """
 

@@ -17,8 +17,9 @@ Segment = tuple[str, str | int]
 LEVELS = (-1.0, -0.5, -0.25, 0.25, 0.5, 1.0) + 6 * (0.0,)
 SLOPES = 6 * (0.0,) + (-0.6, -0.4, -0.2, 0.25, 0.6, 1.5)
 PRIOR = 2 * (1 / 16, 2 / 16, 1 / 16, 1 / 16, 2 / 16, 1 / 16)
-#: The prior probability that forecasts are wrong from the start, and the number of outcomes by which half of the later
-#: changes have come. The same streams: delays after 0, 4,000 and 20,000 outcomes are within 5 % of the best for each.
+#: The prior probability that predictions are wrong from the start, and the number of outcomes by which half of the
+#: later changes have come. The same streams: delays after 0, 4,000 and 20,000 outcomes are within 5 % of the best for
+#: each.
 IMMEDIATE, HORIZON = 0.25, 2000.0
 
 #: What each bet bets on.
@@ -30,14 +31,14 @@ KINDS: tuple[tuple[Literal["level", "slope"], Literal["higher", "lower"]], ...] 
 OF_SCORES: dict[Literal["level", "slope"], Literal["location", "spread"]] = {"level": "location", "slope": "spread"}
 #: What each kind of change means, in messages.
 MEANING = {
-    ("location", "higher"): "outcomes are higher than forecast",
-    ("location", "lower"): "outcomes are lower than forecast",
-    ("spread", "higher"): "outcomes scatter more than forecast (distributions are too narrow)",
-    ("spread", "lower"): "outcomes scatter less than forecast (distributions are too wide)",
-    ("level", "higher"): "events are more frequent than forecast",
-    ("level", "lower"): "events are rarer than forecast",
-    ("slope", "higher"): "forecasts differ too little (slope above 1)",
-    ("slope", "lower"): "forecasts differ too much (slope below 1)",
+    ("location", "higher"): "outcomes are higher than predicted",
+    ("location", "lower"): "outcomes are lower than predicted",
+    ("spread", "higher"): "outcomes scatter more than predicted (distributions are too narrow)",
+    ("spread", "lower"): "outcomes scatter less than predicted (distributions are too wide)",
+    ("level", "higher"): "events are more frequent than predicted",
+    ("level", "lower"): "events are rarer than predicted",
+    ("slope", "higher"): "predictions differ too little (slope above 1)",
+    ("slope", "lower"): "predictions differ too much (slope below 1)",
     ("certainty", "higher"): "an event of probability 0 came",
     ("certainty", "lower"): "an event of probability 1 did not come",
 }
@@ -51,10 +52,10 @@ class Alarm(NamedTuple):
     segment : tuple or None
         Field and level, such as ("campaign", "c17"); None for all outcomes together.
     moved : {"level", "slope", "certainty", "location", "spread"}
-        The frequency of events; how strongly they depend on the forecast; or an outcome whose probability was 0. Of
+        The frequency of events; how strongly they depend on the prediction; or an outcome whose probability was 0. Of
         distributions: where outcomes lie, or how far they scatter.
     direction : {"higher", "lower"}
-        Whether the moved quantity is above or below the forecast. An overconfident model has a "lower" slope, or a
+        Whether the moved quantity is above or below the prediction. An overconfident model has a "lower" slope, or a
         "higher" spread.
     since : int
         The number of the outcome, counted from 1 over all segments, at which the change most probably began.
@@ -66,7 +67,7 @@ class Alarm(NamedTuple):
     Examples
     --------
     >>> print(Alarm(("campaign", "c17"), "level", "higher", 5012, 5890, 412.6))
-    events are more frequent than forecast where campaign is 'c17', since outcome 5012 (e-value 413 at outcome 5890)
+    events are more frequent than predicted where campaign is 'c17', since outcome 5012 (e-value 413 at outcome 5890)
     """
 
     segment: Segment | None
@@ -93,7 +94,7 @@ def taken(bets: ChangeBets, p: float, y: float | None, now: int) -> float:
 
 
 def alarm_of(bets: ChangeBets, segment: Segment | None, p: float, of_scores: bool, n: int) -> Alarm:
-    """Return the alarm of bets that have won after outcome number n, whose forecast or normal score was p.
+    """Return the alarm of bets that have won after outcome number n, whose prediction or normal score was p.
 
     The kind of change is the one whose bets have the most wealth together. The change starts where the bet of this
     kind with the largest product of likelihood ratios starts.

@@ -53,7 +53,7 @@ def level_table(cal: Segmented) -> list[LevelRow]:
     Raises
     ------
     CapabilityError
-        If forecasts depend on pairs or on levels in a store.
+        If predictions depend on pairs or on levels in a store.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def levels_sql(
     Raises
     ------
     CapabilityError
-        If forecasts depend on pairs or on levels in a store, or the calibrator has no map of the score.
+        If predictions depend on pairs or on levels in a store, or the calibrator has no map of the score.
     InputError
         If the dialect is unknown.
     """

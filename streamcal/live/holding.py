@@ -1,4 +1,4 @@
-"""The memory of a `LabelJoin`: forecasts in the order of issue, outcomes, and what it drops for lack of space."""
+"""The memory of a `LabelJoin`: predictions in the order of issue, outcomes, and what it drops for lack of space."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ GOLDEN, RANGE = 2_654_435_769, 2**32
 
 
 class Holding(ABC):
-    """The part of a join that holds forecasts and outcomes; its owner has the clock and the counts.
+    """The part of a join that holds predictions and outcomes; its owner has the clock and the counts.
 
-    Invariants: the index has the forecasts of both queues and no others; those learned were issued before those that
+    Invariants: the index has the predictions of both queues and no others; those learned were issued before those that
     wait; outcomes are of ids in the index.
     """
 
@@ -34,19 +34,19 @@ class Holding(ABC):
         self._learned: deque[Issued] = deque()  # remembered, in the order of issue; all of them before those that wait
         self._outcomes: dict[Id, Outcome] = {}  # of what is in the index
         self._aside: OrderedDict[Id, Outcome] = OrderedDict()
-        self._stride = 1  # one forecast of `_stride` is kept
+        self._stride = 1  # one prediction of `_stride` is kept
         self._next_stride = -math.inf  # the clock from which on it may be smaller
         self._matched = self._unmatched = 0  # outcomes of this process, by whether the id was held
         self._warned = False
 
     @property
     def waiting(self) -> int:
-        """Number of forecasts whose labels are to be learned."""
+        """Number of predictions whose labels are to be learned."""
         return len(self._waiting)
 
     @property
     def held(self) -> int:
-        """Number of forecasts remembered: those waiting, and those whose labels were learned."""
+        """Number of predictions remembered: those waiting, and those whose labels were learned."""
         return len(self._index)
 
     @property
@@ -55,7 +55,7 @@ class Holding(ABC):
         return len(self._aside)
 
     def _room(self, number: int) -> bool:
-        """Return whether to keep a new forecast, after making space for it."""
+        """Return whether to keep a new prediction, after making space for it."""
         if len(self._waiting) >= self.max_held:
             self._thin()
         elif self._stride > 1 and 4 * len(self._waiting) < self.max_held and self._clock >= self._next_stride:
@@ -68,7 +68,7 @@ class Holding(ABC):
         return True
 
     def _chosen(self, number: int) -> bool:
-        """Return whether to keep a forecast: one of `stride`, spread evenly whatever the traffic's period."""
+        """Return whether to keep a prediction: one of `stride`, spread evenly whatever the traffic's period."""
         return number * GOLDEN % RANGE * self._stride < RANGE
 
     def _set_stride(self, stride: int) -> None:
@@ -76,7 +76,7 @@ class Holding(ABC):
         self._next_stride = self._clock + self._hold  # what waits then was held with this stride
 
     def _thin(self) -> None:
-        """Give up every second forecast that waits, with no regard to its outcome."""
+        """Give up every second prediction that waits, with no regard to its outcome."""
         while len(self._waiting) >= self.max_held:
             self._set_stride(2 * self._stride)
             kept = deque(one for one in self._waiting if self._chosen(one.number))
@@ -103,7 +103,7 @@ class Holding(ABC):
 
     @abstractmethod
     def _give_up(self, one: Issued) -> None:
-        """Tell the calibrator that the label of a forecast will not be learned."""
+        """Tell the calibrator that the label of a prediction will not be learned."""
 
     def _forget(self, one: Issued) -> None:
         del self._index[one.id]
@@ -118,7 +118,7 @@ class Holding(ABC):
             self._warned = True
             warn(
                 f"{self._unmatched} outcomes are of unknown ids such as {id!r}, and {self._matched} of known ones: "
-                "give `resolve` the ids that `issue` got, and keep forecasts until their outcomes come"
+                "give `resolve` the ids that `issue` got, and keep predictions until their outcomes come"
             )
         self._aside[id] = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
         if len(self._aside) > self.max_unknown:

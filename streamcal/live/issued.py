@@ -1,4 +1,4 @@
-"""`Issued`: a forecast that waits for its label; what ids, versions and spans of time may be; outcomes."""
+"""`Issued`: a prediction that waits for its label; what ids, versions and spans of time may be; outcomes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Keys = Mapping[str, str | int]
 
 
 class Issued(NamedTuple):
-    """A forecast as it was issued.
+    """A prediction as it was issued.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class Issued(NamedTuple):
     at : float
         The clock of the join: the latest time known when it was issued.
     number : int
-        The number of forecasts issued before this one.
+        The number of predictions issued before this one.
     said : array or None
-        The forecasts of the parts of a mixture.
+        The predictions of the parts of a mixture.
     """
 
     id: Id

@@ -21,7 +21,7 @@ from streamcal.states import MOST, counts, ensure, flag, listed, maybe, number, 
 if TYPE_CHECKING:
     from streamcal.live.label_join import LabelJoin
 
-#: Forecasts that are written at once; with 90 parts of a mixture, 6 MB.
+#: Predictions that are written at once; with 90 parts of a mixture, 6 MB.
 CHUNK = 8_192
 
 
@@ -44,7 +44,7 @@ class Learned(NamedTuple):
 
 
 def head_of(join: LabelJoin) -> dict[str, Any]:
-    """Return all of a state but the forecasts held; the same for equal joins, in whatever order their outcomes came."""
+    """Return all of a state but the predictions held; the same for equal joins, in any order of their outcomes."""
     ages = [list(one) for one in sorted(join._ages, key=lambda one: one[:3]) if _is_held(join, one)]
     written = {
         "clock": None if math.isinf(join._clock) else join._clock,
@@ -63,14 +63,14 @@ def head_of(join: LabelJoin) -> dict[str, Any]:
 
 
 def held_of(join: LabelJoin) -> Iterator[dict[str, Any]]:
-    """Yield the forecasts held and their outcomes, as the columns of `CHUNK` forecasts at once."""
+    """Yield the predictions held and their outcomes, as the columns of `CHUNK` predictions at once."""
     held = chain(join._learned, join._waiting)
     while chunk := list(islice(held, CHUNK)):
         yield _columns(chunk, join._outcomes)
 
 
 def parts_of(join: LabelJoin, name: str) -> Iterator[bytes]:
-    """Yield a state as bytes in parts, so that it is never in memory as a whole: the head, then chunks of forecasts.
+    """Yield a state as bytes in parts, so that it is never in memory as a whole: the head, then chunks of predictions.
 
     The join must not change meanwhile.
     """
@@ -80,7 +80,7 @@ def parts_of(join: LabelJoin, name: str) -> Iterator[bytes]:
 
 
 def written_in(parts: Iterator[bytes]) -> dict[str, Any]:
-    """Return the state that `parts_of` wrote; its forecasts are read as they are asked for."""
+    """Return the state that `parts_of` wrote; its predictions are read as they are asked for."""
     name, params, learned = row(unread, unread, record_with_held)(unpack(next(parts), arrays=True))
     return {
         "class": name,
@@ -102,9 +102,9 @@ def _is_held(join: LabelJoin, age: tuple[float, int, int, Id]) -> bool:
 
 
 def _columns(held: Sequence[Issued], outcomes: Mapping[Id, Outcome]) -> dict[str, Any]:
-    """Return forecasts as columns, which are written and read many times faster than rows; None for one of Nones.
+    """Return predictions as columns, which are written and read many times faster than rows; None for one of Nones.
 
-    `at` is None where it is `t` everywhere. Outcomes have the place of their forecast, `of`, in rising order.
+    `at` is None where it is `t` everywhere. Outcomes have the place of their prediction, `of`, in rising order.
     """
     names = ("id", "p", "score", "t", "version", "keys", "w", "at", "number", "said")
     columns = dict(zip(names, zip(*held, strict=True), strict=True))
@@ -136,14 +136,14 @@ def _written_ids(ids: Sequence[Id]) -> Any:
 
 
 def _written_versions(versions: Sequence[Id | None]) -> Any:
-    """Return each version once, and the place of that of each forecast."""
+    """Return each version once, and the place of that of each prediction."""
     places: dict[Id | None, int] = {}
     of = [places.setdefault(one, len(places)) for one in versions]
     return None if list(places) == [None] else {"each": list(places), "of": np.array(of, dtype=np.int64)}
 
 
 def _written_keys(keys: Sequence[Keys | None]) -> Any:
-    """Return each combination of levels once, as JSON, and the place of that of each forecast."""
+    """Return each combination of levels once, as JSON, and the place of that of each prediction."""
     if all(one is None for one in keys):
         return None
     places: dict[Any, int] = {}
@@ -158,7 +158,7 @@ def _written_keys(keys: Sequence[Keys | None]) -> Any:
 
 
 def _written_said(said: Sequence[array[float] | None]) -> Any:
-    """Return what parts of mixtures said as one array, and how many numbers are those of each forecast."""
+    """Return what parts of mixtures said as one array, and how many numbers are those of each prediction."""
     if all(one is None for one in said):
         return None
     sizes = np.array([0 if one is None else len(one) for one in said], dtype=np.int64)
@@ -189,7 +189,7 @@ def read(state: Any, factor: float) -> Learned:
 
 def _held(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
     """Read the chunks that `held_of` wrote."""
-    ensure(isinstance(value, (list, Iterator)), "forecasts are in no chunks")
+    ensure(isinstance(value, (list, Iterator)), "predictions are in no chunks")
     held: list[Issued] = []
     outcomes: dict[Id, Outcome] = {}
     for chunk in value:
@@ -200,7 +200,7 @@ def _held(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
 
 
 def _read_columns(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
-    """Read forecasts and outcomes that `_columns` wrote."""
+    """Read predictions and outcomes that `_columns` wrote."""
     fields = {"id": _ids, "p": numbers(None, least=0.0, most=1.0), "score": numbers(None), "t": numbers(None)}
     fields |= {"version": maybe(_versions), "keys": maybe(_keys), "said": maybe(_all_said)}
     fields |= {"w": numbers(None, least=0.0, most=LARGEST_WEIGHT), "at": maybe(numbers(None)), "number": counts()}
@@ -208,14 +208,14 @@ def _read_columns(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
     read = record(fields)(value)
     columns = [_listed(read["t" if name == "at" and read["at"] is None else name]) for name in Issued._fields]
     size = len(columns[0])
-    ensure(all(one is None or len(one) == size for one in columns), "forecasts have columns of several lengths")
+    ensure(all(one is None or len(one) == size for one in columns), "predictions have columns of several lengths")
     # as `Issued(...)`, whose own constructor takes longer than all the rest
     rows = zip(*(repeat(None, size) if one is None else one for one in columns), strict=True)
     held = [tuple.__new__(Issued, one) for one in rows]
     of, *known = (_listed(read[name]) for name in ("of", "positive", "negative", "when"))
     ensure(all(len(one) == len(of) for one in known), "outcomes have columns of several lengths")
-    ensure(not of or of[-1] < size, "an outcome is that of no forecast")
-    ensure(bool((np.diff(read["of"]) > 0).all()), "outcomes are not in the order of their forecasts")
+    ensure(not of or of[-1] < size, "an outcome is that of no prediction")
+    ensure(bool((np.diff(read["of"]) > 0).all()), "outcomes are not in the order of their predictions")
     outcomes = zip(of, zip(*known, strict=True), strict=True)
     return held, {columns[0][place]: Outcome(*outcome) for place, outcome in outcomes}
 
@@ -258,7 +258,7 @@ def _versions(value: Any) -> list[Id | None]:
 
 
 def _keys(value: Any) -> list[Keys | None]:
-    """Read levels; forecasts with equal ones share them."""
+    """Read levels; predictions with equal ones share them."""
     read = record({"each": json.loads, "of": unread})(value)
     each = listed(check_keys)(read["each"])
     return [each[place] for place in _places(read["of"], len(each))]
@@ -286,7 +286,7 @@ def restore(join: LabelJoin, found: Learned) -> None:
     join._number, join._newest = found.number, found.newest
     join._versions = dict(found.versions)
     ensure(len(join._versions) == len(found.versions), "a version is there twice")
-    ensure(found.waiting <= len(held) <= join.max_held, "there are too many forecasts")
+    ensure(found.waiting <= len(held) <= join.max_held, "there are too many predictions")
     join._learned, join._waiting = deque(held[: len(held) - found.waiting]), deque(held[len(held) - found.waiting :])
     join._index = {one.id: one for one in held}
     ensure(len(join._index) == len(held), "an id is there twice")
@@ -297,7 +297,7 @@ def restore(join: LabelJoin, found: Learned) -> None:
     ensure(found.counts.keys() == join._counts.keys(), "the counts are others")
     join._counts = {name: found.counts[name] for name in join._counts}
     join._note = found.note
-    ensure(found.stride == 1 or found.next_stride is not None, "forecasts are thinned out since no time")
+    ensure(found.stride == 1 or found.next_stride is not None, "predictions are thinned out since no time")
     join._stride, join._next_stride = found.stride, -math.inf if found.next_stride is None else found.next_stride
     _require_order(join, held)
     ensure((found.curve is None) == (join._curve is None), "there is a curve of delays without an early window")
@@ -307,11 +307,11 @@ def restore(join: LabelJoin, found: Learned) -> None:
 
 
 def _require_order(join: LabelJoin, held: list[Issued]) -> None:
-    """Raise `StateError` unless forecasts are in the order of issue, and all that are due were learned."""
+    """Raise `StateError` unless predictions are in the order of issue, and all that are due were learned."""
     at, numbers_ = np.array([one.at for one in held]), np.array([one.number for one in held], dtype=np.int64)
-    ensure((numbers_[1:] > numbers_[:-1]).all() and (at[1:] >= at[:-1]).all(), "forecasts are not in their order")
+    ensure((numbers_[1:] > numbers_[:-1]).all() and (at[1:] >= at[:-1]).all(), "predictions are not in their order")
     if held:
-        ensure(held[-1].number < join._number and held[-1].at <= join._clock, "a forecast was issued in the future")
+        ensure(held[-1].number < join._number and held[-1].at <= join._clock, "a prediction was issued in the future")
     due, learned = join._clock - join._hold, len(join._learned)
     ensure((at[:learned] <= due).all(), "a label was learned before its time")
     ensure((at[learned:] > due).all(), "a label was not learned at its time")

@@ -1,4 +1,4 @@
-"""`JudgedJoin`: a `LabelJoin` that tells the label of each forecast, in order of issue, when it is certain."""
+"""`JudgedJoin`: a `LabelJoin` that tells the label of each prediction, in order of issue, when it is certain."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class ConflictError(InputError):
 
 
 class JudgedJoin(LabelJoin):
-    """A join with `on_label`, which is called with each forecast and its label when the horizon has passed.
+    """A join with `on_label`, which is called with each prediction and its label when the horizon has passed.
 
     That is when the label is learned, or with `early` later: a click counts that came within the horizon, as the
-    forecast says. Parameters, states and journals are those of `LabelJoin`.
+    prediction says. Parameters, states and journals are those of `LabelJoin`.
     """
 
     on_label: Callable[[Issued, bool], object] | None = None
@@ -33,14 +33,14 @@ class JudgedJoin(LabelJoin):
     def versions(self) -> list[tuple[Id | None, Any, float]]:
         """The versions of the model whose calibration is kept, the newest last.
 
-        Each version has its name, its calibrator, and the calibrator's weight in forecasts. The map of the version
+        Each version has its name, its calibrator, and the calibrator's weight in predictions. The map of the version
         before has the rest of the weight.
         """
         kept = self._versions.items()
         return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in kept]
 
     def known(self, id: Id) -> Issued | None:
-        """Return the forecast of an id, if it is kept."""
+        """Return the prediction of an id, if it is kept."""
         return self._index.get(id)
 
     def _settle(self) -> None:

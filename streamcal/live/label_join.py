@@ -1,4 +1,4 @@
-"""`LabelJoin`: forecasts are issued now, their labels come later, and the calibrator learns them in order of issue."""
+"""`LabelJoin`: predictions are issued now; their labels come later, and are learned in the order of issue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 #: An event this many horizons from the clock is refused: a wrong unit, or a wrong clock.
 JUMP_HORIZONS = 100.0
-#: With `early`, no forecast is more certain: the rate of early clicks times 1/share may be above 1.
+#: With `early`, no prediction is more certain: the rate of early clicks times 1/share may be above 1.
 HIGHEST = 1.0 - 1e-6
 #: Versions whose calibration is kept, the newest.
 MOST_VERSIONS = 8
@@ -65,11 +65,11 @@ class Spans(NamedTuple):
 
 
 class LabelJoin(Holding, Journaled):
-    """Joins forecasts with the labels that come minutes or hours later, and lets a calibrator learn them.
+    """Joins predictions with the labels that come minutes or hours later, and lets a calibrator learn them.
 
     `issue` gives the calibrated probability of an impression and remembers it under its id, `resolve` tells what came
     of it, in any order, and `advance` tells the time where no impression does. What is learned is the score as issued,
-    and mixtures are judged by what each of their parts said when the forecast was issued.
+    and mixtures are judged by what each of their parts said when the prediction was issued.
 
     **When.** Labels are learned in the order of issue, each when the clock has passed its time of issue by `horizon`: a
     positive outcome that came by then, else negative. Any order in which the outcomes before that come leads to the
@@ -78,7 +78,7 @@ class LabelJoin(Holding, Journaled):
 
     **With `early`** labels are learned `early` after issue, and mean "clicked within `early`". The rate of such clicks
     is divided by the share of clicks that come within `early`. That share is estimated from the clicks that come up to
-    `horizon` (`streamcal.live.early.DelayCurve`). Forecasts are of a click within `horizon`, as without `early`.
+    `horizon` (`streamcal.live.early.DelayCurve`). Predictions are of a click within `horizon`, as without `early`.
 
     Parameters
     ----------
@@ -96,17 +96,17 @@ class LabelJoin(Holding, Journaled):
         already is resumed from: the state is the one that wrote them, to the last bit. After a snapshot that another
         process wrote, as a child of `streamcal serve`, this needs exact sums of the weights.
     late : float, timedelta or str, optional
-        For so long after it was learned, default `horizon`, a forecast is remembered. Without `early`, a click in this
-        time corrects the negative that was learned. Where the order does not matter (`Forever`, policies by time), the
-        negative is unlearned and the positive one learned, exactly; elsewhere the click is counted as "uncorrected".
-        With 0, only clicks within the horizon count, as in an attribution window.
+        For so long after it was learned, default `horizon`, a prediction is remembered. Without `early`, a click in
+        this time corrects the negative that was learned. Where the order does not matter (`Forever`, policies by time),
+        the negative is unlearned and the positive one learned, exactly; elsewhere the click is counted as
+        "uncorrected". With 0, only clicks within the horizon count, as in an attribution window.
     early_share : float
         With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
     max_held : int
-        The number of forecasts remembered, default 1,000,000 (about half a kilobyte each, and 8 bytes for each part of
-        a mixture). At this number, learned forecasts are forgotten first. If this many wait for labels, every second
-        one is dropped, and only every second new one is kept, then every fourth and so on until there is space. The
-        choice is spread evenly and independent of outcomes, so fewer labels are learned, and without bias. All are
+        The number of predictions remembered, default 1,000,000 (about half a kilobyte each, and 8 bytes for each part
+        of a mixture). At this number, learned predictions are forgotten first. If this many wait for labels, every
+        second one is dropped, and only every second new one is kept, then every fourth and so on until there is space.
+        The choice is spread evenly and independent of outcomes, so fewer labels are learned, and without bias. All are
         kept again when a quarter of the space is enough.
     max_unknown : int
         The number of outcomes of unknown ids set aside until their impression comes, default 10,000, the latest.
@@ -183,7 +183,7 @@ class LabelJoin(Holding, Journaled):
         self.max_held = whole_number(max_held, "max_held", 2)
         self.max_unknown = whole_number(max_unknown, "max_unknown", 0)
         self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
-        #: Called with each forecast and label that is learned.
+        #: Called with each prediction and label that is learned.
         self._on_learned: Callable[[Issued, bool], None] | None = None
         self._set_out(calibrator)
         self._journal: Journal | None = None
@@ -223,7 +223,7 @@ class LabelJoin(Holding, Journaled):
 
     @property
     def due(self) -> float:
-        """The clock at which the next label is learned or the next forecast forgotten; ∞ where nothing is held."""
+        """The clock at which the next label is learned or the next prediction forgotten; ∞ where nothing is held."""
         ages = [self._ages[0][0]] if self._ages else []
         waiting = [self._waiting[0].at + self._hold] if self._waiting else []
         learned = [self._learned[0].at + self._keep] if self._learned else []
@@ -244,13 +244,14 @@ class LabelJoin(Holding, Journaled):
     def tally(self) -> dict[str, int]:
         """Count events, none of which is an error.
 
-        - `issued`, `learned`: forecasts, and labels learned; of these `positives`, and `timed_out` without an outcome;
+        - `issued`, `learned`: predictions, and labels learned; of these `positives`, and `timed_out` without an
+          outcome;
         - `repeated`: outcomes after the first one of an id; `contradicted`: ids with a positive and a negative one, of
           which the positive one counts;
         - `corrected`, `uncorrected`: positive outcomes after a negative was learned;
         - `unknown`: outcomes of ids that were not held; of these `matched` with an impression that came later, and
           `overflowed`, given up for lack of room;
-        - for lack of room, `unheld`: forecasts whose label is not learned, and `forgotten`: those that were not
+        - for lack of room, `unheld`: predictions whose label is not learned, and `forgotten`: those that were not
           remembered after it was learned;
         - `backwards`: impressions older than the clock; `before_issue`: outcomes older than their impression, which
           count as immediate;
@@ -291,7 +292,7 @@ class LabelJoin(Holding, Journaled):
         Returns
         -------
         Issued
-            The forecast. Where the id is remembered with the same score, the one that was issued then.
+            The prediction. Where the id is remembered with the same score, the one that was issued then.
 
         Raises
         ------
@@ -615,7 +616,7 @@ class LabelJoin(Holding, Journaled):
         )
 
     def _issued_again(self, known: Issued, score: float) -> Issued:
-        """Return the forecast issued before for the same id; raise `InputError` for another score."""
+        """Return the prediction issued before for the same id; raise `InputError` for another score."""
         if known.score != score:
             raise InputError(
                 f"id {known.id!r} was issued with the score {known.score!r} and is given again with {score!r}; give "

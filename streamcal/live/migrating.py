@@ -24,9 +24,9 @@ class Migrated(NamedTuple):
     kept : bool
         Whether the calibrator is that of the journal, with all that it has learned.
     learned : int
-        Labels of forecasts still remembered that a new calibrator has learned.
+        Labels of predictions still remembered that a new calibrator has learned.
     forgotten : int
-        Forecasts that are remembered no more: with a longer horizon their labels were learned before their time.
+        Predictions that are remembered no more: with a longer horizon their labels were learned before their time.
     """
 
     kept: bool
@@ -37,9 +37,9 @@ class Migrated(NamedTuple):
 def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Migrated | None:
     """Rewrite a journal for a join with other parameters.
 
-    A join with these parameters can then use the journal. All forecasts and outcomes that are remembered are kept. The
-    calibrator is kept if its parameters and the early window are the same. Otherwise a new calibrator learns the labels
-    that are remembered, in order.
+    A join with these parameters can then use the journal. All predictions and outcomes that are remembered are kept.
+    The calibrator is kept if its parameters and the early window are the same. Otherwise a new calibrator learns the
+    labels that are remembered, in order.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
         A new join with the parameters that are wanted, without a journal. It is used up.
     clock : float or datetime, optional
         The present time, in seconds if it is a number. If the clock of the journal is later, because that of a machine
-        was wrong, it is turned back, and forecasts issued later count as issued now. Otherwise no label would be
+        was wrong, it is turned back, and predictions issued later count as issued now. Otherwise no label would be
         learned until then. A calibrator that forgets by time is then replaced by a new one: to it, new labels are old.
 
     Returns
@@ -66,7 +66,7 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
 
     Notes
     -----
-    With a shorter horizon, labels whose time has come by it are learned at once. With a longer one, forecasts whose
+    With a shorter horizon, labels whose time has come by it are learned at once. With a longer one, predictions whose
     labels were learned before their new time are forgotten if the calibrator is kept, so that no label is learned
     twice. A click that comes later is one of an unknown id. The journal is rewritten in one transaction.
 
@@ -135,7 +135,7 @@ def _carry(before: LabelJoin, join: LabelJoin, keep: bool) -> Migrated:
 
 
 def _issued_by(learner: VersionLearner, one: Issued, version: object) -> Issued:
-    """Return a forecast with what a new calibrator says of its score; its probability stays as it was issued."""
+    """Return a prediction with what a new calibrator says of its score; its probability stays as it was issued."""
     if one.version != version:
         return one._replace(said=None)
     return one._replace(said=learner.issue(one.score, one.keys, one.t, one.w)[1])

@@ -33,8 +33,8 @@ class CalibrationMonitor(Saved):
     """An alarm that is raised where outcomes contradict the probabilities issued for them, as soon as they do.
 
     Twelve bets are made on every outcome, each against the issued probability p with log-odds x: that events are more
-    or less frequent, σ(x + a), or depend more or less on the forecast, σ(x + b·(x − x̄)), x̄ being the mean log-odds so
-    far. If P(y = 1 | all that was known before) = p, the likelihood ratio of each bet has mean 1.
+    or less frequent, σ(x + a), or depend more or less on the prediction, σ(x + b·(x − x̄)), x̄ being the mean log-odds
+    so far. If P(y = 1 | all that was known before) = p, the likelihood ratio of each bet has mean 1.
 
     - `alpha`: an e-process, the mixture of all bets over all times at which a change may come. If the probabilities
       are right, the chance that it ever reaches 1/α is at most α (Ville's inequality), so that it may be read after
@@ -43,7 +43,7 @@ class CalibrationMonitor(Saved):
       are right, the mean number of outcomes until a false alarm is at least `run_length`, and at most n/`run_length`
       false alarms are expected among n outcomes. It restarts after each alarm, and detects late changes sooner.
 
-    Forecasts may be distributions instead: `update_pit` takes u = F(y), uniform if they are right, and bets that the
+    Predictions may be distributions instead: `update_pit` takes u = F(y), uniform if they are right, and bets that the
     normal scores Φ⁻¹(u) are shifted or scaled. A monitor watches either labels or PITs.
 
     Segments are watched too: every pair of field and level in `keys`. They are a family of their own. With `alpha`, the
@@ -99,7 +99,7 @@ class CalibrationMonitor(Saved):
     []
     >>> doubled = [k % 5 == 0 for k in range(500)]
     >>> print(*monitor.update_many(doubled, [0.1] * 500))
-    events are more frequent than forecast, since outcome 1001 (e-value 21.4 at outcome 1226)
+    events are more frequent than predicted, since outcome 1001 (e-value 21.4 at outcome 1226)
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class CalibrationMonitor(Saved):
         return self._tell(alarms) if alarms else None
 
     def update_pit(self, u: float, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
-        """Add one outcome of a forecast distribution.
+        """Add one outcome of a predictive distribution.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ class CalibrationMonitor(Saved):
         --------
         >>> monitor = CalibrationMonitor(alpha=0.05)
         >>> print([str(alarm) for k in range(100) if (alarm := monitor.update_pit(0.4 + 0.2 * (k % 2)))][0])
-        outcomes scatter less than forecast (distributions are too wide), since outcome 1 (e-value 31.6 at outcome 10)
+        outcomes scatter less than predicted (distributions are too wide), since outcome 1 (e-value 31.6 at outcome 10)
         """
         z, segments = float(normal_scores(check_probability(u))), segments_of(keys) if _there(keys) else ()
         self._watch(of_pits=True)
@@ -279,7 +279,7 @@ class CalibrationMonitor(Saved):
         return self._take_all(probabilities, labels, keys)
 
     def update_pits(self, u: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None) -> list[Alarm]:
-        """Add n outcomes of forecast distributions in their order: the same state as a loop of `update_pit`.
+        """Add n outcomes of predictive distributions in their order: the same state as a loop of `update_pit`.
 
         Parameters
         ----------

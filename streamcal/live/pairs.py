@@ -18,7 +18,7 @@ from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers
 
 #: The pairs of more fields are refused: an observation takes a step in each pair.
 MOST_PAIRED = 16
-#: What is remembered of a forecast besides the members of the chain: the log-odds of the chain and the joint effects.
+#: What is remembered of a prediction besides the members of the chain: the log-odds of the chain and the joint effects.
 REMEMBERED = 2
 #: Sharing keeps weights and shares of terms away from 0 and 1.
 LEAST_WEIGHT = SHARE * (1.0 - CHAIN) / (MIXED - 1) * (1.0 - ROUNDING)
@@ -34,7 +34,7 @@ class PairFound(NamedTuple):
     fields : (str, str)
         In the order of `by`.
     share : float
-        The probability, in (0, 1), that the effects of this pair improve forecasts; they are multiplied by it. It is
+        The probability, in (0, 1), that the effects of this pair improve predictions; they are multiplied by it. It is
         0.9 before the first outcome.
     variance : float
         τ², the variance of the levels of the pair, in log-odds squared.
@@ -86,22 +86,22 @@ class PairedChain:
     -----
     **The joint model.** One logistic regression on the log-odds z of the calibrator has an offset and a slope for each
     level of a field, an offset for each level of each pair, and one for the score, in 33 bins of log-odds of width 1.
-    Each of these terms has its own variance of levels, by empirical Bayes, and a share s. The forecast is z + Σ s·(what
-    the term adds). s is the probability of "with the term" against "without it", by the forecasts of both, under fixed
-    share 10⁻⁵ with the prior 0.9. `kernels/segments/joint_effects.py` has the formulas.
+    Each of these terms has its own variance of levels, by empirical Bayes, and a share s. The prediction is z + Σ
+    s·(what the term adds). s is the probability of "with the term" against "without it", by the predictions of both,
+    under fixed share 10⁻⁵ with the prior 0.9. `kernels/segments/joint_effects.py` has the formulas.
 
-    **The mixture.** The probability forecast is Σ Wₐ·pₐ of the chain (prior ½), of the joint model (¼), and of the mean
-    of the log-odds of both (¼), under fixed share 10⁻⁵. By the theorem of fixed share (Herbster and Warmuth 1998), for
-    labels in order and without delay, and relative weights up to 1, whatever the n labels are, the log loss is at most
-    that of the chain plus ln 2 + n·share/2, and that of the joint model, or of the mean, plus ln 4 + n·share·¾ (the
-    last terms to first order in the share). With the bound of the chain: (J + 1)·(ln 2 + n·share/2) more than the
+    **The mixture.** The probability predicted is Σ Wₐ·pₐ of the chain (prior ½), of the joint model (¼), and of the
+    mean of the log-odds of both (¼), under fixed share 10⁻⁵. By the theorem of fixed share (Herbster and Warmuth 1998),
+    for labels in order and without delay, and relative weights up to 1, whatever the n labels are, the log loss is at
+    most that of the chain plus ln 2 + n·share/2, and that of the joint model, or of the mean, plus ln 4 + n·share·¾
+    (the last terms to first order in the share). With the bound of the chain: (J + 1)·(ln 2 + n·share/2) more than the
     calibrator.
 
-    Until the label of a forecast arrives, the members' forecasts in the chain are remembered, then the log-odds of
+    Until the label of a prediction arrives, the members' predictions in the chain are remembered, then the log-odds of
     the chain and of the joint model. W is judged by these at the learning rate of the chain, (1 + d)^−0.3, shares by
-    the terms' forecasts when the label arrives, at that rate. `unlearn` subtracts from the sums of each level what the
-    observation adds at the present means: an approximation, of second order in the distance of the means. W and shares
-    keep what they learned.
+    the terms' predictions when the label arrives, at that rate. `unlearn` subtracts from the sums of each level what
+    the observation adds at the present means: an approximation, of second order in the distance of the means. W and
+    shares keep what they learned.
 
     O(J + K) for J fields and K pairs. The prior variance .02, shares and weights were chosen on streams of
     `docs/segments_measured.md`.

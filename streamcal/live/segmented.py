@@ -89,7 +89,7 @@ class Segmented(Keyed):
         there is a `store`. `tally` counts these evictions.
     store : str or path, optional
         A file for the evicted levels, created when it is first needed. A level that appears again is restored, so that
-        forecasts equal those of an unlimited `max_levels` to the last bit. The file belongs to the state: see the
+        predictions equal those of an unlimited `max_levels` to the last bit. The file belongs to the state: see the
         notes.
     pairs : bool, optional
         Whether all pairs of fields, without being named, and the score correct too; default False. See the notes.
@@ -103,7 +103,7 @@ class Segmented(Keyed):
     -----
     A level is a text or a whole number, read by value: 1, 1.0, "1" and True are one level. A field that is None, NaN
     or "" in `keys`, or missing, is passed, and learns nothing; other keys are not read. Keys without a field, and with
-    one of a similar name or only others, are an error. A level never seen leaves the forecast as it is.
+    one of a similar name or only others, are an error. A level never seen leaves the prediction as it is.
 
     A correction is a function of the calibrator's probability, whatever the score. A Venn-Abers interval of the
     calibrator is not valid for the corrected probability, and is not returned.
@@ -121,8 +121,8 @@ class Segmented(Keyed):
     cannot be read in the middle of `learn_many` or `merge`, the learned state is undefined: load the last saved one.
 
     With `pairs`, a second model is learned beside the chain, of all fields, all pairs of single fields that are not in
-    `by`, and the score (`PairedChain`). Forecasts are a mixture of both, with prior ½ for the chain: they lose at most
-    ln 2 + share·n/2 more than without `pairs`. Which pairs matter is learned; `pairs_found` shows it. The score is
+    `by`, and the score (`PairedChain`). Predictions are a mixture of both, with prior ½ for the chain: they lose at
+    most ln 2 + share·n/2 more than without `pairs`. Which pairs matter is learned; `pairs_found` shows it. The score is
     corrected where no level is known, too. `effect` and `weights` are those of the chain. 16 single fields at most, and
     no `store`. Late labels can cost more than without: see `docs/segments_measured.md`.
 
@@ -297,7 +297,7 @@ class Segmented(Keyed):
     # -- late labels -----------------------------------------------------------------------------------------------
 
     def issue_parts(self, score: float, keys: Keys, t: Time | None = None) -> list[float]:
-        """Return what `learn_issued` needs of a forecast when its label comes; the state does not change.
+        """Return what `learn_issued` needs of a prediction when its label comes; the state does not change.
 
         Returns
         -------
@@ -341,11 +341,11 @@ class Segmented(Keyed):
     def learn_issued(
         self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> None:
-        """Learn the label of a forecast that was issued earlier with these arguments.
+        """Learn the label of a prediction that was issued earlier with these arguments.
 
-        Members of each field, and the parts of the calibrator, are judged by their issued forecasts, the members with
+        Members of each field, and the parts of the calibrator, are judged by their issued predictions, the members with
         the learning rate (1 + d)^−0.3, where d observations have been learned since. "Nothing" has twice its weight in
-        a field until d labels have judged the field's forecasts for levels known to it. The sums of the levels are
+        a field until d labels have judged the field's predictions for levels known to it. The sums of the levels are
         moved from their present values, along the chain that starts at the probability that the calibrator issued.
 
         Parameters
@@ -387,7 +387,7 @@ class Segmented(Keyed):
             self._require_store(levels)
 
     def _read_parts(self, levels: list[Any], said: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:
-        """Return probability and count, the members' forecasts by field, and the rest; reject what is too short."""
+        """Return probability and count, the members' predictions by field, and the rest; reject what is too short."""
         needed = 2 + MEMBERS * sum(level is not None for level in levels) + REMEMBERED * self.pairs
         try:
             parts = [float(one) for one in said]
@@ -479,7 +479,7 @@ class Segmented(Keyed):
         return int(self._chain.absent(self._place(field)))
 
     def weights(self, field: Field) -> dict[str, float]:
-        """Return the weights of a field's members in forecasts: "nothing", "offset", "recent", "free" and "line"."""
+        """Return the weights of a field's members in predictions: "nothing", "offset", "recent", "free" and "line"."""
         return dict(zip(MEMBER_NAMES, self._chain.weights(self._place(field)), strict=True))
 
     def variance(self, field: Field) -> float:
@@ -487,7 +487,7 @@ class Segmented(Keyed):
         return float(self._chain.variances(self._place(field))[0])
 
     def pairs_found(self) -> list[PairFound]:
-        """Return the pairs that `pairs` tries, with share in forecasts and variance of levels, largest product first.
+        """Return the pairs that `pairs` tries, with share in predictions and variance of levels, largest product first.
 
         Examples
         --------

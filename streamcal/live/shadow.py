@@ -112,7 +112,7 @@ class Shadow(Saved):
 
     Notes
     -----
-    Forecasts are compared as they were issued. `learn_one` takes those of the present state, right where the label is
+    Predictions are compared as they were issued. `learn_one` takes those of the present state, right where the label is
     known before the next prediction. With late labels keep what `issue_one` returns, and give it to `learn_issued`, or
     give the shadow to a `LabelJoin`.
 
@@ -159,7 +159,7 @@ class Shadow(Saved):
         self._calibrators: dict[str, Entrant] = {}
         self._numbers: dict[
             str, int
-        ] = {}  # of calibrators, each its own, by which forecasts as plain numbers name them
+        ] = {}  # of calibrators, each its own, by which predictions as plain numbers name them
         self._differences: dict[str, LogLossDifference] = {}  # by challenger, against the champion
         self._compared = 0  # comparisons begun so far
         self._n = 0
@@ -300,8 +300,8 @@ class Shadow(Saved):
         Raises
         ------
         InputError
-            Where one of the calibrators does not accept the observation, or `issued` is no such forecast; then none has
-            learned it.
+            Where one of the calibrators does not accept the observation, or `issued` is no such prediction; then none
+            has learned it.
         """
         _require_forecast(issued)
         self._learn(issued, None if y is None else check_label(y), check_weight(w), t)
@@ -382,7 +382,7 @@ class Shadow(Saved):
                 overall._require_times(overall._times(t, len(scores))[learned])
 
     def _compare(self, said: Mapping[str, float], label: float) -> None:
-        """Add an outcome to the comparisons of challengers whose forecast, and the champion's, were issued."""
+        """Add an outcome to the comparisons of challengers whose prediction, and the champion's, were issued."""
         served = said.get(self.version.name)
         if served is None:
             return
@@ -558,7 +558,7 @@ class Shadow(Saved):
         return all(self._calibrators[name].same_parameters(other._calibrators[name]) for name in common)
 
     def plain(self, forecast: ShadowForecast) -> array[float]:
-        """Write a forecast as numbers: for each calibrator its number, probability, number of parts, and the parts."""
+        """Write a prediction as numbers: each calibrator's number, probability, number of parts, and the parts."""
         written = array("d")
         for name, p in forecast.by_name.items():
             parts = forecast.parts.get(name, ())
@@ -566,7 +566,7 @@ class Shadow(Saved):
         return written
 
     def forecast_of(self, score: float, written: Sequence[float], keys: Keys | None = None) -> ShadowForecast:
-        """Read the forecast that `plain` wrote, for the calibrators that are still in the shadow."""
+        """Read the prediction that `plain` wrote, for the calibrators that are still in the shadow."""
         names = {number: name for name, number in self._numbers.items()}
         said: dict[str, float] = {}
         parts: dict[str, Sequence[float]] = {}

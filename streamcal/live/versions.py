@@ -31,7 +31,7 @@ KNOTS = round(2 * LOGIT_LIMIT * KNOTS_A_UNIT) + 1
 PRIOR, SHARE = 0.9, 1e-4
 #: Sharing keeps the weight of the map above this.
 LEAST_WEIGHT = SHARE * PRIOR * (1.0 - ROUNDING)
-#: No forecast is taken to be more certain than this when it is judged.
+#: No prediction is taken to be more certain than this when it is judged.
 CERTAIN = 1e-7
 
 
@@ -42,7 +42,7 @@ class ByScore:
         self.calibrator = calibrator
         self._timed = calibrator.reads_time
         self._judged = type(calibrator)._issue is not Calibrator._issue
-        #: Whether a forecast leaves no trace, neither in the calibrator nor in what is remembered.
+        #: Whether a prediction leaves no trace, neither in the calibrator nor in what is remembered.
         self.traceless = isinstance(calibrator, SequentialCalibrator) and not self._judged
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
@@ -59,7 +59,7 @@ class ByScore:
         return p, None if said is None else array("d", said)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
-        """Learn the label of an issued forecast."""
+        """Learn the label of an issued prediction."""
         calibrator = self.calibrator
         if said is not None:
             x, label, w, t, noted = calibrator._checked(score, y, one.w, one.t)
@@ -103,12 +103,12 @@ class ByKeys:
         return p, array("d", said)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
-        """Learn the label of an issued forecast."""
+        """Learn the label of an issued prediction."""
         time = one.t if self._timed else None
         self.calibrator._learn_keyed(score, self._keys(one.keys), y, said or (), one.w, time)
 
     def give_up(self, score: float, one: Issued, said: array[float] | None) -> None:
-        """Forget an issued forecast whose label will not be learned."""
+        """Forget an issued prediction whose label will not be learned."""
         self.calibrator._give_up_keyed(score, self._keys(one.keys), said or ())
 
     def turn(self, score: float, one: Issued) -> None:
@@ -142,15 +142,15 @@ class ByShadow:
         return forecast.p, self.shadow.plain(forecast)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
-        """Learn the label of an issued forecast."""
+        """Learn the label of an issued prediction."""
         self.shadow.learn_issued(self._forecast(score, one, said), y, one.w, one.t)
 
     def give_up(self, score: float, one: Issued, said: array[float] | None) -> None:
-        """Forget an issued forecast whose label will not be learned."""
+        """Forget an issued prediction whose label will not be learned."""
         self.shadow.learn_issued(self._forecast(score, one, said), None, one.w, one.t)
 
     def _forecast(self, score: float, one: Issued, said: array[float] | None) -> ShadowForecast:
-        """Return what the calibrators predicted of an issued forecast."""
+        """Return what the calibrators predicted when the prediction was issued."""
         return self.shadow.forecast_of(score, said or (), self._keys(one.keys))
 
     def turn(self, score: float, one: Issued) -> None:
@@ -177,17 +177,17 @@ def can_join(calibrator: Any) -> bool:
 class VersionLearner:
     """A calibrator for the scores of one version, mixed with the map of the version before, if there is one.
 
-    The forecast is the mean of both, weighted by fixed share: an outcome multiplies each weight by the probability that
-    was issued for it, and then a share of 1e-4 goes back to the prior, 0.9 for the map. The map stays as it was, and
-    the calibrator learns only scores of its own version, so that it takes over as it earns it. Of a `Segmented` the map
-    is that of the calibrator of all observations.
+    The prediction is the mean of both, weighted by fixed share: an outcome multiplies each weight by the probability
+    that was issued for it, and then a share of 1e-4 goes back to the prior, 0.9 for the map. The map stays as it was,
+    and the calibrator learns only scores of its own version, so that it takes over as it earns it. Of a `Segmented` the
+    map is that of the calibrator of all observations.
 
     Parameters
     ----------
     calibrator : Calibrator, Segmented, Multicalibrated or Shadow
         The calibrator of the new version.
     before : list of float, optional
-        The log-odds of the forecasts of the version before, at `KNOTS` scores.
+        The log-odds of the predictions of the version before, at `KNOTS` scores.
     factor : float
         The factor by which scores are multiplied first: the expected share of early clicks, if only early clicks are
         learned.
@@ -195,7 +195,7 @@ class VersionLearner:
     Notes
     -----
     The log loss is at most the map's + 0.1 nats, or the calibrator's + 2.3 nats, and 1e-4 of a nat for
-    every label in both cases. With late labels this bound is for forecasts as issued.
+    every label in both cases. With late labels this bound is for predictions as issued.
     """
 
     def __init__(self, calibrator: Any, before: list[float] | None = None, factor: float = 1.0) -> None:
@@ -204,7 +204,7 @@ class VersionLearner:
         self.factor = factor
         self.weight = PRIOR  #: of the map of the version before
         self._own = joined(calibrator)
-        #: Whether a forecast that was issued before need not be made again, since it leaves no trace.
+        #: Whether a prediction that was issued before need not be made again, since it leaves no trace.
         self.traceless = before is None and isinstance(self._own, ByScore) and self._own.traceless
         self.tell(None)
 
@@ -237,12 +237,12 @@ class VersionLearner:
         return self.weight * first + (1.0 - self.weight) * p, array("d", (first, p, *(said or ())))
 
     def give_up(self, one: Issued) -> None:
-        """Forget an issued forecast whose label will not be learned."""
+        """Forget an issued prediction whose label will not be learned."""
         if not isinstance(self._own, ByScore) and one.said is not None:
             self._own.give_up(one.score * self.factor, one, one.said if self.before is None else one.said[2:])
 
     def learn(self, one: Issued, y: bool) -> None:
-        """Learn the label of an issued forecast."""
+        """Learn the label of an issued prediction."""
         said = one.said
         if self.before is None or said is None:
             self._own.learn(one.score * self.factor, y, one, said)
@@ -251,13 +251,13 @@ class VersionLearner:
             self._reweigh(said[0], said[1], y, one.w)
 
     def _reweigh(self, first: float, second: float, y: bool, w: float) -> None:
-        """Update the weight by one step of fixed share; `first` is the forecast of the previous version's map."""
+        """Update the weight by one step of fixed share; `first` is the prediction of the previous version's map."""
         gains = [math.log(max(p if y else 1.0 - p, CERTAIN)) for p in (first, second)]
         odds = math.exp(min(max(w * (gains[1] - gains[0]), -700.0), 700.0)) * (1.0 - self.weight) / self.weight
         self.weight = (1.0 - SHARE) / (1.0 + odds) + SHARE * PRIOR
 
     def correct(self, one: Issued) -> bool:
-        """Turn the negative label of a forecast into a positive one, exactly; False where that is not possible.
+        """Turn the negative label of a prediction into a positive one, exactly; False where that is not possible.
 
         It is where the order of learning does not matter: under `Forever` and under policies by time. The weight of the
         map of the version before stays as it is.
@@ -271,7 +271,7 @@ class VersionLearner:
         return True
 
     def table(self) -> list[float] | None:
-        """Return the current forecasts, for the version after this one; None if scores are no probabilities."""
+        """Return the current predictions, for the version after this one; None if scores are no probabilities."""
         if self.calibrator.scale.domain != (0.0, 1.0):
             return None
         scores = sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, KNOTS))

@@ -20,7 +20,7 @@ from streamcal.parameters.types import FloatArray, Label
 
 #: The least part of a weight that may be left when it is taken from sums: rounding is then below 1e-6 of what is left.
 LEAST_LEFT = 1e-9
-#: Forecasts from which on sums are made by column: below, a loop is as fast.
+#: Predictions from which on sums are made by column: below, a loop is as fast.
 MANY = 256
 
 
@@ -34,7 +34,7 @@ class Forecasts:
 
     @classmethod
     def of(cls, p: FloatArray, y: FloatArray, w: FloatArray) -> Self:
-        """Make the forecasts of the rows with a weight above 0."""
+        """Make the predictions of the rows with a weight above 0."""
         counted = w > 0.0
         if counted.all():
             return cls(np.ascontiguousarray(p), np.ascontiguousarray(y), w)
@@ -206,7 +206,7 @@ class Metric(Summed):
         self.update_forecasts(Forecasts.of(*check_forecasts(y_true, y_pred, w)))
 
     def update_forecasts(self, forecasts: Forecasts) -> None:
-        """Add forecasts as `update_many` does, from checked arrays that several metrics may share."""
+        """Add predictions as `update_many` does, from checked arrays that several metrics may share."""
         count = len(forecasts.p)
         if count >= MANY:
             self._add_many(forecasts)

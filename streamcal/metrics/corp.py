@@ -66,7 +66,7 @@ class CORPReliability:
     decomposition : Decomposition
         Of the mean score.
     scores, weights : tuple of float
-        Mean probability and weight of every occupied cell, as in `ReliabilityData`: the density of the forecasts.
+        Mean probability and weight of every occupied cell, as in `ReliabilityData`: the density of the predictions.
     """
 
     blocks: tuple[CORPBlock, ...]
@@ -88,7 +88,7 @@ class CORP(CellMetric):
         miscalibration S − S_C ≥ 0,   discrimination S_R − S_C ≥ 0,   uncertainty S_R.
 
     Miscalibration is what a monotone recalibration in hindsight would have gained: lower is better. Discrimination is
-    what is then left of the forecasts: higher is better. There are no bins to choose. A calibrated model has a
+    what is then left of the predictions: higher is better. There are no bins to choose. A calibrated model has a
     miscalibration above 0 as well: `floor` is what it shows on these scores.
 
     The regression is on the grid: probabilities are replaced by the mean of their cell, which changes them by less than
@@ -144,7 +144,7 @@ class CORP(CellMetric):
     def floor(self) -> float | None:
         """The 95 % quantile of `get` for a calibrated model, from 200 draws of labels; `None` while nothing is held.
 
-        With few expected positives in all it is only indicative: the labels drawn are those of the forecasts.
+        With few expected positives in all it is only indicative: the labels drawn are those of the predictions.
         """
         columns = self._columns()
         if columns is None:
@@ -202,7 +202,7 @@ class CORP(CellMetric):
         score = self._mean(columns.p, columns.weight, columns.positive)
         fitted = self._mean(_fit(columns.weight, columns.positive), columns.weight, columns.positive)
         uncertainty = self._mean(np.full(len(columns.p), share), columns.weight, columns.positive)
-        # The fit is the best of all monotone forecasts, those of the model and the share among them, up to rounding.
+        # The fit is the best of all monotone predictions, those of the model and the share among them, up to rounding.
         return Decomposition(score, max(score - fitted, 0.0), max(uncertainty - fitted, 0.0), uncertainty)
 
     def _miscalibration(self, columns: CellColumns, positive: FloatArray) -> float:

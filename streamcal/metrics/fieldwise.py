@@ -1,4 +1,4 @@
-"""`FieldwiseECE`: how far the total of each level of a field, such as each campaign, is from what was forecast."""
+"""`FieldwiseECE`: how far the total of each level of a field, such as each campaign, is from what was predicted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LevelData(NamedTuple):
 
     @property
     def z(self) -> float:
-        """(positive − predicted) in standard deviations; infinite where a certain forecast was wrong.
+        """(positive − predicted) in standard deviations; infinite where a certain prediction was wrong.
 
         >>> LevelData(100.0, 10.0, 16.0, 9.0).z
         2.0
@@ -53,15 +53,15 @@ class FieldwiseECE(Summed):
     """Field-wise calibration error (Field-ECE): Σ_k |Σ_{i∈k} wᵢ (yᵢ − pᵢ)| / Σ wᵢ, over the levels k of a field.
 
     Each level is one bin: a model with the right total may still promise one campaign too much and another too little,
-    and here this does not cancel. Lower is better, but a perfect forecast does not have 0: with many small levels, or
-    rare events, most of the value is chance. `floor` is the value that right forecasts would have on average, and
-    `chi_square` the mean of squared gaps in units of their variance: 1 for right forecasts, whatever the sizes.
+    and here this does not cancel. Lower is better, but a perfect prediction does not have 0: with many small levels, or
+    rare events, most of the value is chance. `floor` is the value that right predictions would have on average, and
+    `chi_square` the mean of squared gaps in units of their variance: 1 for right predictions, whatever the sizes.
 
     Notes
     -----
-    The total of a level is all that is looked at: forecasts that are wrong within it may be right on average.
-    If forecasts learn from outcomes, as prequential ones do, the gaps are sums of martingale differences with the same
-    variances, so that `floor` and `chi_square` mean the same.
+    The total of a level is all that is looked at: predictions that are wrong within it may be right on average.
+    If predictions learn from outcomes, as prequential ones do, the gaps are sums of martingale differences with the
+    same variances, so that `floor` and `chi_square` mean the same.
 
     Cost: `update` and `revert` O(1), 1 µs, `update_many` 0.2 µs an observation; `get`, `floor`, `chi_square` and
     `merge` O(levels). Memory: one row for each level ever seen, some 400 bytes.
@@ -170,7 +170,7 @@ class FieldwiseECE(Summed):
 
     @property
     def floor(self) -> float | None:
-        """What right forecasts would have on average: Σ_k √(2 V_k / π) / Σ w, with V = Σ w²·p(1 − p) of a level.
+        """What right predictions would have on average: Σ_k √(2 V_k / π) / Σ w, with V = Σ w²·p(1 − p) of a level.
 
         By the normal approximation; less than that for levels with few expected positives.
         """
@@ -182,7 +182,7 @@ class FieldwiseECE(Summed):
     def chi_square(self) -> float | None:
         """The mean of z² over the levels with at least 5 expected positives and negatives; `None` without such levels.
 
-        χ² over its degrees of freedom. With K levels, right forecasts have 1 ± √(2/K).
+        χ² over its degrees of freedom. With K levels, right predictions have 1 ± √(2/K).
         """
         found = [one.z**2 for one in self.levels().values() if _is_large(one)]
         return math.fsum(found) / len(found) if found else None

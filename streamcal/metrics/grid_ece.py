@@ -22,15 +22,15 @@ MOST_SCORES = 16
 
 
 class GridECE(Summed):
-    """ECE and MCE of forecasts made from several scores, over the cells of a uniform grid on [0, 1]^M.
+    """ECE and MCE of predictions made from several scores, over the cells of a uniform grid on [0, 1]^M.
 
-    In each cell k of at least `fewest` observations the mean forecast p̄ₖ is compared with the share ȳₖ of positives:
+    In each cell k of at least `fewest` observations the mean prediction p̄ₖ is compared with the share ȳₖ of positives:
 
         ECE = Σₖ |p̄ₖ − ȳₖ| / K,   MCE = maxₖ |p̄ₖ − ȳₖ|   over the K cells that are large enough.
 
     `get` returns the ECE and `largest` the MCE. Lower is better. Every cell counts alike, however many observations it
-    has: rare combinations of scores matter as much as frequent ones. A calibrated forecast is not at 0; in a cell of k
-    observations chance alone leaves about √(2 p (1 − p) / π k).
+    has: rare combinations of scores matter as much as frequent ones. A calibrated prediction is not at 0; in a cell of
+    k observations chance alone leaves about √(2 p (1 − p) / π k).
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class GridECE(Summed):
 
     Notes
     -----
-    Paper 000 compares the forecast at the centre of a cell with the share of positives in the cell. The mean forecast
-    of the observations in the cell needs no model beside the stream, and does not count how the truth varies within a
-    cell as an error.
+    Paper 000 compares the prediction at the centre of a cell with the share of positives in the cell. The mean
+    prediction of the observations in the cell needs no model beside the stream, and does not count how the truth varies
+    within a cell as an error.
 
     Cost: `update` and `revert` O(M), `update_many` less than 1 µs an observation; `get` and `merge` O(occupied cells).
     Memory: some 400 bytes for each occupied cell.

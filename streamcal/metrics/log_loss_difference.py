@@ -174,7 +174,7 @@ class LogLossDifference:
         self.update_forecasts(Forecasts(first, labels, ones), Forecasts(second, labels, ones))
 
     def update_forecasts(self, first: Forecasts, second: Forecasts) -> None:
-        """Add forecasts of the same labels as `update_many` does, from checked arrays that other metrics may share."""
+        """Add predictions of the same labels, as `update_many` does, from checked arrays, which others may share."""
         if len(first.p) < MANY:
             for row in zip(first.p.tolist(), second.p.tolist(), first.y.tolist(), strict=True):
                 self.update_checked(*row)

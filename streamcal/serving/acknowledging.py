@@ -17,7 +17,7 @@ from streamcal.serving.forking import CAN_FORK, Forked
 
 logger = logging.getLogger(__name__)
 
-#: Events are few if the number of forecasts held is this many times as large.
+#: Events are few if the number of predictions held is this many times as large.
 FEW = 10
 
 

@@ -82,7 +82,7 @@ def application(service: Service) -> Starlette:
 
 
 def one_issue(service: Service) -> Endpoint:
-    """Make the endpoint that issues one forecast."""
+    """Make the endpoint that issues one prediction."""
 
     async def endpoint(request: Request) -> Response:
         item = parsed(await body_of(request, service))

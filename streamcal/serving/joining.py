@@ -1,4 +1,4 @@
-"""`ServedJoin`: the join of the service, which says how it is and which forecasts are those of a map alone."""
+"""`ServedJoin`: the join of the service, which says how it is and which predictions are those of a map alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ServedJoin(JudgedJoin):
     """A `JudgedJoin` with what the endpoints of the service report."""
 
     def oldest(self, now: float) -> float:
-        """Return the seconds since the oldest forecast was issued whose label is to be learned; 0 if there is none."""
+        """Return the seconds since the oldest prediction that waits for its label was issued; 0 if there is none."""
         return max(now, self._clock) - self._waiting[0].at if self._waiting else 0.0
 
     def contradicts(self, id: Id, y: bool) -> bool:
@@ -21,7 +21,7 @@ class ServedJoin(JudgedJoin):
         return before is not None and (before.negative if y else before.positive)
 
     def levels_held(self, most: int) -> dict[str, dict[str | int, None]]:
-        """Return the first levels of each field of the forecasts held, at most `most` of each."""
+        """Return the first levels of each field of the predictions held, at most `most` of each."""
         found: dict[str, dict[str | int, None]] = {}
         for one in self._index.values():
             for field, level in one.keys.items() if one.keys else ():
@@ -43,12 +43,12 @@ class ServedJoin(JudgedJoin):
 
     @property
     def mixes(self) -> bool:
-        """Whether forecasts of the newest version are made of several, for an early window or the version before."""
+        """Whether predictions of the newest version are made of several, for an early window or the version before."""
         return self.spans.early is not None or self._versions[self._newest].before is not None
 
     @property
     def has_one_map(self) -> bool:
-        """Whether forecasts of the newest version are those of `overall`, and of no other beside it."""
+        """Whether predictions of the newest version are those of `overall`, and of no other beside it."""
         return not (self.mixes or isinstance(self.calibrator, Keyed))
 
     @property

@@ -76,8 +76,8 @@ class State(Collector):
         for kind, number in join.tally().items():
             events.add_metric((kind,), number)
         yield events
-        yield GaugeMetricFamily("streamcal_waiting", "Forecasts whose label is to be learned.", join.waiting)
-        yield GaugeMetricFamily("streamcal_held", "Forecasts remembered.", join.held)
+        yield GaugeMetricFamily("streamcal_waiting", "Predictions whose label is to be learned.", join.waiting)
+        yield GaugeMetricFamily("streamcal_held", "Predictions remembered.", join.held)
         yield GaugeMetricFamily("streamcal_set_aside", "Outcomes of unknown ids kept.", join.set_aside)
         oldest = join.oldest(-math.inf if self._service.settings.event_time else time.time())
         yield GaugeMetricFamily("streamcal_oldest_waiting_seconds", "Age of the oldest of those waiting.", oldest)
@@ -102,7 +102,7 @@ class State(Collector):
         yield GaugeMetricFamily("streamcal_calibration_e_value", "Value of the e-detector.", quality.monitor.e_value)
         yield self._delays()
         for name, text, value in (
-            ("calibration_ratio", "Clicks forecast per click, since the start.", quality.ratio.get()),
+            ("calibration_ratio", "Clicks predicted per click, since the start.", quality.ratio.get()),
             ("log_loss", "Mean log loss, since the start.", quality.log_loss.get()),
             ("normalized_entropy", "Log loss per that of the base rate, since the start.", quality.entropy.get()),
         ):
@@ -135,7 +135,7 @@ class State(Collector):
     def _segments(self) -> Iterator[Metric]:
         quality, names = self._service.quality, ("field", "level")
         labels = CounterMetricFamily("streamcal_segment_labels", "Labels of a segment.", labels=names)
-        forecast = CounterMetricFamily("streamcal_segment_forecast", "Clicks forecast in a segment.", labels=names)
+        forecast = CounterMetricFamily("streamcal_segment_forecast", "Clicks predicted in a segment.", labels=names)
         positives = CounterMetricFamily("streamcal_segment_positives", "Clicks in a segment.", labels=names)
         value = GaugeMetricFamily("streamcal_segment_e_value", "Value of the e-detector of a segment.", labels=names)
         e_values = quality.monitor.e_values

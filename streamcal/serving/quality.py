@@ -1,4 +1,4 @@
-"""`Quality`: how the forecasts of a service compare with their labels, in all and for each segment."""
+"""`Quality`: how the predictions of a service compare with their labels, in all and for each segment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHER = "other"
 
 
 class Sums(NamedTuple):
-    """Of the forecasts of a segment: their number, the clicks forecast and the clicks."""
+    """Of the predictions of a segment: their number, the clicks predicted and the clicks."""
 
     labels: int
     forecast: float
@@ -35,7 +35,7 @@ class Sums(NamedTuple):
 
 
 class Quality:
-    """Measures of forecasts whose labels are certain, since the start of the process.
+    """Measures of predictions whose labels are certain, since the start of the process.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ class Quality:
     max_segments : int
         Segments with sums of their own; those that come first have them, the others of a field are together.
     calibrator : Calibrator, Segmented or Multicalibrated
-        The calibrator that makes the forecasts; they are compared with the probabilities that its scores express.
+        The calibrator that makes the predictions; they are compared with the probabilities that its scores express.
 
     Attributes
     ----------
     comparison : Comparison
-        The forecasts and the scores beside their labels.
+        The predictions and the scores beside their labels.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Quality:
 
     @property
     def standing(self) -> Standing:
-        """The measures of the forecasts."""
+        """The measures of the predictions."""
         return self.comparison.standings[self.name]
 
     @property
@@ -84,7 +84,7 @@ class Quality:
         return self.standing.log_loss
 
     def take(self, one: Issued, y: bool) -> None:
-        """Add a forecast and its label."""
+        """Add a prediction and its label."""
         self._new.append((one, y))
         if len(self._new) >= AT_ONCE:
             self.settle()

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two looks at the clock.
 TICK = 1.0
-#: Seconds between two full collections of garbage, which hold up requests: 0.1 s for 200,000 forecasts held.
+#: Seconds between two full collections of garbage, which hold up requests: 0.1 s for 200,000 predictions held.
 COLLECTED = 600.0
 #: Levels of a field that are shown.
 MOST_LEVELS = 1_000
@@ -67,7 +67,7 @@ class Taken(NamedTuple):
 
 
 class Service:
-    """A join, its journal, and the measures of its forecasts, for one event loop.
+    """A join, its journal, and the measures of its predictions, for one event loop.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Service:
     # -- events ----------------------------------------------------------------------------------------------------
 
     def issue(self, item: Any) -> Issued:
-        """Issue the forecast of an impression; `RefusedError` for one that cannot be used."""
+        """Issue the prediction of an impression; `RefusedError` for one that cannot be used."""
         given = checked(item, self._issue_checks, ("id", "score"))
         try:
             return self.join.issue(
@@ -227,9 +227,9 @@ class Service:
     async def map(self, format: str | None = None) -> bytes:
         """Return the calibration map, empty where it cannot be written; made by a thread, for all that ask meanwhile.
 
-        Without a format it is JSON with the number of labels and `exact` beside the map: whether forecasts are this
+        Without a format it is JSON with the number of labels and `exact` beside the map: whether predictions are this
         function of the score. They are not with an early window, whose share divides them, nor with segments, nor while
-        a version of the model still leans on the map of the one before, nor where forecasts depend on the time, as
+        a version of the model still leans on the map of the one before, nor where predictions depend on the time, as
         those of `Auto` do. With a name of `streamcal.maps.writing.FORMATS` it is the map alone.
 
         Raises

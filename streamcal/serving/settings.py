@@ -20,7 +20,8 @@ class Settings:
     event_time : bool
         Times are those that clients give, who have to give them; else the clock is that of the server.
     durable_issues : bool
-        An impression is on the disk before its forecast is answered. Outcomes always are before they are acknowledged.
+        An impression is on the disk before its prediction is answered. Outcomes always are before they are
+        acknowledged.
     token, token_file : str, optional
         What clients have to give as "Authorization: Bearer …", except for /healthz and /readyz: one of the tokens, with
         commas between them, or of those in the file, one in each line, which is read again when it changes.

@@ -1,7 +1,7 @@
 """Calibration on Apache Spark: `fit` over partitions of a table, `transform`, and keyed streams.
 
 `folding.py`, `chaining.py`, `joining.py` and `packing.py` run in the Python workers and import no Spark: Arrow batches
-become one state for each key, states are merged and applied, a `Segmented` learns and forecasts batches, and events are
+become one state for each key, states are merged and applied, a `Segmented` learns and predicts batches, and events are
 packed and joined with their labels. `frames.py` puts this on tables, `streams.py` on streams, `segments.py` a
 `Segmented` on both, and `audits.py` reads what a stream has learned. PySpark (4.1 or later) is the extra `spark`;
 importing this package does not import it, using one of its functions does.

@@ -171,8 +171,8 @@ def transform(
 
     Notes
     -----
-    `states` that come from `fit` are computed here: write them to a table, or `persist` them, before. Forecasts are as
-    of the last observation that was learned.
+    `states` that come from `fit` are computed here: write them to a table, or `persist` them, before. Predictions are
+    as of the last observation that was learned.
 
     A null key is a key like others: a state of a null key, which is also what `fit` returns without `key`, is that of
     all rows without `key`, and that of rows with a null key otherwise.

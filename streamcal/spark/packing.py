@@ -1,7 +1,7 @@
 """The events of a key as one value of bytes, so that a stream has a row for each key and not for each event.
 
 An engine that gives a stateful function its rows one by one makes objects of each value, which takes longer than all
-that is done with them. So events are packed before they are shuffled, a row for each key and partition, and forecasts
+that is done with them. So events are packed before they are shuffled, a row for each key and partition, and predictions
 are unpacked after it. `pack` and `unpack` take and give batches of Arrow and work on columns; nothing here knows Spark.
 The bytes are the message of a batch of Arrow without its schema; they are written and read within one micro-batch.
 """
@@ -34,7 +34,7 @@ def events_schema(id: Any) -> Any:
 
 
 def forecasts_schema(id: Any) -> Any:
-    """Return the schema of packed forecasts: `id`, `micros`, `score`, `calibrated` and `error`."""
+    """Return the schema of packed predictions: `id`, `micros`, `score`, `calibrated` and `error`."""
     numbers = [("micros", pyarrow.int64()), ("score", pyarrow.float64()), ("calibrated", pyarrow.float64())]
     return pyarrow.schema([("id", id), *numbers, ("error", pyarrow.string())])
 
@@ -107,7 +107,7 @@ def events_of(packed: Iterable[bytes], schema: Any, after: float = -math.inf) ->
 
 
 def packed_forecasts(forecasts: Sequence[Forecast], schema: Any) -> bytes:
-    """Pack forecasts as bytes for `unpack`."""
+    """Pack predictions as bytes for `unpack`."""
     ids, scores, times, calibrated, errors = zip(*forecasts, strict=True)
     micros = [None if math.isnan(t) else min(max(round(t * 1e6), -LATEST), LATEST) for t in times]
     columns = (ids, micros, scores, calibrated, errors)
@@ -119,7 +119,7 @@ def packed_forecasts(forecasts: Sequence[Forecast], schema: Any) -> bytes:
 
 
 def unpack(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
-    """Unpack forecasts.
+    """Unpack predictions.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def unpack(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
     Yields
     ------
     RecordBatch
-        The column `key` and those of `schema`, a row for each forecast.
+        The column `key` and those of `schema`, a row for each prediction.
     """
     for batch in batches:
         read = [pyarrow.ipc.read_record_batch(one, schema) for one in batch.column("forecasts").to_pylist()]

@@ -95,9 +95,9 @@ def transform_segments(df: DataFrame, calibrator: Keyed, *, score: str) -> DataF
 
 
 class SegmentStream:
-    """A `Segmented` or `Multicalibrated` that forecasts and learns micro-batches: a function for `foreachBatch`.
+    """A `Segmented` or `Multicalibrated` that predicts and learns micro-batches: a function for `foreachBatch`.
 
-    Each batch is forecast by what was learned of those before it, on all executors. Then its rows with a label are
+    Each batch is predicted by what was learned of those before it, on all executors. Then its rows with a label are
     learned, in the order of time, by one task, and the state is written before Spark notes the batch as done.
 
     Parameters
@@ -107,7 +107,7 @@ class SegmentStream:
     calibrator : Segmented or Multicalibrated
         The initial state of the stream; not read if `folder` has a state.
     score, label, time, weight : str
-        Columns, as in `fit_segments`; the label is null where a row is to be forecast and not learned.
+        Columns, as in `fit_segments`; the label is null where a row is to be predicted and not learned.
     forecasts : callable, optional
         Called with the batch, with the column `calibrated`, and its number. It has to replace what it wrote of this
         number before.
@@ -120,11 +120,12 @@ class SegmentStream:
 
     Notes
     -----
-    A batch that Spark runs again after a failure gives the same forecasts, and is learned once: `folder` has the state
-    after it, or only that before it. Forecasts follow labels by a batch; the time of an event is only read to put those
-    of a batch in order. Members are judged by what they say when the label comes, so that labels should not be later
-    than batches are long; `docs/segments_measured.md` has what later ones cost. What a `Multicalibrated` certifies is
-    about its predictions in the order of learning: forecasts by the state before their batch are not these.
+    A batch that Spark runs again after a failure gives the same predictions, and is learned once: `folder` has the
+    state after it, or only that before it. Predictions follow labels by a batch; the time of an event is only read to
+    put those of a batch in order. Members are judged by what they say when the label comes, so that labels should not
+    be later than batches are long; `docs/segments_measured.md` has what later ones cost. What a `Multicalibrated`
+    certifies is about its predictions in the order of learning: predictions by the state before their batch are not
+    these.
 
     Examples
     --------
@@ -157,7 +158,7 @@ class SegmentStream:
         self._states: dict[int, bytes] = {}  # after the batches of these numbers
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Forecast a micro-batch and learn it, unless that is done."""
+        """Predict a micro-batch and learn it, unless that is done."""
         spark = batch.sparkSession
         if not self._states:
             self._states = self._found(spark)

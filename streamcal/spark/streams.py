@@ -160,7 +160,7 @@ class Kept(NamedTuple):
     timer : int or None
         Milliseconds: when the timer rings that is set.
     waiting : int
-        The number of forecasts whose labels are to be learned.
+        The number of predictions whose labels are to be learned.
     learned, ids, hash, positives, positive_ids, positive_hash : int
         Those of `joining.Learned`.
     """

@@ -1,4 +1,4 @@
-"""Forecasts by level of the segments of a stream, in bounded memory: sums for each series, and which levels to show."""
+"""Predictions by level of a stream's segments, in bounded memory: sums for each series, and which levels to show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHERS, MISSING = ("other levels",), None
 
 
 class LevelRow(NamedTuple):
-    """One level of a field: its weight, its positives, and what each series of forecasts has predicted.
+    """One level of a field: its weight, its positives, and what each series has predicted.
 
     `predicted` is name → Σ w p, `z` name → (positives − Σ w p) in standard deviations.
     """
@@ -34,13 +34,13 @@ class LevelRow(NamedTuple):
 
 
 class BySegment:
-    """A `FieldwiseECE` for each series of forecasts and each field.
+    """A `FieldwiseECE` for each series of predictions and each field.
 
     Parameters
     ----------
     fields : sequence of str and of tuples of str
     names : sequence of str
-        The series of forecasts of the same labels.
+        The series of predictions of the same labels.
 
     Notes
     -----
@@ -61,7 +61,7 @@ class BySegment:
         self._known: dict[Field, set[Hashable]] = {field: set() for field in fields}
 
     def add(self, keys: Mapping[str, Any], w: npt.NDArray[np.float64], forecasts: Mapping[str, Forecasts]) -> None:
-        """Add the next forecasts, made of rows with these levels and weights; the forecasts omit rows of weight 0."""
+        """Add the next predictions, of rows with these levels and weights; rows of weight 0 have no prediction."""
         for field, column in zip(self.fields, columns_of(self.fields, keys, len(w)), strict=True):
             levels, codes = self._coded(field, column)
             codes = codes[w > 0.0]
@@ -95,7 +95,7 @@ class BySegment:
                 level=level,
                 n=first[level].n,
                 positive=first[level].positive,
-                # A series that ended early has not forecast all rows, and is left out.
+                # A series that ended early has not predicted all rows, and is left out.
                 predicted={name: one[level].predicted for name, one in found.items() if _whole(one, first, level)},
                 z={name: one[level].z for name, one in found.items() if _whole(one, first, level)},
             )

@@ -93,7 +93,7 @@ class Standing:
     shown : str
         The calibrator with its parameters, before it has learned.
     log_loss, brier, debiased_ece, ratio, corp
-        The measures of its forecasts.
+        The measures of its predictions.
     seconds : float
         Processor time to predict and to learn.
     bytes : int or None
@@ -124,7 +124,7 @@ class Standing:
     certified: Certified | None = None
 
     def add(self, forecasts: Forecasts) -> None:
-        """Measure forecasts."""
+        """Measure predictions."""
         for metric in (self.log_loss, self.brier, self.debiased_ece, self.ratio, self.corp):
             metric.update_forecasts(forecasts)
 
@@ -152,13 +152,13 @@ class Comparison:
     base : str
         The name that methods have to be better than.
     history : History
-        Forecasts, losses, evidence and alarms over time.
+        Predictions, losses, evidence and alarms over time.
     source : str
         The name of the data.
     fields : tuple
         The fields of segments, and of groups in which methods are kept calibrated.
     segments : BySegment
-        Forecasts by level of these fields.
+        Predictions by level of these fields.
     """
 
     def __init__(
@@ -264,9 +264,9 @@ class Comparison:
         keys: Mapping[str, Any] | None = None,
         times: FloatArray | None = None,
     ) -> None:
-        """Measure the next forecasts of every series, the score itself first; `keys` are columns of levels.
+        """Measure the next predictions of every series, the score itself first; `keys` are columns of levels.
 
-        What `run` does after each piece, for forecasts that are made elsewhere.
+        What `run` does after each piece, for predictions that are made elsewhere.
         """
         if times is not None:
             self.order.add(times)
@@ -527,7 +527,7 @@ def compare(
     segments : sequence of str and of tuples of str
         Columns of a file or a table with segments, such as campaigns, the coarsest first; a tuple is a field whose
         levels are tuples. Every method then runs twice: as it is, and corrected for them by `Segmented`, which has
-        " by segment" added to its name. `Comparison.segments` has the forecasts by level.
+        " by segment" added to its name. `Comparison.segments` has the predictions by level.
     multicalibrate : sequence of str and of tuples of str
         Columns whose levels are groups: every method, with `segments` every method corrected for them, runs once more,
         kept calibrated in the groups by `Multicalibrated`. Its name then ends in ", multicalibrated".

@@ -118,7 +118,7 @@ class Entrant:
         return np.asarray(self.calibrator.predict_learn_many(*piece[:4]))
 
     def _late_by_segment(self, calibrator: Keyed, piece: Observations) -> FloatArray:
-        """Predict and learn late labels with segments; a correction is judged by its forecast at issue."""
+        """Predict and learn late labels with segments; a correction is judged by its prediction at issue."""
         names, columns = list(piece.keys or {}), zip(*(piece.keys or {}).values(), strict=True)
         waiting, found = self._waiting, []
         for (score, label, weight, at), levels in zip(_rows(piece), columns, strict=True):

@@ -1,4 +1,4 @@
-"""Forecasts over time, in bounded memory: sums and numbers of alarms over consecutive parts of a stream."""
+"""Predictions over time, in bounded memory: sums and numbers of alarms over consecutive parts of a stream."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SHARED, EACH = 4, 4
 
 
 class Part(NamedTuple):
-    """One part of the stream, for one series of forecasts."""
+    """One part of the stream, for one series of predictions."""
 
     rows: int
     positives: float  #: share of positive labels, by weight
-    predicted: float  #: mean forecast
+    predicted: float  #: mean prediction
     log_loss: float  #: mean, in nats
     evidence: float  #: the largest value that the monitor had at the end of a piece
     alarms: int
@@ -49,12 +49,12 @@ class Watch(CalibrationMonitor):
 
 
 class History:
-    """Sums of forecasts over parts of equal length, which is doubled whenever there are too many of them.
+    """Sums of predictions over parts of equal length, which is doubled whenever there are too many of them.
 
     Parameters
     ----------
     names : sequence of str
-        The series of forecasts of the same labels.
+        The series of predictions of the same labels.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class History:
 
     Notes
     -----
-    Cost: 0.2 µs for each forecast, most of it that of the monitor; memory O(names).
+    Cost: 0.2 µs for each prediction, most of it that of the monitor; memory O(names).
 
     Examples
     --------
@@ -86,7 +86,7 @@ class History:
         self._begun = math.nan  # the earliest time
 
     def add(self, forecasts: Mapping[str, Forecasts], times: FloatArray | None = None) -> None:
-        """Add the next forecasts of every series, of the same labels, made at these times.
+        """Add the next predictions of every series, of the same labels, made at these times.
 
         A series that is left out once stays out.
         """

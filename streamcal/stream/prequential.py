@@ -70,13 +70,13 @@ class Scoreboard:
         self.ratio.update_checked(p, y, w)
 
     def update_forecasts(self, forecasts: Forecasts) -> None:
-        """Update the metrics with many checked forecasts."""
+        """Update the metrics with many checked predictions."""
         for metric in (self.log_loss, self.brier, self.ece, self.ratio):
             metric.update_forecasts(forecasts)
 
 
 class Observer(Protocol):
-    """Something that is told each row and its forecast."""
+    """Something that is told each row and its prediction."""
 
     def one(self, score: float, y: bool, w: float, p: float, keys: Keys, t: float | None) -> None: ...
 
@@ -92,7 +92,7 @@ class Observer(Protocol):
 
 
 class Measures:
-    """The measures of forecasts before and after calibration.
+    """The measures of predictions before and after calibration.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Measures:
     rows, positives, measured : int
         Number of observations, of positive ones, and of those of weight above 0.
     observer : Observer or None
-        Told every observation that is measured, with its forecast; None by default.
+        Told every observation that is measured, with its prediction; None by default.
     seconds : float
         Processor time to predict and to learn, of single rows only where there is an observer.
     """
@@ -136,7 +136,7 @@ class Measures:
         return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
 
     def add(self, p: FloatArray, scores: FloatArray, labels: FloatArray, weights: FloatArray) -> None:
-        """Add forecasts that have been checked, with their scores, labels and weights, all of shape (n,)."""
+        """Add predictions that have been checked, with their scores, labels and weights, all of shape (n,)."""
         self.rows += len(p)
         self.positives += int(np.count_nonzero(labels))
         self._note_weights(weights)

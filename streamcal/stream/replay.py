@@ -31,7 +31,7 @@ class Replay(Measures):
     """Issues every row at the time of its event, and resolves it when its outcome came.
 
     An outcome within the horizon is given at once: until its watermark it changes nothing (`LabelJoin`). A later
-    outcome is given at its time if the calibrator can unlearn the negative exactly, and otherwise counted. Forecasts
+    outcome is given at its time if the calibrator can unlearn the negative exactly, and otherwise counted. Predictions
     are measured in the order of issue, when the horizon has passed.
 
     Parameters
@@ -44,7 +44,7 @@ class Replay(Measures):
     Attributes
     ----------
     repeated : int
-        Rows whose id was issued before, with the same score: their forecast is the one issued then.
+        Rows whose id was issued before, with the same score: their prediction is the one issued then.
     clicks : int
         Positive outcomes.
     after_horizon : int
@@ -69,7 +69,7 @@ class Replay(Measures):
         self.join = join
         self.repeated = self.clicks = self.after_horizon = self.out_of_order = 0
         self._columns = columns
-        #: Forecast, score, label, weight, time and levels.
+        #: Prediction, score, label, weight, time and levels.
         self._settled: list[tuple[float, float, bool, float, float, Keys]] = []
         corrects = join.spans.early is None and join.calibrator.unlearns and join.calibrator.merges
         self._keep = join.spans.horizon + (join.spans.late if corrects else 0.0)
@@ -190,7 +190,7 @@ class Replay(Measures):
             join.resolve(one.id, y, label_time)
 
     def _measure(self) -> None:
-        """Add the forecasts whose horizon has passed to the measures."""
+        """Add the predictions whose horizon has passed to the measures."""
         if self._settled:
             *numbers, keys = zip(*self._settled, strict=True)
             self._settled.clear()

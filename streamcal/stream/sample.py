@@ -122,7 +122,7 @@ class StreamSample:
             )
         if self.scores_in_order():
             return (
-                "the rows are sorted by score, so that each forecast has learned from lower scores alone, or from "
+                "the rows are sorted by score, so that each prediction has learned from lower scores alone, or from "
                 "higher ones; sort them by time, or shuffle them"
             )
         return None
