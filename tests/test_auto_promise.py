@@ -182,7 +182,7 @@ def test_protected_in_a_loop_keeps_its_promise_as_in_a_join():
     assert loop.to_bytes() == join.to_bytes()
     assert Protected.from_bytes(loop.to_bytes()).predict_one(0.4) == loop.predict_one(0.4) == loop.map()(0.4)
     for said in ([0.0], [-1.0, 0.0], [1e6, 0.0], [0.0, math.nan]):
-        with pytest.raises(InputError, match="issued with the forecast"):
+        with pytest.raises(InputError, match="issued with the prediction"):
             join._require_issued(said)
 
 

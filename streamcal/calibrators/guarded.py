@@ -20,12 +20,12 @@ from streamcal.parameters.scales import LOGIT_LIMIT, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, row, weight_scale_state, whole
 
-#: Nats promised for each label that a forecast may be late, and for each surprise: a label to which the score gives
+#: Nats promised for each label that a prediction may be late, and for each surprise: a label to which the score gives
 #: less than `LIKELY`.
 PROMISE_A_LABEL, PROMISE_A_SURPRISE, LIKELY = 0.25, 1.0, 0.25
-#: Forecasts whose labels are awaited, at most, where a delay is found; and the longest delay that may be given.
+#: Predictions whose labels are awaited, at most, where a delay is found; and the longest delay that may be given.
 LOGGED, LONGEST_DELAY = 4_096, 100_000
-#: Log-odds at which forecasts are computed; between them they are linear in log-odds.
+#: Log-odds at which predictions are computed; between them they are linear in log-odds.
 POINTS = np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, KNOTS)
 
 
@@ -35,7 +35,7 @@ def new_guard(delay: int, constant: float) -> Guard:
 
 
 class GuardedJumper:
-    """The forecasts of a `Jumper` under a guard, and a log of those that wait for their labels.
+    """The predictions of a `Jumper` under a guard, and a log of those that wait for their labels.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class GuardedJumper:
 
     Notes
     -----
-    A forecast is judged as it was issued. The log is not part of the state.
+    A prediction is judged as it was issued. The log is not part of the state.
     """
 
     def __init__(self, jumper: Jumper, guard: Guard) -> None:
@@ -57,7 +57,7 @@ class GuardedJumper:
         self._of: dict[float, deque[list[float]]] = {}
 
     def at(self, x: float) -> float:
-        """Return the log-odds of the forecast at the log-odds x."""
+        """Return the log-odds of the prediction at the log-odds x."""
         return float(np.interp(x, *self._knots(x)))
 
     def _knots(self, x: float) -> tuple[FloatArray, list[float]]:
@@ -72,7 +72,7 @@ class GuardedJumper:
         return float(self.guard.guarded(x, min(max(z, -LOGIT_LIMIT), LOGIT_LIMIT)))
 
     def map(self, scale: Scale) -> LogOddsMap:
-        """Return the map of the forecasts."""
+        """Return the map of the predictions."""
         return LogOddsMap(scale, POINTS, np.array([self._at_knot(x) for x in POINTS.tolist()]))
 
     def ask(self, x: float) -> float:
@@ -87,13 +87,13 @@ class GuardedJumper:
         return sigmoid(entry[2])
 
     def _drop(self) -> None:
-        """Drop the oldest forecast."""
+        """Drop the oldest prediction."""
         oldest = self._order.popleft()
         if not math.isnan(oldest[0]):
             self._forget(oldest[0])
 
     def _forget(self, x: float) -> list[float]:
-        """Take the oldest forecast at x out of those at x."""
+        """Take the oldest prediction at x out of those at x."""
         waiting = self._of[x]
         entry = waiting.popleft()
         if not waiting:
@@ -101,7 +101,7 @@ class GuardedJumper:
         return entry
 
     def taken(self, x: float) -> list[float] | None:
-        """Return the oldest logged forecast at x, as `issue` does, and take it out; None where there is none."""
+        """Return the oldest logged prediction at x, as `issue` does, and take it out; None where there is none."""
         if x not in self._of:
             return None
         entry = self._forget(x)
@@ -111,7 +111,7 @@ class GuardedJumper:
         return record
 
     def issue(self, x: float) -> list[float]:
-        """Return what `learn` needs of the forecast at x: labels learned by now, and its log-odds.
+        """Return what `learn` needs of the prediction at x: labels learned by now, and its log-odds.
 
         The caller keeps it, and nothing is logged from now on.
         """
@@ -123,10 +123,10 @@ class GuardedJumper:
     def require(self, record: Sequence[float]) -> None:
         """Raise `InputError` if `issue` cannot have returned this."""
         if not (len(record) == 2 and 0.0 <= record[0] <= self.learned and abs(record[1]) <= LOGIT_LIMIT):
-            raise InputError(f"these are not the numbers that were issued with the forecast: {list(record)}")
+            raise InputError(f"these are not the numbers that were issued with the prediction: {list(record)}")
 
     def learn(self, x: float, y: float, w: float, record: list[float] | None) -> None:
-        """Learn a label; it judges the forecast of its record, or the present one."""
+        """Learn a label; it judges the prediction of its record, or the present one."""
         z = self.at(x) if record is None else record[1]
         sign = 1.0 if y > 0.0 else -1.0
         gain = math.log1p(math.exp(-sign * x)) - math.log1p(math.exp(-sign * z))

@@ -50,7 +50,7 @@ class PrequentialChoice(Calibrator):
     ------
     InputError
         For an unknown or impossible parameter, no candidate or more than 1,000, and for methods that are mixtures
-        judged by their issued forecasts themselves, such as `Auto`.
+        judged by their issued predictions themselves, such as `Auto`.
 
     Notes
     -----
@@ -61,8 +61,8 @@ class PrequentialChoice(Calibrator):
     With unequal weights of observations Lₖ is their weighted sum, divided by the largest weight m so far in vₖ. The
     bound is then m ln K, if no observation is heavier than all before it.
 
-    Labels that come late judge the forecasts that were issued, in a `LabelJoin`; elsewhere they judge the forecasts at
-    the time of the label. A mixture remembers losses of the distant past: on a stream that changes let candidates
+    Labels that come late judge the predictions that were issued, in a `LabelJoin`; elsewhere they judge the predictions
+    at the time of the label. A mixture remembers losses of the distant past: on a stream that changes let candidates
     forget (`forgetting=[Decay(1_000), Decay(10_000)]`). The state depends on the order of observations: there is no
     merge and no unlearning.
 
@@ -112,7 +112,7 @@ class PrequentialChoice(Calibrator):
         self.scale = Probability() if domains == {Probability.domain} else Interval()
         for one in self._candidates:
             if one._issue(one.scale.coordinate(0.5), 0.0) is not None:
-                raise InputError(f"{one!r} cannot be a candidate: it mixes by issued forecasts itself; use it alone")
+                raise InputError(f"{one!r} cannot be a candidate: it mixes by issued predictions itself; use it alone")
         self._mixture = Mixture(len(self._candidates))
 
     def __repr__(self) -> str:
@@ -173,7 +173,7 @@ class PrequentialChoice(Calibrator):
         return MixtureMap(self._mixture.shares, [one.map() for one in self._candidates])
 
     def _forecasts(self, score: float, t: Time | None) -> list[float]:
-        """Return the candidates' limited forecasts."""
+        """Return the candidates' limited predictions."""
         return [limited(one.predict_one(score, t)) for one in self._candidates]
 
     # -- learning ------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class PrequentialChoice(Calibrator):
             self._take(x, y, w, at, self._forecasts(x, at))
 
     def _take(self, x: float, y: float, w: float, t: Time | None, forecasts: Sequence[float]) -> None:
-        """Judge the forecasts, then let all candidates learn."""
+        """Judge the predictions, then let all candidates learn."""
         self._mixture.learn(forecasts, y, w)
         for one in self._candidates:
             one.learn_one(x, y > 0.0, w, t)
@@ -199,7 +199,7 @@ class PrequentialChoice(Calibrator):
         return self._run(*self._checked_many(scores, y, w, t)[:4])
 
     def _run(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> FloatArray:
-        """Let each candidate run over all rows, mix its forecasts row by row, and return the mixtures."""
+        """Let each candidate run over all rows, mix its predictions row by row, and return the mixtures."""
         self._require_times(t[w > 0.0])
         at = None if np.isnan(t).any() else t
         columns = [one.predict_learn_many(x, y > 0.0, w, at) for one in self._candidates]
@@ -225,7 +225,7 @@ class PrequentialChoice(Calibrator):
         if said is not None and not (
             len(said) == len(self._candidates) and all(isinstance(p, float) and limited(p) == p for p in said)
         ):
-            raise InputError(f"these are not the numbers that were issued with the forecast: {said!r}")
+            raise InputError(f"these are not the numbers that were issued with the prediction: {said!r}")
 
     # -- times ---------------------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class MixtureMap(CalibrationMap):
 
 
 def _mixed(weights: Sequence[float], columns: Sequence[FloatArray]) -> FloatArray:
-    """Return the weighted mean of limited forecasts, as `Mixture.of` rounds it."""
+    """Return the weighted mean of limited predictions, as `Mixture.of` rounds it."""
     rows = np.multiply([[one] for one in weights], [[limited(p) for p in one.tolist()] for one in columns])
     return np.array([math.fsum(row) for row in rows.T.tolist()], dtype=np.float64)
 

@@ -13,7 +13,7 @@ from streamcal.states import HEAVIEST, Reader, ensure, listed, number, numbers, 
 
 Candidate = TypeVar("Candidate", bound=Learner)
 
-#: Forecasts are at least this far from 0 and 1, so that every loss is finite: at most 20.7 nats.
+#: Predictions are at least this far from 0 and 1, so that every loss is finite: at most 20.7 nats.
 NEAREST = 1e-9
 
 
@@ -23,7 +23,7 @@ def limited(p: float) -> float:
 
 
 class Mixture:
-    """A weighted mean of K forecasts, whose weights are exp(−L/m): L the weighted sum of log losses so far.
+    """A weighted mean of K predictions, whose weights are exp(−L/m): L the weighted sum of log losses so far.
 
     m is the largest weight of an observation so far, so that a factor common to all weights changes nothing. With equal
     weights the rate is 1, and the summed log loss of the mixture is exactly −ln of the mean of the K likelihoods: at
@@ -45,11 +45,11 @@ class Mixture:
         return int(np.argmin(self.losses))
 
     def of(self, forecasts: Sequence[float]) -> float:
-        """Return the weighted mean of limited forecasts."""
+        """Return the weighted mean of limited predictions."""
         return math.fsum(map(float.__mul__, self._shares, forecasts))
 
     def learn(self, forecasts: Sequence[float], y: float, w: float) -> None:
-        """Learn the label that followed the candidates' limited forecasts; w > 0."""
+        """Learn the label that followed the candidates' limited predictions; w > 0."""
         self._heaviest = max(self._heaviest, w)
         for k, p in enumerate(forecasts):
             self.losses[k] -= w * math.log(p if y else 1.0 - p)

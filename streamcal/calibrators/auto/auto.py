@@ -43,21 +43,21 @@ class Auto(SequentialCalibrator):
     `streamcal.calibrators.auto.experts.EXPERTS`. Upon them are
 
     - a *stack*: an online logistic regression on the log-odds of all experts, weighted like another expert;
-    - a *correction by the forecast*: a curve that learns what the mixture misses at each forecast;
+    - a *correction by the prediction*: a curve that learns what the mixture misses at each prediction;
     - a *correction by day and week* (UTC), from the first observation with a time `t` on;
     - a *guard*, which keeps enough weight on the score that the promise in the notes is kept.
 
-    Forecasts are computed at knots ⅛ apart in log-odds, and are linear in log-odds between them. A score that has
-    repeated has a forecast of its own.
+    Predictions are computed at knots ⅛ apart in log-odds, and are linear in log-odds between them. A score that has
+    repeated has a prediction of its own.
 
-    Predicting changes what later labels are judged by, unless the forecasts that were asked for get their labels in
-    order: ask `map()`, or a copy, for forecasts that wait for no label.
+    Predicting changes what later labels are judged by, unless the predictions that were asked for get their labels in
+    order: ask `map()`, or a copy, for predictions that wait for no label.
 
-    **Late labels.** What is judged is the forecast that was issued. `Auto` finds it by itself: forecasts without a
-    label are logged, up to 4,096 of them, and a label belongs to the oldest logged forecast at the same score. With
+    **Late labels.** What is judged is the prediction that was issued. `Auto` finds it by itself: predictions without a
+    label are logged, up to 4,096 of them, and a label belongs to the oldest logged prediction at the same score. With
     late labels, the experts have weights in two rows: with learning rate 1, and with (1 + d)^−¾ for a label d labels
     late, since labels that come in a row often have one cause. In a `LabelJoin`, a `Shadow` and a `Segmented`, the
-    record of each forecast is kept there.
+    record of each prediction is kept there.
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ class Auto(SequentialCalibrator):
         loss of Auto ≤ loss of the score + ln 4 + delay/4 + κ.
 
     Losses are summed log losses in nats, of scores clamped at log-odds ±16. A label is a *surprise* if the score gave
-    it less than ¼ and the forecast still less; κ is the largest number of them among `delay` + 1 labels in a row, and 0
-    with `delay=0`. `promised` is the right-hand side's constant. It grows with the surprises, by ¼ with each label of a
-    delay that is found, and by what a later or heavier label costs beyond it, so that it bounds the excess at any time.
-    `kernels.mixture.guard.Guard` has the proof.
+    it less than ¼ and the prediction still less; κ is the largest number of them among `delay` + 1 labels in a row, and
+    0 with `delay=0`. `promised` is the right-hand side's constant. It grows with the surprises, by ¼ with each label of
+    a delay that is found, and by what a later or heavier label costs beyond it, so that it bounds the excess at any
+    time. `kernels.mixture.guard.Guard` has the proof.
 
     **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing.
 
@@ -143,7 +143,7 @@ class Auto(SequentialCalibrator):
         return float(self._mixture.guard.promised)
 
     def weights(self) -> dict[str, float]:
-        """Return the weight of each expert and of each part in the present forecast, by name; they sum to 1.
+        """Return the weight of each expert and of each part in the present prediction, by name; they sum to 1.
 
         The weights leave out the guard's, which depends on the score.
         """
@@ -205,7 +205,7 @@ class Auto(SequentialCalibrator):
     def _needs_seconds(self, factor: float) -> str:
         return ": give times in seconds, in which Auto finds the cycles of the day and the week"
 
-    # Where a caller keeps the record of each forecast until its label comes, there is nothing to log.
+    # Where a caller keeps the record of each prediction until its label comes, there is nothing to log.
 
     def _issue(self, x: float, t: float) -> list[float]:
         found: list[float] = self._steps.issue(x, t).tolist()
@@ -227,7 +227,7 @@ class Auto(SequentialCalibrator):
             found = np.array(said, dtype=np.float64)
             self._steps.require(found)
         except (ValueError, TypeError) as error:
-            raise InputError(f"these are not the numbers that were issued with the forecast: {error}") from None
+            raise InputError(f"these are not the numbers that were issued with the prediction: {error}") from None
         return found
 
     def _state(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The experts of `Auto`, the parts upon them, and every constant: one table.
 
-A record of forecasts and a state know an expert by its place in `NAMES`.
+A record of predictions and a state know an expert by its place in `NAMES`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ EXPERTS = (
     Expert("score counts", 0.3, None, "scores that repeat, such as those of a tree, with a rate of their own each"),
 )
 NAMES = tuple(expert.name for expert in EXPERTS)
-STACK, CORRECTION, BY_TIME = "stack", "corrected by forecast", "corrected by day and week"
+STACK, CORRECTION, BY_TIME = "stack", "corrected by prediction", "corrected by day and week"
 #: The part of all weight that is on the stack at first; those of the corrections, each in what it corrects.
 STACK_PRIOR, CORRECTION_PRIOR, TIME_PRIOR = 0.1, 0.25, 0.1
 #: The stack forgets within 500 observations, and starts as the mixture, which holds it loosely.
@@ -91,8 +91,8 @@ STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.998, 5.0, 5.0
 #: The correction looks as far as 1 in log-odds, and remembers 1,000 observations there; it is held at 0 as 160 of even
 #: odds would. Half a unit between its knots is a quarter of the kernel that it learns with.
 WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS = 1.0, 1_000.0, 40.0, 4
-#: The correction by day and week remembers 5,000 observations. It holds the forecast loosely: one that forgets follows
-#: a slow cycle, and the score with the harmonics is then the better start.
+#: The correction by day and week remembers 5,000 observations. It holds the prediction loosely: one that forgets
+#: follows a slow cycle, and the score with the harmonics is then the better start.
 TIME_KEEP, TIME_PRECISION, HARMONIC_PRECISION, HARMONICS = 0.9998, (5.0, 5.0, 5.0), 4.0, 7
 #: Nats that `Auto` may lose against the score with labels in time: its prior weight is ¼.
 PROMISE = math.log(4.0)
@@ -106,7 +106,7 @@ def _stack() -> Plan:
 
 
 def _timed() -> Plan:
-    """Return the correction by day and week: on the forecast, the score, a constant, and harmonics."""
+    """Return the correction by day and week: on the prediction, the score, a constant, and harmonics."""
     size = 3 + 2 * HARMONICS
     precision = [*TIME_PRECISION, *[HARMONIC_PRECISION] * (size - 3)]
     return Plan([(range(size), [TIME_KEEP] * size, precision, [1.0] + [0.0] * (size - 1))])

@@ -40,9 +40,9 @@ from streamcal.states import (
 
 #: As in the kernel: scores in the first mean, and the largest unit of a smoother.
 FIRST, FULL = 10, 1e100
-#: A is never far below A₀, which renews it. θ moves while a forecast is within log-odds ±16.
+#: A is never far below A₀, which renews it. θ moves while a prediction is within log-odds ±16.
 LARGEST_VARIANCE, LARGEST_COORDINATE = 1e3, 1e9
-#: No curve of a correction is further from 0: its steps end where the log-odds of the forecast are clamped.
+#: No curve of a correction is further from 0: its steps end where the log-odds of the prediction are clamped.
 FARTHEST = 1e6
 
 
