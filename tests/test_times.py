@@ -34,6 +34,9 @@ NOON = 1769857200.0  # 2026-01-31T11:00:00Z, which is noon in Berlin
         (TimeOptions(zone=BERLIN), [NAIVE, "2026-01-31T11:00:00Z"], [NOON, NOON]),
         # The clocks go forward at 2 on 29 March and back at 3 on 25 October: an hour that is skipped or repeated.
         (TimeOptions(zone=BERLIN), ["2026-03-29 02:30:00", "2026-10-25 02:30:00"], [1774747800.0, 1792888200.0]),
+        (TimeOptions(), ["2026-01-31 11:00:00.000 UTC", "2026-01-31 11:00:00 UTC"], [NOON, NOON]),
+        (TimeOptions(), ["2026-01-31 11:00:00.123456 GMT"], [NOON + 0.123456]),
+        (TimeOptions(), ["2026-01-31 12:00:00.000 +0100", "2026-01-31T12:00:00 +01:00"], [NOON, NOON]),
         (TimeOptions("ms"), ["1769857200123", "0"], [NOON + 0.123, 0.0]),
         (TimeOptions("us"), ["1769857200123456"], [NOON + 0.123456]),
         (TimeOptions("ns"), ["1769857200000000000"], [NOON]),
@@ -51,6 +54,20 @@ def test_a_column_is_read_as_its_fields_are(options: TimeOptions, values: list[s
         assert options.zone is not None
     else:
         assert column == seconds
+
+
+def test_formats_that_lose_the_zone_and_texts_that_need_one() -> None:
+    with pytest.raises(InputError, match="cannot read the name of a zone with %Z; write a name"):
+        TimeOptions(format="%Y-%m-%d %H:%M:%S %Z")
+    assert TimeReader(TimeOptions(format="%%Z %Y")).one("%Z 1970", "t") == 0.0
+    for text in ("31.01.2026 12:00", "12:00:00", "2026-01-31 12:00:00 Europe/Berlin", "2026-01-31 UTC"):
+        with pytest.raises(RecordError, match="ISO 8601 time, such as 2026-01-31T12:00:00Z, or --time-format, as "):
+            TimeReader().one(text, "t")
+        with pytest.raises(ValueError):  # noqa: PT011  (one of Arrow's)
+            TimeReader().many(pa.array([text]), "t")
+    with pytest.raises(RecordError, match="missing") as error:
+        TimeReader().one("", "t")
+    assert "--time-format" not in str(error.value)
 
 
 def test_moments_of_tables() -> None:

@@ -364,3 +364,18 @@ def test_a_format_changed_by_column_is_as_by_row(tmp_path, ending, rows, source)
         more = added.tolist()
         writer.write([{**row, "calibrated": p, "lower": low} for row, (p, low) in zip(batch.rows, more, strict=True)])
     assert one.read_bytes() == other.read_bytes()
+
+
+def test_two_writers_of_one_file(tmp_path: Path) -> None:
+    """A second writer is refused and leaves what the first one writes; afterwards the file can be written."""
+    path = tmp_path / "out.csv"
+    with RecordWriter(path, ["score"]) as writer:
+        writer.write([{"score": "0.5"}])
+        for append_at in (None, 3):
+            with pytest.raises(RecordError, match="another run is writing this file; allowed: another name"):
+                RecordWriter(path, ["score"], append_at=append_at)
+        writer.write([{"score": "0.25"}])
+    assert path.read_text() == "score\n0.5\n0.25\n"
+    with RecordWriter(path, ["s"]):
+        pass
+    assert path.read_text() == "s\n"

@@ -36,7 +36,7 @@ from streamcal.stream.prequential import Scoreboard
 from streamcal.stream.records import Reasons
 from streamcal.stream.run import Run
 from streamcal.stream.sample import StreamSample
-from streamcal.stream.times import TimeOrder
+from streamcal.stream.times import TIME_UNITS, TimeOrder
 
 if TYPE_CHECKING:
     from streamcal.live.keyed import Keyed
@@ -178,7 +178,7 @@ def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrat
         return _odd_dates(latest)
     return (
         f"times up to {latest:.4g} look like {shorter_unit(latest)[1]}, which {names[0]} takes for seconds, so that it "
-        "finds no cycle of the day: give --time-unit, or times in seconds or in ISO 8601"
+        f"finds no cycle of the day: give {_unit_option(latest)}, or times in seconds or in ISO 8601"
     )
 
 
@@ -211,8 +211,15 @@ def odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     factor, unit = shorter_unit(job.latest)
     return (
         f"times up to {job.latest:.4g} look like {unit}, of which the forgetting by {span:.15g} makes "
-        f"{span / factor:g} seconds; if you meant {span:.15g} seconds, give {span * factor:.15g}, or times in seconds"
+        f"{span / factor:g} seconds; if you meant {span:.15g} seconds, give {_unit_option(job.latest)}, or times in "
+        "seconds"
     )
+
+
+def _unit_option(latest: float) -> str:
+    """Return the option for times up to `latest` that are in a unit shorter than a second."""
+    factor, _ = shorter_unit(latest)
+    return f"--time-unit {next(short for short, many in TIME_UNITS.items() if many == factor)}"
 
 
 def _odd_order(job: Run) -> str | None:
@@ -270,7 +277,8 @@ def _odd_unit_of_events(job: Run) -> str | None:
         return _odd_dates(job.latest)
     return (
         f"times up to {job.latest:.4g} look like {shorter_unit(job.latest)[1]}, of which the horizon of "
-        f"{job.join.spans.horizon:.15g} is that number: give times in seconds or in ISO 8601"
+        f"{job.join.spans.horizon:.15g} is that number: give {_unit_option(job.latest)}, or times in seconds or in "
+        "ISO 8601"
     )
 
 

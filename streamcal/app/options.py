@@ -100,11 +100,13 @@ def delimiter_of(text: str) -> str:
 def time_options(unit: str, format: str | None, zone: str | None) -> TimeOptions:
     """Check and return the options of times."""
     try:
-        return TimeOptions(unit, format, None if zone is None else ZoneInfo(zone))
+        place = None if zone is None else ZoneInfo(zone)
     except (ValueError, OSError, ZoneInfoNotFoundError):
         raise typer.BadParameter(
             f"{shown(zone)} is no time zone; give UTC, or a name such as Europe/Berlin", param_hint="--timezone"
         ) from None
+    with failing():
+        return TimeOptions(unit, format, place)
 
 
 def files_of(stream: list[str]) -> tuple[str, ...]:

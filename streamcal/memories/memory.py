@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from streamcal.errors import ClockError, StateError
 from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.spans import in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray
 from streamcal.states import Fields, Reader, Rows, as_list, ensure, record, unread, whole
 from streamcal.statistics.base import Piece, Statistic
@@ -238,10 +239,13 @@ def require_jumps(clock: float, t: FloatArray, most: float) -> None:
     if ahead.any():
         row = int(np.argmax(ahead))
         where = f" at place {row}" if len(t) > 1 else ""
+        remedy = "drop the observation, or give the forgetting policy a larger max_jump"
+        if in_shorter_unit(before[row].item()):
+            unit = shorter_unit(before[row].item())[1]
+            remedy = f"if these are {unit}, give them in seconds (streamcal run: --time-unit); else {remedy}"
         raise ClockError(
             f"time {t[row].item()!r}{where} is {(t[row] - before[row]).item():.4g} ahead of the latest one, "
-            f"{before[row].item()!r}, and more than max_jump={most:.4g}: everything held would be forgotten; drop the "
-            "observation, or give the forgetting policy a larger max_jump"
+            f"{before[row].item()!r}, and more than max_jump={most:.4g}: everything held would be forgotten; {remedy}"
         )
 
 

@@ -166,6 +166,12 @@ def with_points(column: Any) -> Any:
     return call_function("replace_substring", [column], ReplaceSubstringOptions(",", "."))
 
 
+def replaced(texts: Any, pattern: str, by: str) -> Any:
+    """Return a column of texts with what matches a pattern replaced."""
+    options = ReplaceSubstringOptions(pattern, by)
+    return call_function("replace_substring_regex", [texts], options)
+
+
 def numbers_in(column: Any) -> FloatArray:
     """Return the numbers in a column of texts or numbers; one of `ERRORS` for anything else, or a missing value."""
     if column.null_count or pyarrow.types.is_boolean(column.type):

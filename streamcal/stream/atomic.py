@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import stat
+from typing import Any
 
 
 def atomic_write(path: str | os.PathLike[str], content: bytes) -> None:
@@ -48,6 +49,18 @@ def remove_left_over(path: str | os.PathLike[str]) -> None:
         if entry.startswith(f".{name}.") and entry.endswith(".tmp"):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(folder, entry))
+
+
+def lock(file: Any) -> None:
+    """Lock an open file until it is closed; `OSError` if another process, or another opened file, has locked it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sync_folder(folder: str) -> None:

@@ -20,7 +20,7 @@ from streamcal.errors import StateError
 from streamcal.learners.learner import Learner
 from streamcal.states import flag, listed, maybe, record, row, signed, text, whole
 from streamcal.stream import durable
-from streamcal.stream.atomic import atomic_write, remove_left_over
+from streamcal.stream.atomic import atomic_write, lock, remove_left_over
 from streamcal.stream.batches import Batch
 from streamcal.stream.formats import same_file
 from streamcal.stream.inputs import INPUTS
@@ -311,7 +311,7 @@ def _open_lock(place: Path) -> Any:
             reason = f"its lock {place} cannot be written: {error.strerror or error}; use another state"
             raise StateError(f"{place.with_suffix('')}: {reason}") from None
         try:
-            _lock(file)
+            lock(file)
         except OSError:
             file.close()
             raise StateError(
@@ -323,15 +323,3 @@ def _open_lock(place: Path) -> Any:
         except FileNotFoundError:  # removed by the run before, between our opening it and our locking it
             pass
         file.close()
-
-
-def _lock(file: Any) -> None:
-    """Lock an open file, `OSError` if another process has locked it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        return
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

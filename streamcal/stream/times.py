@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -14,13 +15,17 @@ from streamcal.errors import InputError
 from streamcal.names import did_you_mean
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import FloatArray
-from streamcal.stream.arrow import ERRORS, as_array, cast, in_zone, numbers_in, pyarrow, with_points
-from streamcal.stream.records import TIME_ALLOWED, RecordError, as_read, number_in, refused, shown
+from streamcal.stream.arrow import ERRORS, as_array, cast, in_zone, numbers_in, pyarrow, replaced, with_points
+from streamcal.stream.records import TIME_ALLOWED, RecordError, as_read, is_missing, number_in, refused, shown
 
 #: How many of a unit make a second.
 TIME_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 #: Microseconds beyond which a double does not hold them exactly.
 EXACT = 2.0**53
+#: Zones after a space, as SQL engines write them, and what ISO 8601 has in their place.
+ZONES_APART = ((r"(:\d\d(?:\.\d+)?) +(?:UTC|GMT)$", r"\1Z"), (r"(:\d\d(?:\.\d+)?) +([+-]\d\d(?::?\d\d)?)$", r"\1\2"))
+#: A format of text, for messages.
+EXAMPLE_FORMAT = "%d.%m.%Y %H:%M"
 #: The remedy where times with a zone and without one are mixed.
 ZONE_ALLOWED = "times with a zone throughout, or --timezone UTC, Europe/Berlin, … for those without"
 #: A row is out of order where it is older than the latest by more than this part of the times so far.
@@ -51,6 +56,11 @@ class TimeOptions:
         if self.unit not in TIME_UNITS:
             nearest = did_you_mean(self.unit, TIME_UNITS)
             raise InputError(f"time_unit={self.unit!r} is not one of {', '.join(TIME_UNITS)}{nearest}")
+        if self.format is not None and re.search(r"(?<!%)(%%)*%Z", self.format):  # `strptime` drops the zone
+            raise InputError(
+                f"time_format={self.format!r} cannot read the name of a zone with %Z; write a name that is in all times "
+                "as it is, such as '%H:%M:%S GMT', and give its zone as timezone; %z reads +01:00"
+            )
 
 
 class TimeReader:
@@ -80,6 +90,8 @@ class TimeReader:
             if isinstance(error, RecordError):
                 raise
             allowed = TIME_ALLOWED if self._options.format is None else f"a time such as {self._options.format!r}"
+            if self._options.format is None and isinstance(value, str) and not is_missing(value):
+                allowed += f", or --time-format, as '{EXAMPLE_FORMAT}'"
             raise refused(value, allowed) from None
 
     def many(self, column: Any, name: str) -> FloatArray:
@@ -96,6 +108,8 @@ class TimeReader:
                 return found / self._factor
             except ERRORS:
                 text = cast(column, pyarrow.string())
+                for pattern, zone in ZONES_APART:
+                    text = replaced(text, pattern, zone)
                 try:
                     column = cast(text, pyarrow.timestamp("us"))
                 except ERRORS:
@@ -119,7 +133,10 @@ class TimeReader:
             try:
                 return number_in(value, TIME_ALLOWED)
             except RecordError:
-                return datetime.fromisoformat(value.strip())
+                value = value.strip()
+                for pattern, zone in ZONES_APART:
+                    value = re.sub(pattern, zone, value)
+                return datetime.fromisoformat(value)
         if isinstance(value, date) and not isinstance(value, datetime):
             return datetime(value.year, value.month, value.day)
         return value if isinstance(value, datetime) else number_in(value, TIME_ALLOWED)

@@ -22,6 +22,7 @@ import numpy as np
 from streamcal.parameters.types import FloatArray
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
+from streamcal.stream.atomic import lock
 from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch
 from streamcal.stream.compression import opened_to_write
 from streamcal.stream.formats import DELIMITERS, STANDARD_STREAM, FileKind
@@ -199,14 +200,30 @@ class RecordWriter:
             self._closing.callback(raw.flush)
         else:
             mode = "wb" if self._append_at is None else "r+b"
-            raw = self._closing.enter_context(open(self.path, mode))  # noqa: SIM115  (the stack closes it)
-            if self._append_at is not None:
-                self._go_to(raw, self._append_at)
+            raw = self._closing.enter_context(open(self.path, mode, opener=_open_uncut))
+            self._lock(raw)
+            self._go_to(raw, self._append_at)
         return cast(BinaryIO, raw)
 
-    def _go_to(self, raw: BinaryIO, size: int) -> None:
-        """Cut the file to this size and go on from there."""
-        if os.fstat(raw.fileno()).st_size < size:
+    def _lock(self, raw: BinaryIO) -> None:
+        """Keep other runs from writing the same regular file, where the file system has locks."""
+        if stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+            try:
+                lock(raw)
+            except BlockingIOError:
+                allowed = "another name, or wait for its end"
+                raise RecordError("another run is writing this file", allowed, file=self.path) from None
+            except OSError:
+                pass
+
+    def _go_to(self, raw: BinaryIO, size: int | None) -> None:
+        """Cut a regular file to this size, None for an empty one, and continue from there."""
+        status = os.fstat(raw.fileno())
+        if size is None:
+            if stat.S_ISREG(status.st_mode):
+                raw.truncate(0)
+            return
+        if status.st_size < size:
             reason = f"the file is shorter than the {size:,} bytes that a run has written"
             raise RecordError(reason, "the file as it was, or another one", file=self.path)
         raw.truncate(size)
@@ -314,6 +331,11 @@ class RecordWriter:
             raise found from None
         except pyarrow.ArrowException as error:
             raise RecordError(f"cannot be written: {error}", file=self.path) from None
+
+
+def _open_uncut(path: str, flags: int) -> int:
+    """Open a file without emptying it: another run may be writing it."""
+    return os.open(path, flags & ~os.O_TRUNC, 0o666)
 
 
 def _column(values: FloatArray | None, j: int) -> FloatArray:
