@@ -35,7 +35,14 @@ def test_a_folder_that_is_missing_is_named(stream: Path, tmp_path: Path, option:
     assert f"there is no folder {tmp_path / 'nowhere'}" in result.stderr
 
 
-@pytest.mark.parametrize(("content", "reason"), [(b"", "the file is empty"), (b'{"class": "Pl', "Unterminated string")])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "the file is empty"),
+        (b'{"class": "Pl', "Unterminated string"),
+        (b"SQLite format 3\0\xcb", "the file is a journal of"),
+    ],
+)
 def test_a_file_that_is_no_state_is_told_with_a_remedy(stream: Path, content: bytes, reason: str) -> None:
     state = stream.with_name("state.json")
     state.write_bytes(content)
@@ -165,6 +172,14 @@ def test_keys_that_first_rows_leave_out(tmp_path: Path, absent: str) -> None:
     assert (header, first.count(",")) == ("score,click,calibrated", 2)
     mistaken = CliRunner().invoke(app, ["run", str(path), "--score", "score", "--label", "clicks"])
     assert "there is no such column" in mistaken.stderr
+
+
+def test_columns_in_the_names_of_folders(stream: Path, tmp_path: Path) -> None:
+    place = tmp_path / "campaign=c1" / "part-0.csv"
+    place.parent.mkdir()
+    stream.rename(place)
+    result = run(place, "--segment", "campaign")
+    assert "the names of folders are not read as columns: write it into the files" in result.stderr
 
 
 def test_lines_before_the_header_are_told(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ from streamcal.stream.atomic import atomic_write
 #: What to do about a file that is no state.
 OTHER_STATE = "give a copy that is whole, or another name to begin anew"
 
+#: What a journal, and a store of levels, begin with.
+DATABASE = b"SQLite format 3"
+
 Kind = TypeVar("Kind", bound=Saved)
 
 logger = logging.getLogger(__name__)
@@ -108,6 +111,9 @@ def load(path: str | os.PathLike[str], kind: Any = Saved) -> Any:
         state = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError) as error:
         reason = "the file is empty" if not os.path.getsize(path) else str(error)
+        with open(path, "rb") as file:
+            if file.read(len(DATABASE)) == DATABASE:
+                reason = "the file is a journal of late labels, or a store of levels"
         raise StateError(f"{os.fspath(path)} is not a streamcal state: {reason}; {OTHER_STATE}") from None
     name = state.get("class") if isinstance(state, dict) else None
     if not isinstance(name, str):

@@ -173,6 +173,8 @@ class RecordReader:
                     reason += f"; line {line} has it: leave out the lines before the header"
                 elif self.delimiter is not None and len(self.names) == 1:
                     reason += "; if the one column is several, say with --delimiter what is between them"
+                if f"{os.sep}{column}=" in self.path:
+                    reason += "; the names of folders are not read as columns: write it into the files"
                 reason += self._perhaps_no_header()
                 raise RecordError(reason, _listed(self.names), file=self.path, column=column)
         self._used = tuple(dict.fromkeys(columns))
