@@ -58,8 +58,8 @@ class TimeOptions:
             raise InputError(f"time_unit={self.unit!r} is not one of {', '.join(TIME_UNITS)}{nearest}")
         if self.format is not None and re.search(r"(?<!%)(%%)*%Z", self.format):  # `strptime` drops the zone
             raise InputError(
-                f"time_format={self.format!r} cannot read the name of a zone with %Z; write a name that is in all times "
-                "as it is, such as '%H:%M:%S GMT', and give its zone as timezone; %z reads +01:00"
+                f"time_format={self.format!r} cannot read the name of a zone with %Z; write a name that is in all "
+                "times as it is, such as '%H:%M:%S GMT', and give its zone as timezone; %z reads +01:00"
             )
 
 

@@ -200,7 +200,7 @@ class RecordWriter:
             self._closing.callback(raw.flush)
         else:
             mode = "wb" if self._append_at is None else "r+b"
-            raw = self._closing.enter_context(open(self.path, mode, opener=_open_uncut))
+            raw = self._closing.enter_context(open(self.path, mode, opener=_open_uncut))  # noqa: SIM115  (the stack closes it)
             self._lock(raw)
             self._go_to(raw, self._append_at)
         return cast(BinaryIO, raw)
