@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 from pathlib import Path
 
@@ -88,6 +89,129 @@ def test_the_first_page_links_to_all_others_but_results():
     papers = {f"papers/{path.name}" for path in DOCS.glob("papers/*.md")}
     further = {f"papers/{name}" for page in papers for name in linked(page)}
     assert papers <= linked("results.md") | further, "of two papers further tables have a page of their own"
+
+
+#: A number, with commas between thousands.
+NUMBER = r"[-+]?(?<![\w.,])\d+(?:,\d{3})*(?:\.\d+)?"
+
+
+def numbers(text):
+    return [float(found.replace(",", "")) for found in re.findall(NUMBER, text)]
+
+
+def table(page, after=""):
+    """Return the rows of the first table after a text, each a dict of column → cell; the first column is "row"."""
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    lines = itertools.dropwhile(lambda line: not line.startswith("|"), text[text.index(after) :].splitlines())
+    cells = [
+        re.split(r" *(?<!\\)\| *", line)[1:-1] for line in itertools.takewhile(lambda line: line.startswith("|"), lines)
+    ]
+    return [dict(zip(("row", *cells[0][1:]), row, strict=True)) for row in cells[2:]]
+
+
+def column(page, name, after=""):
+    """Return the first number in each cell of a column."""
+    return [numbers(row[name])[0] for row in table(page, after)]
+
+
+def cell(page, name, *said, after=""):
+    """Return the numbers in a cell of the first row whose cells contain these texts."""
+    return numbers(next(row for row in table(page, after) if all(text in row.values() for text in said))[name])
+
+
+def drift():
+    reached = {row["row"]: numbers(row["reached"]) for row in table("race", "## The goals")}
+    rank = "best mean rank in log loss, {} streams"
+    return {"2.0": reached[rank.format("development")][0], "2.9": reached[rank.format("held-out")][0]}
+
+
+def where_it_loses():
+    worse = "nowhere more than 0.002 nats worse than {}, held-out streams"
+    return {
+        figure: cell("race", "reached", worse.format(other), after="## The goals")[0]
+        for figure, other in (("0.0135", "the raw score"), ("0.12", "`online-platt`"))
+    }
+
+
+def abrupt():
+    goal = "generators: at least 40 % of the gap closed, median of the settings, held-out streams"
+    at_0, _, at_48, early, at_1000, late, *_ = cell("race", "reached", goal, after="## The goals")
+    assert at_1000 < 0.0
+    return {"41": at_0, "40": at_48, "48": early, "1,000": late}
+
+
+def rare():
+    ratios = column("rare_events", "`auto`", "Predicted over observed clicks")
+    losses = column("rare_events", "`auto`", "Log loss minus that of the raw score")
+    assert not any("worse" in row["`auto`"] for row in table("rare_events", "Log loss minus that of the raw score"))
+    return {"4": sum(loss < 0.0 for loss in losses), "5": len(losses), "1.00": min(ratios), "1.16": max(ratios)}
+
+
+def in_segments():
+    sums, late = column("segments_measured", "`Segmented`"), column("segments_measured", "nats", "<!-- late -->")
+    gains = [-nats for nats in sums if nats < 0.0]
+    lost = [nats for nats in late if nats > 0.0]
+    counts = {"10": len(gains), "11": len(sums), "4": len(lost)}
+    return {"16": min(gains), "342": max(gains), "34": max(lost), **counts}
+
+
+def in_every_group():
+    streams = table("multicalibration_measured", "<!-- streams -->")
+    ends = [numbers(row[r"\|z\| at the end, mean (most)"])[-1] for row in streams]
+    return {"5.8": max(ends), "0.88": max(numbers(row["log loss, mean (most)"])[-1] for row in streams)}
+
+
+def late_clicks():
+    join = "`Auto()`, `LabelJoin(…, horizon)`: both at the horizon"
+    early = "`Auto()`, `LabelJoin(…, horizon, early)`"
+    before, after = "12 to 36 h", "6 h after the jump"
+    places = {"1.27": (before, join), "1.09": (before, early), "0.68": (after, join), "0.90": (after, early)}
+    return {figure: cell("late_labels_measured", name, row, "steady")[0] for figure, (name, row) in places.items()}
+
+
+def speed():
+    methods = {"0.2": "online-platt", "5.3": "auto", "3.8": "venn-abers"}
+    return {
+        figure: cell("performance", "1,000,000", f"`{name}`", after="<!-- benchmarks: methods -->")[0]
+        for figure, name in methods.items()
+    }
+
+
+def many_classes():
+    more, share = [], []
+    for stream in ("## Cover types", "## Image segments"):
+        online, best = (
+            [cell("many_classes_measured", name, f"`{method}`", after=stream)[0] for name in ("log loss", "µs a row")]
+            for method in ("OnlineVectorScaling", "StructuredMatrixScaling")
+        )
+        assert best[0] == min(column("many_classes_measured", "log loss", stream))
+        more.append(online[0] - best[0])
+        share.append(100.0 * online[1] / best[1])
+    return {"0.02": min(more), "0.03": max(more), "3": min(share), "6": max(share)}
+
+
+#: The figures of each line of docs/results.md, computed from the tables to which the line links.
+RESULTS = (
+    drift, where_it_loses, abrupt, rare, in_segments, in_every_group, late_clicks, speed, many_classes, dict,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(RESULTS)))
+def test_results_in_ten_lines_are_those_of_their_pages(place):
+    """Figures that are no results, such as delays and numbers of streams, are on the page as they are on the line."""
+    text = (DOCS / "results.md").read_text(encoding="utf-8").partition("## All pages")[0]
+    _, *lines = re.split(r"^\d+\. ", text, flags=re.MULTILINE)
+    assert len(lines) == len(RESULTS)
+    pages = "".join((DOCS / page).read_text("utf-8") for page in re.findall(r"\]\(([\w/]+\.md)", lines[place]))
+    line = re.sub(r"\]\([^)]*\)|·10⁻⁴", "", lines[place]).replace("10⁶", "1,000,000")
+    found, shown = RESULTS[place](), re.findall(NUMBER, line)
+    assert set(found) <= set(shown)
+    for figure in shown:
+        if figure in found:
+            digits = len(figure.partition(".")[2])
+            assert f"{found[figure]:.{digits}f}" == figure, f"the page has {found[figure]}"
+        else:
+            assert float(figure.replace(",", "")) in numbers(pages), figure
 
 
 def test_about_twenty_pages_are_written_for_users():
