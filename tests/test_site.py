@@ -209,7 +209,7 @@ def test_results_in_ten_lines_are_those_of_their_pages(place):
     for figure in shown:
         if figure in found:
             digits = len(figure.partition(".")[2])
-            assert f"{found[figure]:.{digits}f}" == figure, f"the page has {found[figure]}"
+            assert f"{found[figure]:,.{digits}f}" == figure, f"the page has {found[figure]}"
         else:
             assert float(figure.replace(",", "")) in numbers(pages), figure
 
