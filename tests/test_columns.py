@@ -261,6 +261,41 @@ def test_tensors():
         cal.predict_many(DeviceTensor())
 
 
+@pytest.mark.parametrize("kind", ["m8[ns]", "m8[s]", "M8[ns]"])
+def test_spans_and_points_of_time_are_no_numbers(kind):
+    """NumPy reads them as numbers of their unit: a label, a weight or an outcome of one nanosecond would be 1."""
+    many, one = np.array([0, 1], dtype=kind), np.array([0, 1], dtype=kind)[1]
+    p, n, forecast = [0.2, 0.3], [0, 1], regression.Normal(1.0, 1.0)
+    timed = Platt(forgetting=streamcal.Decay(5.0, by="time"))
+    calls = [
+        lambda: Platt().learn_many(many, n),
+        lambda: Platt().learn_many(p, many),
+        lambda: Platt().learn_many(p, n, many),
+        lambda: Platt().learn_many(p, list(many)),
+        lambda: Platt().learn_one(one, 1),
+        lambda: Platt().learn_one(0.3, one),
+        lambda: Platt().learn_one(0.3, 1, one),
+        lambda: Brier().update_many(many, p),
+        lambda: Brier().update(1, one),
+        lambda: regression.Composition().learn_one(forecast, one),
+        lambda: regression.Composition().learn_many([forecast] * 2, many),
+        lambda: multiclass.VectorScaling().learn_many([many], ["a"], labels=["a", "b"]),
+    ]
+    if kind[0] == "m":
+        calls += [lambda: timed.learn_many(p, n, t=many), lambda: timed.learn_one(0.3, 1, t=one)]
+    for call in calls:
+        with pytest.raises(InputError):
+            call()
+
+
+def test_a_lazy_frame_and_long_objects_are_named():
+    with pytest.raises(InputError, match=r"scores is a LazyFrame, which has no values yet; give scores.collect\(\)"):
+        Platt().learn_many(pl.LazyFrame({"p": [0.5]}), [1])
+    with pytest.raises(InputError, match="is of type set; give a list or an array") as error:
+        Platt().learn_many(set(range(10_000)), [1])
+    assert len(str(error.value)) < 200
+
+
 def test_none_of_these_libraries_is_imported():
     code = "import sys, streamcal; streamcal.Identity().predict_many([0.5]); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)

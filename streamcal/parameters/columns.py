@@ -29,6 +29,8 @@ def as_array(values: Any, what: str) -> npt.NDArray[Any]:
         on another device, and for lists of different lengths.
     """
     if type(values) not in PLAIN:
+        if hasattr(values, "collect_schema") and hasattr(values, "collect") and library_of(values) == "polars":
+            raise InputError(f"{what} is a LazyFrame, which has no values yet; give {what}.collect()")
         nulls = _nulls(values)
         if nulls is not None and nulls.any():
             raise InputError(_message(nulls, what))

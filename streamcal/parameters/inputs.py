@@ -6,6 +6,7 @@ An array of shape () is the number that it holds, as in NumPy, for a score, a la
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ from streamcal.parameters.columns import as_array, as_objects
 from streamcal.parameters.types import FloatArray, Time
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = fast_path.SMALLEST_WEIGHT, fast_path.LARGEST_WEIGHT
+#: NumPy's spans and points of time. `float` reads them as numbers, without their unit.
+MOMENTS = (np.timedelta64, np.datetime64)
 WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 
 
@@ -39,7 +42,7 @@ def check_label(y: Any) -> float:
     if y is False:
         return 0.0
     value = _held(y)
-    if isinstance(value, (int, float, np.bool_, np.number)):
+    if isinstance(value, (int, float, np.bool_, np.number)) and not isinstance(value, MOMENTS):
         if value == 1:
             return 1.0
         if value == 0:
@@ -182,6 +185,7 @@ def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
         return np.empty((0, width))
     if given.ndim != 2 or given.shape[1] != width:
         raise InputError(f"scores has shape {given.shape}; give shape (n, {width}): a column a score")
+    _refuse_moments(given, "scores", "give numbers")
     if given.dtype.kind not in "biuf":
         columns = [_as_floats(column, f"scores[:, {i}]") for i, column in enumerate(as_objects(scores).T)]
         given = np.column_stack(columns)
@@ -212,6 +216,7 @@ def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
     else:
         items = given
         if given.dtype.kind != "M":
+            _refuse_moments(given, "t", "give numbers or datetimes")
             items = _one_dimension(as_objects(t), "t")
             _refuse_mixed(items)
         times = np.array([check_time(item, f"t[{i}]") for i, item in enumerate(items)], dtype=np.float64)
@@ -232,15 +237,23 @@ def _as_floats(values: npt.ArrayLike, what: str, allowed: str = "give numbers") 
     array = _one_dimension(values, what)
     if array.dtype.kind in "biuf":
         return np.ascontiguousarray(array, dtype=np.float64)
+    _refuse_moments(array, what, allowed)
     items = _one_dimension(as_objects(values), what)  # as they came: a text would make all of them texts
     return np.array([as_number(item, f"{what}[{i}]", allowed) for i, item in enumerate(items)], dtype=np.float64)
+
+
+def _refuse_moments(array: npt.NDArray[Any], what: str, allowed: str) -> None:
+    """Raise `InputError` for NumPy's spans and points of time, whose numbers are of any unit."""
+    if array.dtype.kind in "mM":
+        spans = "; divide spans of time by their unit, np.timedelta64(1, 's')" if array.dtype.kind == "m" else ""
+        raise InputError(f"{what} has values of type {array.dtype}; {allowed}{spans}")
 
 
 def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
     """Check that the values are an array of shape (n,) of any type."""
     array = as_array(values, what)
     if array.ndim == 0 and array.dtype.kind not in "biuf":  # a generator, a set, a dict, a text
-        raise InputError(f"{what} {values!r} is of type {type(values).__name__}; give a list or an array")
+        raise InputError(f"{what} {reprlib.repr(values)} is of type {type(values).__name__}; give a list or an array")
     if array.ndim != 1:
         column = f", such as the column of the positive class, {what}[:, 1]" if array.shape[1:] == (2,) else ""
         raise InputError(f"{what} has shape {array.shape}; give one dimension, shape (n,){column}")
@@ -256,7 +269,7 @@ def as_number(value: Any, what: str, allowed: str) -> float:
     """Return `value` as a float; a text is not a number."""
     value = _held(value)
     try:
-        if not isinstance(value, (str, bytes, complex, np.complexfloating)):
+        if not isinstance(value, (str, bytes, complex, np.complexfloating, *MOMENTS)):
             return float(value)
     except (TypeError, ValueError):
         pass
