@@ -2,6 +2,7 @@
 
     python -m benchmarks.late_labels                  # some minutes; writes the tables of docs/late_labels_measured.md
     python -m benchmarks.late_labels --streams 2      # shortened, prints only
+    python -m benchmarks.late_labels --memory         # seconds; writes what a prediction takes that waits for its label
     python -m benchmarks.late_labels --soak 10000000  # so many events of `ad_clicks`; prints the memory in use
 
 Streams of the first table: 60,000 impressions in 72 hours, of which 3.7 % are clicked; from the middle on the log-odds
@@ -20,6 +21,7 @@ import re
 import resource
 import tempfile
 import time
+import tracemalloc
 from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
@@ -245,6 +247,20 @@ def alone(calibrator: Any, n: int) -> float:
     return (time.process_time() - start) / n
 
 
+def memory_line(n: int) -> str:
+    """Return the sentence about the bytes that are allocated for a prediction and its id until its label comes."""
+    found = []
+    for calibrator in (OnlinePlatt(), Auto()):
+        join = LabelJoin(calibrator, HORIZON)
+        tracemalloc.start()
+        for k in range(n):
+            join.issue(f"impression-{k:08d}", k % 1_009 / 1_009, 0.01 * k)
+        found.append(tracemalloc.get_traced_memory()[0] / n)
+        tracemalloc.stop()
+    plain, mixture = found
+    return f"A prediction that waits for its label takes {plain:.0f} bytes, and {mixture:.0f} with `Auto()`."
+
+
 def fsync_time(folder: str) -> float:
     """Return the median time of an fsync after a small write."""
     took = []
@@ -334,6 +350,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, help=f"streams for the first table (default {STREAMS}); prints only")
     parser.add_argument("--soak", type=int, help="run so many events, and print the memory in use")
+    parser.add_argument(
+        "--memory", action="store_true", help="measure the memory of a prediction that waits, and no more"
+    )
     given = parser.parse_args(arguments)
     if given.soak:
         soak(given.soak)
@@ -341,6 +360,11 @@ def main(arguments: list[str] | None = None) -> None:
     stated = (
         f"`python -m benchmarks.late_labels`, {datetime.date.today()}, streamcal {streamcal.__version__}, seed {SEED}"
     )
+    memory = memory_line(10_000 if given.streams else 100_000)
+    print(memory, flush=True)
+    if given.memory:
+        write("memory", f"\n{memory}\n\n{stated}.\n")
+        return
     with tempfile.TemporaryDirectory() as folder:
         fsync = f"An fsync took {fsync_time(folder) * 1e3:.1f} ms on this disk (median)."
     wall, cpu, size = joined_journal(20_000 if given.streams else 100_000)
@@ -351,6 +375,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(fsync, whole, sep="\n", flush=True)
     texts = {
         "cost": f"\n{cost_table(20_000 if given.streams else 200_000)}\n\n{stated}.\n",
+        "memory": f"\n{memory}\n\n{stated}.\n",
         "journal": f"\n{fsync} {whole}\n\n{journal_table(20_000 if given.streams else 100_000)}\n\n{stated}.\n",
         "re-scoring": f"\n{rescoring_table(12_000 if given.streams else None)}\n\n{stated}.\n",
         "when": f"\n{when_table(given.streams or STREAMS)}\n\n{stated}, {given.streams or STREAMS} streams each.\n",

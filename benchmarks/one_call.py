@@ -138,7 +138,8 @@ def _kernel(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any] | None:
     if isinstance(cal, Auto | Identity | Platt | HistogramBinning | Gaussian):
         return None
     if isinstance(cal, SequentialCalibrator):
-        return lambda: cal._stream(scores, y, w, found[0])
+        times = cal._times(None, len(scores))
+        return lambda: cal._stream(scores, y, w, times, found[0])
     if not cal._memory.steady or isinstance(cal.forgetting, Window):
         return None
     if isinstance(cal, Bernstein):

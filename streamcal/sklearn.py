@@ -61,7 +61,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     calibrator : str, Calibrator, Segmented, Multicalibrated or MulticlassCalibrator
         The calibrator, which is cloned, or its name; it cannot forget by time, since scikit-learn passes no times.
 
-        Two classes: a method of one score, for P(`classes_[1]`); default "auto", which takes 4 µs a row. For a
+        Two classes: a method of one score, for P(`classes_[1]`); default "auto", which takes 3 to 5 µs a row. For a
         `decision_function`, a name means the method with the scale `Interval()`, and the default means `Platt`; a
         calibrator must have a scale that accepts margins, such as `Platt(scale=Interval(lo, hi))`. `Segmented` and
         `Multicalibrated` read the levels of their fields from the columns of X, which is then a DataFrame.

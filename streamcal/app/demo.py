@@ -28,7 +28,7 @@ NO_SCORE = 0.5
 WINDOW = 5_000
 TELL_EVERY = 500
 #: The model whose drift and correction are shown, and the method.
-#: Without compiled kernels `auto` would take 20 minutes: it is left out.
+#: Without compiled kernels `auto` would take some minutes: it is left out.
 SHOWN, BY = "naive Bayes", DEFAULT_METHOD if COMPILED else "venn-abers"
 #: Parts of the stream between which drift is shown.
 PARTS = 8

@@ -24,7 +24,7 @@ OPTIONAL = {
 
 
 #: How many times longer a step takes without compiled kernels (`python -m benchmarks.uncompiled`).
-SLOWER = {"online-platt": 30, "bernstein": 40, "venn-abers": 100, "auto": 450}
+SLOWER = {"online-platt": 20, "bernstein": 30, "venn-abers": 80, "auto": 1_000}
 
 
 def slower() -> str:

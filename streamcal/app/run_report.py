@@ -42,7 +42,7 @@ class RunReport:
 
     Notes
     -----
-    Cost: 1 µs a row; bounded memory, like `Comparison`.
+    Cost: O(1) a row; bounded memory, like `Comparison`.
     """
 
     def __init__(self, job: Run, path: Path) -> None:

@@ -65,10 +65,9 @@ class BBQ(AdditiveCalibrator[Table]):
     are left out (below rounding).
 
     Cost: an observation O(log k) for k distinct scores (cells). On a grid, unless under `Decay`, `predict_one` follows
-    the cells: O(k + C·N^⅓) and the bins that the observation changes. That is 0.04 ms at N = 10⁵, and four times as
-    long with weights that are not whole numbers. Memory O(k + C²·N^⅔), 3 MB there and 70 MB at most. Elsewhere, for
-    `map()` and for arrays, the first prediction after an observation costs O(C²·N^⅔ + C·k·N^⅓), 10 ms at N = 10⁴ and
-    25 ms at 10⁵; memory O(k).
+    the cells: O(k + C·N^⅓) and the bins that the observation changes. That is 0.04 ms at N = 10⁵, and more with
+    weights that are not whole numbers. Memory O(k + C²·N^⅔), 70 MB at most. Elsewhere, for `map()` and for arrays, the
+    first prediction after an observation costs O(C²·N^⅔ + C·k·N^⅓); memory O(k).
 
     References
     ----------

@@ -27,8 +27,8 @@ class ELiTE(AdditiveCalibrator[Table]):
     -----
     Paper 002 states weights by a Bayesian score derived from BDeu; here they are by AICc, as in the SDM paper.
 
-    Cost: an observation O(log k) for k distinct scores (cells), a prediction after it the solve of `LinearTrend`, about
-    0.6 ms for 20,000 scores on the default grid; memory O(k).
+    Cost: an observation O(log k) for k distinct scores (cells), a prediction after it the solve of `LinearTrend`, 0.5
+    to 0.9 ms on the default grid; memory O(k).
 
     References
     ----------

@@ -33,8 +33,8 @@ class OnlinePlatt(SequentialCalibrator):
 
     Notes
     -----
-    O(1) per observation, scalar arithmetic: 0.1 µs to learn, 0.1 µs to predict. log s and log(1 − s) are clamped at
-    log-odds ±16 (`Logit`).
+    O(1) per observation, scalar arithmetic: 0.2 µs to learn and predict. log s and log(1 − s) are clamped at log-odds
+    ±16 (`Logit`).
 
     References
     ----------

@@ -47,10 +47,10 @@ COMPOSED: Methods[type[Calibrator]] = Methods(
     {"prequential-choice": "streamcal.calibrators.prequential_choice.PrequentialChoice"}
 )
 
-#: Whether the kernels are compiled. Without a compiler a step of `auto` takes hundreds of times longer, some 10 ms.
+#: Whether the kernels are compiled. Without a compiler a step of `auto` takes a thousand times as long, some 3 ms.
 COMPILED = has_binary("common/logistic")
-#: The method where none is chosen: first in the race, at 4 µs an observation (docs/which.md); a method of some
-#: microseconds where the kernels are not compiled.
+#: The method where none is chosen: first in the race, at some microseconds an observation (docs/which.md); a method of
+#: some microseconds where the kernels are not compiled.
 DEFAULT_METHOD = "auto" if COMPILED else "online-platt"
 #: The methods compared by default: those that the race advises (`docs/which.md`), and the exact isotonic fit.
 COMPARED = (*(("auto",) if COMPILED else ()), "online-platt", "online-beta", "bernstein", "venn-abers", "isotonic")

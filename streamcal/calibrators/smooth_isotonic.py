@@ -59,7 +59,7 @@ class SmoothIsotonic(AdditiveCalibrator[ScoreTree]):
     equal value are one block, to a relative 2⁻⁴², the rounding of sums; what a retraction leaves of a label at a score
     is nothing, to the same fraction of what was there. Cost: learning, unlearning and `predict_one` O(log² k)
     for k distinct scores; the first array after a change O(k); memory O(k). With a penalty the first prediction after a
-    change costs O(k): 0.6 ms for 300 scores, 2 ms for 10⁴.
+    change costs O(k).
 
     References
     ----------

@@ -38,9 +38,9 @@ class TrackingOPS(SequentialCalibrator):
 
     Notes
     -----
-    O(1) per observation: 0.4 µs to learn, 0.3 µs to predict. O(bins) memory. Weights count relative to their running
-    mean, in the bin and in the Newton step. The prediction of an empty calibrator is the midpoint of the score's bin,
-    not the score.
+    O(1) per observation: 0.35 µs to learn and predict. O(bins) memory. Weights count relative to their running mean, in
+    the bin and in the Newton step. The prediction of an empty calibrator is the midpoint of the score's bin, not the
+    score.
 
     References
     ----------

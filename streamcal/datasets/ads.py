@@ -106,7 +106,7 @@ def ad_clicks(
 
     Notes
     -----
-    Cost: 1 s for a million impressions, and 80 bytes for each; `ad_click_chunks` needs memory for a part at a time.
+    Cost: O(n), and 80 bytes for each impression; `ad_click_chunks` needs memory for a part at a time.
 
     Examples
     --------

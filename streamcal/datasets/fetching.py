@@ -32,7 +32,7 @@ CHUNK = 1 << 16
 #: Bytes that a download, and what is packed in it, may have: five times the largest. A zip file can unpack to a
 #: thousand times its size.
 LARGEST = 1 << 27
-#: Compression level of gzip: 9 makes the largest file an eighth smaller in fifteen times the time.
+#: Compression level of gzip: 9 makes files little smaller in many times the time.
 LEVEL = 6
 #: Bytes of an unknown file's header shown in an error.
 SHOWN = 300

@@ -20,7 +20,7 @@ from streamcal.solvers.tensor import IsotonicTensorLeastSquares
 from streamcal.statistics.present_scores import Places
 from streamcal.statistics.tensor_moments import TensorMoments, units
 
-#: Limit of the number of coefficients. A solve costs its third power, ten seconds at the limit, with matrices of 8 MB.
+#: Limit of the number of coefficients. A solve costs its third power, with matrices of 8 MB at the limit.
 MAX_COEFFICIENTS = 1_000
 
 
@@ -60,8 +60,8 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
     -----
     Cost: an observation O(Π(2Kₘ + 1)), with fixed memory: 121 + 36 sums for two scores of degree 5, 1,331 + 216 for
     three. The time of a solve does not depend on the number of observations held. A solve starts from the active set of
-    the last one: 0.02 ms for M = 2 and K = 5 (0.3 ms with OSQP), 0.2 to 0.4 ms for M = 3 and K = 5, 216 coefficients.
-    The first solve, and one after a change of many observations, takes 0.1 ms and 10 to 20 ms, as with OSQP.
+    the last one: a step takes 0.02 ms for M = 2 and K = 5, and 0.2 ms for M = 3 and K = 5, 216 coefficients. The first
+    solve, and one after a change of many observations, take longer.
 
     Every solution has a certified bound: its fitted values are within √(2·gap) of the optimum in root mean square
     over the data. A gap above 1e-8 (1.4e-4) raises `SolverError`; with the active set it was at most 3e-11 in 20,000

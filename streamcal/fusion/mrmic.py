@@ -67,7 +67,7 @@ class MRMIC(AdditiveFusion[VectorTable]):
     0.4 at most, from a map that is itself a rough estimate; the Brier score rose by 0.002.
 
     Cost: an observation O(M log k), the first prediction after it a fit that starts from the last one, a few steps of
-    O(k³) at most: 10 ms for 500 distinct tuples, so that `refresh_every` is useful on a stream. The fit is exact to
+    O(k³) at most: 5 ms for 500 distinct tuples, so that `refresh_every` is useful on a stream. The fit is exact to
     rounding, by `streamcal.solvers.manifold_isotonic`.
 
     The paper calls Ω "the similarity matrix" in pᵀΩp. Here it is the Laplacian of ω, so that pᵀΩp is the sum above:

@@ -12,14 +12,13 @@ from streamcal.kernels.mixture.change_bets import ChangeBets
 Segment = tuple[str, str | int]
 
 #: The bets: log-odds higher or lower by up to 1, or up to 2.5 times as far from their mean, and their priors. For
-#: distributions: normal scores shifted by as much, or with up to 2.5 times the standard deviation. Chosen on
-#: other streams than those of `docs/monitors_measured.md`; delays hardly depend on them (within 4 % for 6 to 12 bets).
+#: distributions: normal scores shifted by as much, or with up to 2.5 times the standard deviation. Chosen on other
+#: streams than those of `docs/monitors_measured.md`; delays hardly depend on them.
 LEVELS = (-1.0, -0.5, -0.25, 0.25, 0.5, 1.0) + 6 * (0.0,)
 SLOPES = 6 * (0.0,) + (-0.6, -0.4, -0.2, 0.25, 0.6, 1.5)
 PRIOR = 2 * (1 / 16, 2 / 16, 1 / 16, 1 / 16, 2 / 16, 1 / 16)
 #: The prior probability that predictions are wrong from the start, and the number of outcomes by which half of the
-#: later changes have come. The same streams: delays after 0, 4,000 and 20,000 outcomes are within 5 % of the best for
-#: each.
+#: later changes have come. Chosen on the same streams, for changes from the start and after thousands of outcomes.
 IMMEDIATE, HORIZON = 0.25, 2000.0
 
 #: What each bet bets on.

@@ -103,11 +103,11 @@ class LabelJoin(Holding, Journaled):
     early_share : float
         With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
     max_held : int
-        The number of predictions remembered, default 1,000,000 (about half a kilobyte each, and 8 bytes for each part
-        of a mixture). At this number, learned predictions are forgotten first. If this many wait for labels, every
-        second one is dropped, and only every second new one is kept, then every fourth and so on until there is space.
-        The choice is spread evenly and independent of outcomes, so fewer labels are learned, and without bias. All are
-        kept again when a quarter of the space is enough.
+        The number of predictions remembered, default 1,000,000; docs/late_labels_measured.md has what each takes. At
+        this number, learned predictions are forgotten first. If this many wait for labels, every second one is dropped,
+        and only every second new one is kept, then every fourth and so on until there is space. The choice is spread
+        evenly and independent of outcomes, so fewer labels are learned, and without bias. All are kept again when a
+        quarter of the space is enough.
     max_unknown : int
         The number of outcomes of unknown ids set aside until their impression comes, default 10,000, the latest.
     max_jump : float, timedelta or str, optional
@@ -128,8 +128,8 @@ class LabelJoin(Holding, Journaled):
     A new `version` of the model gets a clone of the calibrator, which is mixed with the map of the version before
     (`streamcal.live.versions.VersionLearner`). The calibration of the last eight versions is kept.
 
-    Not thread-safe, but `acknowledge` may be called by any thread. Cost: 4 µs for an impression and its outcome beside
-    those of the calibrator, 10 µs with `Auto`, of which all parts are asked, and 2 µs for the journal.
+    Not thread-safe, but `acknowledge` may be called by any thread. Cost: O(1) for an impression and its outcome, more
+    with `Auto`, of which all parts are asked; docs/late_labels_measured.md has times.
 
     References
     ----------

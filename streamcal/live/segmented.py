@@ -51,8 +51,8 @@ class Effect(NamedTuple):
 #: The members of a field, in the order of the kernel.
 MEMBER_NAMES = ("nothing", "offset", "recent", "free", "line")
 #: The learning rate of the weights of members for a label after which d others were learned is (1 + d) to the power of
-#: minus this: outcomes in a row often have one cause. At rate 1, bank streams with labels 500 to 15,000 rows late lose
-#: up to .009 nats a row (`docs/segments_measured.md`).
+#: minus this: outcomes in a row often have one cause. At rate 1, streams whose rate changes before the first late
+#: labels come lose more (`docs/segments_measured.md`).
 LATE_POWER = 0.3
 #: No label counts as later: whole numbers up to this one are doubles.
 MOST_LABELS = 2.0**53
@@ -126,9 +126,9 @@ class Segmented(Keyed):
     corrected where no level is known, too. `effect` and `weights` are those of the chain. 16 single fields at most, and
     no `store`. Late labels can cost more than without: see `docs/segments_measured.md`.
 
-    Cost: that of the calibrator, and for four fields 1.5 µs an observation in `predict_learn_many`, 2.3 µs in
-    `predict_one` and `learn_one`; 135 bytes for a level, and its name. With `pairs`, and the six pairs of four fields,
-    3.1 and 5.6 µs with `OnlinePlatt`, and 105 bytes more for each level, and for each level of a pair.
+    Cost: for four fields, `OnlinePlatt` included, 1.4 µs an observation in `predict_learn_many` and 2.4 µs in
+    `predict_one` and `learn_one`; 136 bytes for a level, and its name. With `pairs`, and the six pairs of four fields,
+    3.1 and 5.6 µs, and more for each level of a pair.
 
     References
     ----------

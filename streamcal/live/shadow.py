@@ -122,7 +122,7 @@ class Shadow(Saved):
     An outcome counts once in a comparison whatever its weight, since weighted losses have no bound, and not at all
     where its weight is 0.
 
-    Cost: that of each calibrator, and 2 µs for each challenger and outcome.
+    Cost: that of each calibrator, and O(1) for each challenger and outcome.
 
     References
     ----------

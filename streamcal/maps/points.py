@@ -53,9 +53,9 @@ def self_consistent(lower: Value, upper: Value) -> Value:
 
 #: Scores nearer to 0 or 1 are read as this, or as 1 minus this: log-odds of ±16, the bounds of `Logit`.
 LEAST_SCORE = 1.1253516205509499e-07
-#: The worth of the prior of `score_prior`, in events. On rare streams the total with a quarter is right within
-#: 1 % from 2,000 events on for models that are up to twice too high, and from 1,000 on for those up to 35 % too high.
-#: With a whole one it is up to 3 % off, and log losses are lower by up to 1 %.
+#: The worth of the prior of `score_prior`, in events. On rare streams the total with a quarter is right within 1 % from
+#: 2,000 events on for models that are up to twice too high (`tests/test_score_prior.py`). With a whole one it is
+#: further off, and log losses are a little lower.
 PRIOR_EVENTS = 0.25
 #: The least divisor, for intervals that rounding has made a point at 0 or 1.
 TINY = 1e-300

@@ -107,7 +107,7 @@ class CORP(CellMetric):
     Notes
     -----
     Cost: `update` and `revert` O(1), less than 1 µs; `get` and `decomposition` O(c) for c occupied cells; `floor` and
-    `reliability` also 200 isotonic fits, 0.1 to 0.2 s for 5,000 cells; `merge` O(c). Memory as in `EqualMassECE`.
+    `reliability` also 200 isotonic fits; `merge` O(c). docs/measures.md has times. Memory as in `EqualMassECE`.
 
     References
     ----------

@@ -63,8 +63,8 @@ class FieldwiseECE(Summed):
     If predictions learn from outcomes, as prequential ones do, the gaps are sums of martingale differences with the
     same variances, so that `floor` and `chi_square` mean the same.
 
-    Cost: `update` and `revert` O(1), 1 µs, `update_many` 0.2 µs an observation; `get`, `floor`, `chi_square` and
-    `merge` O(levels). Memory: one row for each level ever seen, some 400 bytes.
+    Cost: `update` and `revert` O(1); `get`, `floor`, `chi_square` and `merge` O(levels). Memory: one row for each level
+    ever seen.
 
     References
     ----------

@@ -52,8 +52,7 @@ class GridECE(Summed):
     prediction of the observations in the cell needs no model beside the stream, and does not count how the truth varies
     within a cell as an error.
 
-    Cost: `update` and `revert` O(M), `update_many` less than 1 µs an observation; `get` and `merge` O(occupied cells).
-    Memory: some 400 bytes for each occupied cell.
+    Cost: `update` and `revert` O(M); `get` and `merge` O(c) for c occupied cells. Memory O(c).
 
     References
     ----------

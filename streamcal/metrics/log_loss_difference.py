@@ -69,8 +69,8 @@ class LogLossDifference:
     with the largest cᵢ so far is therefore below a supermartingale that starts at 1.
 
     Observations have no weights, since weighted differences would not be bounded, and there is no `revert`, since V
-    depends on the order. Cost: `update`, `merge` and `get` O(1), 1.5 to 2.5 µs; `interval` a root search, some tens
-    of microseconds; two sums, a maximum and a count in memory.
+    depends on the order. Cost: `update`, `merge` and `get` O(1), `interval` a root search; two sums, a maximum and a
+    count in memory.
 
     References
     ----------

@@ -35,7 +35,7 @@ class Dirichlet(SoftmaxScaling):
     from below.
 
     Cost: an observation O(K), a prediction after it O(k·K⁴) for k ≤ `limit` distinct score vectors held, by Newton
-    steps from the previous solution, some 20 ms at K = 10: with more classes give `refresh_every`. Memory O(k·K).
+    steps from the previous solution, 5 to 9 ms at K = 10: with more classes give `refresh_every`. Memory O(k·K).
 
     References
     ----------

@@ -114,10 +114,10 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     *Limit*: up to there the fit is exact. Beyond, vectors are kept in nested cells, the finest of which no more than
     the limit are in use (`ClassTable`): the fit is that to the mean ln s of each cell with the outcomes in it. Which
     cells these are does not depend on the order, and merging is concatenation. With the default limit a state has 60 kB
-    at most for eight classes or fewer. Its log loss beside that of the exact fit: on 16,000 cover types (seven classes)
-    higher by 0.00003 nats at most for temperature and vector scaling, by 0.004 for the matrices; on 6,400 synthetic
-    scores that fill the simplex by 0.0006 to 0.0021 with four classes, where calibration gains 0.2, and by 0.02 to
-    0.055 with ten, where it gains 0.8 to 1. With many classes give a larger limit, or use `OnlineVectorScaling`.
+    at most for eight classes or fewer. Its log loss beside that of the exact fit, on cover types (seven classes) with a
+    limit of 1,000: higher by 0.00003 nats at most for temperature and vector scaling, by 0.004 for the matrices
+    (docs/many_classes_measured.md). Where scores fill the simplex it loses more, and more with more classes. With many
+    classes give a larger limit, or use `OnlineVectorScaling`.
 
     *Prior*: ½·prior·Σ r·δ² is added to the sum of the log losses, where δ is the difference of a parameter from that of
     the identity. r is 1 for a temperature and for offsets. For the slope of a class it is max(1, m/(8n²))³, where m is

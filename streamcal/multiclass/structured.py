@@ -46,7 +46,7 @@ class StructuredMatrixScaling(SoftmaxScaling):
 
     The problem is convex, and the solution is the maximum of the penalised likelihood of all observations held. Cost:
     an observation O(K), a prediction after it O(k·K⁴) for k ≤ `limit` distinct score vectors held, by Newton steps
-    from the previous solution, some 20 ms at K = 10: with more classes give `refresh_every`. Memory O(k·K).
+    from the previous solution, 6 to 9 ms at K = 10: with more classes give `refresh_every`. Memory O(k·K).
 
     References
     ----------

@@ -26,7 +26,7 @@ class VectorScaling(SoftmaxScaling):
     -----
     Slopes are not constrained to be positive. Scores must sum to one, up to 0.01; ln s is limited to −16 from below.
     Cost: an observation O(K), a prediction after it O(k·K²) for k ≤ `limit` distinct score vectors held, by Newton
-    steps from the previous solution, some 10 ms at K = 4 and 100 ms at K = 50. Memory O(k·K).
+    steps from the previous solution, 3 to 4 ms at K = 10. Memory O(k·K).
 
     References
     ----------

@@ -62,8 +62,8 @@ class Composition(SequentialDistributionCalibrator):
     With `AdaptiveConformal` as the last stage, as by default, its guarantee applies to the composition from the sixth
     observation on, whatever the base, the drift and the stages before it do. The share of outcomes below each end of an
     interval, as it is tracked, tends to its level. Where tracked ends are out of order, what is predicted is their
-    isotonic regression, for which nothing is proven: an adversary who knows them had 61.5 % of the outcomes in the 50 %
-    intervals. The coverage on streams that drift is in `docs/regression.md`.
+    isotonic regression, for which nothing is proven. The coverage on streams that drift is in
+    `docs/regression_measured.md`.
 
     Cost: the sum of those of the stages, each of which solves at every observation.
 

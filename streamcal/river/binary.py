@@ -46,8 +46,9 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         The base model, with labels bool, or 0 and 1. It is not cloned and continues to learn, as in all River wrappers.
     calibrator : str, Calibrator, Segmented, Multicalibrated or None
         The calibrator to clone, or its name such as "auto"; the clone is the attribute `calibrator`. None means "auto",
-        `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds 4 µs to an observation;
-        `OnlinePlatt()` adds one. A `Segmented` or `Multicalibrated` reads the levels of its fields from x.
+        `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds 3 to 5 µs to an
+        observation; `OnlinePlatt()` adds less than one. A `Segmented` or `Multicalibrated` reads the levels of its
+        fields from x.
     keys : sequence of str or None
         With one of these: those of its fields that are taken out of x, so that the base does not see them.
 
@@ -347,8 +348,7 @@ class ScoreCalibrator(base.Classifier):
     Parameters
     ----------
     calibrator : str or Calibrator
-        The calibrator to clone, or its name; the clone is the attribute `calibrator`. Default "auto", which takes some
-        10 µs an observation.
+        The calibrator to clone, or its name; the clone is the attribute `calibrator`. Default "auto".
     on : str
         The name of the feature that holds the score.
 

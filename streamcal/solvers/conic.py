@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 Basis = Literal["monomial", "chebyshev"]
 
 MAX_DEGREE = 40
-"""Largest degree, which is the largest in the paper. A solve takes about 80 ms there (0.3 ms at 3, 4 ms at 16)."""
+"""Largest degree, which is the largest in the paper."""
 
 RIDGE = 1e-6
 """A penalty ½ ridge Σ_{m>=1} c_m² on the mean square. Where the data do not determine the curve, it selects the
@@ -165,15 +165,15 @@ class MonotonePolynomialFit:
 
     Notes
     -----
-    Without λ, or where λ is fulfilled without being asked for, the solution is found by the few points where p′
-    touches 0 (`kernels/polynomial/tangent_qp.py`), to 1e-9 of half the mean square by its duality gap: from the last
-    solution 0.05 ms at degree 16. If rounding stops that, with λ, and where kernels are not compiled, Clarabel solves
-    the semidefinite program.
+    Without λ, or where λ is fulfilled without being asked for, the solution is found by the few points where p′ touches
+    0 (`kernels/polynomial/tangent_qp.py`), to 1e-9 of half the mean square by its duality gap: from the last solution
+    0.04 to 0.06 ms a step at degree 16. If rounding stops that, with λ, and where kernels are not compiled, Clarabel
+    solves the semidefinite program.
 
     The polynomial of Clarabel is assembled from p(0) and the eigenvalues of U and V, with negative eigenvalues set to
     0: it is monotone and within [0, 1] up to the rounding of its k + 1 coefficients, however accurate the solver was.
-    This solve is always a cold start, since an interior-point method cannot be warm-started: 0.3 ms at degree 3, 4 ms
-    at 16, 80 ms at 40. Memory: the constraint matrices have O(k³) entries.
+    This solve is always a cold start, since an interior-point method cannot be warm-started. Memory: the constraint
+    matrices have O(k³) entries.
     """
 
     def __init__(self, degree: int, bound: float | None = None, basis: Basis = "monomial") -> None:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-6
 """Default `eps_abs`. Fitted values are then accurate to 1e-4 at every observed score, including the far tail of
-Beta(1, 200) scores, and to about 1e-7 on evenly spread scores; 1e-9 gives 1e-6 and 1e-10. (1e-5 is a fifth faster
-and as accurate on evenly spread scores, but only to 3e-4 in that tail.)"""
+Beta(1, 200) scores, and to about 1e-7 on evenly spread scores. 1e-5 is faster, and less accurate in that tail."""
 
 OBJECTIVE_SCALE = 1e4
 """The objective per unit of weight is multiplied by this. OSQP compares primal and dual residuals with the same
@@ -42,11 +41,11 @@ SETTINGS = {
     "adaptive_rho_tolerance": 2.0,
     "rho": 0.1,
     "check_termination": 10,
-    # every new P is equilibrated again; 4 rounds do as well as the default 10 and save 5 µs, 0 does not converge
+    # every new P is equilibrated again; 4 rounds do as well as the default 10, and 0 does not converge
     "scaling": 4,
     # a cold start takes 100 to 2,000 iterations
     "max_iter": 4000,
-    # polishing would be exact and cheap (20 µs), but OSQP 1.1 prints from it where no constraint is active
+    # polishing would be exact and cheap, but OSQP 1.1 prints from it where no constraint is active
     "polishing": False,
     "verbose": False,
 }

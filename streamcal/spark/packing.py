@@ -100,7 +100,7 @@ def events_of(packed: Iterable[bytes], schema: Any, after: float = -math.inf) ->
     for one in packed:
         ids, scores, labels, micros = pyarrow.ipc.read_record_batch(one, schema).to_pydict().values()
         times = [math.nan if at is None else at / 1e6 for at in micros]
-        # as `Event(...)`, whose own constructor takes three times as long
+        # as `Event(...)`, whose own constructor takes longer
         events = map(tuple.__new__, repeat(Event), zip(ids, scores, labels, times, strict=True))
         found += [event for event, at in zip(events, micros, strict=True) if at is None or at > after]
     return found

@@ -63,7 +63,7 @@ class ScoreTable(Statistic):
 
     @property
     def n(self) -> float:
-        # `fsum` rounds once, whatever the order; that of the dict is read ten times as fast as the sorted one
+        # `fsum` rounds once, whatever the order; that of the dict is read faster than the sorted one
         return math.fsum([row[0] for row in dict.values(self._rows)]) / self.unit
 
     @property

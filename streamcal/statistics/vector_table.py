@@ -197,7 +197,7 @@ def require_tuples(x: Any, scales: tuple[Scale, ...] | None, width: int) -> None
 def distinct_rows(x: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     """Return the distinct rows of an array in lexicographic order, and the place of each row among them.
 
-    Equivalent to `np.unique(x, axis=0, return_inverse=True)`, four times as fast.
+    Equivalent to `np.unique(x, axis=0, return_inverse=True)`, and faster.
     """
     rank = np.lexsort(x.T[::-1])
     ordered = x[rank]

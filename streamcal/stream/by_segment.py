@@ -44,7 +44,7 @@ class BySegment:
 
     Notes
     -----
-    Cost: .2 µs an observation, series and field; memory O(levels · names), at most `MOST_LEVELS` of each field.
+    Cost: O(1) for an observation, series and field; memory O(levels · names), at most `MOST_LEVELS` of each field.
 
     Examples
     --------

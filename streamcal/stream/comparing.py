@@ -562,8 +562,8 @@ def compare(
 
     Notes
     -----
-    Cost: that of the methods, and 0.5 µs for each of them and 0.05 µs for each pair a row. A method that fails is left
-    out from then on, with its error; the others continue.
+    Cost: that of the methods, and O(1) a row for each of them and for each pair. A method that fails is left out from
+    then on, with its error; the others continue.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class History:
 
     Notes
     -----
-    Cost: 0.2 µs for each prediction, most of it that of the monitor; memory O(names).
+    Cost: O(1) for each prediction, most of it that of the monitor; memory O(names).
 
     Examples
     --------

@@ -98,7 +98,7 @@ class RecordReader:
     Notes
     -----
     Memory: a batch of a text, about 3 times `BLOCK_BYTES` with its spans, or three times its longest record; a batch
-    of a table, about `TABLE_BYTES`, and what Arrow needs for a row group. Cost: 30 ns for a row of 26 bytes of CSV.
+    of a table, about `TABLE_BYTES`, and what Arrow needs for a row group.
 
     Examples
     --------

@@ -86,7 +86,7 @@ class Auto(SequentialCalibrator):
 
     **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing.
 
-    **Cost.** O(1) per observation, 3 to 4 µs, with late labels and without. An object takes 29 kB at first and 34 kB
+    **Cost.** O(1) per observation, 3 to 5 µs, with late labels and without. An object takes 29 kB at first and 34 kB
     later, and 4 kB more where hundreds of scores repeat. A prediction that waits for its label takes 130 bytes,
     in single precision. `benchmarks/auto_parts.py` measures all of them.
 
