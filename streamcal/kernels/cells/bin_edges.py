@@ -26,10 +26,8 @@ else:
     from streamcal.kernels.cells.cell_bins import CellTree
     from streamcal.kernels.cells.cell_sums import CellSums
 
-MOST_CHANGES = 2**16
+_MOST_CHANGES = cython.declare(cython.int, 2**16)
 """Bins that may change at once. Where more do, everything is computed again."""
-
-_MOST_CHANGES = cython.declare(cython.int, MOST_CHANGES)
 
 
 class BinEdges(CellTree):
@@ -85,7 +83,7 @@ class BinEdges(CellTree):
             more: cython.Py_ssize_t = bins - self._edge.shape[0]
             self._edge = np.concatenate((self._edge, np.zeros(more, dtype=np.intc)))
             self._is_changed = np.zeros(bins, dtype=np.int8)
-            self._changes = np.zeros((2, min(bins, MOST_CHANGES)), dtype=np.intc)
+            self._changes = np.zeros((2, min(bins, _MOST_CHANGES)), dtype=np.intc)
 
     @cython.locals(i=cython.Py_ssize_t, k=cython.Py_ssize_t, first=cython.Py_ssize_t, common=cython.Py_ssize_t)
     def _move(self, changed: cython.int[::1], low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.bint:

@@ -29,10 +29,9 @@ else:
 
 from streamcal.kernels.cells.beta_scores import LARGEST
 
-MOST_BINS = 2**21
+_MOST_BINS = cython.declare(cython.Py_ssize_t, 2**21)
 """The bins of all binnings that are kept, at most: 70 MB. Reached with 2,048 binnings, at nearly 10⁷ observations."""
 
-_MOST_BINS = cython.declare(cython.Py_ssize_t, MOST_BINS)
 _LARGEST = cython.declare(cython.double, LARGEST)
 _NAN = cython.declare(cython.double, math.nan)
 _INFINITE = cython.declare(cython.double, math.inf)
@@ -98,7 +97,7 @@ class Binnings(BinEdges):
         self._scored = np.zeros(0, dtype=np.int8)
 
     def at(self, x: cython.double) -> cython.double:
-        """Return the average at a coordinate; NaN without observations, or with more than `MOST_BINS` bins."""
+        """Return the average at a coordinate; NaN without observations, or with more than `_MOST_BINS` bins."""
         if self.sums._number != 0 or not self._kept:
             if self._busy:
                 raise RuntimeError("two threads use a calibrator at once: let them take turns by a lock")

@@ -18,10 +18,9 @@ if cython.compiled:
 else:
     from streamcal.kernels.common.fast_path import fast_observation
 
-MOST_CHANGES = 256
+_MOST_CHANGES = cython.declare(cython.int, 256)
 """More changes than this are not listed: one pass over all cells costs less than following them."""
 
-_MOST_CHANGES = cython.declare(cython.int, MOST_CHANGES)
 _RESIDUE = cython.declare(cython.double, RESIDUE)
 
 
@@ -50,7 +49,7 @@ class CellSums:
         self.count = 0
         self.peak = 0.0  # the largest weight a cell ever had
         self._lo, self._hi = np.inf, -np.inf
-        self._changed = np.zeros(MOST_CHANGES, dtype=np.intc)
+        self._changed = np.zeros(_MOST_CHANGES, dtype=np.intc)
         self._number = -1
         self._factor = 0.0  # nobody has asked for it
 

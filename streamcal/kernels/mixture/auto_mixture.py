@@ -25,7 +25,7 @@ if not cython.compiled:
     from streamcal.kernels.mixture.day_and_week import DayAndWeek
     from streamcal.kernels.mixture.guard import of_two
     from streamcal.kernels.mixture.jumper import Jumper
-    from streamcal.kernels.mixture.knot_sums import KnotSums, log_odds_of
+    from streamcal.kernels.mixture.knot_sums import LARGEST, LAST, UNIT, KnotSums, log_odds_of
     from streamcal.kernels.mixture.repeated_scores import RepeatedScores
     from streamcal.kernels.mixture.score_regressions import ScoreRegressions
 else:
@@ -44,18 +44,12 @@ else:
     from cython.cimports.streamcal.kernels.mixture.day_and_week import DayAndWeek
     from cython.cimports.streamcal.kernels.mixture.guard import of_two
     from cython.cimports.streamcal.kernels.mixture.jumper import Jumper
-    from cython.cimports.streamcal.kernels.mixture.knot_sums import KnotSums, log_odds_of
+    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST, LAST, UNIT, KnotSums, log_odds_of
     from cython.cimports.streamcal.kernels.mixture.repeated_scores import RepeatedScores
     from cython.cimports.streamcal.kernels.mixture.score_regressions import ScoreRegressions
 
 import numpy as np
 
-LARGEST = cython.declare(cython.double, 16.0)
-"""The knots lie between log-odds ± this; a score at either end is clamped."""
-UNIT = cython.declare(cython.double, 8.0)
-"""Knots in a unit of log-odds. Between two, the log-odds of forecasts are linear."""
-LAST = cython.declare(cython.Py_ssize_t, 256)
-"""The last knot."""
 LATE_POWER = cython.declare(cython.double, 0.75)
 """The learning rate of the second row of weights for a label d late is (1 + d)^−¾."""
 GROWTH = cython.declare(cython.longlong, 16)

@@ -9,6 +9,7 @@ if not cython.compiled:
     from streamcal.kernels.mixture.auto_mixture import AutoMixture
     from streamcal.kernels.mixture.combination import COUNT, ISSUED, NONE, TIMED
     from streamcal.kernels.mixture.guard import Guard
+    from streamcal.kernels.mixture.knot_sums import LARGEST
     from streamcal.kernels.newton.online_newton import log_odds
 else:
     from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
@@ -16,12 +17,11 @@ else:
     from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
     from cython.cimports.streamcal.kernels.mixture.combination import COUNT, ISSUED, NONE, TIMED
     from cython.cimports.streamcal.kernels.mixture.guard import Guard
+    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
     from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
 
 import numpy as np
 
-LARGEST = cython.declare(cython.double, 16.0)
-"""Log-odds of scores are clamped to ± this, and those of forecasts stay within it."""
 ROUNDING = cython.declare(cython.double, 1e-6)
 SECONDS = cython.declare(cython.double, 1e11)
 """A later time may be in a shorter unit than seconds, of which the caller warns."""

@@ -15,18 +15,18 @@ from cython.cimports.libc.math import pow as power
 if not cython.compiled:
     from streamcal.kernels.common.logistic import log_sigmoid
     from streamcal.kernels.mixture.guard import Guard
+    from streamcal.kernels.mixture.knot_sums import LARGEST
     from streamcal.kernels.newton.implicit_regression import Correction, clamped
     from streamcal.kernels.newton.regressions import Regressions
 else:
     from cython.cimports.streamcal.kernels.common.logistic import log_sigmoid
     from cython.cimports.streamcal.kernels.mixture.guard import Guard
+    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
     from cython.cimports.streamcal.kernels.newton.implicit_regression import Correction, clamped
     from cython.cimports.streamcal.kernels.newton.regressions import Regressions
 
 import numpy as np
 
-LARGEST = cython.declare(cython.double, 16.0)
-"""Log-odds stay within ± this."""
 RATE = cython.declare(cython.double, 1e-4)
 """The part of all weight that is shared by the prior again at every step."""
 

@@ -6,16 +6,17 @@ from cython.cimports.libc.math import cos, sin
 
 if not cython.compiled:
     from streamcal.kernels.mixture.combination import likelihood, share_after
+    from streamcal.kernels.mixture.knot_sums import LARGEST
     from streamcal.kernels.newton.implicit_regression import clamped
     from streamcal.kernels.newton.regressions import Regressions
 else:
     from cython.cimports.streamcal.kernels.mixture.combination import likelihood, share_after
+    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
     from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
     from cython.cimports.streamcal.kernels.newton.regressions import Regressions
 
 import numpy as np
 
-LARGEST = cython.declare(cython.double, 16.0)
 DAY = cython.declare(cython.double, 86400.0)
 TURN = cython.declare(cython.double, 6.283185307179586)
 DAYS = cython.declare(cython.int, 4)

@@ -1,5 +1,8 @@
 cimport cython
 
+cdef double LARGEST
+cdef double UNIT
+cdef Py_ssize_t LAST
 cpdef double log_odds_of(double positive, double negative) noexcept nogil
 
 

@@ -13,14 +13,14 @@ import numpy as np
 
 from streamcal.kernels.tree.venn_abers_curve import draw, fit_line
 
-LARGEST = cython.declare(cython.double, 16.0)
-"""The knots lie between log-odds ± this; a score at either end is clamped."""
-UNIT = cython.declare(cython.double, 8.0)
-"""Knots in a unit of log-odds."""
+#: Log-odds of scores and of predictions stay within ± this; the knots lie between.
+LARGEST = 16.0
+#: Knots in a unit of log-odds. Between two, the log-odds of predictions are linear.
+UNIT = 8.0
 #: Their number.
 KNOTS = 257
-LAST = cython.declare(cython.Py_ssize_t, 256)
-"""The last one."""
+#: The last one.
+LAST = 256
 FULL = cython.declare(cython.double, 1e100)
 """The unit of a smoother, which grows, is rescaled to 1 when it exceeds this."""
 LEAST_KIND = cython.declare(cython.double, 4.0)

@@ -5,15 +5,16 @@ import cython
 from cython.cimports.libc.math import expm1, log1p
 
 if not cython.compiled:
+    from streamcal.kernels.mixture.knot_sums import LARGEST
     from streamcal.kernels.newton.implicit_regression import clamped, fill_line
     from streamcal.kernels.newton.regressions import Regressions
 else:
+    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
     from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, fill_line
     from cython.cimports.streamcal.kernels.newton.regressions import Regressions
 
 import numpy as np
 
-LARGEST = cython.declare(cython.double, 16.0)
 FIRST = cython.declare(cython.Py_ssize_t, 10)
 """Number of scores whose mean says where the prior of the regressions is centred."""
 NEAR = cython.declare(cython.double, 3.0)

@@ -26,11 +26,11 @@ cdef class AnchoredLogistic:
     cdef double[::1] d
     cdef double[::1] fitted  # A, B, C
 
-    cdef void _replace(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
+    cpdef void replace(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
     cdef void _anchor_at(self, double a, double b, double c, Py_ssize_t start) noexcept nogil
-    cdef void _scale(self, double factor) noexcept nogil
+    cpdef void scale(self, double factor) noexcept nogil
     cdef void _consider(self) noexcept nogil
-    cdef bint _fit(self, double t_plus, double t_minus) noexcept nogil
+    cpdef bint fit(self, double t_plus, double t_minus) noexcept nogil
     cdef bint _newton(self, double t_plus, double t_minus) noexcept nogil
     cdef inline void _set_distance(self) noexcept nogil
     cdef double _bound(self) noexcept nogil

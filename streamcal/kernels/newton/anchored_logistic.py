@@ -52,26 +52,21 @@ from streamcal.kernels.newton.recent_logistic import CERTIFIED, LAST_STEP
 from streamcal.kernels.newton.taylor_sums import ORDER
 
 #: c_{K+1}/(K + 1)!: σ⁽⁹⁾ is σ′ times a polynomial in σ′, which is from −24.4 to 31 for σ′ ≤ ¼.
-REMAINDER = 31.0 / 362880.0
-MAX_STEPS = 12
+_REMAINDER = cython.declare(cython.double, 31.0 / 362880.0)
+_MAX_STEPS = cython.declare(cython.int, 12)
 #: The largest r of parameters that the series is evaluated at.
-FARTHEST = 1.0
-#: What a point costs that is added to the sums of one feature, or of two, in visits of a point by a pass; and the most
-#: times that this cost is waited for.
-ANCHORING, ANCHORING_TWO, MOST_PATIENCE = 5, 15, 63
+_FARTHEST = cython.declare(cython.double, 1.0)
+#: What a point costs that is added to the sums of one feature, or of two, in visits of a point by a pass.
+_ANCHORING = cython.declare(cython.longlong, 5)
+_ANCHORING_TWO = cython.declare(cython.longlong, 15)
+#: The most times that this cost is waited for.
+_MOST_PATIENCE = cython.declare(cython.longlong, 63)
 
 _ORDER = cython.declare(cython.int, ORDER)
-_REMAINDER = cython.declare(cython.double, REMAINDER)
 _CERTIFIED = cython.declare(cython.double, CERTIFIED)
 _LAST_STEP = cython.declare(cython.double, LAST_STEP)
-_MAX_STEPS = cython.declare(cython.int, MAX_STEPS)
-_ANCHORING = cython.declare(cython.longlong, ANCHORING)
-_ANCHORING_TWO = cython.declare(cython.longlong, ANCHORING_TWO)
-_MOST_PATIENCE = cython.declare(cython.longlong, MOST_PATIENCE)
-_FARTHEST = cython.declare(cython.double, FARTHEST)
 #: Of a weight above 10¹⁶ the target would round to 1, which no finite parameters reach.
-LARGEST_TARGET = math.nextafter(1.0, 0.0)
-_LARGEST_TARGET = cython.declare(cython.double, LARGEST_TARGET)
+_LARGEST_TARGET = cython.declare(cython.double, math.nextafter(1.0, 0.0))
 
 
 def regularised_targets(negative: cython.double, positive: cython.double) -> tuple[cython.double, cython.double]:
@@ -107,38 +102,26 @@ class AnchoredLogistic:
         """Return A, B and C of the last fit."""
         return self.fitted[0], self.fitted[1], self.fitted[2]
 
-    def load(
-        self,
-        slots: cython.const[cython.Py_ssize_t][::1],
-        u: cython.const[cython.double][::1],
-        v: cython.const[cython.double][::1],
-        w: cython.const[cython.double][::1],
-    ):
+    def load(self, slots, u, v, w):
         """Replace all points by these; `anchor_at` is to follow."""
         self.passes.load(slots, u, v, w)
         self.served = self.visited = self.patience = 0
         self.anchored = False
 
-    def replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double):
-        """Replace the point of a slot; weight 0 for none. O(1)."""
-        self._replace(slot, u, v, w)
-
     @cython.locals(i=cython.Py_ssize_t)
-    def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
+    def replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
+        """Replace the point of a slot; weight 0 for none. O(1)."""
         i = self.points.place[slot]
         if not self.points._changes(slot, u, v, w):
             return
         if self.anchored and i >= self.first_held:
             self.sums._add(self.points.u[i], self.points.v[i], -self.points._weight(i), slot & 1)
-        self.passes._replace(slot, u, v, w)
+        self.passes.replace(slot, u, v, w)
         if self.anchored and w > 0.0:
             self.sums._add(u, v, w, slot & 1)
 
-    def scale(self, factor: cython.double):
+    def scale(self, factor: cython.double) -> cython.void:
         """Multiply all weights by a power of two."""
-        self._scale(factor)
-
-    def _scale(self, factor: cython.double) -> cython.void:
         self.passes._scale(factor)
         self.sums._scale(factor)
         self.left_out *= factor
@@ -163,16 +146,13 @@ class AnchoredLogistic:
         self.sums.number = 0
         self.anchored = True
 
+    @cython.locals(i=cython.int)
     def fit(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
         """Find the minimum for the points as they are; whether it is certified. `parameters()` are then those of it.
 
         O(1) from the sums, and a pass over the points each time that these have to be rebuilt. The two targets are
         read only by a fit with `targets`.
         """
-        return self._fit(t_plus, t_minus)
-
-    @cython.locals(i=cython.int)
-    def _fit(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
         if self.points.live == 0:
             return False
         if self.anchored and self.compacted != self.points.compacted and self.first_held > 0:
@@ -181,7 +161,7 @@ class AnchoredLogistic:
             self.model._write(self.fitted)
             self.served += 1
             return True
-        if not self.passes._fit(t_plus, t_minus, self.fitted[0], self.fitted[1], self.fitted[2]):
+        if not self.passes.fit(t_plus, t_minus, self.fitted[0], self.fitted[1], self.fitted[2]):
             return False
         for i in range(3):
             self.fitted[i] = self.passes.fitted[i]

@@ -91,7 +91,7 @@ class AnchoredStream:
         cell: cython.Py_ssize_t
         self.following = self._sums._number >= 0
         if self._sums._factor > 0.0 and self._sums._factor != 1.0:
-            kernel._scale(self._sums._factor)
+            kernel.scale(self._sums._factor)
             self._sums._factor = 1.0
         for k in range(self._sums._number):
             cell = self._sums._changed[k]
@@ -108,7 +108,7 @@ class AnchoredStream:
     def _replace(
         self, kernel: AnchoredLogistic, slot: cython.Py_ssize_t, x: cython.double, w: cython.double
     ) -> cython.void:
-        kernel._replace(slot, x if w > 0.0 else 0.0, 0.0, w)
+        kernel.replace(slot, x if w > 0.0 else 0.0, 0.0, w)
 
     @cython.cfunc
     @cython.nogil
@@ -119,7 +119,7 @@ class AnchoredStream:
         t_minus: cython.double = 0.0
         if kernel.targets:
             t_plus, t_minus = regularised_targets(kernel.points.weight[0] / unit, kernel.points.weight[1] / unit)
-        if not kernel._fit(t_plus, t_minus):
+        if not kernel.fit(t_plus, t_minus):
             return False
         self.slope, self.offset = kernel.fitted[0], kernel.fitted[2]
         self.solved = self.fitted = True

@@ -51,5 +51,5 @@ cdef class PanelLogistic:
     cdef void _sum(self) noexcept nogil
     cdef double _rise(self) noexcept nogil
     cdef bint _resolves(self, double[::1] c) noexcept nogil
-    cdef bint _fit(self) noexcept nogil
+    cpdef bint fit(self) noexcept nogil
     cdef inline Py_ssize_t _panel(self, double u) noexcept nogil

@@ -25,7 +25,7 @@ method takes steps of O(P·q·n), whatever the number of points; these are monot
 solver.
 
 The model at the anchor follows each point that comes or goes. After a step from the anchor that changes no log-odds by
-more than `LAST_STEP`, what is left is of the size of its square, and the anchor stays; otherwise it moves.
+more than `_LAST_STEP`, what is left is of the size of its square, and the anchor stays; otherwise it moves.
 """
 
 from __future__ import annotations
@@ -46,42 +46,33 @@ else:
 from streamcal.kernels.polynomial.bernstein import basis, binomials
 
 #: Log-odds lie within ±LIMIT: `solvers/bernstein_logistic.py`.
-LIMIT = 15.0
+_LIMIT = cython.declare(cython.double, 15.0)
 #: q.
-ORDER = 20
+_ORDER = cython.declare(cython.Py_ssize_t, 20)
 #: P: the numbers of panels that are tried. With 16, slopes of 16 log-odds per unit are resolved in the middle of
 #: [0, 1], and steeper ones towards its ends; with 64, four times as much.
 PANELS = (16, 32, 64)
 #: How far a sum over nodes may be from that over points, per unit of weight.
 UNRESOLVED = 1e-15
 #: An ellipse is accepted where η varies by no more than this from the middle of its panel, or stays as far from 0 as
-#: `OFF_ZERO`; a change of c by which no η in an ellipse can change by more than `SLACK` needs no new look.
-VARIATION, OFF_ZERO, SLACK = 2.5, 1.0, 0.25
+#: `_OFF_ZERO`; a change of c by which no η in an ellipse can change by more than `_SLACK` needs no new look.
+_VARIATION = cython.declare(cython.double, 2.5)
+_OFF_ZERO = cython.declare(cython.double, 1.0)
+_SLACK = cython.declare(cython.double, 0.25)
 #: The largest |σ(η)| of an accepted ellipse: 1/sin(VARIATION + SLACK).
 LARGEST_SIGMOID = 2.7
 #: A step that changes no log-odds of a node by more than this is the last; what it leaves is of the size of its square.
-LAST_STEP = 1e-6
+_LAST_STEP = cython.declare(cython.double, 1e-6)
 #: Steps longer than this are left to the damped ones of the solver.
-LONGEST_STEP = 2.0
-MAX_STEPS = 12
+_LONGEST_STEP = cython.declare(cython.double, 2.0)
+_MAX_STEPS = cython.declare(cython.int, 12)
 #: The least-squares problem must be solved as exactly as this; it usually is to 1e-15.
-KKT = 1e-13
-#: Nodes are recomputed after `MOST_CHANGES` changes, or once the weight added to and removed from them exceeds
-#: `MOST_HANDLED` times their weight; the sums at the anchor after `MOST_SINCE` changes. Otherwise rounding adds up.
-MOST_CHANGES, MOST_HANDLED, MOST_SINCE = 10_000, 100.0, 500
-
-_LIMIT = cython.declare(cython.double, LIMIT)
-_ORDER = cython.declare(cython.Py_ssize_t, ORDER)
-_VARIATION = cython.declare(cython.double, VARIATION)
-_OFF_ZERO = cython.declare(cython.double, OFF_ZERO)
-_SLACK = cython.declare(cython.double, SLACK)
-_LAST_STEP = cython.declare(cython.double, LAST_STEP)
-_LONGEST_STEP = cython.declare(cython.double, LONGEST_STEP)
-_MAX_STEPS = cython.declare(cython.int, MAX_STEPS)
-_KKT = cython.declare(cython.double, KKT)
-_MOST_CHANGES = cython.declare(cython.longlong, MOST_CHANGES)
-_MOST_HANDLED = cython.declare(cython.double, MOST_HANDLED)
-_MOST_SINCE = cython.declare(cython.longlong, MOST_SINCE)
+_KKT = cython.declare(cython.double, 1e-13)
+#: Nodes are recomputed after `_MOST_CHANGES` changes, or once the weight added to and removed from them exceeds
+#: `_MOST_HANDLED` times their weight; the sums at the anchor after `_MOST_SINCE` changes. Otherwise rounding adds up.
+_MOST_CHANGES = cython.declare(cython.longlong, 10_000)
+_MOST_HANDLED = cython.declare(cython.double, 100.0)
+_MOST_SINCE = cython.declare(cython.longlong, 500)
 
 
 #: What `tables` has made, by degree and number of panels: constants, shared by all fits.
@@ -104,7 +95,7 @@ def _made_tables(degree, panels):
     edges = np.sin(0.5 * np.pi * np.arange(panels + 1) / panels) ** 2
     edges[0], edges[-1] = 0.0, 1.0
     middles, halves = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
-    angles = (np.arange(ORDER) + 0.5) * np.pi / ORDER
+    angles = (np.arange(_ORDER) + 0.5) * np.pi / _ORDER
     places = np.cos(angles)
     nodes = (middles[:, None] + halves[:, None] * places).ravel()
     radius, growth = _ellipse(degree, middles, halves)
@@ -113,7 +104,7 @@ def _made_tables(degree, panels):
     columns = (
         edges,
         places,
-        np.sin(angles) * (-1.0) ** np.arange(ORDER),
+        np.sin(angles) * (-1.0) ** np.arange(_ORDER),
         np.pad(at_nodes.T, ((0, -(degree + 1) % 4), (0, 0))),
         at_nodes,
         _bases(2 * degree, nodes),
@@ -145,7 +136,7 @@ def _ellipse(degree, middles, halves):
         outline = 0.5 * (radius * np.exp(1j * angles) + np.exp(-1j * angles) / radius)
         z = middles[:, None] + halves[:, None] * outline
         growth = float(((np.abs(z) + np.abs(1.0 - z)) ** degree).max())
-        error = 4.0 * LARGEST_SIGMOID * growth * radius ** (1 - ORDER) / (radius - 1.0)
+        error = 4.0 * LARGEST_SIGMOID * growth * radius ** (1 - _ORDER) / (radius - 1.0)
         low, high = (radius, high) if error > UNRESOLVED else (low, radius)
     return radius, growth
 
@@ -195,7 +186,7 @@ class PanelLogistic:
 
     def __init__(self, degree: cython.Py_ssize_t, panels: cython.Py_ssize_t, size: cython.Py_ssize_t):
         found = tables(degree, panels)
-        nodes = panels * ORDER
+        nodes = panels * _ORDER
         self.degree, self.panels, self._m, self._nodes = degree, panels, degree + 1, nodes
         self._edges, self._places, self._barycentric = found[:3]
         self._basis, self._at_nodes, self._products, self._variation, self._growth = found[3:]
@@ -206,7 +197,7 @@ class PanelLogistic:
         self._u, self._w = np.zeros(size).data, np.zeros(size).data
         self._weights, self._positive = np.zeros(nodes).data, np.zeros(nodes).data
         self._height, self._goal = np.zeros(nodes).data, np.zeros(nodes).data
-        self._held, self._share = np.zeros(panels, dtype=np.intp).data, np.zeros(ORDER).data
+        self._held, self._share = np.zeros(panels, dtype=np.intp).data, np.zeros(_ORDER).data
         self._c, self._resolved = np.zeros(degree + 1).data, np.zeros(degree + 1).data
         self._terms = np.zeros(2 * degree + 1).data
         self._padded = np.zeros(len(found[3]) // nodes).data
@@ -256,15 +247,12 @@ class PanelLogistic:
             self._spread(slot, 1.0)
             self._shift(slot, 1.0)
 
-    def fit(self) -> cython.bint:
-        """Find the minimum for the points as they are; whether it was found. `coefficients` are then those of it."""
-        return self._fit()
-
     def model(self):
         """Return the sums of the quadratic model at the anchor, arrays of shape (2n + 1,) and (n + 1,)."""
         return np.array(self._moments), np.array(self._cross)
 
-    def _fit(self) -> cython.bint:
+    def fit(self) -> cython.bint:
+        """Find the minimum for the points as they are; whether it was found. `coefficients` are then those of it."""
         i: cython.Py_ssize_t
         _step: cython.int
         change: cython.double

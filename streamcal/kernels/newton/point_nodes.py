@@ -3,7 +3,7 @@
 
     z           the place of a point: its log-odds u + v in a regression on u = ln s and v = −ln(1 − s), else u
     panel       one of the intervals of half-width δ that cover the places of all points
-    node        one of `NODES` Chebyshev points of a panel;  l_k the Lagrange polynomials of these points
+    node        one of `_NODES` Chebyshev points of a panel;  l_k the Lagrange polynomials of these points
     weights     of a node: Σ w l(z) over the points of its panel, for the negatives and for the positives
     m           the slope of the log-odds in z, at most: the larger one of A and B
     ellipse     of a panel: the Bernstein ellipse around it whose half-axes a and b add up to R half-widths
@@ -34,35 +34,32 @@ else:
     from streamcal.kernels.newton.recent_points import RecentPoints
 
 #: The nodes of a panel, and the most panels.
-NODES, MOST_PANELS = 32, 64
+_NODES = cython.declare(cython.Py_ssize_t, 32)
+_MOST_PANELS = cython.declare(cython.Py_ssize_t, 64)
 #: mδ of new panels, and where nothing is certain: the bound grows with it, and is of use up to some 1.5.
-WIDTH, STEEP = 1.2, 2.0
+_WIDTH = cython.declare(cython.double, 1.2)
+_STEEP = cython.declare(cython.double, 2.0)
 #: Panels are of no use once a label of one has taken in and given back this many times the weight that is left in it:
 #: rounding adds up to as many units.
 WORN = 64.0
 #: An extent of the ellipse in units of b: |u′| and |v′| are at most 1/cos 1 in it.
-STEEPEST = 1.0 / math.cos(1.0)
+_STEEPEST = cython.declare(cython.double, 1.0 / math.cos(1.0))
 
-_NODES = cython.declare(cython.Py_ssize_t, NODES)
-_MOST_PANELS = cython.declare(cython.double, MOST_PANELS)
-_WIDTH = cython.declare(cython.double, WIDTH)
-_STEEP = cython.declare(cython.double, STEEP)
 _INFINITE = cython.declare(cython.double, math.inf)
 _WORN = cython.declare(cython.double, WORN)
-_STEEPEST = cython.declare(cython.double, STEEPEST)
 
 
 class PointNodes:
     """The nodes of the points in `RecentPoints`. Fields are declared in `point_nodes.pxd`."""
 
     def __init__(self, two, constant):
-        angles = (np.arange(NODES) + 0.5) * np.pi / NODES
+        angles = (np.arange(_NODES) + 0.5) * np.pi / _NODES
         self.two, self.shift = two, math.log(2.0) if two and not constant else 0.0
-        self.places, self.barycentric = np.cos(angles).data, (np.sin(angles) * (-1.0) ** np.arange(NODES)).data
-        self.u, self.v, self.negative, self.positive = (np.zeros(MOST_PANELS * NODES).data for _ in range(4))
-        self.share = np.zeros(NODES).data
-        self.held, self.handled = np.zeros(2 * MOST_PANELS).data, np.zeros(2 * MOST_PANELS).data
-        self.number = np.zeros(2 * MOST_PANELS, dtype=np.intp).data
+        self.places, self.barycentric = np.cos(angles).data, (np.sin(angles) * (-1.0) ** np.arange(_NODES)).data
+        self.u, self.v, self.negative, self.positive = (np.zeros(_MOST_PANELS * _NODES).data for _ in range(4))
+        self.share = np.zeros(_NODES).data
+        self.held, self.handled = np.zeros(2 * _MOST_PANELS).data, np.zeros(2 * _MOST_PANELS).data
+        self.number = np.zeros(2 * _MOST_PANELS, dtype=np.intp).data
         self.holds, self.panels, self.size = False, 0, 0
         self.start = self.half = self.error = self.extent = 0.0
 

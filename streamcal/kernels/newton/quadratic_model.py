@@ -29,9 +29,7 @@ else:
     from streamcal.kernels.newton.recent_points import RecentPoints
 
 #: A step with a larger r is not bent.
-MOST_BENT = 0.5
-
-_MOST_BENT = cython.declare(cython.double, MOST_BENT)
+_MOST_BENT = cython.declare(cython.double, 0.5)
 _INFINITE = cython.declare(cython.double, np.inf)
 
 

@@ -29,10 +29,10 @@ cdef class RecentLogistic:
     cdef double total  # of the weights measured
     cdef double mass  # Σ w |p − y| of the last pass
 
-    cdef void _replace(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
+    cpdef void replace(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
     cdef void _scale(self, double factor) noexcept nogil
     cdef Py_ssize_t _matters_from(self) noexcept nogil
-    cdef bint _fit(self, double t_plus, double t_minus, double a, double b, double c) noexcept nogil
+    cpdef bint fit(self, double t_plus, double t_minus, double a, double b, double c) noexcept nogil
     cdef void _read(self, bint nodes) noexcept nogil
     cdef void _consider(self) noexcept nogil
     cdef bint _fit_nodes(self, double t_plus, double t_minus, double a, double b, double c) noexcept nogil

@@ -37,37 +37,30 @@ CERTIFIED = 1e-10
 #: a curvature of the size of the ridge, and magnify it.
 ROUNDED = 1e-8
 #: What the points left out may contribute.
-LEFT_OUT = 1e-11
+_LEFT_OUT = cython.declare(cython.double, 1e-11)
 #: The share of the weight that is left out while parameters move far, and of means and deviations of the features.
 #: A ridge of 1e-9 is measured at the mean: the second share changes its gradient by less than rounding does.
-COARSE, MEASURED = 2.0**-20, 2.0**-60
+_COARSE = cython.declare(cython.double, 2.0**-20)
+_MEASURED = cython.declare(cython.double, 2.0**-60)
 #: A step with a smaller r ends the passes over the heavy points; those over all; and those over all if it was bent.
-COARSE_STEP, LAST_STEP, BENT_STEP = 1e-2, 1e-6, 3e-4
-MAX_STEPS, MAX_TRIALS = 60, 12
+_COARSE_STEP = cython.declare(cython.double, 1e-2)
+LAST_STEP = 1e-6
+_BENT_STEP = cython.declare(cython.double, 3e-4)
+_MAX_STEPS = cython.declare(cython.int, 60)
+_MAX_TRIALS = cython.declare(cython.int, 12)
 #: A step changes no log-odds by more than this plus the largest one.
-LONGEST_STEP = 5.0
+_LONGEST_STEP = cython.declare(cython.double, 5.0)
 #: A step is too long where the loss rises at its end by more than this share of its first fall.
-RISE = 0.5
+_RISE = cython.declare(cython.double, 0.5)
 #: The points of a partial sum.
-BLOCK = 64
+_BLOCK = cython.declare(cython.int, 64)
 #: What nodes cost, in visits of every point by a pass; and how often that is doubled where they have served no fit.
-NODING, MOST_PATIENCE = 10, 6
+_NODING = cython.declare(cython.longlong, 10)
+_MOST_PATIENCE = cython.declare(cython.int, 6)
 
 _CERTIFIED = cython.declare(cython.double, CERTIFIED)
 _ROUNDED = cython.declare(cython.double, ROUNDED)
-_LEFT_OUT = cython.declare(cython.double, LEFT_OUT)
-_COARSE = cython.declare(cython.double, COARSE)
-_MEASURED = cython.declare(cython.double, MEASURED)
-_COARSE_STEP = cython.declare(cython.double, COARSE_STEP)
 _LAST_STEP = cython.declare(cython.double, LAST_STEP)
-_BENT_STEP = cython.declare(cython.double, BENT_STEP)
-_MAX_STEPS = cython.declare(cython.int, MAX_STEPS)
-_MAX_TRIALS = cython.declare(cython.int, MAX_TRIALS)
-_LONGEST_STEP = cython.declare(cython.double, LONGEST_STEP)
-_RISE = cython.declare(cython.double, RISE)
-_BLOCK = cython.declare(cython.int, BLOCK)
-_NODING = cython.declare(cython.longlong, NODING)
-_MOST_PATIENCE = cython.declare(cython.int, MOST_PATIENCE)
 _ROUNDING = cython.declare(cython.double, 2.0**-52)
 _WORN = cython.declare(cython.double, WORN)
 
@@ -89,28 +82,19 @@ class RecentLogistic:
         """Return A, B and C of the last fit."""
         return self.fitted[0], self.fitted[1], self.fitted[2]
 
-    def load(
-        self,
-        slots: cython.const[cython.Py_ssize_t][::1],
-        u: cython.const[cython.double][::1],
-        v: cython.const[cython.double][::1],
-        w: cython.const[cython.double][::1],
-    ):
+    def load(self, slots, u, v, w):
         """Replace all points by these."""
         self.points.load(slots, u, v, w)
         self.nodes.holds = False
         self.spent = self.patience = 0
 
-    def replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double):
-        """Replace the point of a slot; weight 0 for none. O(1)."""
-        self._replace(slot, u, v, w)
-
     @cython.locals(i=cython.Py_ssize_t)
-    def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
+    def replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
+        """Replace the point of a slot; weight 0 for none. O(1)."""
         i = self.points.place[slot]
         if self.nodes.holds and i >= 0:
             self.nodes._add(self.points.u[i], self.points.v[i], self.points._weight(i), slot & 1, False)
-        self.points._replace(slot, u, v, w)
+        self.points.replace(slot, u, v, w)
         if self.nodes.holds and w > 0.0:
             self.nodes._add(u, v, w, slot & 1, True)
 
@@ -118,17 +102,14 @@ class RecentLogistic:
         self.points._scale(factor)
         self.nodes._scale(factor)
 
-    def fit(self, t_plus: cython.double, t_minus: cython.double, a: cython.double, b: cython.double, c: cython.double):
-        """Find the minimum from these parameters; whether it is certified. `parameters()` are then those of it."""
-        return self._fit(t_plus, t_minus, a, b, c)
-
     def _matters_from(self) -> cython.Py_ssize_t:
         """Return the first entry that matters to the last fit."""
         return self.points._above(0.1 * _LEFT_OUT / (self.model.leverage * self.model.leverage))
 
-    def _fit(
+    def fit(
         self, t_plus: cython.double, t_minus: cython.double, a: cython.double, b: cython.double, c: cython.double
     ) -> cython.bint:
+        """Find the minimum from these parameters; whether it is certified. `parameters()` are then those of it."""
         self.visited = 0
         if self.points.live == 0 or not isfinite(a + b + c):
             return False

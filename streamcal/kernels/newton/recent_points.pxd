@@ -18,7 +18,7 @@ cdef class RecentPoints:
     cdef double[::1] high
     cdef inline bint _changes(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
     cdef inline double _weight(self, Py_ssize_t i) noexcept nogil
-    cdef void _replace(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
+    cpdef void replace(self, Py_ssize_t slot, double u, double v, double w) noexcept nogil
     cdef void _compact(self) noexcept nogil
     cdef void _scale(self, double factor) noexcept nogil
     cdef Py_ssize_t _above(self, double limit) noexcept nogil

@@ -14,9 +14,7 @@ import numpy as np
 #: Entries beside one for each slot.
 ROOM = 256
 #: A point that weighs more, relative to what is left of its label, leaves too much rounding in the sum of weights.
-HEAVY = 1024.0
-
-_HEAVY = cython.declare(cython.double, HEAVY)
+_HEAVY = cython.declare(cython.double, 1024.0)
 
 
 class RecentPoints:
@@ -46,11 +44,7 @@ class RecentPoints:
         order: cython.const[cython.Py_ssize_t][::1] = np.argsort(w, kind="stable")
         for j in range(order.shape[0]):
             i = order[j]
-            self._replace(slots[i], u[i], v[i], w[i])
-
-    def replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double):
-        """Replace the point of a slot; weight 0 for none."""
-        self._replace(slot, u, v, w)
+            self.replace(slots[i], u[i], v[i], w[i])
 
     def _changes(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.bint:
         """Whether the point of a slot is another one."""
@@ -63,7 +57,8 @@ class RecentPoints:
         """Return the weight of an entry, which has one label."""
         return self.negative[i] + self.positive[i]
 
-    def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
+    def replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
+        """Replace the point of a slot; weight 0 for none."""
         i: cython.Py_ssize_t = self.place[slot]
         gone: cython.double = 0.0
         if i >= 0:

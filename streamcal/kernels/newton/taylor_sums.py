@@ -19,18 +19,15 @@ else:
 
 #: K, the number of powers of a feature, 0 to K + 1, and that of monomials of two features.
 ORDER = 8
-POWERS = ORDER + 2
-MONOMIALS = POWERS * (POWERS + 1) // 2
-#: The sums are recomputed once the weight, or the curvature, added and removed exceeds `MOST_HANDLED` times what they
-#: contain, or after `MOST_CHANGES` points: otherwise rounding adds up.
-MOST_HANDLED, MOST_CHANGES = 100.0, 100_000
+_POWERS = cython.declare(cython.int, ORDER + 2)
+_MONOMIALS = cython.declare(cython.int, _POWERS * (_POWERS + 1) // 2)
+#: The sums are recomputed once the weight, or the curvature, added and removed exceeds `_MOST_HANDLED` times what they
+#: contain, or after `_MOST_CHANGES` points: otherwise rounding adds up.
+_MOST_HANDLED = cython.declare(cython.double, 100.0)
+_MOST_CHANGES = cython.declare(cython.longlong, 100_000)
 
 _ORDER = cython.declare(cython.int, ORDER)
-_POWERS = cython.declare(cython.int, POWERS)
-_MONOMIALS = cython.declare(cython.int, MONOMIALS)
 _ROUNDING = cython.declare(cython.double, 2.0**-52)
-_MOST_HANDLED = cython.declare(cython.double, MOST_HANDLED)
-_MOST_CHANGES = cython.declare(cython.longlong, MOST_CHANGES)
 
 
 class TaylorSums:
@@ -40,8 +37,8 @@ class TaylorSums:
         self.model, self.two, self.constant = model, two, constant
         self.anchor, self.origin, self.first, self.rest, self.f = (np.zeros(3).data for _ in range(5))
         self.total = np.zeros(6).data
-        self.sums, self.powers = np.zeros((ORDER + 1) * MONOMIALS).data, np.ones(2 * POWERS).data
-        self.monomials = np.zeros(MONOMIALS).data
+        self.sums, self.powers = np.zeros((ORDER + 1) * _MONOMIALS).data, np.ones(2 * _POWERS).data
+        self.monomials = np.zeros(_MONOMIALS).data
         self.terms, self.handled = np.zeros(ORDER + 1).data, np.zeros(2).data
         self.number, self.noise = 0, 0.0
 

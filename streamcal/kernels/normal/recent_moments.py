@@ -23,23 +23,18 @@ if cython.compiled:
 else:
     from streamcal.kernels.common.logistic import sigmoid
 
-MOST = 128
+_MOST = cython.declare(cython.int, 128)
 """As many observations are kept before they are added to the exact sums."""
 SLACK = 2.0**-90
-DISTINCT = SLACK * 2.0**58
+_DISTINCT = cython.declare(cython.double, SLACK * 2.0**58)
 """The least share of the sizes of what it is a difference of that a difference may be: then its error is 2⁻⁵⁸ of it."""
-LEAST, GREATEST = 1e-25, 1e25
+_LEAST = cython.declare(cython.double, 1e-25)
+_GREATEST = cython.declare(cython.double, 1e25)
 """Outside this range of weights, and of root mean squares, products of five sums may leave the range of the floats."""
-SPLITTER = 134217729.0  # 2²⁷ + 1
-SMALLEST_GAP = 1e-290
+_SPLITTER = cython.declare(cython.double, 134217729.0)  # 2²⁷ + 1
+_SMALLEST_GAP = cython.declare(cython.double, 1e-290)
 """Means nearer than this are equal: no slope between them is a finite number."""
 
-_MOST = cython.declare(cython.int, MOST)
-_DISTINCT = cython.declare(cython.double, DISTINCT)
-_LEAST = cython.declare(cython.double, LEAST)
-_GREATEST = cython.declare(cython.double, GREATEST)
-_SPLITTER = cython.declare(cython.double, SPLITTER)
-_SMALLEST_GAP = cython.declare(cython.double, SMALLEST_GAP)
 _TIED_MEANS = cython.declare(cython.double, TIED_MEANS)
 _SMALLEST_ODDS = cython.declare(cython.double, float(np.finfo(np.float64).tiny))
 _LARGEST_ODDS = cython.declare(cython.double, float(np.finfo(np.float64).max))
@@ -162,8 +157,8 @@ class RecentMoments:
     def __init__(self):
         self._ready, self._number = False, 0
         self._hi, self._lo = np.zeros(6).data, np.zeros(6).data
-        self._x, self._w = np.zeros(MOST).data, np.zeros(MOST).data
-        self._label = np.zeros(MOST, dtype=np.intc).data
+        self._x, self._w = np.zeros(_MOST).data, np.zeros(_MOST).data
+        self._label = np.zeros(_MOST, dtype=np.intc).data
         self._summary = np.zeros(6).data
 
     @property

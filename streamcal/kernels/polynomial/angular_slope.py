@@ -17,20 +17,18 @@ import numpy as np
 from cython.cimports.libc.math import cos, fabs, sin
 
 #: Points of the grid for each degree; Newton steps to a local minimum; halvings of a cell.
-POINTS, REFINEMENTS, HALVINGS = 4, 4, 24
-
-_POINTS = cython.declare(cython.Py_ssize_t, POINTS)
-_REFINEMENTS = cython.declare(cython.int, REFINEMENTS)
-_HALVINGS = cython.declare(cython.int, HALVINGS)
+_POINTS = cython.declare(cython.Py_ssize_t, 4)
+_REFINEMENTS = cython.declare(cython.int, 4)
+_HALVINGS = cython.declare(cython.int, 24)
 _PI = cython.declare(cython.double, np.pi)
 _INFINITE = cython.declare(cython.double, np.inf)
 
 
 def grid_of(degree: cython.Py_ssize_t):
     """Return the scaled normals at the points of the grid, an array."""
-    grid = np.zeros((POINTS * degree + 1, degree + 1))
+    grid = np.zeros((_POINTS * degree + 1, degree + 1))
     for i in range(len(grid)):
-        set_normal(grid[i], _PI * i / (POINTS * degree))
+        set_normal(grid[i], _PI * i / (_POINTS * degree))
     return grid
 
 

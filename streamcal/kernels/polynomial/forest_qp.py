@@ -26,16 +26,12 @@ import numpy as np
 from cython.cimports.libc.math import fabs, sqrt
 
 #: An edge is violated by more than this, for variables between 0 and 1; multipliers are negative below minus the other.
-VIOLATION, NEGATIVE = 1e-12, 1e-14
+_VIOLATION = cython.declare(cython.double, 1e-12)
+_NEGATIVE = cython.declare(cython.double, 1e-14)
 #: A pivot below this fraction of its diagonal is rounding.
-PIVOT = 1e-14
+_PIVOT = cython.declare(cython.double, 1e-14)
 #: So many working sets are tried: from the last observation's, some five.
-MOST_SOLVES = 60
-
-_VIOLATION = cython.declare(cython.double, VIOLATION)
-_NEGATIVE = cython.declare(cython.double, NEGATIVE)
-_PIVOT = cython.declare(cython.double, PIVOT)
-_MOST_SOLVES = cython.declare(cython.int, MOST_SOLVES)
+_MOST_SOLVES = cython.declare(cython.int, 60)
 
 
 @cython.final

@@ -29,23 +29,18 @@ from cython.cimports.libc.math import log
 if cython.compiled:
     from cython.cimports.streamcal.kernels.common.weights import steps_of
     from cython.cimports.streamcal.kernels.segments.balance import balanced
-    from cython.cimports.streamcal.kernels.segments.capitals import Capitals
+    from cython.cimports.streamcal.kernels.segments.capitals import _ALL, _FINE_SIZE, _GAP, _SIZE, _VARIANCE, Capitals
+    from cython.cimports.streamcal.kernels.segments.groups import MISSING
+    from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
 else:
     from streamcal.kernels.common.weights import steps_of
     from streamcal.kernels.segments.balance import balanced
-    from streamcal.kernels.segments.capitals import Capitals
+    from streamcal.kernels.segments.capitals import _ALL, _FINE_SIZE, _GAP, _SIZE, _VARIANCE, Capitals
+    from streamcal.kernels.segments.groups import MISSING
+    from streamcal.kernels.segments.level_table import UNKNOWN
 
 #: Probabilities are clamped to this and 1 minus this.
-LOWEST = 2.0**-52
-
-_SIZE = cython.declare(cython.Py_ssize_t, 8)
-_FINE_SIZE = cython.declare(cython.Py_ssize_t, 4)
-_ALL = cython.declare(cython.Py_ssize_t, 12)
-_GAP = cython.declare(cython.Py_ssize_t, 8)
-_VARIANCE = cython.declare(cython.Py_ssize_t, 9)
-_LOWEST = cython.declare(cython.double, LOWEST)
-UNKNOWN = cython.declare(cython.Py_ssize_t, -1)  # as in `groups.py`
-MISSING = cython.declare(cython.Py_ssize_t, -2)
+_LOWEST = cython.declare(cython.double, 2.0**-52)
 
 
 @cython.cfunc

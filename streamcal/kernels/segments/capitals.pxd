@@ -1,5 +1,11 @@
 from streamcal.kernels.segments.groups cimport Groups
 
+cdef Py_ssize_t _SIZE
+cdef Py_ssize_t _FINE_SIZE
+cdef Py_ssize_t _ALL
+cdef Py_ssize_t _GAP
+cdef Py_ssize_t _VARIANCE
+
 
 cdef class Capitals(Groups):
     cdef readonly double floor

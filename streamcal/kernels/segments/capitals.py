@@ -16,8 +16,10 @@ from cython.cimports.libc.math import exp, expm1, log
 
 if cython.compiled:
     from cython.cimports.streamcal.kernels.segments.groups import Groups
+    from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
 else:
     from streamcal.kernels.segments.groups import Groups
+    from streamcal.kernels.segments.level_table import UNKNOWN
 
 #: The tilts of the accounts of a group, those of the other sign after them: a factor of 3 apart.
 TILTS = (1.0, 3.0**-1, 3.0**-2, 3.0**-3)
@@ -30,13 +32,12 @@ SIZE, FINE_SIZE = 2 * len(TILTS), 2 * len(FINE)
 #: Numbers kept of a group: its capitals; M and V.
 WIDTH = SIZE + 2
 
-_SIZE = cython.declare(cython.Py_ssize_t, 8)
-_FINE_SIZE = cython.declare(cython.Py_ssize_t, 4)
-_ALL = cython.declare(cython.Py_ssize_t, 12)
-_VARIANCE = cython.declare(cython.Py_ssize_t, 9)
+_SIZE = SIZE
+_FINE_SIZE = FINE_SIZE
+_ALL = SIZE + FINE_SIZE
+_GAP = SIZE
+_VARIANCE = SIZE + 1
 _COARSE = cython.declare(cython.double, TILTS[3])
-UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
-"""The slot of a group that is not held."""
 
 
 class Capitals(Groups):

@@ -1,5 +1,7 @@
 from streamcal.kernels.segments.level_table cimport LevelTable
 
+cdef Py_ssize_t MISSING
+
 
 cdef class Groups:
     cdef readonly Py_ssize_t size  # families

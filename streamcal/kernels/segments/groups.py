@@ -17,9 +17,7 @@ else:
     from streamcal.kernels.common.logistic import logit
     from streamcal.kernels.segments.level_table import LevelPair, LevelTable
 
-UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
-"""The slot of a group that is not held."""
-MISSING = cython.declare(cython.Py_ssize_t, -2)
+MISSING = -2
 """The slot of a family in which the observation has no group."""
 FURTHEST = cython.declare(cython.double, 37.0)
 """No log-odds are further than this from 0."""

@@ -23,11 +23,11 @@ from cython.cimports.libc.math import floor, log
 if cython.compiled:
     from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
     from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from cython.cimports.streamcal.kernels.segments.observed_levels import ObservedLevels
+    from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, MISSING, ObservedLevels
 else:
     from streamcal.kernels.common.logistic import logit, sigmoid
     from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from streamcal.kernels.segments.observed_levels import ObservedLevels
+    from streamcal.kernels.segments.observed_levels import LARGEST, MISSING, ObservedLevels
 
 from streamcal.kernels.segments.observed_levels import SHARE
 
@@ -44,14 +44,10 @@ _SHARE = cython.declare(cython.double, SHARE)
 _PRIOR = cython.declare(cython.double, PRIOR)
 LIMIT = cython.declare(cython.double, 36.0)
 """Log-odds are clamped to ± this, as in the chain."""
-LARGEST = cython.declare(cython.double, 16.0)
-"""x is clamped to ± this."""
 HEAVIEST = cython.declare(cython.double, 1e6)
 """Larger weights of observations are clipped to this."""
 FURTHEST = cython.declare(cython.double, 4.0)
 """A retraction moves no mean further from 0."""
-MISSING = cython.declare(cython.Py_ssize_t, -2)
-"""The slot of a place without a level."""
 
 
 @cython.cfunc

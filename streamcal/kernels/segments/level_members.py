@@ -18,10 +18,10 @@ from cython.cimports.libc.math import sqrt
 
 if cython.compiled:
     from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from cython.cimports.streamcal.kernels.segments.observed_levels import ObservedLevels
+    from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, ObservedLevels
 else:
     from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from streamcal.kernels.segments.observed_levels import ObservedLevels
+    from streamcal.kernels.segments.observed_levels import LARGEST, ObservedLevels
 
 #: The members: nothing, the offset with all memory, with recent memory, with variance 1, offset and slope.
 MEMBERS = 5
@@ -37,8 +37,6 @@ _CAP = cython.declare(cython.double, RECENT_INFORMATION)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
 STEEP = cython.declare(cython.double, 4.0)
 """The prior precision of the slope; that of the offset beside it is 1."""
-LARGEST = cython.declare(cython.double, 16.0)
-"""The log-odds that a slope multiplies are clamped to ± this."""
 FURTHEST = cython.declare(cython.double, 4.0)
 """A retraction moves no mean further from 0: where many are taken back in another
 order than they came, what is taken is not what was added, and the error of each would add to that of the next."""

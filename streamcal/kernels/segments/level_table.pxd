@@ -1,5 +1,7 @@
 cimport cython
 
+cdef Py_ssize_t UNKNOWN
+
 @cython.final
 @cython.no_gc
 cdef class LevelPair:

@@ -13,7 +13,7 @@ if cython.compiled:
 
 import numpy as np
 
-UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
+UNKNOWN = -1
 """The slot of a level that is neither held nor in the store."""
 MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 """2⁶⁴ over the golden ratio: hashes that differ in any bits have products that differ in the upper ones."""

@@ -2,6 +2,9 @@ cimport cython
 
 from streamcal.kernels.segments.level_table cimport LevelTable
 
+cdef double LARGEST
+cdef Py_ssize_t MISSING
+
 
 cdef class ObservedLevels:
     cdef readonly Py_ssize_t size  # places

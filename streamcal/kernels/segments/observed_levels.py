@@ -29,8 +29,10 @@ FIRST_VARIANCE = cython.declare(cython.double, 0.02)
 """τ₀, in log-odds squared: levels differ by 0.14."""
 FURTHEST = cython.declare(cython.double, 4.0)
 """A mean further from 0 counts as this in τ²."""
-MISSING = cython.declare(cython.Py_ssize_t, -2)
-"""The slot of a place without a level; −1 is that of a level that is not held."""
+LARGEST = 16.0
+"""The log-odds that a slope multiplies are clamped to ± this."""
+MISSING = -2
+"""The slot of a place without a level; `UNKNOWN` is that of a level that is not held."""
 
 
 class ObservedLevels:

@@ -19,10 +19,14 @@ if cython.compiled:
     from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
     from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
     from cython.cimports.streamcal.kernels.segments.level_members import LevelMembers
+    from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
+    from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, MISSING
 else:
     from streamcal.kernels.common.logistic import logit, sigmoid
     from streamcal.kernels.newton.implicit_regression import clamped
     from streamcal.kernels.segments.level_members import LevelMembers
+    from streamcal.kernels.segments.level_table import UNKNOWN
+    from streamcal.kernels.segments.observed_levels import LARGEST, MISSING
 
 from streamcal.kernels.segments.level_members import HEAVIEST, MEMBERS, WIDTH
 
@@ -34,12 +38,6 @@ LIMIT = 36.0
 _MEMBERS = cython.declare(cython.Py_ssize_t, MEMBERS)
 _LIMIT = cython.declare(cython.double, LIMIT)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
-LARGEST = cython.declare(cython.double, 16.0)
-"""The log-odds that a slope multiplies are clamped to ± this."""
-UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
-"""The slot of a level that is neither held nor in the store."""
-MISSING = cython.declare(cython.Py_ssize_t, -2)
-"""The slot of a field without a level."""
 LEAST = cython.declare(cython.double, 1e-100)
 """Merging leaves each member at least this weight: products over hundreds of chains would be 0."""
 

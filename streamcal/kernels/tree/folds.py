@@ -18,28 +18,25 @@ else:
     from streamcal.kernels.common.fast_path import fast_observation
     from streamcal.kernels.tree.hull_tree import HullTree
 
-ALL_BITS = 0xFFFFFFFFFFFFFFFF
+_ALL_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 #: The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
 FIRST_FACTOR, SECOND_FACTOR = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 #: The hash uses a coordinate rounded to 44 bits (33 of the significand), so that differences in the last digits of a
 #: model's score (another machine, another order of the features) do not change its fold.
 DROPPED_BITS = 20
 #: Sums of whole weights below this are exact.
-LARGEST_COUNT = 2.0**49
+_LARGEST_COUNT = cython.declare(cython.double, 2.0**49)
 #: A test object counts with no less and no more than these shares of the weight of a fold. Merges divide by 1 − p₀ and
 #: by 1 − p₁ + p₀, which would otherwise be rounding: maps fell by 1e-3 and more.
 LIGHTEST, HEAVIEST = 1e-9, 1e7
-LOG_MINIMAX, BRIER_MINIMAX = 0, 1
+_LOG_MINIMAX = cython.declare(cython.int, 0)
+_BRIER_MINIMAX = cython.declare(cython.int, 1)
 
-_ALL_BITS = cython.declare(cython.ulonglong, ALL_BITS)
 _FIRST_FACTOR = cython.declare(cython.ulonglong, FIRST_FACTOR)
 _SECOND_FACTOR = cython.declare(cython.ulonglong, SECOND_FACTOR)
 _DROPPED_BITS = cython.declare(cython.int, DROPPED_BITS)
-_LARGEST_COUNT = cython.declare(cython.double, LARGEST_COUNT)
 _LIGHTEST = cython.declare(cython.double, LIGHTEST)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
-_LOG_MINIMAX = cython.declare(cython.int, LOG_MINIMAX)
-_BRIER_MINIMAX = cython.declare(cython.int, BRIER_MINIMAX)
 
 if cython.compiled:
 

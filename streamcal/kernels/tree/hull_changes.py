@@ -43,7 +43,8 @@ else:
         whole,
     )
 
-BALANCE, ROTATION = 3, 2
+_BALANCE = cython.declare(cython.int, 3)
+_ROTATION = cython.declare(cython.int, 2)
 """Neither child has more than 3 times the leaves of the other; a double rotation where the inner grandchild has at
 least twice the leaves of the outer. Hirai & Yamamoto (2011) prove that this pair keeps a tree balanced."""
 
@@ -51,7 +52,8 @@ MASS_TOLERANCE = 1e-10
 """Tolerance of retractions, as a fraction of the weight of the heaviest group so far: more than the
 rounding of a million sums and differences, and, unless weights span ten orders of magnitude, less than any mistake."""
 
-HALF_ULP = 2.0**-53  # the fraction that remains of a weight whose rest was lost in rounding
+#: The fraction that remains of a weight whose rest was lost in rounding.
+_HALF_ULP = cython.declare(cython.double, 2.0**-53)
 
 RESIDUE = 2.0**-42
 """What a retraction leaves of the weight of a label at a score, as a fraction of what was there, is rounding up to
@@ -60,10 +62,7 @@ this, and is set to 0. Sums of whole numbers have none."""
 _LEFT = cython.declare(cython.int, LEFT)
 _RIGHT = cython.declare(cython.int, RIGHT)
 _CAPACITY = cython.declare(cython.int, LEAF_CAPACITY)
-_BALANCE = cython.declare(cython.int, BALANCE)
-_ROTATION = cython.declare(cython.int, ROTATION)
 _MASS_TOLERANCE = cython.declare(cython.double, MASS_TOLERANCE)
-_HALF_ULP = cython.declare(cython.double, HALF_ULP)
 _RESIDUE = cython.declare(cython.double, RESIDUE)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
 
