@@ -172,11 +172,14 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             raise ValueError("classes must be passed on the first call to partial_fit: give all labels")
         sample = self._checked(X, y, sample_weight, self._routed("partial_fit", sample_weight, fit_params))
         _levels(self.calibrator, sample.X)
-        if first:
-            self._start(np.unique(classes))
-        unknown = np.setdiff1d(sample.y, self.classes_)
+        known = np.unique(classes) if classes is not None else self.classes_
+        if not first and not np.array_equal(known, self.classes_):
+            raise ValueError(f"classes={known.tolist()} are not those of the first call, {self.classes_.tolist()}")
+        unknown = np.setdiff1d(sample.y, known)
         if len(unknown):
-            raise ValueError(f"y holds the classes {unknown.tolist()}, which are not in {self.classes_.tolist()}")
+            raise ValueError(f"y holds the classes {unknown.tolist()}, which are not in {known.tolist()}")
+        if first:
+            self._start(known)
         if self._base_stays:
             self._base_stays = False  # said once
             warnings.warn(

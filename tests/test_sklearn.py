@@ -458,9 +458,15 @@ def test_bad_labels():
         model.fit(X, np.ones(len(Y)))
     with pytest.raises(ValueError, match="classes must be passed"):
         model.partial_fit(X, Y)
-    model.partial_fit(X, Y, classes=[0, 1])
+    with pytest.raises(ValueError, match="which are not in"):
+        model.partial_fit(X, Y + 1, classes=[0, 1])
+    assert not hasattr(model, "classes_"), "a call that failed is no first call"
+    model.partial_fit(X, Y, classes=[1, 0])
     with pytest.raises(ValueError, match="which are not in"):
         model.partial_fit(X, Y + 1)
+    with pytest.raises(ValueError, match=r"classes=\[0, 2\] are not those of the first call, \[0, 1\]"):
+        model.partial_fit(X, Y, classes=[0, 2])
+    model.partial_fit(X, Y, classes=[0, 1])
 
 
 def test_grid_search_over_a_parameter_of_the_calibrator():
