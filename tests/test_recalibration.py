@@ -626,3 +626,23 @@ def test_cells_have_the_same_edges_on_every_machine():
     pits.restore(state)
     with pytest.raises(StateError, match="upper end of a cell"):
         pits.restore({**state, "scores": np.nextafter(state["scores"], 0.0)})
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"resolution": 64}, {"scale": "uniform"}, {"scale": "uniform", "resolution": 64}]
+)
+@pytest.mark.parametrize("level", [0.5, 0.8])
+def test_conformal_intervals_cover_where_outcomes_lie_beyond_all_predicted_mass(options, level):
+    """Samples that are too narrow: an end that would have to contain outcomes beyond them is infinite."""
+    rng, hits, finite, runs = np.random.default_rng(4), 0, 0, 200
+    narrow = np.array([-0.8, -0.4, -0.1, 0.1, 0.4, 0.8])
+    for _ in range(runs):
+        means = rng.normal(size=40)
+        outcomes = means + rng.normal(size=40)
+        cal = ConformalPredictive(**options)
+        cal.learn_many([Sample(mean + narrow) for mean in means[1:]], outcomes[1:])
+        low, high = cal.predict_one(Sample(means[0] + narrow)).interval(level)
+        hits += low <= outcomes[0] <= high
+        finite += math.isfinite(low) and math.isfinite(high)
+    assert hits >= runs * level - 3.0 * math.sqrt(runs * level * (1.0 - level))
+    assert finite == 0 if level == 0.8 else finite > runs / 5  # 21 % of the outcomes lie beyond on either side

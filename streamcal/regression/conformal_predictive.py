@@ -28,8 +28,9 @@ class ConformalPredictive(PITCalibrator):
     PIT is tied. `predict_one` gives a proper cdf between the two: R(F(t)), where R is linear through (0, 0), the points
     (u₍ₖ₎, k/(n + 1)) and (1, 1). The ends of its `interval(level)` are at the multiples of 1/(n + 1) beside the levels
     (1 ± level)/2, outwards, so that the interval contains the new outcome with a probability of at least `level`. An
-    end is infinite where n + 1 < 2/(1 − level), that is for n < 19 at 0.9. Before any observation it is that of the
-    forecast.
+    end is infinite where n + 1 < 2/(1 − level), that is for n < 19 at 0.9, and where a share of (1 − level)/2 of the
+    outcomes or more lay beyond all predicted mass, as beyond a `Sample` that is too narrow, or in the first or the last
+    cell of a grid. Before any observation it is that of the forecast.
 
     Parameters
     ----------
@@ -96,7 +97,10 @@ class ConformalPredictive(PITCalibrator):
 
     def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
-        return ConformalMap(super().solve(statistic, None), statistic.n)
+        order, (lowest, highest) = statistic.order(), self._ends
+        least = lowest if self._edges is None else self._rounded(lowest)
+        beyond = order.around(least)[2], order.total - order.around(float(np.nextafter(highest, -np.inf)))[2]
+        return ConformalMap(super().solve(statistic, None), statistic.n, beyond)
 
     def _levels(self) -> Levels:
         return Levels(0.0, 1.0)
@@ -107,25 +111,31 @@ ROUNDED = 1e-9
 
 
 class ConformalMap(DistributionMap):
-    """A map whose distributions have conformal intervals, n being the weight learned."""
+    """A map whose distributions have conformal intervals, n being the weight learned.
 
-    def __init__(self, inner: DistributionMap, n: float) -> None:
+    `beyond` is the weight of outcomes below and above all predicted mass; on a grid, of the first and the last cell.
+    """
+
+    def __init__(self, inner: DistributionMap, n: float, beyond: tuple[float, float]) -> None:
         self.inner = inner
         self.n = n
+        self.beyond = beyond
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
-        return ConformalDistribution(self.inner.predict_one(distribution), self.n)
+        return ConformalDistribution(self.inner.predict_one(distribution), self.n, self.beyond)
 
 
 class ConformalDistribution(CalibratedDistribution):
     """A distribution whose intervals end at levels k/(n + 1), k whole.
 
-    Intervals beyond the first and the last of these levels are infinite.
+    Intervals beyond the first and the last of these levels are infinite, and those whose end would have to contain
+    outcomes without predicted mass, of which `beyond` is the weight below and above.
     """
 
-    def __init__(self, inner: CalibratedDistribution, n: float) -> None:
+    def __init__(self, inner: CalibratedDistribution, n: float, beyond: tuple[float, float]) -> None:
         self.inner = inner
         self.n = n
+        self.beyond = beyond
 
     def __repr__(self) -> str:
         return repr(self.inner)
@@ -137,10 +147,12 @@ class ConformalDistribution(CalibratedDistribution):
     def interval(self, level: float) -> tuple[float, float]:
         super().interval(level)  # which checks the level
         below = math.floor(0.5 * (1.0 - level) * (self.n + 1.0) + ROUNDED)
-        return self._end(below, -math.inf), self._end(self.n + 1.0 - below, math.inf)
-
-    def _end(self, count: float, beyond: float) -> float:
-        return self.ppf(count / (self.n + 1.0)) if 0.0 < count < self.n + 1.0 else beyond
+        low, high = below / (self.n + 1.0), (self.n + 1.0 - below) / (self.n + 1.0)
+        first, last = self.beyond
+        return (
+            self.ppf(low) if below > first + ROUNDED else -math.inf,
+            self.ppf(high) if below > last + ROUNDED else math.inf,
+        )
 
     def _cdf(self, t: FloatArray) -> FloatArray:
         return self.inner._cdf(t)
