@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from streamcal.errors import CapabilityError
 from streamcal.kernels.common import class_scores
-from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.maps.onnx_graph import softmax_model
 from streamcal.multiclass.labels import (
@@ -241,47 +240,31 @@ class MulticlassCalibrator(Learner):
         read, label = read_observation(scores, y, self.sums_to_one)
         return (*coordinate(read, label), check_weight(w), self._time(t))
 
-    @abstractmethod
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
         """Return the probabilities of the labels of `scores`, summing to one, as of time `t`.
 
         The state does not change.
         """
+        return self._map_for_predictions(t).predict_one(scores)
 
-    @abstractmethod
     def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
         """Return the probabilities of the columns' labels for scores of shape (n, K), as of time `t`; shape (n, K).
 
         `labels` names the columns. All rows are predicted as of time `t`. The state does not change.
         """
-
-    @abstractmethod
-    def map(self) -> MulticlassMap:
-        """Return the current map, immutable."""
-
-
-class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], MulticlassCalibrator):
-    """A method that is a function of a statistic of whole observations (`observations.coordinate`).
-
-    Parameters
-    ----------
-    forgetting, refresh_every
-        See `streamcal.learners.additive.AdditiveLearner`.
-    """
-
-    # -- predicting ----------------------------------------------------------------------------------------------
-
-    def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
-        """Return the probabilities of the labels of `scores`, as of time `t`; the state does not change."""
-        return self._map_for_predictions(t).predict_one(scores)
-
-    def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
-        """Return the probabilities for scores of shape (n, K), all as of time `t`; the state does not change."""
         return self._map_for_predictions(t).predict_many(P, labels=labels)
 
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
         """Return the map as of `t`, or an existing object with the same predictions."""
         return self._map_at(t)
+
+    @abstractmethod
+    def _map_at(self, t: Time | None) -> MulticlassMap:
+        """Return the map as of time `t`."""
+
+    @abstractmethod
+    def map(self) -> MulticlassMap:
+        """Return the current map, immutable."""
 
 
 def rows_like(P: Any, found: Sequence[Mapping[ClassLabel, float]], labels: Sequence[ClassLabel]) -> FloatArray:

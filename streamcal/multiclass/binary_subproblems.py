@@ -13,7 +13,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import newtons_of
 from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsLearner
 from streamcal.kernels.newton.online_newton import predict_each
-from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap
+from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap
 from streamcal.multiclass.labels import ClassLabel, shares, shares_many
 from streamcal.multiclass.strategies import Strategy
 from streamcal.parameters.scales import Probability
@@ -118,7 +118,7 @@ class SubproblemsMap(MulticlassMap):
         return shares_many(np.where(votes.any(axis=1, keepdims=True), votes, scores))
 
 
-class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCalibrator):
+class BinarySubproblems(SubproblemsLearner[MulticlassMap], MulticlassCalibrator):
     """A multiclass calibrator made of a binary method, for each subproblem with an observation held.
 
     Whole observations are held, under the forgetting policy of `method`. A subproblem without observations is

@@ -26,7 +26,7 @@ from streamcal.multiclass.labels import (
 from streamcal.multiclass.softmax import ScaledLogsMap
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_weight
-from streamcal.parameters.types import FloatArray, Time, Times
+from streamcal.parameters.types import Time, Times
 from streamcal.states import (
     HEAVIEST,
     ROUNDING,
@@ -127,9 +127,8 @@ class OnlineVectorScaling(MulticlassCalibrator):
         z = self._newton.log_odds(list(map(self._places.get, labels)), log_scores(x))
         return by_label(scores, labels, class_scores.softmax(z))
 
-    def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
-        """Return the probabilities for scores of shape (n, K), all as of time `t`; the state does not change."""
-        return self.map().predict_many(P, labels=labels)
+    def _map_at(self, t: Time | None) -> MulticlassMap:
+        return self.map()
 
     def map(self) -> MulticlassMap:
         """Return the current map, immutable."""

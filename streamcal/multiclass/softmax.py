@@ -11,8 +11,9 @@ import numpy as np
 
 from streamcal.errors import SolverError
 from streamcal.kernels.common.class_scores import softmax
+from streamcal.learners.additive import AdditiveLearner
 from streamcal.maps.base import frozen
-from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
+from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, in_order
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import real_number
@@ -96,7 +97,7 @@ class DirichletMap(MulticlassMap):
         return weights, offsets
 
 
-class SoftmaxScaling(AdditiveMulticlassCalibrator):
+class SoftmaxScaling(AdditiveLearner[Any, MulticlassMap], MulticlassCalibrator):
     """A softmax of parameters times ln s, by maximum likelihood over everything held.
 
     Parameters

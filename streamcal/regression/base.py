@@ -1,4 +1,4 @@
-"""The contract of distribution calibration, predictive distribution → calibrated one, and the base of additive methods.
+"""The contract of distribution calibration, predictive distribution → calibrated one, and of sequential methods.
 
 A method keeps only the numbers it needs of a distribution, such as its cdf at fixed thresholds, so that its state is
 plain data for every kind of object.
@@ -13,9 +13,8 @@ from typing import Any
 import numpy.typing as npt
 
 from streamcal.kernels.common.weights import WeightScale
-from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner, in_turn
-from streamcal.memories.memory import Coordinate, Held
+from streamcal.memories.memory import Coordinate
 from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Time, Times
@@ -153,18 +152,22 @@ class DistributionCalibrator(Learner):
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
         """Do `_read` for n distributions and outcomes: coordinates of shape (n,) or (n, m), and two arrays (n,)."""
 
-    @abstractmethod
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
         """Return the calibrated distribution, as of time `t`; also before the first observation.
 
         The state does not change.
         """
+        return self._map_at(t).predict_one(distribution)
 
-    @abstractmethod
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
-        """Return the calibrated distributions, all as of time `t`. The state does not change."""
+        """Return the calibrated distributions, all as of time `t`; the state does not change."""
+        return self._map_at(t).predict_many(distributions)
+
+    @abstractmethod
+    def _map_at(self, t: Time | None) -> DistributionMap:
+        """Return the map as of time `t`."""
 
     @abstractmethod
     def map(self) -> DistributionMap:
@@ -193,15 +196,8 @@ class SequentialDistributionCalibrator(DistributionCalibrator):
         self._totals.update(None, 1.0, w)
         self._map = None
 
-    def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        """Return the calibrated distribution, as of time `t`; the state does not change."""
-        return self.map().predict_one(distribution)
-
-    def predict_many(
-        self, distributions: Sequence[Distribution], t: Time | None = None
-    ) -> list[CalibratedDistribution]:
-        """Return the calibrated distributions, all as of time `t`; the state does not change."""
-        return self.map().predict_many(check_distributions(distributions))
+    def _map_at(self, t: Time | None) -> DistributionMap:
+        return self.map()
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "weight_scale": self._weight_scale.state(), "totals": self._totals.state()}
@@ -215,25 +211,3 @@ class SequentialDistributionCalibrator(DistributionCalibrator):
         self._weight_scale.load(*weight_scale)
         self._totals.restore(totals)
         self._map = None
-
-
-class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], DistributionCalibrator):
-    """A method that is a function of a statistic of what it keeps of distributions and outcomes.
-
-    Parameters
-    ----------
-    forgetting, refresh_every
-        See `streamcal.learners.additive.AdditiveLearner`.
-    """
-
-    # -- predicting ----------------------------------------------------------------------------------------------
-
-    def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        """Return the calibrated distribution, as of time `t`; the state does not change."""
-        return self._map_at(t).predict_one(distribution)
-
-    def predict_many(
-        self, distributions: Sequence[Distribution], t: Time | None = None
-    ) -> list[CalibratedDistribution]:
-        """Return the calibrated distributions, all as of time `t`; the state does not change."""
-        return self._map_at(t).predict_many(distributions)

@@ -23,7 +23,7 @@ from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.logistic import Logistic
 from streamcal.regression.reading import cdf_at, cdfs_at
-from streamcal.regression.thresholds import SegmentsMap, ThresholdCalibrator
+from streamcal.regression.thresholds import ThresholdCalibrator
 
 #: The binary methods by name: those of one score, and one that is of use here alone.
 METHODS_OF_SEGMENTS: Methods[type[Calibrator]] = Methods(
@@ -123,10 +123,6 @@ class EmpiricalDensity(ThresholdCalibrator):
 
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
         return EmpiricalDensityMap(self._edges, streams)
-
-    def empty_map(self) -> DistributionMap:
-        """Return the map of an empty statistic."""
-        return SegmentsMap(self._edges)
 
 
 class EmpiricalDensityMap(DistributionMap):

@@ -14,14 +14,14 @@ from scipy.special import log_ndtr
 
 from streamcal.errors import InputError, SolverError
 from streamcal.kernels.common.logistic import sigmoids
-from streamcal.learners.additive import require
+from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.names import did_you_mean
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.scales import Interval, Scale
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
-from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
+from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at, check_distributions, normal_scores, segment_edges
 from streamcal.solvers.gaussian_process import (
@@ -156,7 +156,7 @@ class NormalInputs(Inputs):
         return found
 
 
-class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
+class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], DistributionCalibrator):
     """P(Y ≤ t | q) = 1/(1 + exp(−m − g)) with a Gaussian process g over (u, t): u the predicted q(t) on a scale, and t.
 
     Every observation is K + 1 labels 1[y ≤ tⱼ] at the points (q(tⱼ), tⱼ). The statistic is a table of labels by cells

@@ -13,10 +13,10 @@ from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import check_support, median
-from streamcal.regression.thresholds import MedianCalibrator, levels_of
+from streamcal.regression.thresholds import ThresholdCalibrator, levels_of
 
 
-class IsotonicDistributional(MedianCalibrator):
+class IsotonicDistributional(ThresholdCalibrator):
     """Isotonic distributional regression: at each threshold t, P(Y > t) is the isotonic fit of 1[y > t] on the median.
 
     Only the median of a predicted distribution is used. Among all families of cdfs that increase stochastically with
@@ -35,7 +35,7 @@ class IsotonicDistributional(MedianCalibrator):
     Notes
     -----
     Fits of labels that decrease with t decrease with t themselves, so that the predicted values are a cdf without
-    repair. Between medians held the fit is linear, beyond them constant; see `MedianCalibrator`. Cost: learning and
+    repair. Between medians held the fit is linear, beyond them constant; see `ThresholdCalibrator`. Cost: learning and
     predicting take O(log² k) for each threshold and k distinct medians; memory O(k) for each threshold.
 
     References

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
+from streamcal.learners.additive import AdditiveLearner
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_outcome, check_scores
 from streamcal.parameters.types import FloatArray, Time
-from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
+from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.conformal_predictive import ConformalPredictive
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.reading import check_distribution, check_distributions, median, spread
@@ -22,7 +23,7 @@ from streamcal.statistics.categories import Categories
 READERS = {"spread": spread, "median": median}
 
 
-class MondrianConformal(AdditiveDistributionCalibrator[Categories]):
+class MondrianConformal(AdditiveLearner[Categories, DistributionMap], DistributionCalibrator):
     """A `ConformalPredictive` for each category: its guarantee holds within every one of them.
 
     The categories are intervals of the stated standard deviation of a forecast, which is its difficulty, or of its

@@ -18,9 +18,10 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 from streamcal.errors import InputError
 from streamcal.kernels.normal.ramp_chain import depths_of
 from streamcal.kernels.tree.rank_tree import RankTree, levels_around, weights_around
+from streamcal.learners.additive import AdditiveLearner
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.types import FloatArray
-from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
+from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
 from streamcal.regression.ramps import Ramp, ScoreRamp
 from streamcal.regression.reading import check_distribution, pit_interval, pit_intervals
@@ -70,7 +71,7 @@ class Levels(NamedTuple):
         return (below + pseudo * low) / whole, (above + pseudo * high + unseen) / whole
 
 
-class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
+class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrator):
     """A method of the probability integral transforms uᵢ = Fᵢ(yᵢ), the PIT: it predicts the cdf R(F(t)).
 
     R is a cdf on [0, 1] with knots at PITs.

@@ -11,10 +11,11 @@ import numpy.typing as npt
 from scipy.special import log_ndtr
 
 from streamcal.errors import InputError
+from streamcal.learners.additive import AdditiveLearner
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import real_number
 from streamcal.parameters.types import FloatArray
-from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
+from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import LOG_SQRT_2PI, CalibratedDistribution, Distribution, Normal
 from streamcal.regression.ramps import NormalRamp
 from streamcal.regression.reading import (
@@ -33,7 +34,7 @@ from streamcal.statistics.scale_moments import ScaleMoments
 SCALES = (1e-6, 1e6)
 
 
-class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
+class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], DistributionCalibrator):
     """A location and a scale for all forecasts: of Normal(m, s) it predicts Normal(m + a·s, b·s).
 
     It learns from the errors z = (y − m)/s in standard deviations. With ``fit="likelihood"`` a and b² are the mean and

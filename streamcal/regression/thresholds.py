@@ -1,8 +1,4 @@
-"""Methods that calibrate a binary subproblem at each of several thresholds, fixed in advance.
-
-`ThresholdCalibrator` is the base of all of them, `MedianCalibrator` of those that use only the median of a
-distribution.
-"""
+"""`ThresholdCalibrator`: methods that calibrate a binary subproblem at each of several thresholds, fixed in advance."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from streamcal.calibrators.subproblems import SequentialSubproblems, Subproblems
 from streamcal.errors import InputError
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.types import FloatArray, Time
-from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
+from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, check_distributions, median, medians, segment_edges
 from streamcal.states import ensure, whole
@@ -29,19 +25,23 @@ from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing, Subp
 Relation = Callable[[Any, int], Any]
 
 
-class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistributionCalibrator[Any]):
+class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalibrator):
     """One binary subproblem for each threshold t₁ < … < t_{K−1} that divides the support [lo, hi] into K segments.
 
     Thresholds are parameters, and never follow the data: a binary subproblem is defined by its threshold, so that
     moving it would mix outcomes of different events, and merging would have no meaning.
+
+    A subproblem is scored by the median of a distribution, moved to the support's end if it is outside, and an outcome
+    is positive where y > t, unless a subclass reads more of the distribution. Before the first observation a
+    distribution keeps its masses in the segments.
 
     An outcome below `lo` belongs to the first segment and one above `hi` to the last (`tally()["outside"]`).
     Predictions have their mass between `lo` and `hi`: the density of an outcome outside is 0.
     """
 
     #: Which streams an outcome in segment 0 … K − 1 is positive in; and by how many there are fewer than segments.
-    _relation: ClassVar[Relation]
-    _fewer: ClassVar[int]
+    _relation: ClassVar[Relation] = operator.gt
+    _fewer: ClassVar[int] = 1
 
     def __init__(self, method: Calibrator, thresholds: int | npt.ArrayLike, support: tuple[float, float]) -> None:
         self._edges = segment_edges(thresholds, support)
@@ -54,13 +54,13 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def _scores(self, distribution: Distribution) -> Coordinate:
         """Return the scores of a distribution for the binary subproblems: a tuple of them, or one for all."""
+        return median(distribution)
 
-    @abstractmethod
     def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
         """Return `_scores` for n distributions, shape (n, size) or (n,)."""
+        return medians(distributions)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[Coordinate, float, bool]:
         segment = float(np.searchsorted(self._inner, y))
@@ -80,6 +80,10 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
     @abstractmethod
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
         """Return the map over these predictors (maps or readers), one for each threshold."""
+
+    def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
+        return SegmentsMap(self._edges)
 
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: DistributionMap | None) -> DistributionMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
@@ -133,27 +137,6 @@ class AtThresholds(Routing):
         ensure(isinstance(x, np.ndarray) and x.dtype == np.float64, "scores are no numbers")
         ensure(x.ndim == 1 or x.shape[1:] == (len(self._places),), "the number of scores is not that of thresholds")
         ensure(((y >= 0.0) & (y <= len(self._places)) & (y == np.floor(y))).all(), "an outcome is in no segment")
-
-
-class MedianCalibrator(ThresholdCalibrator):
-    """Binary subproblems at the K − 1 thresholds, scored by the median; an outcome is positive where y > t.
-
-    Medians outside of the support are moved to its end. Before the first observation a distribution keeps its masses in
-    the segments.
-    """
-
-    _relation = operator.gt
-    _fewer = 1
-
-    def _scores(self, distribution: Distribution) -> float:
-        return median(distribution)
-
-    def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
-        return medians(distributions)
-
-    def empty_map(self) -> DistributionMap:
-        """Return the map of an empty statistic."""
-        return SegmentsMap(self._edges)
 
 
 class SegmentsMap(DistributionMap):

@@ -15,10 +15,10 @@ from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, check_support, median
-from streamcal.regression.thresholds import MedianCalibrator, levels_of
+from streamcal.regression.thresholds import ThresholdCalibrator, levels_of
 
 
-class VennAbersRegression(MedianCalibrator):
+class VennAbersRegression(ThresholdCalibrator):
     """The inductive Venn-Abers predictive distribution: at each threshold t, a Venn-Abers pair (p₀, p₁) for Y > t.
 
     The score of the predictors is the median of the distribution; the label at t is 1[y > t]. The pairs are a lower
@@ -46,7 +46,7 @@ class VennAbersRegression(MedianCalibrator):
     Fits of labels that decrease with t decrease with t, so that both ends are cdfs without repair. The published
     method takes every outcome held as a threshold, and a run of isotonic regressions for each; on a stream the
     thresholds are fixed. Cost: learning and predicting take O(log² k) for each threshold and k distinct medians; memory
-    O(k) for each threshold. See `MedianCalibrator` for medians outside of the support, and for the start.
+    O(k) for each threshold. See `ThresholdCalibrator` for medians outside of the support, and for the start.
 
     References
     ----------
