@@ -488,7 +488,9 @@ def test_milliseconds_with_a_span_in_seconds(tmp_path: Path, factor: float, opti
     lines = warnings_of(result)
     assert [line[:47] for line in lines] == ["times up to 1.7e+12 look like milliseconds, of "] * warns
     if options == ["--window", "86400"] and warns:
-        assert lines[0].endswith("makes 86.4 seconds; if you meant 86400 seconds, give 86400000, or times in seconds")
+        assert lines[0].endswith(
+            "makes 86.4 seconds; if you meant 86400 seconds, give --time-unit ms, or times in seconds"
+        )
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(1.0, None), (1e3, "milliseconds"), (1e9, "nanoseconds")])

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from streamcal.app.grouping import option, rare_option
 from streamcal.app.oddities import overall
 from streamcal.app.options import Span, check_scale, margin_of, span_of
 from streamcal.app.terminal import check_place, fail
@@ -29,41 +28,14 @@ from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 #: Headings of the help.
 METHOD, SEGMENTS = "Method", "Segments"
 LevelsStoreOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Keep levels beyond --max-levels in this file.",
-        rich_help_panel=SEGMENTS,
-        hidden=True,
-    ),
+    Path | None, rare_option(SEGMENTS, "FILE", "Keep levels beyond --max-levels in this file.")
 ]
 MaxLevelsOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        max=2**31,
-        help="Most levels of a --segment in memory.  [default: 100000]",
-        rich_help_panel=SEGMENTS,
-        hidden=True,
-    ),
+    int | None, rare_option(SEGMENTS, "N", "Most levels of a --segment in memory.  [default: 100000]", min=1, max=2**31)
 ]
-PairsOption = Annotated[
-    bool,
-    typer.Option(
-        "--pairs",
-        help="Correct for all pairs of these columns too.",
-        rich_help_panel=SEGMENTS,
-        hidden=True,
-    ),
-]
+PairsOption = Annotated[bool, rare_option(SEGMENTS, None, "Correct for all pairs of these columns too.", "--pairs")]
 MulticalibrateOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMNS",
-        help="Keep each level of a column calibrated, as a or a,b. Repeatable.",
-        rich_help_panel=SEGMENTS,
-    ),
+    list[str] | None, option(SEGMENTS, "COLUMNS", "Keep each level of a column calibrated, as a or a,b. Repeatable.")
 ]
 #: Options on the levels of segments, by the parameter of `Segmented`.
 LEVEL_OPTIONS = {"store": "--levels-store", "max_levels": "--max-levels", "pairs": "--pairs"}
@@ -74,13 +46,7 @@ if TYPE_CHECKING:  # what segments need is imported where they are given
 
 
 SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help='Set a parameter, as "scale=Logit(-8, 0)". Repeatable.',
-        rich_help_panel=METHOD,
-    ),
+    list[str] | None, option(METHOD, "KEY=VALUE", 'Set a parameter, as "scale=Logit(-8, 0)". Repeatable.', "--set")
 ]
 
 
@@ -99,40 +65,22 @@ class MethodOptions:
 
     method: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"One of `streamcal methods`.  [default: {DEFAULT_METHOD}]",
-            rich_help_panel=METHOD,
+        option(
+            METHOD,
+            "NAME",
+            f"One of `streamcal methods`.  [default: {DEFAULT_METHOD}]",
             autocompletion=methods_that_begin,
         ),
     ] = None
     settings: SetOption = None
     scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            parser=check_scale,
-            help="Read scores as percent, logit, margin or margin:-8,8.",
-            rich_help_panel=METHOD,
-        ),
+        str | None, option(METHOD, "NAME", "Read scores as percent, logit, margin or margin:-8,8.", parser=check_scale)
     ] = None
     window: Annotated[
-        Span | None,
-        typer.Option(
-            metavar="N",
-            parser=span_of,
-            help="Learn from the last N rows; with --time, a span as 24h.",
-            rich_help_panel=METHOD,
-        ),
+        Span | None, option(METHOD, "N", "Learn from the last N rows; with --time, a span as 24h.", parser=span_of)
     ] = None
     half_life: Annotated[
-        Span | None,
-        typer.Option(
-            metavar="N",
-            parser=span_of,
-            help="Halve weights every N rows; with --time, a span as 7d.",
-            rich_help_panel=METHOD,
-        ),
+        Span | None, option(METHOD, "N", "Halve weights every N rows; with --time, a span as 7d.", parser=span_of)
     ] = None
 
     @property
@@ -156,12 +104,7 @@ class LevelOptions:
     """The segments of a command and the groups in which predictions are kept calibrated."""
 
     segment: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="Correct each level of a column, as a or a,b. Repeatable.",
-            rich_help_panel=SEGMENTS,
-        ),
+        list[str] | None, option(SEGMENTS, "COLUMNS", "Correct each level of a column, as a or a,b. Repeatable.")
     ] = None
     levels_store: LevelsStoreOption = None
     max_levels: MaxLevelsOption = None
@@ -197,9 +140,9 @@ def choice_of(options: MethodOptions, levels: LevelOptions, *, timed: bool, decr
         fail(f"--method {shown(method)} is unknown{nearest}; known are {', '.join(REGISTRY)}")
     parameters = _parameters(options.settings or [])
     by = "time" if timed else "count"
-    for option, span in (("--window", window), ("--half-life", half_life)):
+    for name, span in (("--window", window), ("--half-life", half_life)):
         if span is not None and span.unit and not timed:
-            fail(f"{option} {span} is a span of time: name the column with --time, or give a number of rows")
+            fail(f"{name} {span} is a span of time: name the column with --time, or give a number of rows")
     policies: list[tuple[str, Callable[[], Any]]] = []
     if window is not None:
         size = int(window.size) if window.size.is_integer() else window.size

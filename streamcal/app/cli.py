@@ -22,7 +22,7 @@ from streamcal.app.choosing import LevelOptions, MethodOptions, calibrator_of, c
 from streamcal.app.compare import check_report, compare, report
 from streamcal.app.configuring import Configured
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
-from streamcal.app.grouping import Grouped, grouped
+from streamcal.app.grouping import Grouped, grouped, option, rare_option
 from streamcal.app.late_labels import LateOptions, closing_lines, waiting
 from streamcal.app.map import map_
 from streamcal.app.oddities import oddities, times_in_no_order
@@ -99,50 +99,17 @@ def options(
 class OutputOptions:
     """Options of the output of a run."""
 
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the input columns and `calibrated`; - is stdout.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None
+    out: Annotated[str | None, option(OUTPUT, "FILE", "Write the input columns and `calibrated`; - is stdout.")] = None
     output_column: OutputColumnOption = CALIBRATED
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Resume from this state if it exists, and save it.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None
+    state: Annotated[Path | None, option(OUTPUT, "FILE", "Resume from this state if it exists, and save it.")] = None
     checkpoint: Annotated[
         Span | None,
-        typer.Option(
-            metavar="SPAN",
-            parser=span_of,
-            help="Save the state this often.  [default: 30s; journal: 2s]",
-            rich_help_panel=OUTPUT,
-            hidden=True,
-        ),
+        rare_option(OUTPUT, "SPAN", "Save the state this often.  [default: 30s; journal: 2s]", parser=span_of),
     ] = None
     again: Annotated[
-        bool,
-        typer.Option(
-            "--again",
-            help="Learn STREAM from its start, also rows learned before.",
-            rich_help_panel=OUTPUT,
-            hidden=True,
-        ),
+        bool, rare_option(OUTPUT, None, "Learn STREAM from its start, also rows learned before.", "--again")
     ] = False
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a report with pictures as one HTML file.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None
+    html: Annotated[Path | None, option(OUTPUT, "FILE", "Write a report with pictures as one HTML file.")] = None
     quiet: QuietOption = False
 
     @property

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamcal.app.choosing import METHOD, SEGMENTS, segments_of
-from streamcal.app.grouping import grouped
+from streamcal.app.grouping import grouped, option
 from streamcal.app.options import Labelled, UnitOption
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal
 from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
@@ -40,38 +40,14 @@ MOST_PROCESSES = 4
 MOST_WAITING = 10_000
 #: The value of `--methods` where it is not given.
 DEFAULT_METHODS = ",".join(COMPARED)
-MethodsOption = Annotated[
-    str,
-    typer.Option(
-        metavar="A,B,C",
-        help=f"Names.  [default: {DEFAULT_METHODS}]",
-        show_default=False,
-        rich_help_panel=METHOD,
-    ),
-]
-DelayOption = Annotated[
-    int,
-    typer.Option(metavar="N", min=0, help="Learn each row N rows later.", rich_help_panel=METHOD),
-]
-BaseOption = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="Recommend what is better than this method, or raw.", rich_help_panel=METHOD),
-]
+MethodsOption = Annotated[str, option(METHOD, "A,B,C", f"Names.  [default: {DEFAULT_METHODS}]", show_default=False)]
+DelayOption = Annotated[int, option(METHOD, "N", "Learn each row N rows later.", min=0)]
+BaseOption = Annotated[str, option(METHOD, "NAME", "Recommend what is better than this method, or raw.")]
 SegmentOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMNS",
-        help="Correct each level of a column too, as a or a,b. Repeatable.",
-        rich_help_panel=SEGMENTS,
-    ),
+    list[str] | None, option(SEGMENTS, "COLUMNS", "Correct each level of a column too, as a or a,b. Repeatable.")
 ]
 GroupsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMNS",
-        help="Keep each level of a column calibrated too. Repeatable.",
-        rich_help_panel=SEGMENTS,
-    ),
+    list[str] | None, option(SEGMENTS, "COLUMNS", "Keep each level of a column calibrated too. Repeatable.")
 ]
 ProcessesOption = Annotated[
     int | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_type_hints
 
@@ -34,6 +34,18 @@ HelpAllOption = Annotated[
         "--help-all", is_eager=True, callback=help_all, help="Show all options, also the rarely needed ones, and exit."
     ),
 ]
+
+
+def option(panel: str, metavar: str | None, help: str, *names: str, **more: Any) -> Any:
+    """Return an option: the heading under which the help shows it, the name of its value, and what it does.
+
+    Its own name is that of the parameter unless others are given; `more` are further arguments of `typer.Option`.
+    """
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more)
+
+
+#: The same for an option that only `--help-all` shows.
+rare_option = partial(option, hidden=True)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from streamcal.app.grouping import option, rare_option
 from streamcal.app.options import Span, span_of
 from streamcal.app.terminal import check_place, fail
 from streamcal.stream.formats import same_file
@@ -49,87 +48,31 @@ class LateOptions:
     """Labels that come late."""
 
     id: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="COLUMN",
-            help="Column of the impression's id; needs the next three.",
-            rich_help_panel=LATE,
-        ),
+        str | None, option(LATE, "COLUMN", "Column of the impression's id; needs the next three.", "--id")
     ] = None
     event_time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of the impression's time. Rows are sorted by it.",
-            rich_help_panel=LATE,
-        ),
+        str | None, option(LATE, "COLUMN", "Column of the impression's time. Rows are sorted by it.")
     ] = None
     label_time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of the label's time; empty if there was none.",
-            rich_help_panel=LATE,
-        ),
+        str | None, option(LATE, "COLUMN", "Column of the label's time; empty if there was none.")
     ] = None
     horizon: Annotated[
-        Span | None,
-        typer.Option(
-            metavar="SPAN",
-            parser=span_of,
-            help="After this span an impression is negative, as 90s or 6h.",
-            rich_help_panel=LATE,
-        ),
+        Span | None, option(LATE, "SPAN", "After this span an impression is negative, as 90s or 6h.", parser=span_of)
     ] = None
-    early: Annotated[
-        Span | None,
-        typer.Option(
-            metavar="SPAN",
-            parser=span_of,
-            help="Learn early clicks after this span.",
-            rich_help_panel=LATE,
-            hidden=True,
-        ),
-    ] = None
+    early: Annotated[Span | None, rare_option(LATE, "SPAN", "Learn early clicks after this span.", parser=span_of)] = (
+        None
+    )
     late: Annotated[
         Span | None,
-        typer.Option(
-            metavar="SPAN",
-            parser=span_of,
-            help="Accept clicks this long after the horizon.  [default: horizon]",
-            rich_help_panel=LATE,
-            hidden=True,
-        ),
+        rare_option(LATE, "SPAN", "Accept clicks this long after the horizon.  [default: horizon]", parser=span_of),
     ] = None
     journal: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Resume from this journal of events, and continue it.",
-            rich_help_panel=LATE,
-            hidden=True,
-        ),
+        Path | None, rare_option(LATE, "FILE", "Resume from this journal of events, and continue it.")
     ] = None
     max_held: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=2,
-            help="Most predictions in memory.  [default: 1000000]",
-            rich_help_panel=LATE,
-            hidden=True,
-        ),
+        int | None, rare_option(LATE, "N", "Most predictions in memory.  [default: 1000000]", min=2)
     ] = None
-    version: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of the model's version.",
-            rich_help_panel=LATE,
-            hidden=True,
-        ),
-    ] = None
+    version: Annotated[str | None, rare_option(LATE, "COLUMN", "Column of the model's version.")] = None
 
     def checked(self, excluded: Mapping[str, object]) -> LateLabels | None:
         """Return what the options ask for; None where labels do not come late.

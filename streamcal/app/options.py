@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
+from streamcal.app.grouping import option, rare_option
 from streamcal.app.terminal import fail, failing
 from streamcal.names import did_you_mean
 from streamcal.parameters.scales import Interval
@@ -125,141 +126,65 @@ StreamArgument = Annotated[
         help="Files (CSV, JSON Lines, Parquet, Arrow), folders, globs, or -.",
     ),
 ]
-ScoreOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.", rich_help_panel=COLUMNS)]
-LabelOption = Annotated[
-    str,
-    typer.Option(metavar="COLUMN", help="Column of the label: 0/1, no/yes, false/true.", rich_help_panel=COLUMNS),
-]
-PositiveOption = Annotated[
-    str | None,
-    typer.Option(metavar="VALUE", help="The positive label, if it is another word.", rich_help_panel=COLUMNS),
-]
-DecreasingOption = Annotated[
-    bool,
-    typer.Option("--decreasing", help="Higher scores mean fewer positives.", rich_help_panel=COLUMNS, hidden=True),
-]
+ScoreOption = Annotated[str, option(COLUMNS, "COLUMN", "Column of the score.")]
+LabelOption = Annotated[str, option(COLUMNS, "COLUMN", "Column of the label: 0/1, no/yes, false/true.")]
+PositiveOption = Annotated[str | None, option(COLUMNS, "VALUE", "The positive label, if it is another word.")]
+DecreasingOption = Annotated[bool, rare_option(COLUMNS, None, "Higher scores mean fewer positives.", "--decreasing")]
 ClipOption = Annotated[
-    bool,
-    typer.Option(
-        "--clip",
-        help="Accept probabilities outside [0, 1] by at most 1e-6.",
-        rich_help_panel=COLUMNS,
-        hidden=True,
-    ),
+    bool, rare_option(COLUMNS, None, "Accept probabilities outside [0, 1] by at most 1e-6.", "--clip")
 ]
 MissingLabelOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="HOW",
+    option(
+        COLUMNS,
+        "HOW",
+        "Rows without a label: negative, unknown or skip.  [default: error]",
         parser=one_of(*MISSING_LABELS),
-        help="Rows without a label: negative, unknown or skip.  [default: error]",
-        rich_help_panel=COLUMNS,
     ),
 ]
-TimeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--time",
-        metavar="COLUMN",
-        help="Column of the time: numbers, or ISO 8601.",
-        rich_help_panel=COLUMNS,
-    ),
-]
+TimeOption = Annotated[str | None, option(COLUMNS, "COLUMN", "Column of the time: numbers, or ISO 8601.", "--time")]
 TimeUnitOption = Annotated[
     str,
-    typer.Option(
-        metavar="UNIT",
-        parser=one_of(*TIME_UNITS),
-        help=f"Unit of numbers that are times: {', '.join(TIME_UNITS)}.",
-        rich_help_panel=TIMES,
-        hidden=True,
-    ),
+    rare_option(TIMES, "UNIT", f"Unit of numbers that are times: {', '.join(TIME_UNITS)}.", parser=one_of(*TIME_UNITS)),
 ]
 TimeFormatOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FORMAT",
-        help="Format of text that is a time, as %d/%m/%Y %H:%M.",
-        rich_help_panel=TIMES,
-        hidden=True,
-    ),
+    str | None, rare_option(TIMES, "FORMAT", "Format of text that is a time, as %d/%m/%Y %H:%M.")
 ]
 TimezoneOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ZONE",
-        help="Zone of times without one, as Europe/Berlin.  [default: UTC]",
-        rich_help_panel=TIMES,
-        hidden=True,
-    ),
+    str | None, rare_option(TIMES, "ZONE", "Zone of times without one, as Europe/Berlin.  [default: UTC]")
 ]
-WeightOption = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Column of the weight.", rich_help_panel=COLUMNS, hidden=True)
-]
+WeightOption = Annotated[str | None, rare_option(COLUMNS, "COLUMN", "Column of the weight.")]
 FormatOption = Annotated[
     str | None,
-    typer.Option(
+    rare_option(
+        READING,
+        "NAME",
+        f"Format of STREAM: {', '.join(FORMATS)}.  [default: by its name]",
         "--format",
-        metavar="NAME",
         parser=one_of(*FORMATS),
-        help=f"Format of STREAM: {', '.join(FORMATS)}.  [default: by its name]",
-        rich_help_panel=READING,
-        hidden=True,
     ),
 ]
 DelimiterOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="CHAR",
-        parser=delimiter_of,
-        help="Delimiter of CSV: , ; tab or |.  [default: by the header]",
-        rich_help_panel=READING,
-        hidden=True,
-    ),
+    rare_option(READING, "CHAR", "Delimiter of CSV: , ; tab or |.  [default: by the header]", parser=delimiter_of),
 ]
-DecimalOption = Annotated[
-    str,
-    typer.Option(
-        metavar="CHAR",
-        parser=one_of(".", ","),
-        help="Decimal mark of CSV: . or ,",
-        rich_help_panel=READING,
-        hidden=True,
-    ),
-]
-OutputColumnOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="Name of the column of probabilities in the output.", rich_help_panel=OUTPUT, hidden=True
-    ),
-]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", help="Print only warnings and errors.", rich_help_panel=OUTPUT, hidden=True)
-]
+DecimalOption = Annotated[str, rare_option(READING, "CHAR", "Decimal mark of CSV: . or ,", parser=one_of(".", ","))]
+OutputColumnOption = Annotated[str, rare_option(OUTPUT, "NAME", "Name of the column of probabilities in the output.")]
+QuietOption = Annotated[bool, rare_option(OUTPUT, None, "Print only warnings and errors.", "--quiet")]
 OnErrorOption = Annotated[
-    str,
-    typer.Option(
-        metavar="[stop|skip]",
-        parser=one_of(STOP, SKIP),
-        help="Stop at an invalid row, or skip it.",
-        rich_help_panel=READING,
-        hidden=True,
-    ),
+    str, rare_option(READING, "[stop|skip]", "Stop at an invalid row, or skip it.", parser=one_of(STOP, SKIP))
 ]
 RejectsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE", help="With --on-error skip: write the skipped rows here.", rich_help_panel=READING, hidden=True
-    ),
+    str | None, rare_option(READING, "FILE", "With --on-error skip: write the skipped rows here.")
 ]
 UnitOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        COLUMNS,
+        "[percent|logit]",
+        "Read scores as percent or log-odds.",
         "--scale",
-        metavar="[percent|logit]",
         parser=one_of(*PARSED_AS_PROBABILITY),
-        help="Read scores as percent or log-odds.",
-        rich_help_panel=COLUMNS,
     ),
 ]
 

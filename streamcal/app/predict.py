@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from streamcal.app.choosing import saved_in
-from streamcal.app.grouping import grouped
+from streamcal.app.grouping import grouped, option
 from streamcal.app.oddities import mostly_skipped, odd_unit_of_time, times_left_out
 from streamcal.app.options import OUTPUT, OutputColumnOption, QuietOption, Scores, UnitOption
 from streamcal.app.terminal import PLAIN, check_place, executed, exit_interrupted, fail, failing
@@ -20,14 +20,7 @@ from streamcal.stream.run import CALIBRATED, Run
 StateArgument = Annotated[
     Path, typer.Argument(metavar="STATE", help="A state of `streamcal run --state` or `streamcal.save`.")
 ]
-OutOption = Annotated[
-    str,
-    typer.Option(
-        metavar="FILE",
-        help="Write the input columns and `calibrated`; - is stdout.",
-        rich_help_panel=OUTPUT,
-    ),
-]
+OutOption = Annotated[str, option(OUTPUT, "FILE", "Write the input columns and `calibrated`; - is stdout.")]
 
 
 @dataclass(frozen=True, kw_only=True)

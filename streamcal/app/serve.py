@@ -24,7 +24,7 @@ from streamcal.app.choosing import (
     conversion,
 )
 from streamcal.app.configuring import ConfigOption
-from streamcal.app.grouping import grouped
+from streamcal.app.grouping import grouped, option, rare_option
 from streamcal.app.options import span_of
 from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
@@ -62,69 +62,28 @@ class ServedMethod:
     """The calibrator of a service."""
 
     method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"One of `streamcal methods`.  [default: of --state, or {DEFAULT_METHOD}]",
-            rich_help_panel=METHOD,
-        ),
+        str | None, option(METHOD, "NAME", f"One of `streamcal methods`.  [default: of --state, or {DEFAULT_METHOD}]")
     ] = None
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a parameter of the method. Repeatable.",
-            envvar=f"{VARIABLES}_SET",
-            rich_help_panel=METHOD,
-        ),
+        option(METHOD, "KEY=VALUE", "Set a parameter of the method. Repeatable.", "--set", envvar=f"{VARIABLES}_SET"),
     ] = None
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Start a new journal from a state of `run` or `save`.",
-            rich_help_panel=METHOD,
-        ),
-    ] = None
+    state: Annotated[Path | None, option(METHOD, "FILE", "Start a new journal from a state of `run` or `save`.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedLabels:
     """The clock of a service, and when labels are learned."""
 
-    horizon: Annotated[
-        str,
-        typer.Option(
-            metavar="SPAN",
-            help="After this span an impression is negative, as 90s or 6h.",
-            rich_help_panel=LABELS,
-        ),
-    ]
-    early: Annotated[
-        str | None,
-        typer.Option(metavar="SPAN", help="Learn early clicks after this span.", rich_help_panel=LABELS),
-    ] = None
+    horizon: Annotated[str, option(LABELS, "SPAN", "After this span an impression is negative, as 90s or 6h.")]
+    early: Annotated[str | None, option(LABELS, "SPAN", "Learn early clicks after this span.")] = None
     late: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SPAN",
-            help="Accept clicks this long after the horizon.  [default: horizon]",
-            rich_help_panel=LABELS,
-        ),
+        str | None, option(LABELS, "SPAN", "Accept clicks this long after the horizon.  [default: horizon]")
     ] = None
     clock: Annotated[
-        str,
-        typer.Option(
-            metavar=f"[{'|'.join(CLOCKS)}]",
-            help="Use the server's time, or the times that clients send.",
-            rich_help_panel=LABELS,
-            hidden=True,
-        ),
+        str, rare_option(LABELS, f"[{'|'.join(CLOCKS)}]", "Use the server's time, or the times that clients send.")
     ] = CLOCKS[0]
-    max_held: Annotated[
-        int, typer.Option(metavar="N", min=2, help="Most predictions in memory.", rich_help_panel=LABELS, hidden=True)
-    ] = 1_000_000
+    max_held: Annotated[int, rare_option(LABELS, "N", "Most predictions in memory.", min=2)] = 1_000_000
 
     @property
     def by_events(self) -> bool:
@@ -141,107 +100,40 @@ class ServedLabels:
 class ServedEvents:
     """Options of the storage of a service's events."""
 
-    journal: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keep events in this file, and resume from it.", rich_help_panel=EVENTS),
-    ] = None
-    migrate: Annotated[
-        bool,
-        typer.Option("--migrate", help="Rewrite a journal with other options.", rich_help_panel=EVENTS, hidden=True),
-    ] = False
-    backup: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Let POST /v1/backup copy the journal to this file.", rich_help_panel=EVENTS),
-    ] = None
-    memory: Annotated[
-        bool,
-        typer.Option("--memory", help="Run without a journal: a stop loses everything.", rich_help_panel=EVENTS),
-    ] = False
+    journal: Annotated[Path | None, option(EVENTS, "FILE", "Keep events in this file, and resume from it.")] = None
+    migrate: Annotated[bool, rare_option(EVENTS, None, "Rewrite a journal with other options.", "--migrate")] = False
+    backup: Annotated[Path | None, option(EVENTS, "FILE", "Let POST /v1/backup copy the journal to this file.")] = None
+    memory: Annotated[bool, option(EVENTS, None, "Run without a journal: a stop loses everything.", "--memory")] = False
     issue_durability: Annotated[
-        str,
-        typer.Option(
-            metavar="PLACE",
-            help="Answer impressions once they are in: disk or memory.",
-            rich_help_panel=EVENTS,
-            hidden=True,
-        ),
+        str, rare_option(EVENTS, "PLACE", "Answer impressions once they are in: disk or memory.")
     ] = "disk"
-    snapshot_every: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, help="Write the whole state after N events.", rich_help_panel=EVENTS, hidden=True
-        ),
-    ] = 1_000_000
+    snapshot_every: Annotated[int, rare_option(EVENTS, "N", "Write the whole state after N events.", min=1)] = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedRequests:
     """Who may ask a service, and how much."""
 
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Listen on this address.", rich_help_panel=REQUESTS)] = (
-        "127.0.0.1"
-    )
-    port: Annotated[
-        int, typer.Option(metavar="N", min=1, max=65535, help="Listen on this port.", rich_help_panel=REQUESTS)
-    ] = 8420
-    max_connections: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, help="Most connections, apart from probes.", rich_help_panel=REQUESTS, hidden=True
-        ),
-    ] = 1_000
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Accept the tokens in this file, one a line.",
-            rich_help_panel=REQUESTS,
-        ),
-    ] = None
-    max_batch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Most items of a batch.", rich_help_panel=REQUESTS, hidden=True)
-    ] = 1_000
-    max_body: Annotated[
-        int,
-        typer.Option(metavar="BYTES", min=100, help="Most bytes of a request.", rich_help_panel=REQUESTS, hidden=True),
-    ] = 2**20
-    max_keys: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, max=64, help="Most keys of an impression.", rich_help_panel=REQUESTS, hidden=True
-        ),
-    ] = 16
+    host: Annotated[str, option(REQUESTS, "ADDRESS", "Listen on this address.")] = "127.0.0.1"
+    port: Annotated[int, option(REQUESTS, "N", "Listen on this port.", min=1, max=65535)] = 8420
+    max_connections: Annotated[int, rare_option(REQUESTS, "N", "Most connections, apart from probes.", min=1)] = 1_000
+    token_file: Annotated[Path | None, option(REQUESTS, "FILE", "Accept the tokens in this file, one a line.")] = None
+    max_batch: Annotated[int, rare_option(REQUESTS, "N", "Most items of a batch.", min=1)] = 1_000
+    max_body: Annotated[int, rare_option(REQUESTS, "BYTES", "Most bytes of a request.", min=100)] = 2**20
+    max_keys: Annotated[int, rare_option(REQUESTS, "N", "Most keys of an impression.", min=1, max=64)] = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedWatch:
     """Options of a service's metrics, monitor and logs."""
 
-    metric_segments: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Most segments listed in /metrics.", rich_help_panel=WATCHING, hidden=True
-        ),
-    ] = 100
-    run_length: Annotated[
-        float,
-        typer.Option(
-            metavar="N",
-            min=2.0,
-            help="Mean number of labels until a false alarm.",
-            rich_help_panel=WATCHING,
-            hidden=True,
-        ),
-    ] = 1e6
-    log_level: Annotated[
-        str,
-        typer.Option(
-            metavar="LEVEL",
-            help=f"Log lines from this level: {', '.join(LEVELS)}.",
-            rich_help_panel=WATCHING,
-            hidden=True,
-        ),
-    ] = "info"
+    metric_segments: Annotated[int, rare_option(WATCHING, "N", "Most segments listed in /metrics.", min=0)] = 100
+    run_length: Annotated[float, rare_option(WATCHING, "N", "Mean number of labels until a false alarm.", min=2.0)] = (
+        1e6
+    )
+    log_level: Annotated[str, rare_option(WATCHING, "LEVEL", f"Log lines from this level: {', '.join(LEVELS)}.")] = (
+        "info"
+    )
 
 
 @grouped
@@ -306,13 +198,13 @@ def serve(
 
 def _check(labels: ServedLabels, events: ServedEvents, watching: ServedWatch) -> None:
     """End with a message where a word is unknown, or there is no place, or no possible one, for the events."""
-    for value, words, option in (
+    for value, words, name in (
         (events.issue_durability, DURABILITIES, "--issue-durability"),
         (labels.clock, CLOCKS, "--clock"),
         (watching.log_level, LEVELS, "--log-level"),
     ):
         if value not in words:
-            fail(f"{option} {value!r} is not one of {', '.join(words)}{did_you_mean(value, words)}")
+            fail(f"{name} {value!r} is not one of {', '.join(words)}{did_you_mean(value, words)}")
     if events.memory == (events.journal is not None):
         fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
     if events.journal is not None:
