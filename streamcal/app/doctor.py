@@ -62,7 +62,8 @@ def _kernel_line() -> str:
     if form == "compiled":
         return form
     missing = ", ".join(name for name, compiled in kernels().items() if not compiled)
-    return f"{form} ({missing}): everything works, but {slower()}; install a C compiler and reinstall"
+    which = missing if form == "partly compiled" else "all of them"
+    return f"{form} ({which}): everything works, but {slower()}; install a C compiler and reinstall"
 
 
 def _version(package: str) -> str | None:

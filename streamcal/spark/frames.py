@@ -151,8 +151,7 @@ def transform(
         Column of keys, of the type that the keys of `states` have; whole numbers may differ in width.
     broadcast : bool
         Whether every Python worker gets all states, which are collected by the driver: no row is shuffled. With False,
-        rows are joined with `states`, which is for more keys than fit into a worker: a million, at some 150 bytes. Keys
-        are checked in the same way.
+        rows are joined with `states`, which is for more keys than fit into a worker. Keys are checked in the same way.
 
     Returns
     -------
