@@ -28,9 +28,9 @@ class ConformalPredictive(PITCalibrator):
     PIT is tied. `predict_one` gives a proper cdf between the two: R(F(t)), where R is linear through (0, 0), the points
     (u₍ₖ₎, k/(n + 1)) and (1, 1). The ends of its `interval(level)` are at the multiples of 1/(n + 1) beside the levels
     (1 ± level)/2, outwards, so that the interval contains the new outcome with a probability of at least `level`. An
-    end is infinite where n + 1 < 2/(1 − level), that is for n < 19 at 0.9, and where a share of (1 − level)/2 of the
-    outcomes or more lay beyond all predicted mass, as beyond a `Sample` that is too narrow, or in the first or the last
-    cell of a grid. Before any observation it is that of the forecast.
+    end is infinite where n + 1 < 2/(1 − level), that is for n < 19 at 0.9. It is infinite, too, where a share of (1 −
+    level)/2 of the outcomes or more lay beyond all predicted mass, as beyond a `Sample` that is too narrow, or in the
+    first or the last cell of a grid. Before any observation it is that of the forecast.
 
     Parameters
     ----------
