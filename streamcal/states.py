@@ -293,12 +293,12 @@ def require_rising(x: npt.NDArray[Any], what: str) -> None:
     ensure((x[1:] > x[:-1]).all(), f"{what} do not rise")
 
 
-def require_weights(weight: FloatArray, positive: FloatArray, peak: float, rounding: float = ROUNDING) -> None:
+def require_weights(weight: FloatArray, positive: FloatArray, peak: float) -> None:
     """Raise `StateError` unless these are possible weights and positive weights of rows with largest weight `peak`."""
     ensure(((weight == 0.0) | ((weight >= LIGHTEST) & (weight <= HEAVIEST))).all(), "a weight is not possible")
     ensure((positive >= 0.0).all(), "a positive weight is below 0")
-    ensure((positive <= weight * (1.0 + rounding)).all(), "a positive weight is above the weight")
-    ensure((weight <= peak * (1.0 + rounding)).all(), "a weight is above the largest ever")
+    ensure((positive <= weight * (1.0 + ROUNDING)).all(), "a positive weight is above the weight")
+    ensure((weight <= peak * (1.0 + ROUNDING)).all(), "a weight is above the largest ever")
 
 
 # -- checksum and version ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from scipy.special import expit
 from streamcal import EmpiricalCDF, InputError, Interval, Logit
 from streamcal.fusion.copula import STEPS, CopulaFusion, Margin
 from streamcal.solvers import copulas
-from streamcal.solvers.copulas import EDGE, FAMILIES, Copula, fit_copula
+from streamcal.solvers.copulas import EDGE, FAMILIES, Copula, fit_copulas, likeliest
 
 #: Parameters of each family: nearly independent, usual, strong.
 THETAS = {
@@ -24,6 +24,11 @@ THETAS = {
 }
 PAIRS = [(family, theta) for family, thetas in THETAS.items() for theta in thetas]
 RHOS = (-0.9, 0.0, 0.5, 0.95)
+
+
+def fit_copula(u, weight, families=FAMILIES):
+    """Return the likeliest of the copulas fitted."""
+    return likeliest(fit_copulas(u, weight, families))
 
 
 def correlated(rho):

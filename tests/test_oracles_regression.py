@@ -29,7 +29,15 @@ from streamcal.regression import (
     Sample,
     VennAbersRegression,
 )
-from streamcal.regression.reading import CDF_ROUNDING, cdf_at, cdfs_at, median, pit, quantiles_of, segment_edges
+from streamcal.regression.reading import (
+    CDF_ROUNDING,
+    cdf_at,
+    cdfs_at,
+    median,
+    pit_interval,
+    quantiles_of,
+    segment_edges,
+)
 from streamcal.regression.recalibrated import Recalibrated, complete, recalibrated
 
 SUPPORT = (-5.0, 5.0)
@@ -537,7 +545,7 @@ def test_rounding_in_a_cdf_is_mended_and_more_is_refused():
         with pytest.raises(InputError):
             cdf_at(Given(bad), thresholds)
     with pytest.raises(InputError):
-        pit(Given([0.5]), 0.0)
+        pit_interval(Given([0.5]), 0.0)
 
 
 def test_normals_read_together_are_normals_read_alone():

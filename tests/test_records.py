@@ -23,7 +23,7 @@ from streamcal.errors import InputError
 from streamcal.stream.formats import FileKind
 from streamcal.stream.reading import BLOCK_BYTES, RecordReader
 from streamcal.stream.records import LabelReader, RecordError, parse_label, parse_score, parse_weight
-from streamcal.stream.times import parse_time
+from streamcal.stream.times import TimeReader
 from streamcal.stream.writing import RecordWriter
 
 ROWS = [{"id": f"a{k}", "score": f"0.{k:03d}0", "click": str(k % 2)} for k in range(25)]
@@ -511,13 +511,13 @@ def test_weights() -> None:
     ],
 )
 def test_times(value: object, seconds: float) -> None:
-    assert parse_time(value) == seconds
+    assert TimeReader().one(value, "time") == seconds
 
 
 @pytest.mark.parametrize("value", ["", None, "nan", "inf", "yesterday", "2026-13-01", True, [], math.nan])
 def test_values_that_are_no_times(value: object) -> None:
     with pytest.raises(RecordError, match="ISO 8601"):
-        parse_time(value)
+        TimeReader().one(value, "time")
 
 
 def test_record_error_is_one_line_with_all_its_parts() -> None:

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from threading import Lock
-from types import TracebackType
 from typing import Any, Self
 
 from streamcal.errors import InputError, StateError
@@ -479,9 +478,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -55,13 +55,6 @@ def cdfs_at(distributions: Sequence[Distribution], thresholds: FloatArray) -> Fl
     return np.array([cdf_at(one, thresholds) for one in given])
 
 
-def pit(distribution: Distribution, y: float) -> float:
-    """Return the probability integral transform F(y), in [0, 1]; `InputError` if the cdf returns something else."""
-    if type(distribution) is Normal:  # which needs no check
-        return float(ndtr((y - distribution.mean) / distribution.sd))
-    return float(_in_range(_called(distribution, y), distribution))
-
-
 def normal_scores(distribution: Distribution, t: FloatArray) -> FloatArray:
     """Return Φ⁻¹(F(t)), −∞ and ∞ included, from log tail masses where F(t) or 1 − F(t) has too few digits."""
     if type(distribution) is Normal:

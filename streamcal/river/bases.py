@@ -72,7 +72,18 @@ class ShowsCalibrator:
     """A wrapper whose `str` names the calibrator after the base: River's own names the base alone."""
 
     calibrator: Any
-    _wrapped_model: Any
+    classifier: Any
+
+    def _wrap(self, classifier: Any) -> None:
+        """Take a classifier as the base; `InputError` for anything else."""
+        if not isinstance(classifier, base.Classifier):
+            raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
+        self.classifier = classifier
+        self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
+
+    @property
+    def _wrapped_model(self) -> Any:
+        return self.classifier
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self._wrapped_model}, {self.calibrator})"

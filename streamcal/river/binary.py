@@ -18,7 +18,7 @@ from streamcal.live.keyed import Keyed
 from streamcal.names import did_you_mean, suggesting
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.river.bases import NO_SCORE, Classifier, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
+from streamcal.river.bases import NO_SCORE, Classifier, ShowsCalibrator, both, fresh, score_of, taken_by_base
 from streamcal.river.batches import (
     column_like,
     column_of,
@@ -104,20 +104,13 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         calibrator: str | Calibrator | Keyed | None = None,
         keys: Sequence[str] | None = None,
     ) -> None:
-        if not isinstance(classifier, base.Classifier):
-            raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
-        self.classifier = classifier
+        self._wrap(classifier)
         given: Any = DEFAULT_METHOD if calibrator is None else calibrator
         self.calibrator = given.clone() if isinstance(given, Keyed) else fresh(given)
         self.keys = keys
         fields = given.fields if isinstance(given, Keyed) else ()
         if isinstance(keys, str) or any(key not in fields for key in keys or ()):
             raise InputError(f"keys={keys!r} are not fields of the calibrator, which has {list(fields)}")
-        self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
-
-    @property
-    def _wrapped_model(self) -> Classifier:
-        return self.classifier
 
     @property
     def _multiclass(self) -> bool:
@@ -279,22 +272,15 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     def __init__(
         self, classifier: Classifier, calibrator: str | CrossVennAbers | None = None, id: str | None = None
     ) -> None:
-        if not isinstance(classifier, base.Classifier):
-            raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
+        self._wrap(classifier)
         given: Any = CrossVennAbers(resolution=4096) if calibrator is None else calibrator
         method = fresh(given) if isinstance(given, str) else given
         if not isinstance(method, CrossVennAbers) or method.folds < 2:
             raise InputError(f"calibrator={given!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
-        self.classifier = classifier
         self.calibrator = method.clone()
         self.id = id
         self.classifiers = [classifier.clone() for _ in range(method.folds)]
-        self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
         self._learned = 0
-
-    @property
-    def _wrapped_model(self) -> Classifier:
-        return self.classifier
 
     @property
     def _multiclass(self) -> bool:

@@ -7,14 +7,13 @@ from typing import Any
 
 from river import base, linear_model, multiclass, naive_bayes, preprocessing
 
-from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.names import suggesting
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
-from streamcal.river.bases import Classifier, ShowsCalibrator, probabilities_of, taken_by_base, takes
+from streamcal.river.bases import Classifier, ShowsCalibrator, probabilities_of, taken_by_base
 
 
 class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
@@ -59,17 +58,10 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
 
     @suggesting
     def __init__(self, classifier: Classifier, calibrator: str | MulticlassCalibrator | None = None) -> None:
-        if not isinstance(classifier, base.Classifier):
-            raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
+        self._wrap(classifier)
         calibrator = OnlineVectorScaling() if calibrator is None else calibrator
         calibrator = chosen(calibrator, MulticlassCalibrator, METHODS, "a calibrator of many classes")
-        self.classifier = classifier
         self.calibrator = calibrator.clone()
-        self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
-
-    @property
-    def _wrapped_model(self) -> Classifier:
-        return self.classifier
 
     @property
     def _multiclass(self) -> bool:

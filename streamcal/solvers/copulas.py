@@ -216,11 +216,6 @@ class Copula:
 # -- the fit -------------------------------------------------------------------------------------------------------
 
 
-def fit_copula(u: Array, weight: Array, families: Sequence[str] = FAMILIES) -> Copula:
-    """Fit the copula with the largest likelihood: the `likeliest` of `fit_copulas`."""
-    return likeliest(fit_copulas(u, weight, families))
-
-
 def likeliest(copulas: Sequence[Copula]) -> Copula:
     """Return the copula of the largest likelihood; "independence" where none is better than that by more than TIED."""
     best = Copula("independence")

@@ -279,8 +279,8 @@ def parse_label(value: Any) -> bool:
         raise _refused_label(value) from None
 
 
-def _refused_label(value: Any, allowed: str = LABEL_ALLOWED) -> RecordError:
-    return RecordError(MISSING, LABEL_MISSING) if is_missing(value) else refused(value, allowed)
+def _refused_label(value: Any) -> RecordError:
+    return RecordError(MISSING, LABEL_MISSING) if is_missing(value) else refused(value, LABEL_ALLOWED)
 
 
 class LabelReader:

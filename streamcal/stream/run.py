@@ -147,7 +147,6 @@ class Run:
     skipped: int = field(default=0, init=False)
     skipped_lines: int = field(default=0, init=False)
     reasons: Reasons = field(default_factory=Reasons, init=False)
-    started: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
     passed_over: int = field(default=0, init=False)
     replaced: list[str] = field(default_factory=list, init=False)
@@ -207,8 +206,7 @@ class Run:
             if self.rejects is not None:
                 rejected = RecordWriter(self.rejects, REJECT_COLUMNS, append_at=outputs.get(REJECTS))
                 self._writers[REJECTS] = files.enter_context(rejected)
-            self.started, begun = True, time.perf_counter()
-            self._kept = begun
+            begun = self._kept = time.perf_counter()
             try:
                 for number, reader in enumerate(chain([first], readers)):
                     for part in self._parts(reader):

@@ -68,6 +68,9 @@ class TimeReader:
 
     Times without a time zone are refused after times with one, and the other way round, unless a zone is given: nobody
     can tell how far the two are apart.
+
+    >>> [TimeReader().one(value, "t") for value in ("12.5", "1970-01-01T01:00:00+01:00", "1970-01-02")]
+    [12.5, 0.0, 86400.0]
     """
 
     def __init__(self, options: TimeOptions | None = None, *, commas: bool = False) -> None:
@@ -156,19 +159,6 @@ class TimeReader:
                 ZONE_ALLOWED,
                 column=column,
             )
-
-
-def parse_time(value: Any) -> float:
-    """Parse the time in a field: numbers as they are, in your units; ISO 8601 times as seconds since 1970 UTC.
-
-    A time without a time zone is UTC, a date is its midnight. Text that can be read as a number is a number: "20260131"
-    is 20260131.0, not a date. Seconds of present-day times are accurate to 2.4e-7 (double precision). `RecordError`
-    otherwise.
-
-    >>> parse_time("12.5"), parse_time("1970-01-01T01:00:00+01:00"), parse_time("1970-01-02")
-    (12.5, 0.0, 86400.0)
-    """
-    return TimeReader().one(value, "time")
 
 
 class TimeOrder:

@@ -78,7 +78,7 @@ RIDGED = 1e-4
 OSQP_SOLVED = 1e-4
 #: An interior point of a semidefinite program settles a curve between few observations to this only.
 CONIC_SOLVED = 5e-3
-#: The likelihood of a copula is searched until its parameter is known to 1e-6 (`fit_copula`).
+#: The likelihood of a copula is searched until its parameter is known to 1e-6 (`fit_copulas`).
 SEARCHED = 1e-5
 #: The mass of a density is divided by the sum of all, and Newton's method stops at a gradient of 1e-12.
 DENSITY_SOLVED = 1e-7
