@@ -359,9 +359,9 @@ MUTANTS = [
     ),
     Mutant(
         "trend-parameters-off-by-one",
-        "calibrators/linear_trend.py",
-        "min(2 + problem.kinks, len(x))",
-        "min(1 + problem.kinks, len(x))",
+        "kernels/polynomial/kink_path.py",
+        "min(2 + self._kinks.number(self._smallest), self._parameters)",
+        "min(1 + self._kinks.number(self._smallest), self._parameters)",
         "AICc counts one parameter too few",
         "test_oracles_path",
     ),

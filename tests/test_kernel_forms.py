@@ -3,6 +3,7 @@
 import ast
 import importlib
 import importlib.util
+import itertools
 import math
 import re
 import shutil
@@ -76,6 +77,7 @@ HERE = {
     "covers",
     "cubic",
     "day_and_week",
+    "deviances",
     "equality_qp",
     "fast_path",
     "jumper",
@@ -84,6 +86,7 @@ HERE = {
     "guard",
     "hedging",
     "implicit_regression",
+    "kink_path",
     "kinks",
     "knot_sums",
     "logistic",
@@ -1440,19 +1443,87 @@ def test_kinks(cells):
         assert found[0] == found[1]
         # Optimality: |u| is at most the penalty, to the tolerance (1e-9 of it, and 1e-12).
         assert found[0][2] <= part * most * (1.0 + 2e-9) + 2e-12
-    for labels in (y, columns[2]):
-        for one in forms:
-            one.renew(*map(np.ascontiguousarray, (columns[1], labels)))
-        for part in (1.0, 0.3, 0.01):
-            assert [one.follow(part * most, 10 * len(z)) for one in forms] == [0, 0]
-            assert bits(forms[0].fit) == bits(forms[1].fit)
-            assert forms[0].most() <= part * most * (1.0 + 2e-9) + 2e-12
-    group = np.arange(len(z))
-    found = [one.deviance(0.5, group, share, y, 1e-3) for one in forms]
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.floats(0.1, 9.0), st.floats(0.05, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=30),
+    st.floats(1.0, 1e5),
+)
+def test_kink_path_and_deviances(cells, n):
+    """Both forms, the best fit and the average, are those of all fits, each solved and compared by itself."""
+    gaps, share, y = map(np.ascontiguousarray, np.array(cells).T)
+    z, share = np.cumsum(gaps) - gaps[0], share / share.sum()
+    z /= max(z[-1], 1.0)
+    labels = y, np.ascontiguousarray(y[::-1]), 0.9 * y[::-1] + 0.1 * y, y
+    paths, found = {}, {False: [], True: []}
+    for form, average in itertools.product(range(2), (False, True)):
+        kinks = twins("kinks")[form].Kinks(z, share, y - y @ share, 1e-13, 1e-9, 1e-12)
+        path = twins("kink_path")[form].KinkPath(kinks, 12, 0.4, 80.0, 1e-9, 10 * len(z))
+        found[average].clear()
+        for mean in labels:
+            centre = float(mean @ share)
+            kinks.renew(share, mean - centre)
+            most = kinks.most() if kinks.most() > 1e-12 else 0.0
+            assert path.run(n, centre, most, len(z), average) == 0
+            found[average].append(path.values.copy())
+        paths[form, average] = bits(found[average])
+    assert paths[0, False] == paths[1, False]
+    assert paths[0, True] == paths[1, True]
+    for mean, best, average in zip(labels, found[False], found[True], strict=True):
+        fits, criteria = trend_fits(z, share, mean, n)
+        assert np.abs(fits - best).max(axis=1)[criteria <= criteria.min() + 1e-6].min() < 1e-9
+        shares = np.exp(-0.5 * (criteria - criteria.min()))
+        np.testing.assert_allclose(average, shares @ np.clip(fits, 0.0, 1.0) / shares.sum(), rtol=0.0, atol=1e-7)
+
+
+def trend_fits(z, share, mean, n):
+    """Return the fits of a path and their AICc by NumPy, up to the end of the path."""
+    centre, fits, criteria = float(mean @ share), [], []
+    kinks = twins("kinks")[0].Kinks(z, share, mean - centre, 1e-13, 1e-9, 1e-12)
+    most = kinks.most() if kinks.most() > 1e-12 else 0.0
+    doubt = 1.0 / (n + 2.0)
+    for k in range(12):
+        assert kinks.solve(most * 0.4**k if most > 0.0 else math.inf, 10 * len(z)) == 0
+        d = min(2 + kinks.number(1e-9), len(z))
+        if k > 0 and (n - d - 1.0 <= 0.0 or most == 0.0):
+            break
+        p = np.clip(centre + kinks.fit, doubt, 1.0 - doubt)
+        criterion = -2.0 * n * float(share @ (mean * np.log(p) + (1.0 - mean) * np.log(1.0 - p)))
+        criterion += 2.0 * d * (1.0 + (d + 1.0) / (n - d - 1.0)) if n > d + 1.0 else 0.0
+        if criterion > min(criteria, default=math.inf) + 80.0:
+            break
+        fits.append(centre + kinks.fit)
+        criteria.append(criterion)
+    return np.array(fits), np.array(criteria)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.tuples(*[st.floats(0.0, 1.0)] * 3, st.floats(0.01, 5.0)), min_size=1, max_size=40),
+    st.floats(0.1, 1e5),
+    st.floats(0.0, 1.0),
+)
+def test_bounds_of_deviances(cells, n, near):
+    """The exact deviance is between the bounds, for references that are near and far; both forms are equal."""
+    fit, other, y, share = map(np.ascontiguousarray, np.array(cells).T)
+    share = share / share.sum()
+    fit, doubt = near * other + (1.0 - near) * fit, max(1.0 / (n + 2.0), 2.0**-52)
+    found = []
+    for module in twins("deviances"):
+        one = module.Deviances(len(fit))
+        one.begin(n, share, y, 0.0)
+        one.refer(other)
+        one.begin(n, share, y, 0.0)
+        one.bound(fit)
+        found.append([one.low, one.high, one.exact(fit), one.following(other), one.following(fit)])
     assert bits(found[0]) == bits(found[1])
-    p = np.clip(forms[0].fit + 0.5, 1e-3, 1.0 - 1e-3)
-    expected = -2.0 * float(share @ (y * np.log(p) + (1.0 - y) * np.log1p(-p)))
-    assert found[0] == pytest.approx(expected, rel=1e-13)  # a sum of 60 terms
+    p = np.clip(fit, doubt, 1.0 - doubt)
+    expected = -2.0 * n * math.fsum(share * (y * np.log(p) + (1.0 - y) * np.log(1.0 - p)))
+    low, high, exact, _, following = found[0]
+    assert exact == pytest.approx(expected, rel=1e-13, abs=1e-13 * n)
+    assert following == pytest.approx(expected, rel=1e-12, abs=1e-12 * n)
+    assert low <= expected <= high
 
 
 def test_kernels_of_curves_refuse_other_lengths():

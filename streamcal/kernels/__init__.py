@@ -34,6 +34,7 @@ USES = {
     ),
     "bernstein": ("compensated",),
     "difference_qp": ("working_set",),
+    "kink_path": ("deviances", "kinks"),
     "tangent_qp": ("angular_slope", "equality_qp", "working_set"),
     "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
     "panel_logistic": ("bernstein", "compensated", "monotone_qp"),
@@ -89,11 +90,13 @@ LEVELS = (
     *("level_table", "balance", "groups", "capitals", "accounts", "observed_levels", "joint_effects", "level_members"),
     "segment_chain",
 )
+#: The same.
+TRENDS = ("deviances", "kinks", "kink_path")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
 NEEDS |= {name: used for name, used in USES.items() if name not in (*NEEDS, *LEVELS, *AUTO)}
 NEEDS |= dict.fromkeys(LEVELS, ("implicit_regression", "logistic", "weights", *LEVELS))
-NEEDS |= dict.fromkeys(AUTO, (*AUTO_USES, *AUTO[-2:]))
+NEEDS |= dict.fromkeys(AUTO, (*AUTO_USES, *AUTO[-2:])) | dict.fromkeys(TRENDS, TRENDS)
 FOLDER = Path(__file__).parent
 #: Kernel → its source.
 SOURCES = {path.stem: path for path in sorted(FOLDER.glob("*/[!_]*.py"))}

@@ -19,9 +19,12 @@ since the slope of u_j is bounded.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from streamcal.kernels.polynomial.kink_path import KinkPath
 from streamcal.kernels.polynomial.kinks import ITERATION_LIMIT, NOT_FINITE, SOLVED, Kinks
 from streamcal.solvers.solution import Solution
 
@@ -42,6 +45,17 @@ SMALLEST_KINK = 1e-9
 #: Limit of the number of rounds, for each score; usually there are fewer rounds than kinks.
 ROUNDS = 10
 STATUS = {SOLVED: "solved", NOT_FINITE: "not finite", ITERATION_LIMIT: "iteration limit"}
+
+
+class PathSettings(NamedTuple):
+    """Decreasing penalties, from the smallest with a straight line on: their number, and the ratio of each to the last.
+
+    A path ends where AICc is larger than the least one by `negligible`, or where there are too many parameters for it.
+    """
+
+    penalties: int
+    ratio: float
+    negligible: float
 
 
 class TrendFilter:
@@ -70,11 +84,12 @@ class TrendFilter:
         _, first, self._group = np.unique(np.floor(z / NEAR), return_index=True, return_inverse=True)
         self._apart = len(first) == len(x)
         self._spread = float(spread)
+        self._path: KinkPath | None = None
         self._active = Kinks(z[first], *self._columns(weight, mean), RIDGE, TOLERANCE, FLAT)
         self._measure()
 
     def renew(self, weight: Array, mean: Array) -> None:
-        """Take other weights and mean labels at the same scores: `follow` then starts from the path followed last."""
+        """Take other weights and mean labels at the same scores; a path then starts from the last one."""
         self._active.renew(*self._columns(weight, mean))
         self._measure()
 
@@ -126,19 +141,31 @@ class TrendFilter:
         status = self._active.solve(limit, ROUNDS * len(self._active.fit))
         return Solution(self.values(), STATUS[status], status == SOLVED, self._active.rounds, self._active.excess)
 
-    def follow(self, share: float) -> str:
-        """Fit at the next share of a path of decreasing ones, as `solve_share`; return the status, "solved" or another.
+    def path(self, weight: float, settings: PathSettings, average: bool) -> tuple[str, Array]:
+        """Fit at decreasing penalties; return the status, "solved" or another, and the best fit or the average.
 
-        After `renew` each share starts from the active set that the one at its place had before.
+        Parameters
+        ----------
+        weight : float
+            Of all labels.
+        settings : PathSettings
+            Those of the first call apply.
+        average : bool
+            Whether to return the average of all fits, each clipped to [0, 1] and weighted by exp(−AICc/2), in place of
+            the fit with the least AICc.
+
+        Returns
+        -------
+        tuple of (str, ndarray of shape (k,))
         """
-        limit = share * self._most if self._most > 0.0 else np.inf
-        return STATUS[self._active.follow(limit, ROUNDS * len(self._active.fit))]
+        rounds = ROUNDS * len(self._active.fit)
+        if self._path is None:
+            self._path = KinkPath(self._active, *settings, SMALLEST_KINK, rounds)
+        status = self._path.run(weight, self._centre, self._most, len(self.x), average)
+        found = self._path.values
+        return STATUS[status], np.clip(found if self._apart else found[self._group], 0.0, 1.0)
 
     def values(self) -> Array:
         """Return the last fit, shape (k,)."""
         fit = self._centre + self._active.fit
         return fit if self._apart else fit[self._group]
-
-    def deviance(self, weight: Array, mean: Array, doubt: float) -> float:
-        """Return −2 log L of the last fit, with probabilities limited to [doubt, 1 − doubt]."""
-        return float(self._active.deviance(self._centre, self._group, weight, mean, doubt))

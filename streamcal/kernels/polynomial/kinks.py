@@ -3,10 +3,6 @@
 
 A piece is the cells from one knot up to the next, the last one included in the last piece. Its sums for the tridiagonal
 system depend on nothing but its two knots: they are kept, and made anew only for pieces with a new end.
-
-For other labels at the same scores, each penalty of a path starts from the knots, signs and kinks that the penalty at
-its place had for the last labels. The solution is a function of A and the signs, and these are nearly always the ones
-that a path without a start finds.
 """
 
 from __future__ import annotations
@@ -15,7 +11,7 @@ import math
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import fabs, log
+from cython.cimports.libc.math import fabs
 
 SOLVED, NOT_FINITE, ITERATION_LIMIT = 0, 1, 2
 
@@ -26,8 +22,6 @@ _INFINITY = cython.declare(cython.double, math.inf)
 _NAN = cython.declare(cython.double, math.nan)
 
 
-@cython.final
-@cython.cclass
 class Kinks:
     """The fit to k ≥ 1 scores z in [0, 1] with shares of the weight and mean labels, for one penalty after another.
 
@@ -37,41 +31,6 @@ class Kinks:
     ridge, tolerance, flat : float
         RIDGE, TOLERANCE and FLAT of `solvers/trend_filter.py`.
     """
-
-    fit = cython.declare(object, visibility="readonly")
-    """p at every score."""
-    rounds = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    """Rounds of the last solve."""
-    excess = cython.declare(cython.double, visibility="readonly")
-    """By how much |u| exceeds the penalty."""
-    _z: cython.double[::1]
-    _share: cython.double[::1]
-    _y: cython.double[::1]
-    _fit: cython.double[::1]
-    _u: cython.double[::1]
-    _ridge: cython.double
-    _tolerance: cython.double
-    _flat: cython.double
-    _number: cython.Py_ssize_t  # of knots: A and the two ends
-    _knots: cython.Py_ssize_t[::1]
-    _signs: cython.double[::1]  # 0 at the ends
-    _kinks: cython.double[::1]
-    _before: cython.Py_ssize_t[::1]  # scratch: the knots before a round
-    _added: cython.Py_ssize_t[::1]
-    _values: cython.double[::1]
-    _found: cython.double[::1]  # kinks of the solution on A
-    _diagonal: cython.double[::1]
-    _beside: cython.double[::1]
-    _end: cython.Py_ssize_t[::1]  # by the first cell of a piece: its last knot when its sums were made, or −1
-    _sums: cython.double[:, ::1]  # Σω left², Σω left·right, Σω right², Σω left·y, Σω right·y
-    _finite: cython.bint
-    _top: cython.Py_ssize_t  # the first score with the largest |u| of those that are no knots, −1 if there is none
-    _violators: cython.Py_ssize_t  # scores in `_added`
-    # Of each penalty of the last path and of this one, one after another: knots, signs and kinks; where they begin.
-    _last: cython.double[:, ::1]
-    _last_starts: list
-    _path: cython.double[:, ::1]
-    _starts: list
 
     def __init__(self, z, share, y, ridge: cython.double, tolerance: cython.double, flat: cython.double):
         columns = [np.array(column, dtype=np.float64) for column in (z, share, y)]
@@ -85,14 +44,20 @@ class Kinks:
         self._knots, self._before, self._added = (np.zeros(k, dtype=np.intp) for _ in range(3))
         self._signs, self._kinks, self._values, self._found, self._diagonal, self._beside = np.zeros((6, k))
         self._end, self._sums = np.full(k, -1, dtype=np.intp), np.zeros((k, 5))
-        self.rounds, self.excess = 0, 0.0
-        self._last, self._path = np.zeros((3, 0)), np.zeros((3, 0))
-        self._last_starts, self._starts = [0], [0]
+        self._gap = np.append(2.0 * np.diff(columns[0]), 0.0)
+        self._product = np.zeros(k)
+        self.rounds, self.excess, self._largest = 0, 0.0, 0.0
+        self._set_products()
         self._begin()
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _begin(self) -> cython.void:
+    @cython.locals(i=cython.Py_ssize_t)
+    def _set_products(self):
+        """Set ωy; the sums of pieces are out of date."""
+        for i in range(self._z.shape[0]):
+            self._product[i] = self._share[i] * self._y[i]
+            self._end[i] = -1
+
+    def _begin(self):
         """Fit the straight line."""
         last: cython.Py_ssize_t = self._z.shape[0] - 1
         self._number, self._finite = min(last + 1, 2), True
@@ -103,86 +68,23 @@ class Kinks:
         self._settle(0.0)
 
     def renew(self, share: cython.const[cython.double][::1], y: cython.const[cython.double][::1]):
-        """Take other weights and labels at the same scores; `follow` then starts from the path followed last."""
+        """Take other weights and labels at the same scores, and fit the straight line."""
         if not share.shape[0] == y.shape[0] == self._z.shape[0]:
             raise ValueError("lengths differ")
         self._share[:] = share
         self._y[:] = y
-        self._end[:] = -1
-        self._last, self._path = self._path, self._last
-        self._last_starts, self._starts = self._starts, [0]
+        self._set_products()
         self._begin()
-
-    def follow(self, limit: cython.double, most_rounds: cython.Py_ssize_t) -> cython.int:
-        """`solve` for the next penalty of a path, which starts where that of the last path ended, and is kept."""
-        status: cython.int
-        step: cython.Py_ssize_t
-        known: cython.bint
-        # While memory is allocated another thread may take over; nowhere below.
-        while self._path.shape[1] < self._needed():
-            longer: cython.double[:, ::1] = np.zeros((3, 2 * self._needed()))
-            if longer.shape[1] > self._path.shape[1]:
-                longer[:, : self._path.shape[1]] = self._path
-                self._path = longer
-        step = len(self._starts) - 1
-        known = step < len(self._last_starts) - 1
-        if known:
-            self._recall(self._last_starts[step], self._last_starts[step + 1])
-        status = self.solve(limit, most_rounds)
-        if known and status != _SOLVED:
-            self._begin()
-            status = self.solve(limit, most_rounds)
-        self._keep(self._starts[step])
-        return status
-
-    @cython.cfunc
-    def _needed(self) -> cython.Py_ssize_t:
-        """Return the room for what is kept and as many knots as there are scores."""
-        return self._starts[len(self._starts) - 1] + self._z.shape[0]
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.locals(i=cython.Py_ssize_t)
-    def _recall(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
-        """Move to what was kept."""
-        self._number = stop - start
-        for i in range(self._number):
-            self._knots[i] = cython.cast(cython.Py_ssize_t, self._last[0, start + i])
-            self._signs[i], self._kinks[i] = self._last[1, start + i], self._last[2, start + i]
-
-    @cython.cfunc
-    @cython.locals(i=cython.Py_ssize_t)
-    def _keep(self, start: cython.Py_ssize_t) -> cython.void:
-        """Keep knots, signs and kinks."""
-        for i in range(self._number):
-            self._path[0, start + i] = self._knots[i]
-            self._path[1, start + i], self._path[2, start + i] = self._signs[i], self._kinks[i]
-        self._starts.append(start + self._number)
-
-    def deviance(
-        self,
-        centre: cython.double,
-        group: cython.const[cython.Py_ssize_t][:],
-        weight: cython.const[cython.double][:],
-        mean: cython.const[cython.double][:],
-        doubt: cython.double,
-    ) -> cython.double:
-        """−2 Σ w (ȳ log p + (1 − ȳ) log(1 − p)), p = centre + fit[group], limited to [doubt, 1 − doubt]."""
-        i: cython.Py_ssize_t
-        p: cython.double
-        total: cython.double = 0.0
-        if not group.shape[0] == weight.shape[0] == mean.shape[0]:
-            raise ValueError("lengths differ")
-        for i in range(group.shape[0]):
-            p = min(max(centre + self._fit[group[i]], doubt), 1.0 - doubt)
-            total += weight[i] * (mean[i] * log(p) + (1.0 - mean[i]) * log(1.0 - p))
-        return -2.0 * total
 
     def most(self):
         """Return the largest |u|."""
-        return float(np.abs(np.asarray(self._u)).max())
+        i: cython.Py_ssize_t
+        largest: cython.double = 0.0
+        for i in range(self._u.shape[0]):
+            largest = max(largest, fabs(self._u[i]))
+        return largest
 
-    def number(self, smallest: cython.double):
+    def number(self, smallest):
         """Return the number of kinks above this share of the largest one, and above `flat`."""
         i: cython.Py_ssize_t
         found: cython.Py_ssize_t = 0
@@ -194,20 +96,20 @@ class Kinks:
                 found += 1
         return found
 
-    def solve(self, limit: cython.double, most_rounds: cython.Py_ssize_t) -> cython.int:
+    def solve(self, limit, most_rounds):
         """Fit for the penalty `limit` from the active set of the last one; returns a status."""
         several: cython.bint = True
         before: cython.Py_ssize_t
         self._settle(limit)
         for self.rounds in range(most_rounds):
-            self._scan(limit)
-            self.excess = (fabs(self._u[self._top]) if self._top >= 0 else 0.0) - limit
+            self.excess = self._largest - limit
             if not self._finite:
                 self.excess = _INFINITY
                 return _NOT_FINITE
             if self.excess <= self._tolerance * limit + self._flat:
                 self.excess = max(self.excess, 0.0)
                 return _SOLVED
+            self._scan(limit)
             before = self._number
             self._before[:before] = self._knots[:before]
             if not several:
@@ -219,20 +121,16 @@ class Kinks:
         self.rounds = most_rounds
         return _ITERATION_LIMIT
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t)
-    def _same(self, before: cython.Py_ssize_t) -> cython.bint:
+    def _same(self, before: cython.Py_ssize_t):
         """Return whether the knots are unchanged."""
         i = 0
         while i < before and self._before[i] == self._knots[i]:
             i += 1
         return i == before == self._number
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, top=cython.Py_ssize_t, size=cython.double)
-    def _scan(self, limit: cython.double) -> cython.void:
+    def _scan(self, limit: cython.double):
         """Find the score with the largest |u|, and add that between each two knots where |u| exceeds the limit."""
         largest: cython.double = 0.0
         self._top, self._violators = -1, 0
@@ -247,10 +145,8 @@ class Kinks:
                 self._added[self._violators] = top
                 self._violators += 1
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, at=cython.Py_ssize_t)
-    def _enter(self, number: cython.Py_ssize_t) -> cython.void:
+    def _enter(self, number: cython.Py_ssize_t):
         """Add the scores that were written to A."""
         i, j = self._number - 1, number - 1
         self._number += number
@@ -265,10 +161,8 @@ class Kinks:
                 j -= 1
             at -= 1
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t, kept=cython.Py_ssize_t, least=cython.double, share=cython.double)
-    def _settle(self, limit: cython.double) -> cython.void:
+    def _settle(self, limit: cython.double):
         """Move to the solution on A; scores whose v changes sign on the way leave A."""
         if self._z.shape[0] < 2:
             return
@@ -294,56 +188,42 @@ class Kinks:
             self._kinks[i] = self._found[i]
         self._set_fit()
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, stop=cython.Py_ssize_t, right=cython.double)
-    @cython.locals(start=cython.double, width=cython.double, low=cython.double, high=cython.double)
-    def _set_fit(self) -> cython.void:
-        """Set p and u at every score, from the values at the knots."""
-        excess: cython.double = 0.0
-        u: cython.double = 0.0
+    def _set_fit(self):
+        """Set p and u at every score, from the values at the knots, and find the largest |u| elsewhere."""
         last: cython.Py_ssize_t = self._z.shape[0] - 1
-        for j in range(self._number - 1):
-            start = self._z[self._knots[j]]
-            width = self._z[self._knots[j + 1]] - start
-            low, high = self._values[j], self._values[j + 1]
-            stop = last + 1 if j == self._number - 2 else self._knots[j + 1]
-            for i in range(self._knots[j], stop):
-                right = (self._z[i] - start) / width
-                self._fit[i] = (1.0 - right) * low + right * high
-        for i in range(last):
-            excess += self._share[i] * (self._y[i] - self._fit[i])
-            u += 2.0 * excess * (self._z[i + 1] - self._z[i])
-            self._u[i + 1] = u
-        self._finite = u - u == 0.0 and self._fit[last] - self._fit[last] == 0.0
+        self._largest = trace(
+            self._z, self._gap, self._share, self._product, self._knots, self._number, self._values, self._fit, self._u
+        )
+        self._finite = self._u[last] - self._u[last] == 0.0 and self._fit[last] - self._fit[last] == 0.0
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(i=cython.Py_ssize_t, stop=cython.Py_ssize_t, left=cython.double, right=cython.double)
-    @cython.locals(w_left=cython.double, w_right=cython.double, k=cython.int)
-    def _set_sums(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+    @cython.locals(w_left=cython.double, w_right=cython.double)
+    def _set_sums(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t):
         """Set the sums of a piece."""
         start: cython.double = self._z[first]
-        width: cython.double = self._z[end] - start
-        for k in range(5):
-            self._sums[first, k] = 0.0
+        scale: cython.double = 1.0 / (self._z[end] - start)
+        left_left: cython.double = 0.0
+        left_right: cython.double = 0.0
+        right_right: cython.double = 0.0
+        left_y: cython.double = 0.0
+        right_y: cython.double = 0.0
         stop = end + 1 if end == self._z.shape[0] - 1 else end
         for i in range(first, stop):
-            right = (self._z[i] - start) / width
+            right = (self._z[i] - start) * scale
             left = 1.0 - right
             w_left, w_right = self._share[i] * left, self._share[i] * right
-            self._sums[first, 0] += w_left * left
-            self._sums[first, 1] += w_left * right
-            self._sums[first, 2] += w_right * right
-            self._sums[first, 3] += w_left * self._y[i]
-            self._sums[first, 4] += w_right * self._y[i]
+            left_left += w_left * left
+            left_right += w_left * right
+            right_right += w_right * right
+            left_y += self._product[i] * left
+            right_y += self._product[i] * right
+        self._sums[first, 0], self._sums[first, 1], self._sums[first, 2] = left_left, left_right, right_right
+        self._sums[first, 3], self._sums[first, 4] = left_y, right_y
         self._end[first] = end
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(j=cython.Py_ssize_t, first=cython.Py_ssize_t, last=cython.Py_ssize_t)
     @cython.locals(width=cython.double, tension=cython.double, slope=cython.double, before=cython.double)
-    def _solve_on_knots(self, limit: cython.double) -> cython.void:
+    def _solve_on_knots(self, limit: cython.double):
         """Values and kinks at the knots of the solution on A; NaN where the system has no Cholesky factor."""
         last = self._number - 1
         for j in range(self._number):
@@ -369,10 +249,8 @@ class Kinks:
                 self._found[j] = slope - before
             before = slope
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     @cython.locals(j=cython.Py_ssize_t, last=cython.Py_ssize_t, one=cython.double)
-    def _solve_tridiagonal(self) -> cython.void:
+    def _solve_tridiagonal(self):
         """Solve for the values, which are the right-hand side, by LDLᵀ as LAPACK's dptsv does."""
         last = self._number - 1
         j = 0
@@ -389,3 +267,26 @@ class Kinks:
         self._values[last] /= self._diagonal[last]
         for j in range(last - 1, -1, -1):
             self._values[j] = self._values[j] / self._diagonal[j] - self._values[j + 1] * self._beside[j]
+
+
+@cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, first=cython.Py_ssize_t, end=cython.Py_ssize_t)
+@cython.locals(start=cython.double, low=cython.double, slope=cython.double, p=cython.double, u_next=cython.double)
+def trace(z, gap, share, product, knots, number, values, fit, u):
+    """Set p and u at every score, from the values at the knots; return the largest |u| elsewhere."""
+    excess: cython.double = 0.0
+    largest: cython.double = 0.0
+    u_next = u[0] = 0.0
+    for j in range(number - 1):
+        first, end = knots[j], knots[j + 1]
+        start, low = z[first], values[j]
+        slope = (values[j + 1] - low) / (z[end] - start)
+        for i in range(first, end):
+            if i > first:
+                largest = max(largest, fabs(u_next))
+            p = low + slope * (z[i] - start)
+            fit[i] = p
+            excess += product[i] - share[i] * p
+            u_next += excess * gap[i]
+            u[i + 1] = u_next
+    fit[knots[number - 1]] = values[number - 1]
+    return largest
