@@ -14,11 +14,16 @@ from streamcal import Auto, Protected, VennAbers
 from streamcal.calibrators.auto import experts as table
 
 KNOTS = np.arange(-128, 129) / 8.0
-SHARE_RATE = 1e-4
+SHARE_RATE, RARE_SHARE_RATE = 1e-4, 6e-3
 
 
 def sigmoid(z):
     return 1.0 / (1.0 + np.exp(-z))
+
+
+def shared(z):
+    """What is shared by the prior: less where labels are rare."""
+    return min(SHARE_RATE, RARE_SHARE_RATE * sigmoid(z) * sigmoid(-z))
 
 
 def likelihood(z, y):
@@ -170,16 +175,18 @@ class AutoByHand:
 
     def learn_once(self, x, y, w, issued, late):
         rate = w * (1.0 + late) ** -0.75
+        part = shared(issued["both"])
         gains = np.array([likelihood(z, y) for z in (*issued["experts"], issued["stacked"])])
         for row, power in ((0, w), (1, rate)) if self.late else ((0, w),):
             updated = self.shares[row] * gains**power
-            self.shares[row] = (1.0 - SHARE_RATE) * updated / updated.sum() + SHARE_RATE * self.prior
+            self.shares[row] = (1.0 - part) * updated / updated.sum() + part * self.prior
         if self.late:
             each = [likelihood(issued[row], y) for row in ("first", "second")]
             self.log_wealth = self.log_wealth + w / (1.0 + late) * np.log(each)
         odds = (likelihood(issued["corrected"], y) / likelihood(issued["base"], y)) ** rate
         updated = self.corrected * odds / (1.0 - self.corrected + self.corrected * odds)
-        self.corrected = (1.0 - SHARE_RATE) * updated + SHARE_RATE * table.CORRECTION_PRIOR
+        part = shared(issued["base"])
+        self.corrected = (1.0 - part) * updated + part * table.CORRECTION_PRIOR
         self.stack.learn(np.array([issued["mixed"], *issued["experts"], 1.0]), y, w)
         self.correction.learn(issued["base"], y, w)
         phi = self.phi(x, issued["means"])

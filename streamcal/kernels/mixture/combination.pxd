@@ -18,7 +18,10 @@ cdef double NONE
 
 cpdef double gain_of(double z, double y) noexcept nogil
 cpdef double likelihood(double z, double y) noexcept nogil
-cpdef double share_after(double share, double prior, double ratio, double rate) noexcept nogil
+cpdef double shared_by(double z) noexcept nogil
+cpdef double share_after(
+    double share, double prior, double first, double second, double y, double rate
+) noexcept nogil
 
 
 @cython.final
@@ -40,5 +43,5 @@ cdef class Combination:
     cdef void split(self) noexcept nogil
     cdef void judge(self, double y, double w, double rate, double late, const double[::1] issued) noexcept nogil
     cdef void learn(self, double y, double w, const double[::1] issued) noexcept nogil
-    cdef void _multiply(self, Py_ssize_t row, double rate) noexcept nogil
+    cdef void _multiply(self, Py_ssize_t row, double rate, double shared) noexcept nogil
     cdef void _weigh(self) noexcept nogil

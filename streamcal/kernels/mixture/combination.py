@@ -27,8 +27,9 @@ else:
 
 import numpy as np
 
-RATE = cython.declare(cython.double, 1e-4)
-"""The part of all weight that is shared by the prior again at every step."""
+RATE, RARE_RATE = cython.declare(cython.double, 1e-4), cython.declare(cython.double, 6e-3)
+"""The part of all weight that the prior shares out again at a label is `RATE`, or `RARE_RATE` · p (1 − p) if less, p
+being the forecast. Below 1.7 %, so few labels say anything about the weights that `RATE` would undo it."""
 
 # The record of a forecast: what was forecast at one score, in log-odds, until its label comes. The log-odds of the K
 # experts come first, that of the score at the front. The indices here, K being added, follow.
@@ -62,11 +63,20 @@ def likelihood(z, y):
     return 1.0 / (1.0 + exp(-z if y > 0.0 else z))
 
 
-def share_after(share, prior, ratio, rate):
-    """Return the weight of the second of two forecasts after a label; `ratio` is that of its probabilities."""
-    odds: cython.double = ratio if rate == 1.0 else exp(clamped(rate * log(ratio), 700.0))
+def shared_by(z):
+    """Return the part of all weight that the prior shares out again at a label with the forecast z."""
+    e: cython.double = exp(-abs(z))
+    return min(RATE, RARE_RATE * e / ((1.0 + e) * (1.0 + e)))
+
+
+def share_after(share, prior, first, second, y, rate):
+    """Return the weight of the second of two forecasts after the label y; `share` is the weight before."""
+    odds: cython.double = likelihood(second, y) / likelihood(first, y)
+    shared: cython.double = shared_by(first)
+    if rate != 1.0:
+        odds = exp(clamped(rate * log(odds), 700.0))
     share = share * odds / (1.0 - share + share * odds)
-    return (1.0 - RATE) * share + RATE * prior
+    return (1.0 - shared) * share + shared * prior
 
 
 class Combination:
@@ -179,22 +189,23 @@ class Combination:
         """
         k: cython.Py_ssize_t
         best: cython.double = 0.0
+        shared: cython.double = shared_by(issued[self.size + BOTH])
         for k in range(self.size + 1):
             self._rows[GAINS, k] = likelihood(issued[k if k < self.size else k + STACKED], y)
             best = max(best, self._rows[GAINS, k])
         for k in range(self.size + 1):
             self._rows[GAINS, k] /= best
-        self._multiply(0, w)
+        self._multiply(0, w, shared)
         if self.late:
-            self._multiply(1, rate)
+            self._multiply(1, rate, shared)
             w /= 1.0 + late
             self._first += w * gain_of(issued[self.size + ROWS], y)
             self._second += w * gain_of(issued[self.size + ROWS + 1], y)
             best = max(self._first, self._second)
             self._first -= best
             self._second -= best
-        best = likelihood(issued[self.size + CORRECTED], y) / likelihood(issued[self.size + BASE], y)
-        self.corrected = share_after(self.corrected, self._prior, best, rate)
+        z: cython.double = issued[self.size + BASE]
+        self.corrected = share_after(self.corrected, self._prior, z, issued[self.size + CORRECTED], y, rate)
         self._weigh()
 
     def learn(self, y, w, issued):
@@ -206,16 +217,16 @@ class Combination:
         self.stack.learn(0, self._features, y, w)
         self.correction.learn(issued[self.size + BASE], issued[self.size + BASE], y, w)
 
-    def _multiply(self, row, rate):
+    def _multiply(self, row, rate, shared):
         """Multiply a row of weights by the probabilities of a label to a power, and share a part of it by the prior."""
         k: cython.Py_ssize_t
         total: cython.double = 0.0
         for k in range(self.size + 1):
             self._rows[row, k] *= self._rows[GAINS, k] if rate == 1.0 else power(self._rows[GAINS, k], rate)
             total += self._rows[row, k]
-        total = (1.0 - RATE) / total
+        total = (1.0 - shared) / total
         for k in range(self.size + 1):
-            self._rows[row, k] = total * self._rows[row, k] + RATE * self._rows[PRIOR, k]
+            self._rows[row, k] = total * self._rows[row, k] + shared * self._rows[PRIOR, k]
 
     def _weigh(self):
         """Set the weights of the experts and the stack in the forecast."""

@@ -5,12 +5,12 @@ import cython
 from cython.cimports.libc.math import cos, sin
 
 if not cython.compiled:
-    from streamcal.kernels.mixture.combination import likelihood, share_after
+    from streamcal.kernels.mixture.combination import share_after
     from streamcal.kernels.mixture.knot_sums import LARGEST
     from streamcal.kernels.newton.implicit_regression import clamped
     from streamcal.kernels.newton.regressions import Regressions
 else:
-    from cython.cimports.streamcal.kernels.mixture.combination import likelihood, share_after
+    from cython.cimports.streamcal.kernels.mixture.combination import share_after
     from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
     from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
     from cython.cimports.streamcal.kernels.newton.regressions import Regressions
@@ -82,7 +82,7 @@ class DayAndWeek:
 
     def judge(self, both, timed, y, rate):
         """Update the weight by what a label says of both forecasts, issued before."""
-        self.share = share_after(self.share, self._prior, likelihood(timed, y) / likelihood(both, y), rate)
+        self.share = share_after(self.share, self._prior, both, timed, y, rate)
 
     def state(self):
         """Return the state of the regression as plain data, None before the first time."""
