@@ -170,7 +170,7 @@ def _fits(tree: Any) -> tuple[tuple[float, float], list[list[float]]]:
         return float(fit(self, p, w))
 
     def stepped(self: Any, p: float, w: float) -> bool:
-        tried[-1].append(self._slope)
+        tried[-1].append(self._line.slope)
         return bool(step(self, p, w))
 
     type(tree)._newton, type(tree)._step = fitted, stepped

@@ -164,7 +164,7 @@ def print_memory(size: int) -> None:
         for score in arrivals.tolist():
             tree.update(score, 1.0, 0.0, 1)
         leaves = tree._root.leaves
-        full = size / leaves / module.LEAF_CAPACITY
+        full = size / leaves / hull_nodes.LEAF_CAPACITY
         per = (leaves * sizes[0] + (leaves - 1) * sizes[1]) / size
         print(f"  {name} arrivals: leaves {full:.0%} full, {per:.0f} bytes per score")
 

@@ -204,3 +204,19 @@ def test_the_table_of_methods_of_other_rooms():
     assert not set(SUBJECTS) & set(REGISTRY)
     every = [method.__name__ for room in (fusion, multiclass, regression) for method in room.METHODS.values()]
     assert {f"{name}()" for name in every} <= set(SUBJECTS)
+
+
+@pytest.mark.full
+def test_the_counts_and_the_figure_of_the_tree_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The scripts read the fields of the kernel: both work on the kernel as it is."""
+    pytest.importorskip("matplotlib")
+    from benchmarks import figures, tree_counts
+
+    monkeypatch.setattr("sys.argv", ["tree_counts", "--quick"])
+    tree_counts.main()
+    assert capsys.readouterr().out.count("bytes per score") == 2
+    monkeypatch.setattr(figures, "PATH", tmp_path / "tree.png")
+    figures.main()
+    assert (tmp_path / "tree.png").stat().st_size > 100_000
