@@ -234,7 +234,7 @@ def _ids(value: Any) -> list[Id]:
 
 
 def _are_plain(text: str, ids: Sequence[Any]) -> bool:
-    """Return whether all parts of a text are ids as `is_plain` has it, in a tenth of the time that each would take."""
+    """Return whether all parts of a text are ids as `is_plain` has it, in less time than one by one."""
     sizes = list(map(len, ids))
     if not (min(sizes) > 0 and max(sizes) <= 64 and text.replace("\n", "").isprintable()):
         return False

@@ -428,7 +428,7 @@ def _sigmoid_line_one(slope: float, offset: float, x: float) -> float:
 
 def _sigmoids_one(parts: list[tuple[float, float, float]], x: float) -> float:
     p = 0.0
-    for weight, slope, offset in parts:  # `_sigmoid_one` written out: nine calls took half of the time
+    for weight, slope, offset in parts:  # `_sigmoid_one` written out, since calls take time
         z = slope * x + offset
         e = math.exp(-abs(z))
         p += weight * ((1.0 if z >= 0.0 else e) / (1.0 + e))

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 #: Changes of the label from row to row, expected in random order, from which on their number says something.
 LEAST_CHANGES = 20
-#: Labels are in blocks if they change less often than this part of what is expected in random order: of 68 streams of
-#: real tables and generators the fewest had .30 (electricity prices), and labels that come in tens have .1.
+#: Labels are in blocks if they change less often than this part of what is expected in random order: real
+#: tables and generators have several times as many, and labels that come in tens twice as many.
 FEW_CHANGES = 0.05
 #: What the description of labels in blocks begins with.
 BLOCKS = "neighbouring labels differ"

@@ -18,7 +18,7 @@ from streamcal.stream.comparing import IDENTITY, RAW, Comparison, Standing
 
 logger = logging.getLogger(__name__)
 
-#: Labels that are added at once: together they take a tenth of the time that they take one by one.
+#: Labels that are added at once: together they take less time than one by one.
 AT_ONCE = 512
 #: Seconds from an impression to its positive outcome, for the metrics.
 DELAYS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 604800.0)
