@@ -1228,7 +1228,10 @@ def test_near_isotonic_path(rows):
     found, best = [], np.zeros((2, len(weight)))
     for module, row in zip(twins("near_isotonic"), best, strict=True):
         limit = module.isotonic_bic(weight, positive, 2.5)
-        found.append((limit, bits(module.NearIsotonicPath(weight, positive).bics(2.5, limit, row)), bits(row)))
+        found.append([limit])
+        for average in (False, True):
+            bics = module.NearIsotonicPath(weight, positive).bics(2.5, limit + 80.0 * average, row, average)
+            found[-1] += [bits(bics), bits(row)]
     assert found[0] == found[1]
 
 

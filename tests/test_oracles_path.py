@@ -125,11 +125,12 @@ def test_the_near_isotonic_path_is_piecewise_linear_between_its_breakpoints(seed
 
 @pytest.mark.parametrize("seed", range(20))
 def test_bic_of_a_whole_path_is_that_of_each_fit(seed):
-    """With the fit of the least; and infinite only where it is above the limit."""
+    """With the fit of the least, and the average; infinite only above the limit. The likelihood decreases with λ."""
     s, y, w = stream(seed, 60, 40, "any")
     _, weight, mean = sums(s, y, w)
-    path, expected, fits = NearIsotonicPath(weight, weight * mean), [], []
+    path, expected, fits, blocks = NearIsotonicPath(weight, weight * mean), [], [], []
     while True:
+        blocks.append(path.blocks)
         fits.append(np.zeros(len(weight)))
         path.add_values(1.0, fits[-1])
         expected.append(-2.0 * path.log_likelihood() + 3.0 * path.blocks)
@@ -141,11 +142,17 @@ def test_bic_of_a_whole_path_is_that_of_each_fit(seed):
     assert limit == pytest.approx(3.0 * len(np.unique(isotonic.round(12))) - 2.0 * likelihood)
     for margin in (0.0, np.inf):
         values = np.zeros(len(weight))
-        found = NearIsotonicPath(weight, weight * mean).bics(3.0, limit + margin, values)
+        found = NearIsotonicPath(weight, weight * mean).bics(3.0, limit + margin, values, False)
         np.testing.assert_array_equal(values, fits[int(np.argmin(expected))])
         skipped = np.isinf(found)
         np.testing.assert_array_equal(found[~skipped], np.array(expected)[~skipped])
         assert not skipped.any() or np.array(expected)[skipped].min() > limit + margin
+        average = np.zeros(len(weight))
+        again = NearIsotonicPath(weight, weight * mean).bics(3.0, limit + margin, average, True)
+        np.testing.assert_array_equal(again, found)
+        shares = np.exp(-0.5 * (found - found.min()))
+        np.testing.assert_allclose(average, shares @ np.array(fits) / shares.sum(), **ROUNDING)
+    assert (np.diff(np.array(expected) - 3.0 * np.array(blocks)) > -1e-9).all()
 
 
 def test_what_meets_at_one_penalty_is_one_breakpoint():

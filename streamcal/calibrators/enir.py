@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator, Table
-from streamcal.calibrators.near_isotonic import bic_of_path
-from streamcal.kernels.tree.near_isotonic import NearIsotonicPath
+from streamcal.calibrators.near_isotonic import NEGLIGIBLE, follow_path
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 
@@ -29,7 +28,7 @@ class ENIR(AdditiveCalibrator[Table]):
 
     The authors' code omits λ = 0, which reproduces the labels where no two scores are equal, and shrinks the value of
     each block towards its mean score; neither is done here. Cost: an observation O(log k) for k distinct scores
-    (cells), a prediction after it O(k²) in the worst case, 0.2 to 0.4 ms on the default grid; memory O(k).
+    (cells), a prediction after it O(k²) in the worst case, 0.1 ms on the default grid; memory O(k).
 
     References
     ----------
@@ -52,16 +51,6 @@ class ENIR(AdditiveCalibrator[Table]):
         """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         values = np.zeros(len(x))
-        bic = bic_of_path(weight, positive, values)
-        shares = np.exp(-0.5 * (bic - bic.min()))
-        shares /= shares.sum()
-        if shares.max() == 1.0:
-            return KnotMap(self.scale, x, values, statistic.grid)
-        path = NearIsotonicPath(weight, positive)
-        values[:] = 0.0
-        for share in shares.tolist():
-            if share > 0.0:
-                path.add_values(share, values)
-            path.advance()
-        values = np.clip(values, 0.0, 1.0)  # shares that sum to 1 + 1e-16
+        follow_path(weight, positive, values, NEGLIGIBLE, average=True)
+        values = np.clip(values, 0.0, 1.0)  # rounding
         return KnotMap(self.scale, x, values, statistic.grid)

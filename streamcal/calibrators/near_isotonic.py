@@ -46,8 +46,7 @@ class NearIsotonic(AdditiveCalibrator[Table]):
     for both on the paper's data.
 
     Cost: an observation O(log k) for k distinct scores (cells). A prediction after it computes the exact path, which is
-    piecewise linear in λ: O(k log k), and by BIC O(k²) in the worst case, 0.1 to 0.2 ms on the default grid; memory
-    O(k).
+    piecewise linear in λ: O(k log k), and by BIC O(k²) in the worst case, 0.1 ms on the default grid; memory O(k).
 
     References
     ----------
@@ -75,7 +74,7 @@ class NearIsotonic(AdditiveCalibrator[Table]):
         x, weight, positive = statistic.columns()
         values = np.zeros(len(x))
         if self.penalty is None:
-            bic_of_path(weight, positive, values)
+            follow_path(weight, positive, values, 0.0)
         else:
             path = NearIsotonicPath(weight, positive)
             path.advance_to(0.5 * self.penalty)
@@ -83,16 +82,17 @@ class NearIsotonic(AdditiveCalibrator[Table]):
         return KnotMap(self.scale, x, values, statistic.grid)
 
 
-def bic_of_path(weight: FloatArray, positive: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the BIC at each breakpoint of the path, λ = 0 first; infinite if surely `NEGLIGIBLE` above the least.
+def follow_path(
+    weight: FloatArray, positive: FloatArray, values: FloatArray, allowance: float, average: bool = False
+) -> None:
+    """Set `values` to the fit with the least BIC of the path, or to the average of all, with weights exp(−BIC/2).
 
-    No fit has a greater likelihood than λ = 0, and the isotonic fit at the other end is an upper bound of the least.
-    `values` becomes the fit with the least BIC.
+    Fits whose BIC is surely larger than the least by more than the allowance are skipped. The isotonic fit at the end
+    of the path is an upper bound of the least.
     """
     per_block = math.log(max(float(weight.sum()), 1.0))
-    limit = isotonic_bic(weight, positive, per_block) + NEGLIGIBLE
-    found: FloatArray = NearIsotonicPath(weight, positive).bics(per_block, limit, values)
-    return found
+    limit = isotonic_bic(weight, positive, per_block) + allowance
+    NearIsotonicPath(weight, positive).bics(per_block, limit, values, average)
 
 
 def checked_penalty(penalty: float | None) -> float | None:

@@ -20,7 +20,7 @@ crossings are in a heap: a path over k scores takes O(k log k).
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import fabs, log
+from cython.cimports.libc.math import exp, fabs, log
 
 # Means with a relative difference below this are equal up to rounding, and form a block from the start.
 INFINITY = cython.declare(cython.double, float("inf"))
@@ -28,15 +28,19 @@ TIED = cython.declare(cython.double, 1e-14)
 # Crossings within this distance, relative to λ, are simultaneous, and values within this distance, relative to the
 # terms they are sums of, are equal: on symmetric data many are, and rounding must not split a breakpoint in two.
 AT_ONCE = cython.declare(cython.double, 1e-12)
+# Relative rounding of a likelihood.
+ROUNDING = cython.declare(cython.double, 1e-9)
 
 
+@cython.final
 @cython.cclass
 class NearIsotonicPath:
     """The fit at one λ, from λ = 0 upwards.
 
     Block b is identified by its first score. `after[b]` is the next block (k: none), `before[b]` the previous one (−1:
-    none), `weight[b]` and `positive[b]` its sums. `version[b]` is increased when it merges, and −1 if it was absorbed:
-    a crossing in the heap is valid only if it has the current versions of its two blocks.
+    none), `weight[b]` and `positive[b]` its sums, `means[b]` and `rates[b]` the mean label and W over the weight,
+    `values[b]` the fit of the last likelihood. `version[b]` is increased when it merges, and −1 if it was absorbed: a
+    crossing in the heap is valid only if it has the current versions of its two blocks.
     """
 
     size: cython.Py_ssize_t
@@ -45,6 +49,9 @@ class NearIsotonicPath:
     total: cython.double
     weight: cython.double[::1]
     positive: cython.double[::1]
+    means: cython.double[::1]
+    rates: cython.double[::1]
+    values: cython.double[::1]
     after: cython.Py_ssize_t[::1]
     before: cython.Py_ssize_t[::1]
     version: cython.Py_ssize_t[::1]
@@ -64,9 +71,11 @@ class NearIsotonicPath:
             raise ValueError(f"{size} weights and {positive.shape[0]} positive weights make no path")
         self.size, self.penalty, self.crossings = size, 0.0, 0
         # A crossing for each pair at the start, and two for each merge.
-        numbers: cython.double[::1] = np.empty(5 * size).data
+        numbers: cython.double[::1] = np.empty(8 * size).data
         places: cython.Py_ssize_t[::1] = np.zeros(13 * size, dtype=np.intp).data
-        self.weight, self.positive, self.crossing = numbers[:size], numbers[size : 2 * size], numbers[2 * size :]
+        self.weight, self.positive, self.means = numbers[:size], numbers[size : 2 * size], numbers[2 * size : 3 * size]
+        self.rates, self.values = numbers[3 * size : 4 * size], numbers[4 * size : 5 * size]
+        self.crossing = numbers[5 * size :]
         self.after, self.before = places[:size], places[size : 2 * size]
         self.version, self.falls = places[2 * size : 3 * size], places[3 * size : 4 * size]
         self.left, self.left_version = places[4 * size : 7 * size], places[7 * size : 10 * size]
@@ -76,16 +85,19 @@ class NearIsotonicPath:
             self.weight[i], self.positive[i] = weight[i], positive[i]
             self.after[i], self.before[i] = i + 1, i - 1
             self.total += weight[i]
+        for i in range(size):
+            self.means[i], self.rates[i] = positive[i] / weight[i], self.total / weight[i]
         self.blocks = size
         self.start()
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def start(self) -> cython.void:
         """Initialise at λ = 0: blocks of ties, decreasing pairs and the first crossings."""
         b: cython.Py_ssize_t = 0
         while self.after[b] < self.size:
-            mean: cython.double = self.mean(b)
-            next_mean: cython.double = self.mean(self.after[b])
+            mean: cython.double = self.means[b]
+            next_mean: cython.double = self.means[self.after[b]]
             if fabs(next_mean - mean) <= TIED * max(mean, next_mean):
                 self.swallow(b)
             else:
@@ -97,10 +109,7 @@ class NearIsotonicPath:
             b = self.after[b]
 
     @cython.cfunc
-    def mean(self, b: cython.Py_ssize_t) -> cython.double:
-        return self.positive[b] / self.weight[b]
-
-    @cython.cfunc
+    @cython.exceptval(check=False)
     def drift(self, b: cython.Py_ssize_t) -> cython.double:
         """d_b, by which the value of a block grows with λ."""
         steps: cython.Py_ssize_t = 0
@@ -108,13 +117,15 @@ class NearIsotonicPath:
             steps += self.falls[self.before[b]]
         if self.after[b] < self.size:
             steps -= self.falls[b]
-        return steps * (self.total / self.weight[b])
+        return steps * self.rates[b]
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def value(self, b: cython.Py_ssize_t) -> cython.double:
-        return min(max(self.mean(b) + self.penalty * self.drift(b), 0.0), 1.0)
+        return min(max(self.means[b] + self.penalty * self.drift(b), 0.0), 1.0)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def watch(self, b: cython.Py_ssize_t) -> cython.void:
         """Push the crossing of block `b` and the next one, if there is one."""
         after: cython.Py_ssize_t = self.after[b]
@@ -122,9 +133,10 @@ class NearIsotonicPath:
             return
         rate = self.drift(b) - self.drift(after)
         if rate > 0.0 if self.falls[b] == 0 else rate < 0.0:
-            self.push(max((self.mean(after) - self.mean(b)) / rate, self.penalty), b)
+            self.push(max((self.means[after] - self.means[b]) / rate, self.penalty), b)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def push(self, crossing: cython.double, b: cython.Py_ssize_t) -> cython.void:
         """Push a crossing of block `b` and the next one."""
         place: cython.Py_ssize_t = self.crossings
@@ -140,6 +152,7 @@ class NearIsotonicPath:
         self.left_version[place], self.right_version[place] = self.version[b], self.version[self.after[b]]
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def pop(self) -> cython.void:
         """Drop the first crossing."""
         place: cython.Py_ssize_t = 0
@@ -156,17 +169,20 @@ class NearIsotonicPath:
         self.move(last, place)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def precedes(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.bint:
         if self.crossing[one] != self.crossing[other]:
             return self.crossing[one] < self.crossing[other]
         return self.left[one] < self.left[other]
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def move(self, source: cython.Py_ssize_t, place: cython.Py_ssize_t) -> cython.void:
         self.crossing[place], self.left[place] = self.crossing[source], self.left[source]
         self.left_version[place], self.right_version[place] = self.left_version[source], self.right_version[source]
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def is_valid(self) -> cython.bint:
         """Return whether neither block of the first crossing has merged since it was pushed."""
         b: cython.Py_ssize_t = self.left[0]
@@ -175,11 +191,13 @@ class NearIsotonicPath:
         return self.version[self.after[b]] == self.right_version[0]
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def swallow(self, b: cython.Py_ssize_t) -> cython.void:
         """Merge block `b` with the next one."""
         after: cython.Py_ssize_t = self.after[b]
         self.weight[b] += self.weight[after]
         self.positive[b] += self.positive[after]
+        self.means[b], self.rates[b] = self.positive[b] / self.weight[b], self.total / self.weight[b]
         self.falls[b] = self.falls[after]
         self.after[b] = self.after[after]
         if self.after[b] < self.size:
@@ -189,15 +207,17 @@ class NearIsotonicPath:
         self.blocks -= 1
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def equal(self, b: cython.Py_ssize_t) -> cython.bint:
         """Whether block `b` and the next one have the same value at this λ, up to rounding."""
         after: cython.Py_ssize_t = self.after[b]
-        mean, next_mean = self.mean(b), self.mean(after)
+        mean, next_mean = self.means[b], self.means[after]
         move, next_move = self.penalty * self.drift(b), self.penalty * self.drift(after)
         largest = max(max(mean, next_mean), max(fabs(move), fabs(next_move)))
         return fabs((mean - next_mean) + (move - next_move)) <= AT_ONCE * largest
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def merge(self, b: cython.Py_ssize_t) -> cython.void:
         """Merge block `b` with the next one, and with the neighbours of the same value; push the new crossings."""
         self.swallow(b)
@@ -216,6 +236,7 @@ class NearIsotonicPath:
             self.watch(self.before[b])
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def merge_until(self, penalty: cython.double) -> cython.void:
         """Merge the blocks that cross up to this λ, and move to the last crossing."""
         b: cython.Py_ssize_t
@@ -228,6 +249,7 @@ class NearIsotonicPath:
                 self.pop()
 
     @cython.ccall
+    @cython.exceptval(check=False)
     def advance(self) -> cython.bint:
         """Move to the next breakpoint, where blocks merge; False if there is none."""
         if not self.has_next():
@@ -236,6 +258,7 @@ class NearIsotonicPath:
         return True
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def has_next(self) -> cython.bint:
         """Return whether there is a further breakpoint."""
         while self.crossings and not self.is_valid():
@@ -248,6 +271,7 @@ class NearIsotonicPath:
         self.penalty = max(penalty, self.penalty)
 
     @cython.ccall
+    @cython.exceptval(check=False)
     def add_values(self, share: cython.double, values: cython.double[::1]) -> cython.void:
         """Add `share` times the fit at every score to `values`, shape (k,). O(k)."""
         b: cython.Py_ssize_t = 0
@@ -259,12 +283,14 @@ class NearIsotonicPath:
             b = self.after[b]
 
     @cython.ccall
+    @cython.exceptval(check=False)
     def log_likelihood(self) -> cython.double:
         """Σ w (ȳ log p + (1 − ȳ) log(1 − p)), in the weights that were given. O(blocks)."""
         result: cython.double = 0.0
         b: cython.Py_ssize_t = 0
         while b < self.size:
             p, positive = self.value(b), self.positive[b]
+            self.values[b] = p
             negative = self.weight[b] - positive
             if (positive > 0.0 and p <= 0.0) or (negative > 0.0 and p >= 1.0):
                 return -INFINITY
@@ -275,29 +301,75 @@ class NearIsotonicPath:
             b = self.after[b]
         return result
 
-    def bics(self, per_block: cython.double, limit: cython.double, values: cython.double[::1]):
+    def bics(self, per_block: cython.double, limit: cython.double, values: cython.double[::1], average: cython.bint):
         """Move to the end, and return −2 log L + per_block · blocks at every breakpoint from the present one on.
 
-        The sum is infinite where −2 log L of the present fit, which is the least, is above `limit` with the sum's
-        blocks; at the last breakpoint it is always computed. `values` becomes the fit with the least sum.
+        −2 log L does not decrease along the path: each block moves away from its mean. The sum is infinite where it is
+        above `limit`, by the last −2 log L that was computed; at the last breakpoint it is always computed. `values`
+        becomes the fit with the least sum, or the average of all whose sum was computed, with weights exp(−sum/2).
         """
         found = np.full(self.blocks, INFINITY)
         sums: cython.double[::1] = found
+        best: cython.double[::1] = np.zeros(self.size).data
+        ends: cython.Py_ssize_t[::1] = np.zeros(self.size, dtype=np.intp).data
         at: cython.Py_ssize_t = 0
         least: cython.double = INFINITY
-        lowest: cython.double = -2.0 * self.log_likelihood()
+        total: cython.double = 0.0
+        share: cython.double
+        deviance: cython.double = -2.0 * self.log_likelihood()
         last: cython.bint = False
         while not last:
             last = not self.has_next()
-            if last or lowest + per_block * self.blocks <= limit:
+            if last or deviance + per_block * self.blocks <= limit + ROUNDING * (1.0 + fabs(limit)):
                 sums[at] = -2.0 * self.log_likelihood() + per_block * self.blocks
-                if sums[at] < least:
-                    least = sums[at]
-                    values[:] = 0.0
-                    self.add_values(1.0, values)
+                if sums[at] < INFINITY:
+                    deviance = max(deviance, sums[at] - per_block * self.blocks)
+                if average and sums[at] < INFINITY:
+                    share = exp(-0.5 * (sums[at] - least)) if sums[at] >= least else 1.0
+                    total = total + share if sums[at] >= least else 1.0 + total * exp(-0.5 * (least - sums[at]))
+                    self.mix(share / total, values)
+                elif sums[at] < least:
+                    self.copy(best, ends)
+                least = min(least, sums[at])
             at += 1
             self.advance()
+        if not average:
+            expand(best, ends, values)
         return found[:at]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def mix(self, share: cython.double, values: cython.double[::1]) -> cython.void:
+        """Move `values` towards the fit whose likelihood was computed last, by this share of the way. O(k)."""
+        b: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        part: cython.double
+        while b < self.size:
+            part = share * self.values[b]
+            for i in range(b, self.after[b]):
+                values[i] = (1.0 - share) * values[i] + part
+            b = self.after[b]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def copy(self, values: cython.double[::1], ends: cython.Py_ssize_t[::1]) -> cython.void:
+        """Copy the fit whose likelihood was computed last: value and end by the first score of a block. O(blocks)."""
+        b: cython.Py_ssize_t = 0
+        while b < self.size:
+            values[b], ends[b] = self.values[b], self.after[b]
+            b = self.after[b]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def expand(values: cython.double[::1], ends: cython.Py_ssize_t[::1], fit: cython.double[::1]) -> cython.void:
+    """Set the fit at every score from the values and ends of blocks."""
+    b: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    while b < fit.shape[0]:
+        for i in range(b, ends[b]):
+            fit[i] = values[b]
+        b = ends[b]
 
 
 def isotonic_bic(
