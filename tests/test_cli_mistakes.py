@@ -174,6 +174,20 @@ def test_keys_that_first_rows_leave_out(tmp_path: Path, absent: str) -> None:
     assert "there is no such column" in mistaken.stderr
 
 
+@pytest.mark.parametrize("rows", [5, 200])
+def test_two_values_for_one_key(tmp_path: Path, rows: int) -> None:
+    """As two columns of a name, they are an error, unless nothing is read from them."""
+    path = tmp_path / "in.jsonl"
+    within = '{"score": 0.3, "click": 1, "at": 1, "at": 2, "of": {"score": 1, "said": "score"}}\n'
+    path.write_text(within * rows)
+    assert f"{rows} rows" in run(path, "--method", "platt").stdout
+    path.write_text(within * rows + '{"score": 0.9, "click": 1, "score": 0.1}\n')
+    assert f"row {rows + 1}: the line has the key 'score' twice" in run(path, "--method", "platt").stderr
+    result = run(path, "--method", "platt", "--on-error", "skip")
+    assert f"{rows} rows" in result.stdout
+    assert ", 1 skipped" in result.stdout
+
+
 def test_columns_in_the_names_of_folders(stream: Path, tmp_path: Path) -> None:
     place = tmp_path / "campaign=c1" / "part-0.csv"
     place.parent.mkdir()

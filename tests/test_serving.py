@@ -324,7 +324,17 @@ def test_labels_are_binary(client, y):
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"\xff", b'{"id": "a", "score": NaN}', b"[" * 100_000, b'{"id": ' + b"9" * 5000 + b"}"]
+    "body",
+    [
+        b'{"id": "a", "score": 0.1, "score": 0.9}',
+        b'{"id": "a", "score": 0.1, "keys": {"c": "x", "c": "y"}}',
+        b"",
+        b"{",
+        b"\xff",
+        b'{"id": "a", "score": NaN}',
+        b"[" * 100_000,
+        b'{"id": ' + b"9" * 5000 + b"}",
+    ],
 )
 def test_what_is_no_json_is_refused(client, body):
     refused = client.post("/v1/issue", content=body, headers={"Content-Type": "application/json"})
@@ -1179,6 +1189,10 @@ def test_options_come_from_the_command_line_the_environment_and_a_file_in_this_o
     assert "opy" in told()
     monkeypatch.setenv("STREAMCAL_SERVE_CONFIG", str(file))
     assert "opz" in CliRunner().invoke(app, ["serve"], env={"STREAMCAL_SERVE_METHOD": None}).output
+    misspelt = {"STREAMCAL_SERVE_MAXHELD": "5", "STREAMCAL_SERVE_SERVICE_HOST": "10.0.0.1"}
+    output = CliRunner().invoke(app, ["serve"], env={"STREAMCAL_SERVE_METHOD": None, **misspelt}).output
+    assert "STREAMCAL_SERVE_MAXHELD is no option (did you mean 'STREAMCAL_SERVE_MAX_HELD'?)" in output
+    assert output.count("is no option") == 1
     for content, message in (
         ('horizn = "6h"', "did you mean 'horizon'"),
         ("horizon = ", "cannot be read as TOML"),

@@ -192,6 +192,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(spark, df):
         (lambda: transform(df.withColumnRenamed("w", "Calibrated"), Platt(), score="ctr"), "'Calibrated' already"),
         (lambda: transform(df, df, score="ctr"), "give what streamcal.spark.fit returned"),
         (lambda: merge(df), "give what streamcal.spark.fit returned"),
+        (lambda: merge(fit(df, Platt()), fit(df, Platt(), key="w")), "the keys of the states are of type string, and"),
     ):
         with pytest.raises(InputError, match=said):
             call()

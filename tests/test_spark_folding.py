@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamcal import BBQ, Bernstein, Calibrator, Isotonic, OnlinePlatt, Platt, VennAbers, Window
+from streamcal import BBQ, Bernstein, Calibrator, Decay, Isotonic, OnlinePlatt, Platt, VennAbers, Window
 from streamcal.errors import InputError, MergeError
 from streamcal.spark import folding
 
@@ -161,6 +161,15 @@ def test_times_are_read_as_seconds_of_utc():
     assert folding._seconds(pa.array([day])).tolist() == [(day - datetime.date(1970, 1, 1)).days * 86_400.0]
     for unit, kind in ((moment, pa.timestamp("us")), (aware, pa.timestamp("us", "UTC"))):
         assert folding._seconds(pa.array([unit], kind)).tolist() == [aware.timestamp()]
+
+
+@pytest.mark.parametrize("rows", [3, 300])
+def test_times_in_another_unit_are_an_error(rows):
+    """Nobody sees the warning of a worker."""
+    given = table(rows, keys=2)
+    given = given.set_column(4, "time", pa.array(1.7e12 + np.arange(rows)))
+    with pytest.raises(InputError, match=r"column 'at': times such as 17\d+ look like milliseconds"):
+        list(folding.fold(given.to_batches(), Platt(forgetting=Decay("6h", by="time")), NAMES, False))
 
 
 def test_states_of_other_parameters_are_not_merged():

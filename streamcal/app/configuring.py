@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,6 +48,15 @@ def configure(context: typer.Context, path: Path | None) -> Path | None:
             )
     context.default_map = {options[name]: as_given(value) for name, value in given.items()}
     return path
+
+
+def unknown_variables(context: Any, environment: Mapping[str, str]) -> list[str]:
+    """Describe each variable of the environment that begins as those of options do, and is none of them."""
+    prefix = f"{context.auto_envvar_prefix}_"
+    known = [one.envvar or f"{prefix}{one.name.upper()}" for one in context.command.params]
+    of_service = re.compile(f"{prefix}(SERVICE|PORT)_")  # Kubernetes sets them for a service of this name
+    found = [one for one in environment if one.startswith(prefix) and one not in known and not of_service.match(one)]
+    return [f"{one} is no option{did_you_mean(one, known)}" for one in sorted(found)]
 
 
 def named(option: Any) -> str:

@@ -23,7 +23,7 @@ from streamcal.app.choosing import (
     choice_of,
     conversion,
 )
-from streamcal.app.configuring import ConfigOption
+from streamcal.app.configuring import ConfigOption, unknown_variables
 from streamcal.app.grouping import grouped, option, rare_option
 from streamcal.app.options import span_of
 from streamcal.app.terminal import check_place, fail, failing
@@ -138,6 +138,7 @@ class ServedWatch:
 
 @grouped
 def serve(
+    context: typer.Context,
     labels: ServedLabels,
     method: ServedMethod,
     levels: LevelOptions,
@@ -172,6 +173,8 @@ def serve(
         fail(NEEDED)
     _check(labels, events, watching)
     log_as_json(watching.log_level)
+    for advice in unknown_variables(context, os.environ):
+        logger.warning("the environment: %s", advice, extra={"event": "unknown variable"})
     with failing():
         settings = _settings(labels, events, requests, watching)
         choice = choice_of(MethodOptions(method=method.method, settings=method.set_), levels, timed=True)

@@ -48,9 +48,9 @@ class RefusedError(Exception):
 
 
 def parsed(body: bytes) -> Any:
-    """Parse the JSON of a body; `RefusedError` for anything else, including NaN and Infinity."""
+    """Parse the JSON of a body; `RefusedError` for anything else, as NaN, or a key that is given twice."""
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_number)
+        return json.loads(body.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
         raise RefusedError(400, f"the body is no JSON: {reason[:200]}; give JSON in UTF-8", "body") from None
@@ -172,6 +172,15 @@ def _short(value: Any) -> str:
     except (ValueError, RecursionError):  # an integer of more digits than Python writes
         return f"of type {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, whose keys have one value each."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {_short(next(key for key in keys if keys.count(key) > 1))} is given twice")
+    return found
 
 
 def _no_number(name: str) -> None:

@@ -7,6 +7,7 @@ Nothing here knows Spark. A batch of observations has the columns `score` and `l
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -260,16 +261,25 @@ def runs_of(keys: Array) -> tuple[npt.NDArray[np.intp], list[tuple[Any, slice]]]
 
 
 def _learn(calibrator: Calibrator, rows: Rows, names: Names, key: Any) -> None:
-    try:
-        if len(rows.scores) >= FEW:
-            calibrator.learn_many(*rows)
-            return
-        w = repeat(1.0) if rows.w is None else rows.w.tolist()
-        t = repeat(None) if rows.t is None else rows.t.tolist()
-        for row in zip(rows.scores.tolist(), rows.y.tolist(), w, t, strict=False):
-            calibrator.learn_one(*row)
-    except InputError as error:
-        raise named(error, names, key) from None
+    """Learn the rows of a key; a warning about their times is an error, since nobody sees those of workers."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "times such as ", RuntimeWarning)
+        try:
+            _learned(calibrator, rows)
+        except InputError as error:
+            raise named(error, names, key) from None
+        except RuntimeWarning as warning:
+            raise named(InputError(f"time {warning}"), names, key) from None
+
+
+def _learned(calibrator: Calibrator, rows: Rows) -> None:
+    if len(rows.scores) >= FEW:
+        calibrator.learn_many(*rows)
+        return
+    w = repeat(1.0) if rows.w is None else rows.w.tolist()
+    t = repeat(None) if rows.t is None else rows.t.tolist()
+    for row in zip(rows.scores.tolist(), rows.y.tolist(), w, t, strict=False):
+        calibrator.learn_one(*row)
 
 
 def named(error: InputError, names: Names, key: Any) -> InputError:

@@ -121,6 +121,7 @@ def merge(first: DataFrame, *others: DataFrame) -> DataFrame:
     """
     for one in (first, *others):
         _check_states(one)
+        _check_type(kind(first, "key"), one, "key")  # Spark would cast, and might find no key in a text
     return _merged(reduce(DataFrame.unionByName, others, first), Calibrator.from_bytes)
 
 

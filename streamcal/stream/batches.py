@@ -252,18 +252,30 @@ class TableBatch(Batch):
         return crc32(np.ascontiguousarray(np.column_stack(cells)), before)
 
 
-def json_object(record: str) -> Row:
-    """Parse a line of JSON as an object; `RecordError` if it is none, or too deep for Python's parser."""
+def json_object(record: str, used: Sequence[str] = ()) -> Row:
+    """Parse a line of JSON as an object.
+
+    `RecordError` if it is none, is too deep for Python's parser, or has two values for a key that is `used`.
+    """
     try:
         row = json.loads(record)
     except (ValueError, RecursionError) as error:
         reason = f"the line is not valid JSON ({error})"
     else:
         if isinstance(row, dict):
+            for name in used:
+                if record.count(f'"{name}"') > 1 and _times(name, record) > 1:
+                    raise RecordError(f"the line has the key {name!r} twice", "one value for it", record=record)
             return row
         reason = "the line is JSON, but not an object"
     advice = "; jq -c '.[]' writes an array so, an object a line" if record.startswith("[") else ""
     raise RecordError(reason, f'an object such as {{"score": 0.1, "click": 0}}{advice}', record=record)
+
+
+def _times(name: str, record: str) -> int:
+    """Return how often a key is in the object of a line, apart from objects within it."""
+    pairs: list[tuple[str, Any]] = json.loads(record, object_pairs_hook=list)
+    return sum(key == name for key, _ in pairs)
 
 
 def _range(places: slice, length: int) -> tuple[int, int]:

@@ -485,7 +485,7 @@ class RecordReader:
             if begin >= end:
                 continue
             try:
-                objects.append(json_object(str(text[begin:end], "utf-8", "surrogateescape")))
+                objects.append(json_object(str(text[begin:end], "utf-8", "surrogateescape"), self._used))
             except RecordError as error:
                 errors[len(kept)] = error
                 objects.append({})
