@@ -238,6 +238,19 @@ def test_a_clock_that_is_behind_the_events_is_told(caplog):
         assert metric(client, "streamcal_clock_behind_seconds") == pytest.approx(5e3, abs=100.0)
 
 
+@pytest.mark.parametrize("with_keys", [None, 0, 98, 99])
+def test_a_client_that_sends_no_keys_is_told(caplog, with_keys):
+    """Impressions without keys are corrected for no segment: of some clients that is meant, and of all a mistake."""
+    service = Service(ServedJoin(Segmented(OnlinePlatt(), by=["campaign"]), HORIZON), None, Settings(event_time=True))
+    with client_of(service) as client, caplog.at_level("WARNING"):
+        for k in range(150):
+            keys = {"keys": {"campaign": "c1"}} if k == with_keys else {}
+            assert issue(client, f"a{k}", t=float(k), **keys).status_code == 200
+    told = [one for one in caplog.messages if "has keys, which the segments need" in one]
+    assert len(told) == (with_keys is None)
+    assert all("{'campaign': ...}" in one for one in told)
+
+
 @pytest.mark.parametrize("id", ["7", 7, "a7", "7.0"])
 def test_an_answer_has_the_id_that_was_asked_with(client, id):
     assert issue(client, id).json()["id"] == id

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from streamcal.errors import InputError, StateError, StoreError
 from streamcal.live.issued import Id, Issued, check_id
 from streamcal.live.journal import Journal
+from streamcal.live.keyed import Keyed
 from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented
@@ -39,6 +40,8 @@ TICK = 1.0
 COLLECTED = 600.0
 #: Levels of a field that are shown.
 MOST_LEVELS = 1_000
+#: Impressions of which it is odd that none has keys.
+MANY_WITHOUT_KEYS = 100
 #: Seconds after which a client may try again while the disk is full.
 RETRY_AFTER = 1
 
@@ -104,12 +107,16 @@ class Service:
         self._begun = self._collected = time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
         self._wrong = False  # whether the clock is
+        #: Impressions without keys so far, None once there was one with them, and where the calibrator reads none.
+        self._without_keys = 0 if isinstance(join.calibrator, Keyed) else None
 
     # -- events ----------------------------------------------------------------------------------------------------
 
     def issue(self, item: Any) -> Issued:
         """Issue the prediction of an impression; `RefusedError` for one that cannot be used."""
         given = checked(item, self._issue_checks, ("id", "score"))
+        if self._without_keys is not None:
+            self._warn_without_keys(given.get("keys"))
         try:
             return self.join.issue(
                 given["id"],
@@ -136,6 +143,18 @@ class Service:
             return Taken(given["id"], known, contradicts)
         except InputError as error:
             raise refused(error) from None
+
+    def _warn_without_keys(self, keys: Any) -> None:
+        """Warn once where the calibrator reads keys, and none of the first impressions has any."""
+        assert self._without_keys is not None
+        self._without_keys += 1
+        if keys:
+            self._without_keys = None
+        elif self._without_keys == MANY_WITHOUT_KEYS:
+            text = "none of %d impressions has keys, which the segments need: send them as keys, such as {%r: ...}"
+            more = {"event": "without keys", "impressions": MANY_WITHOUT_KEYS}
+            logger.warning(text, MANY_WITHOUT_KEYS, self.fields()[0], extra=more)
+            self._without_keys = None
 
     def _time(self, given: dict[str, Any]) -> float:
         """Return the time of an event: the time given, else that of the server."""
