@@ -434,6 +434,9 @@ def test_the_token_is_asked_for_except_by_probes():
         assert issue(client, "a").status_code == 401
         wrong = {"Authorization": f"Bearer {TOKEN}x"}
         assert client.get("/metrics", headers=wrong).status_code == 401
+        for other in (f"Basic {TOKEN}", TOKEN, f"Bearer{TOKEN}", "Bearer", ""):
+            assert client.get("/metrics", headers={"Authorization": other}).status_code == 401
+        assert client.get("/metrics", headers={"Authorization": f"bearer  {TOKEN}"}).status_code == 200
         right = {"Authorization": f"Bearer {TOKEN}"}
         assert client.get("/metrics", headers=right).status_code == 200
         assert client.get("/openapi.json", headers=right).json()["security"] == [{"token": []}]

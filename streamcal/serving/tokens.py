@@ -44,7 +44,12 @@ class Tokens:
         return bool(self._accepted)
 
     def accept(self, header: bytes) -> bool:
-        """Return whether the header of a request has one of the tokens; the time does not depend on which."""
+        """Return whether the header of a request has one of the tokens; the time does not depend on which.
+
+        The name of the scheme may be in any case (RFC 9110, section 11.1).
+        """
+        scheme, _, token = header.partition(b" ")
+        header = b"Bearer " + token.strip() if scheme.lower() == b"bearer" else header
         return any([hmac.compare_digest(header, one) for one in self._accepted])
 
     def refresh(self) -> None:
