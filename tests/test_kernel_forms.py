@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 from scipy.special import betaln, gammaln, log_ndtr
 
 import streamcal
@@ -106,6 +107,7 @@ HERE = {
     "regressions",
     "repeated_scores",
     "score_regressions",
+    "stiffness",
     "tangent_qp",
     "taylor_sums",
     "venn_abers_curve",
@@ -1233,6 +1235,40 @@ def test_near_isotonic_path(rows):
             bics = module.NearIsotonicPath(weight, positive).bics(2.5, limit + 80.0 * average, row, average)
             found[-1] += [bits(bics), bits(row)]
     assert found[0] == found[1]
+
+
+@given(
+    st.lists(st.tuples(*[st.sampled_from([0.0, 1e-200, 0.5]) | st.floats(0.0, 1e200)] * 2), min_size=1, max_size=20),
+    st.sampled_from([0.0, 5e-324]) | st.floats(1e-9, 1e3),
+    st.integers(1, 5),
+)
+def test_stiffness(points, factor, number):
+    x = np.array(points)
+    share, block = np.arange(1.0, 1.0 + len(x)) / len(x) ** 2, np.arange(len(x)) % number
+    with np.errstate(all="ignore"):
+        found = [module.stiffnesses(x, share, factor, 1e9) for module in twins("stiffness")]
+        assert bits(found[0]) == bits(found[1])
+        expected = factor * np.outer(share, share) / cdist(x, x)
+    expected = np.where(factor * np.outer(share, share) > 0.0, expected, 0.0)
+    expected = np.minimum(expected, 1e9 * np.minimum.outer(share, share))
+    np.fill_diagonal(expected, 0.0)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-14)
+    between = [module.between_blocks(found[0], block, number) for module in twins("stiffness")]
+    assert bits(between[0]) == bits(between[1])
+    member = np.eye(number)[block]
+    expected = member.T @ found[0] @ member * (1.0 - np.eye(number))
+    np.testing.assert_allclose(between[0], expected, rtol=1e-12)
+
+
+def test_stiffness_refuses_other_lengths():
+    x, two, square = np.zeros((3, 2)), np.zeros(2), np.zeros((2, 2))
+    for module in twins("stiffness"):
+        with pytest.raises(ValueError, match="lengths"):
+            module.stiffnesses(x, two, 1.0, 1.0)
+        with pytest.raises(ValueError, match="lengths"):
+            module.between_blocks(square, np.arange(3), 3)
+        with pytest.raises(ValueError, match="block 1 is none of 1"):
+            module.between_blocks(square, np.arange(2), 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40, unique=True))
