@@ -226,6 +226,25 @@ def test_an_arrow_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Pat
     assert out.read_bytes() == before
 
 
+@pytest.mark.parametrize("lost", ["older", "without"])
+@pytest.mark.parametrize("name", ["out.csv", "out.jsonl.gz", "out.parquet"])
+def test_an_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Path, lost: str, name: str) -> None:
+    """The output of the newest input stays where an older one comes again; so does one that a run left out."""
+    one, other = save(tmp_path / "one.csv", made()), save(tmp_path / "other.csv", made(200, seed=2))
+    options = ["--method", "ops", "--state", tmp_path / "state.json"]
+    out = tmp_path / name
+    assert run(one, *options, "--out", out).exit_code == 0
+    again = run(other, *options, "--out", out) if lost == "older" else run(one, *options)
+    assert again.exit_code == 0
+    before = out.read_bytes()
+    line = the_line(run(one, *options, "--out", out))
+    assert "the first 300 rows were learned before, and the file is not the output of the run that learned" in line
+    assert line.endswith("allowed: another --out for the rows after them, or --again")
+    assert out.read_bytes() == before
+    assert run(one, *options, "--out", tmp_path / "more.csv").exit_code == 0
+    assert run(one, *options, "--out", out, "--again").exit_code == 0
+
+
 @pytest.mark.full
 def test_a_parquet_output_can_be_read_after_a_kill(tmp_path: Path) -> None:
     """Also without going on: the rows of the last checkpoint, and those of whole row groups since."""

@@ -396,8 +396,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(tmp_path):
             event_time="at",
             horizon=HORIZON,
             calibrator=OnlinePlatt(),
-            initial=initial,
-            **settings,
+            **{"initial": initial, **settings},
         )
         query = told.writeStream.foreachBatch(save).option("checkpointLocation", str(tmp_path / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination()
@@ -407,6 +406,8 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(tmp_path):
         with pytest.raises(InputError, match="RocksDB"):
             run()
         spark.conf.set(STORE, ROCKSDB)
+        with pytest.raises(InputError, match="the keys of the states are of type bigint, and column 'key' is of type"):
+            run(initial=initial.withColumn("key", F.lit(1).cast("long")))
         run()
         arrive(1, merged[200:])
         run()  # another query, from the checkpoint

@@ -120,8 +120,8 @@ def merge(first: DataFrame, *others: DataFrame) -> DataFrame:
         parameters differ or the method does not merge.
     """
     for one in (first, *others):
-        _check_states(one)
-        _check_type(kind(first, "key"), one, "key")  # Spark would cast, and might find no key in a text
+        check_states(one)
+        check_type(kind(first, "key"), one, "key")  # Spark would cast, and might find no key in a text
     return _merged(reduce(DataFrame.unionByName, others, first), Calibrator.from_bytes)
 
 
@@ -178,8 +178,8 @@ def transform(
     all rows without `key`, and that of rows with a null key otherwise.
     """
     if isinstance(states, DataFrame):
-        _check_states(states)
-        _check_type(states.schema["key"].dataType, df, key)
+        check_states(states)
+        check_type(states.schema["key"].dataType, df, key)
     if broadcast or not isinstance(states, DataFrame):
         rows, beside_score, find, sample = _broadcast(df, states, key)
     else:
@@ -284,7 +284,7 @@ def _schema(key_type: Any) -> Any:
 
 def _collected(df: DataFrame) -> dict[Any, bytes]:
     """Return the state of each key, in the driver."""
-    _check_states(df)
+    check_states(df)
     rows = df.select("key", "state").collect()
     found = {_hashable(row["key"]): bytes(row["state"]) for row in rows}
     _check_once(len(rows), len(found))
@@ -325,7 +325,7 @@ def check_calibrator(calibrator: Any, time: str | None) -> None:
         raise InputError(f"{calibrator!r} forgets by time: give time=, the column of times")
 
 
-def _check_states(df: DataFrame) -> None:
+def check_states(df: DataFrame) -> None:
     if not set(STATES) <= set(df.columns):
         raise InputError(f"the states have the columns {df.columns}; give what streamcal.spark.fit returned")
 
@@ -341,7 +341,7 @@ def _check_given(some: Any, key: str | None) -> None:
         raise InputError(f"the states have keys, such as {some!r}; give key=, the column of keys")
 
 
-def _check_type(of: Any, df: DataFrame, key: str | None) -> None:
+def check_type(of: Any, df: DataFrame, key: str | None) -> None:
     """Raise `InputError` if keys of states are of another type than those of rows: none would be found."""
     if key is None:
         return

@@ -90,6 +90,9 @@ def calibrate_stream(
     Joins(calibrator, options, None)  # raises for what is not possible
     _check_store(df)
     key_type, id_type, arrow_type = _types(df, key, id, event_time)
+    if initial is not None:
+        frames.check_states(initial)
+        frames.check_type(frames.kind(initial, "key"), df, key)  # Spark would find no state of another type of key
     rows = df.select(
         frames.column(df, "key", key).alias("key"),
         frames.quoted(id).cast(id_type).alias("id"),

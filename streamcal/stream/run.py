@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -311,13 +311,27 @@ class Run:
         self.passed_over = sum(one.rows for one in self._found.values())
         if not self.passed_over:
             return {}
-        if self.out is not None and os.path.exists(self.out) and FileKind.of(self.out, None).format == "arrow":
-            reason = f"the first {self.passed_over:,} rows were learned before, and a file of Arrow cannot be continued"
-            again = "" if self.replay is not None else ", or --again"
-            raise RecordError(reason, f"another --out for the rows after them{again}", file=self.out)
-        if all(one is not self.checkpoint.inputs[-1] for one in self._found.values()):
-            return {}  # the outputs are those of another input
-        return self._outputs_that_go_on(lambda written: written.size)
+        newest = any(one is self.checkpoint.inputs[-1] for one in self._found.values())
+        sizes = self._outputs_that_go_on(lambda written: written.size) if newest else {}
+        self._refuse_to_replace(sizes)
+        return sizes
+
+    def _refuse_to_replace(self, sizes: Mapping[str, int]) -> None:
+        """Raise `RecordError` if an output with rows would be replaced by the rows after those passed over."""
+        if self.out is None or not os.path.isfile(self.out) or not os.path.getsize(self.out):
+            return
+        if FileKind.of(self.out, None).format == "arrow":
+            reason = "a file of Arrow cannot be continued"
+        elif OUT not in sizes:
+            reason = "the file is not the output of the run that learned them last: it would be replaced"
+        else:
+            return
+        again = "" if self.replay is not None else ", or --again"
+        raise RecordError(
+            f"the first {self.passed_over:,} rows were learned before, and {reason}",
+            f"another --out for the rows after them{again}",
+            file=self.out,
+        )
 
     def _outputs_that_go_on(self, size: Callable[[Written], int]) -> dict[str, int]:
         """Return the sizes at which the outputs of the run before are continued, if they are those of this run."""
