@@ -47,7 +47,12 @@ SEED = 3
 
 
 def measured(
-    name: str, size: int, steps: int = STEPS, seconds: float = SECONDS, half_life: float | None = None
+    name: str,
+    size: int,
+    steps: int = STEPS,
+    seconds: float = SECONDS,
+    half_life: float | None = None,
+    clock: Callable[[], float] = perf_counter,
 ) -> dict[str, Any]:
     """Median and 99th percentile of a step, in seconds, of a method that has learned `size` observations."""
     arrivals = steps + WARM_UP
@@ -59,7 +64,7 @@ def measured(
         stream = Stream(size, arrivals, SEED)
         cal = REGISTRY[name]() if half_life is None else REGISTRY[name](forgetting=Decay(half_life))
         cal.learn_many(*stream.start())
-        times = timed(cal, stream.part(0, arrivals).steps, seconds, perf_counter)
+        times = timed(cal, stream.part(0, arrivals).steps, seconds, clock)
     # the first steps bring caches into their state, and solve for the first time: of slow methods, one of them
     kept = np.array(times[min(WARM_UP, len(times) // 3) :])
     return {
@@ -105,12 +110,15 @@ def _cost(clock: Callable[[], float]) -> float:
     return median(second - first for first, second in pairs)
 
 
-def methods(names: list[str], sizes: list[float], decaying: bool = False) -> list[dict[str, Any]]:
+def methods(
+    names: list[str], sizes: list[float], decaying: bool = False, clock: Callable[[], float] = perf_counter
+) -> list[dict[str, Any]]:
     """Return the rows of all methods at all sizes, printed as they are measured; sizes are half-lives if `decaying`."""
     rows = []
     for name in names:
         for size in sizes:
-            row = {**measured(name, HELD, half_life=size), "size": size} if decaying else measured(name, int(size))
+            held, half_life = (HELD, size) if decaying else (int(size), None)
+            row = {**measured(name, held, half_life=half_life, clock=clock), "size": size}
             rows.append(row)
             print(f"{name:30} {size:9,} {_us(row['median']):>12} {_us(row['p99']):>12}  {row['steps']:,}", flush=True)
             if row["median"] > LONGEST:
@@ -152,6 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="observations held at the start")
     parser.add_argument("--room", choices=list(tables), help="one of the tables")
     parser.add_argument("--picture", action="store_true", help="draw the methods of one score")
+    parser.add_argument("--processor", action="store_true", help="processor time, on a machine that is busy")
     given = parser.parse_args(arguments)
     require_compiled()
     if given.picture:
@@ -162,7 +171,8 @@ def main(arguments: list[str] | None = None) -> None:
         chosen = [name for name in names if given.methods is None or name in given.methods]
         if not chosen or given.room not in (None, marker):
             continue
-        found = methods(chosen, sorted(given.sizes or sizes), decaying=marker == "half-lives")
+        clock = thread_time if given.processor else perf_counter
+        found = methods(chosen, sorted(given.sizes or sizes), marker == "half-lives", clock)
         text = section(found, environment(SEED))
         print(f"\n{text}")
         if not (given.methods or given.sizes):

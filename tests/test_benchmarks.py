@@ -206,6 +206,18 @@ def test_the_table_of_methods_of_other_rooms():
     assert {f"{name}()" for name in every} <= set(SUBJECTS)
 
 
+def test_the_counts_of_slow_solves():
+    """They read the fields of the kernels as these are."""
+    from benchmarks import solve_counts
+
+    fits, cells, computed = solve_counts.trends("linear-trend", 200, 20)
+    assert fits > 1
+    assert computed >= 1
+    assert cells > 10
+    assert solve_counts.trends("elite", 200, 20)[2] == 0
+    assert solve_counts.points("platt", 10.0, 200, 20) > 20
+
+
 @pytest.mark.full
 def test_the_counts_and_the_figure_of_the_tree_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -7,6 +7,7 @@ from streamcal.kernels.polynomial.kinks cimport Kinks
 cdef class KinkPath:
     cdef readonly object values  # shape (k,)
     cdef readonly Py_ssize_t fits  # of the last path
+    cdef readonly Py_ssize_t computed  # deviances whose bounds did not decide
     cdef Kinks _kinks
     cdef Py_ssize_t _penalties
     cdef double _ratio

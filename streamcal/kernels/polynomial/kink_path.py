@@ -58,7 +58,7 @@ class KinkPath:
         self._lows, self._highs, self._complexities = np.zeros((3, penalties))
         self._last, self._path = np.zeros((3, 0)), np.zeros((3, 0))
         self._last_starts, self._starts = (np.zeros(penalties + 1, dtype=np.intp) for _ in range(2))
-        self._last_steps = self._steps = self.fits = 0
+        self._last_steps = self._steps = self.fits = self.computed = 0
 
     def run(self, n, centre, most, parameters, average):
         """Set `values` to the fit with the least AICc, or to the average of all, and return a status of `Kinks`.
@@ -82,7 +82,7 @@ class KinkPath:
         self._last_starts, self._starts = self._starts, self._last_starts
         self._last_steps = self._steps
         self._deviances.begin(n, self._kinks._share, self._kinks._y, centre)
-        self._decided = True
+        self._decided, self.computed = True, 0
         status = self._walk(AVERAGE if average else BOUNDS if self._deviances.known else EXACT)
         if not self._decided:
             status = self._walk(EXACT)
@@ -139,6 +139,7 @@ class KinkPath:
             low, high = self._deviances.low + complexity, self._deviances.high + complexity
         if mode == EXACT or not self._is_decided(low, high):
             low = high = self._deviances.exact(self._kinks._fit) + complexity
+            self.computed += 1
             self._decided = self._is_decided(low, high)
         if not self._decided or low > self._least_high + self._negligible:
             return False
@@ -166,6 +167,7 @@ class KinkPath:
                 criterion = self._lows[k]
                 if criterion < self._highs[k]:
                     criterion = self._deviances.exact(self._kinks._fit) + self._complexities[k]
+                    self.computed += 1
                 if criterion < least:
                     best, least = k, criterion
                     self._values[:] = self._kinks._fit
