@@ -26,6 +26,7 @@ cdef class Deviances:
     cdef double[::1] _second
     cdef double[::1] _third
     cdef double[::1] _fourth
+    cdef double[::1] _lean
     cdef double _at_reference
     cdef double _slack
 
@@ -56,10 +57,12 @@ cdef void correct(
 cdef double log_ratio(double p, double q) noexcept nogil
 cdef void set_coefficients(
     const double[::1] positive, const double[::1] negative, const double[::1] inverse, const double[::1] inverse_rest,
-    double constant, double[::1] first, double[::1] second, double[::1] third, double[::1] fourth
+    double constant, double[::1] first, double[::1] second, double[::1] third, double[::1] fourth,
+    double[::1] lean
 ) noexcept nogil
 cdef void set_bounds(
     const double[::1] fit, double centre, double doubt, const double[::1] reference, const double[::1] first,
-    const double[::1] second, const double[::1] third, const double[::1] fourth, double[::1] low, double[::1] gap
+    const double[::1] second, const double[::1] third, const double[::1] fourth, const double[::1] lean,
+    double[::1] low, double[::1] gap
 ) noexcept nogil
 cdef double total(double[::1] terms) noexcept nogil

@@ -11,14 +11,14 @@ With δ = (p − r)/r > −1, r a reference whose logarithms are known,
 The right-hand side less log(1 + δ) has the derivative δ³/(1 + δ), the sign of δ, and is 0 at δ = 0. For δ ≥ 0 the left
 inequality holds with K = 1/4, as the series alternates until it converges, and beyond. For −1 < δ < 0 the difference of
 the right-hand side and log(1 + δ), divided by δ⁴, is Σ |δ|ʲ/(j + 4), which grows with |δ|: its value at the smallest
-possible p/r is a K for all. The same holds for 1 − p and 1 − r. So two sums of products bound a deviance.
+possible p/r is a K for all of them. The same holds for 1 − p and 1 − r. So two sums of products bound a deviance.
 """
 
 from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import log
+from cython.cimports.libc.math import fabs, log
 
 # Up to this a² six terms of the series leave a¹²/13 < 2e-17 of it.
 CLOSE = cython.declare(cython.double, 0.05**2)
@@ -31,10 +31,10 @@ class Deviances:
     """Deviances of fits to k scores."""
 
     def __init__(self, k):
-        columns = np.zeros((16, k))
+        columns = np.zeros((17, k))
         self._positive, self._negative, self._p, self._q, self._terms, self._rest = columns[:6]
         self._reference, self._log, self._log_rest, self._inverse, self._inverse_rest = columns[6:11]
-        self._first, self._second, self._third, self._fourth, self._scratch = columns[11:]
+        self._first, self._second, self._third, self._fourth, self._lean, self._scratch = columns[11:]
         self.known = False
 
     @cython.locals(i=cython.Py_ssize_t)
@@ -47,18 +47,19 @@ class Deviances:
             self._negative[i] = n * share[i] - self._positive[i]
         if self.known:
             a: cython.double = 1.0 - self._doubt
-            fourth: cython.double = max(0.25, (-log(self._doubt) - a * (1.0 + a * (0.5 + a / 3.0))) / (a * a * a * a))
+            constant: cython.double = max(0.25, (-log(self._doubt) - a * (1.0 + a * (0.5 + a / 3.0))) / (a * a * a * a))
             self._slack = ROUNDING * n
             set_coefficients(
                 self._positive,
                 self._negative,
                 self._inverse,
                 self._inverse_rest,
-                fourth,
+                constant,
                 self._first,
                 self._second,
                 self._third,
                 self._fourth,
+                self._lean,
             )
             set_products(self._positive, self._negative, self._log, self._log_rest, self._terms)
             self._at_reference = -2.0 * total(self._terms)
@@ -93,6 +94,7 @@ class Deviances:
             self._second,
             self._third,
             self._fourth,
+            self._lean,
             self._terms,
             self._rest,
         )
@@ -166,8 +168,12 @@ def log_ratio(p, q):
 
 
 @cython.locals(i=cython.Py_ssize_t, u=cython.double, v=cython.double, one=cython.double, other=cython.double)
-def set_coefficients(positive, negative, inverse, inverse_rest, constant, first, second, third, fourth):
-    """Set the coefficients of p − r, and of its powers, in the bounds of deviances; `constant` is K."""
+def set_coefficients(positive, negative, inverse, inverse_rest, constant, first, second, third, fourth, lean):
+    """Set the coefficients of p − r, and of its powers, in the bounds of deviances; `constant` is K for δ < 0.
+
+    Where p > r, δ > 0 for positive labels alone, and otherwise for negative ones: the coefficient of (p − r)⁴ is
+    `fourth` plus or minus `lean`.
+    """
     for i in range(first.shape[0]):
         u, v = inverse[i], inverse_rest[i]
         one, other = positive[i] * u, negative[i] * v
@@ -176,16 +182,17 @@ def set_coefficients(positive, negative, inverse, inverse_rest, constant, first,
         second[i] = one + other
         one, other = one * u, other * v
         third[i] = -2.0 / 3.0 * (one - other)
-        fourth[i] = 2.0 * constant * (one * u + other * v)
+        fourth[i] = (constant + 0.25) * (one * u + other * v)
+        lean[i] = (0.25 - constant) * (one * u - other * v)
 
 
 @cython.locals(i=cython.Py_ssize_t, d=cython.double)
-def set_bounds(fit, centre, doubt, reference, first, second, third, fourth, low, gap):
+def set_bounds(fit, centre, doubt, reference, first, second, third, fourth, lean, low, gap):
     """Set the terms of the lower bound less the deviance of the reference, and of the bounds' difference."""
     for i in range(low.shape[0]):
         d = min(max(centre + fit[i], doubt), 1.0 - doubt) - reference[i]
         low[i] = d * (first[i] + d * (second[i] + d * third[i]))
-        gap[i] = (d * d) * (d * d) * fourth[i]
+        gap[i] = (d * d) * (d * d * fourth[i] + d * fabs(d) * lean[i])
 
 
 @cython.locals(i=cython.Py_ssize_t, half=cython.Py_ssize_t, number=cython.Py_ssize_t)
