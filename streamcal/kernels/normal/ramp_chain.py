@@ -72,28 +72,12 @@ def depths_of(knots: cython.const[cython.double][:]):
     return found
 
 
-@cython.final
-@cython.cclass
 class RampChain:
     """A chain of ramps, the innermost first.
 
     Each ramp is (knots, their depths, R, 1 − R, whether the pieces are geometric), with knots as normal scores,
     ascending. The depths are `depths_of(knots)`.
     """
-
-    _given: tuple
-    _first: cython.Py_ssize_t[::1]
-    _found: cython.Py_ssize_t[::1]  # knots of the halves
-    _geometric: cython.double[::1]
-    _centre: cython.double[::1]
-    _depth: cython.double[::1]
-    _mass: cython.double[::1]
-    _log: cython.double[::1]
-    _chain: cython.Py_ssize_t
-    _cuts: cython.double[::1]
-    _upto: cython.double[::1]
-    _sums: cython.double[::1]
-    _integrated: cython.bint
 
     def __init__(self, *ramps):
         k: cython.Py_ssize_t
@@ -117,15 +101,7 @@ class RampChain:
     def __reduce__(self):
         return RampChain, self._given
 
-    @cython.cfunc
-    def _add_halves(
-        self,
-        k: cython.Py_ssize_t,
-        knots: cython.const[cython.double][:],
-        depths: cython.const[cython.double][:],
-        below: cython.const[cython.double][:],
-        above: cython.const[cython.double][:],
-    ):
+    def _add_halves(self, k, knots, depths, below, above):
         """Write the depths and masses of both halves of ramp k; R at the middle is linear in Q between two knots."""
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = knots.shape[0]
@@ -151,12 +127,7 @@ class RampChain:
         for i in range(n - start):
             self._set(self._first[half + 1], i, depths[start + i], above[start + i])
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _set(
-        self, first: cython.Py_ssize_t, i: cython.Py_ssize_t, depth: cython.double, mass: cython.double
-    ) -> cython.void:
+    def _set(self, first, i, depth, mass):
         """Write the i-th knot of the half that starts at `first`; the middle is number −1."""
         place: cython.Py_ssize_t = first + i + 1
         if i >= 0 and mass > self._mass[place - 1]:  # by rounding
@@ -212,10 +183,7 @@ class RampChain:
             tail = exp(-d)
         return upper, d
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _knot(self, half: cython.Py_ssize_t, d: cython.double) -> cython.Py_ssize_t:
+    def _knot(self, half, d):
         """Return the last knot of a half that is not deeper than d: often the one found last, or the next one."""
         i: cython.Py_ssize_t = self._found[half]
         high: cython.Py_ssize_t = self._first[half + 1]
@@ -264,12 +232,7 @@ class RampChain:
                 self._upto[i], a = self._sums[2 * side], b
         self._integrated = True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _piece(
-        self, side: cython.Py_ssize_t, a: cython.double, b: cython.double, value: cython.double
-    ) -> tuple[cython.double, cython.double, cython.double]:
+    def _piece(self, side, a, b, value):
         """Return T at the last node, ∫T and ∫T² from a to b, until T is negligible; T(a) ≤ `value`, no cut between."""
         i: cython.Py_ssize_t
         start: cython.Py_ssize_t
@@ -303,10 +266,7 @@ class RampChain:
             a = min(a + 2.0 * half, b)
         return value, first, second
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _around(self, side: cython.Py_ssize_t, d: cython.double) -> tuple[cython.double, cython.double]:
+    def _around(self, side, d):
         """Return T at a depth, and the r for which it is Q^r times a constant there.
 
         Where there is no such r, it is −1 times the largest fall of a log S for one of log Q there, at least 1.
@@ -346,7 +306,6 @@ class RampChain:
             steep = max(steep, rate)
         return mass if own == side else 1.0 - mass, rate if power else -steep
 
-    @cython.cfunc
     def _find_cuts(self):
         """Write the places of all knots and of the middle, ascending, and make room for the integrals up to each."""
         i: cython.Py_ssize_t
@@ -371,20 +330,14 @@ class RampChain:
                         count += 1
         self._cuts, self._upto = self._cuts[:count], self._upto[:count]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _insert(self, count: cython.Py_ssize_t, place: cython.double) -> cython.void:
+    def _insert(self, count, place):
         """Insert a place into the first `count` cuts, which ascend."""
         while count > 0 and self._cuts[count - 1] > place:
             self._cuts[count] = self._cuts[count - 1]
             count -= 1
         self._cuts[count] = place
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _place(self, k: cython.Py_ssize_t, side: cython.Py_ssize_t, d: cython.double) -> cython.double:
+    def _place(self, k, side, d):
         """Return the normal score from which ramp k is reached at this side and depth."""
         mass: cython.double
         while k > 0:
@@ -397,10 +350,7 @@ class RampChain:
             return d
         return quick_place(d) if side else -quick_place(d)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _reached(self, half: cython.Py_ssize_t, mass: cython.double, first: cython.bint) -> cython.double:
+    def _reached(self, half, mass, first):
         """Return the largest depth with S ≥ mass or, of `first`, the smallest with S ≤ mass."""
         i: cython.Py_ssize_t = self._first[half]
         high: cython.Py_ssize_t = self._first[half + 1]
@@ -415,10 +365,7 @@ class RampChain:
                 high = middle
         return self._depth_at(half, i, mass)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _depth_at(self, half: cython.Py_ssize_t, i: cython.Py_ssize_t, mass: cython.double) -> cython.double:
+    def _depth_at(self, half, i, mass):
         """Return the depth at which S is this mass, in the piece that begins at knot i."""
         width: cython.double
         into: cython.double
