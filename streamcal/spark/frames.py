@@ -326,6 +326,7 @@ def check_calibrator(calibrator: Any, time: str | None) -> None:
 
 
 def check_states(df: DataFrame) -> None:
+    """Raise `InputError` unless a DataFrame has the columns of states."""
     if not set(STATES) <= set(df.columns):
         raise InputError(f"the states have the columns {df.columns}; give what streamcal.spark.fit returned")
 
