@@ -188,6 +188,16 @@ def test_two_values_for_one_key(tmp_path: Path, rows: int) -> None:
     assert ", 1 skipped" in result.stdout
 
 
+@pytest.mark.parametrize(("delay", "before"), [(0, None), (9, None), (10, 11), (19, 20), (100, 20)])
+def test_a_delay_that_leaves_nothing_to_compare(tmp_path: Path, delay: int, before: int | None) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("score,click\n" + "0.2,0\n0.4,1\n" * 10)
+    options = ["compare", str(path), *COLUMNS, "--methods", "platt", "--delay", str(delay)]
+    said = CliRunner().invoke(app, options).stderr
+    told = f"warning: {before} of 20 rows were predicted before a label was learned: give a shorter --delay"
+    assert (told in said) if before else ("--delay" not in said)
+
+
 def test_columns_in_the_names_of_folders(stream: Path, tmp_path: Path) -> None:
     place = tmp_path / "campaign=c1" / "part-0.csv"
     place.parent.mkdir()

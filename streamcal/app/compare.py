@@ -258,6 +258,7 @@ def _compared(asked: Asked) -> Compared:
         falling(comparison.sample),
         comparison.sample.odd_rows(),
         mostly_skipped(comparison.rows, skipped.reasons) or _skipped(skipped.reasons.rows),
+        _delayed(comparison.rows, comparison.delay),
     )
     for line in filter(None, odd):
         typer.echo(f"streamcal: warning: {line}", err=True)
@@ -266,6 +267,14 @@ def _compared(asked: Asked) -> Compared:
 
 def _skipped(rows: int) -> str | None:
     return f"{rows:,} rows that cannot be used were skipped" if rows else None
+
+
+def _delayed(rows: int, delay: int) -> str | None:
+    """Report that most rows were predicted before the first label was learned, if they were."""
+    if not rows or 2 * delay < rows:
+        return None
+    before = min(delay + 1, rows)
+    return f"{before:,} of {rows:,} rows were predicted before a label was learned: give a shorter --delay"
 
 
 def _save_report(job: Compared, asked: Asked, path: Path) -> None:
