@@ -92,7 +92,6 @@ class BinEdges(CellTree):
         A changed cell that has begun to be used is i, one that has ceased to be used −1 − i.
         """
         first, common = max(low, self._low), min(high, self._high)
-        shrinks: cython.bint = common < high
         self._listed, self._left = 0, high * (high + 1) // 2
         for k in range(changed.shape[0]):
             i = changed[k]
@@ -100,9 +99,7 @@ class BinEdges(CellTree):
                 self._used[i], changed[k] = 0, cython.cast(cython.int, -1 - i)
         for k in range(self._count):
             i = self._list[k]
-            if not self._used[i] or (not shrinks and _stays(self._near, i, self._rank[i], self._w[1])):
-                continue
-            if not self._passed(i, first, common):
+            if self._used[i] and not self._passed(i, first, common, common < high):
                 return self._given_up()
         for k in range(changed.shape[0]):  # cells left first: then all neighbours of those that enter are used
             if changed[k] < 0:
@@ -132,7 +129,9 @@ class BinEdges(CellTree):
         return False
 
     @cython.locals(left=cython.int, under=cython.int, right=cython.int, over=cython.int, k=cython.int)
-    def _passed(self, i: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.bint:
+    def _passed(
+        self, i: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t, shrinks: cython.bint
+    ) -> cython.bint:
         """Move a used cell past the fractions that it has passed; False where these are too many.
 
         The next fraction after two neighbours l/m and r/s in a Farey sequence is (k·r − l)/(k·s − m), with the largest
@@ -141,6 +140,8 @@ class BinEdges(CellTree):
         rank: cython.double = self._rank[i]
         total: cython.double = self._w[1]
         left, under, right, over = self._near[i, 0], self._near[i, 1], self._near[i, 2], self._near[i, 3]
+        if not shrinks and rank * under >= left * total and (rank * over < right * total or right == over):
+            return True
         while under > high or over > high:  # the one with the larger denominator is between those of its neighbours
             if under > over:
                 left, under = left - right, under - over
@@ -288,14 +289,3 @@ class BinEdges(CellTree):
 def _first(binning: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the place of the first bin of a binning."""
     return binning * (binning - 1) // 2
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _stays(near: cython.int[:, ::1], i: cython.Py_ssize_t, rank: cython.double, total: cython.double) -> cython.bint:
-    """Return whether the rank of a used cell is between its neighbours."""
-    if rank * near[i, 1] < near[i, 0] * total:
-        return False
-    return rank * near[i, 3] < near[i, 2] * total or near[i, 2] == near[i, 3]
