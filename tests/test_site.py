@@ -144,15 +144,16 @@ def rare():
     ratios = column("rare_events", "`auto`", "Predicted over observed clicks")
     losses = column("rare_events", "`auto`", "Log loss minus that of the raw score")
     assert not any("worse" in row["`auto`"] for row in table("rare_events", "Log loss minus that of the raw score"))
-    return {"4": sum(loss < 0.0 for loss in losses), "5": len(losses), "1.00": min(ratios), "1.16": max(ratios)}
+    assert all(loss < 0.0 for loss in losses)
+    return {"5": len(losses), "0.99": min(ratios), "1.16": max(ratios)}
 
 
 def in_segments():
     sums, late = column("segments_measured", "`Segmented`"), column("segments_measured", "nats", "<!-- late -->")
     gains = [-nats for nats in sums if nats < 0.0]
     lost = [nats for nats in late if nats > 0.0]
-    counts = {"10": len(gains), "11": len(sums), "4": len(lost)}
-    return {"16": min(gains), "342": max(gains), "34": max(lost), **counts}
+    counts = {"10": len(gains), "11": len(sums), "3": len(lost)}
+    return {"18": min(gains), "343": max(gains), "19": max(lost), **counts}
 
 
 def in_every_group():
