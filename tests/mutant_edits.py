@@ -449,8 +449,8 @@ MUTANTS = [
     Mutant(
         "threshold-relation",
         "regression/thresholds.py",
-        "_relation = operator.gt",
-        "_relation = operator.ge",
+        "_relation: ClassVar[Relation] = operator.gt",
+        "_relation: ClassVar[Relation] = operator.ge",
         "an outcome counts as above the threshold at its upper end",
         "test_oracles_regression",
     ),
