@@ -90,9 +90,7 @@ def calibrate_stream(
     Joins(calibrator, options, None)  # raises for what is not possible
     _check_store(df)
     key_type, id_type, arrow_type = _types(df, key, id, event_time)
-    if initial is not None:
-        frames.check_states(initial)
-        frames.check_type(frames.kind(initial, "key"), df, key)  # Spark would find no state of another type of key
+    _check_initial(initial, df, key)
     rows = df.select(
         frames.column(df, "key", key).alias("key"),
         frames.quoted(id).cast(id_type).alias("id"),
@@ -151,6 +149,13 @@ def _schema(**kinds: Any) -> Any:
 def _check_store(df: DataFrame) -> None:
     if df.isStreaming and df.sparkSession.conf.get(STORE, "") != ROCKSDB:
         raise InputError(f'states with timers need RocksDB: spark.conf.set("{STORE}", "{ROCKSDB}")')
+
+
+def _check_initial(initial: DataFrame | None, df: DataFrame, key: str) -> None:
+    """Raise `InputError` for states that no key of the stream can have: Spark would start without them."""
+    if initial is not None:
+        frames.check_states(initial)
+        frames.check_type(frames.kind(initial, "key"), df, key)
 
 
 class Kept(NamedTuple):
