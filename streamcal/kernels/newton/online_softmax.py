@@ -29,7 +29,7 @@ else:
 
 RARE = cython.declare(cython.double, 30.0)
 """An outcome of class k moves its slope in full where m_k³ ≥ Σm/30: the first among 30 outcomes, the fifth among 3,750.
-The limit is such that a class seen once in 1,500 outcomes, at score 0, has less than 0.005 at score 0.001."""
+The limit is such that a class seen once, at score 0 and after 250 others, has less than 0.005 at score 0.001."""
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the
 bracket contains no further double."""
