@@ -171,7 +171,7 @@ def late_clicks():
 
 
 def speed():
-    methods = {"0.2": "online-platt", "5.3": "auto", "3.8": "venn-abers"}
+    methods = {"0.2": "online-platt", "4.6": "auto", "3.8": "venn-abers"}
     return {
         figure: cell("performance", "1,000,000", f"`{name}`", after="<!-- benchmarks: methods -->")[0]
         for figure, name in methods.items()
