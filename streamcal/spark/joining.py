@@ -39,7 +39,7 @@ class Event(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """What is told of an event: a prediction, or why it was refused.
+    """What is returned for an event: a prediction, or why it was refused.
 
     Parameters
     ----------

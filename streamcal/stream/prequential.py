@@ -76,7 +76,7 @@ class Scoreboard:
 
 
 class Observer(Protocol):
-    """Something that is told each row and its prediction."""
+    """A recipient of each row and its prediction."""
 
     def one(self, score: float, y: bool, w: float, p: float, keys: Keys, t: float | None) -> None: ...
 

@@ -21,7 +21,7 @@ LIFE = cython.declare(cython.Py_ssize_t, 4)  # other scores that may come in bet
 
 FEWEST_SLOTS, MOST_SLOTS = 32, 128
 """Slots: at first, and at most; they double when more than half of them are in use. The limit keeps an `Auto` below
-40 kB, and few streams have more than 64 scores that repeat so often."""
+40 kB (docs/auto_measured.md)."""
 SPREAD = cython.declare(cython.double, 7919.371372)
 SPREAD_FROM = cython.declare(cython.double, 17.0)
 """A score x is in the slot of the fraction of (x + 17) · 7919.37…, which spreads scores evenly."""
