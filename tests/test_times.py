@@ -224,7 +224,8 @@ def test_a_table_in_python_names_no_option() -> None:
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ([datetime(2026, 1, 31, tzinfo=UTC), datetime(2026, 1, 31)], "t has datetimes with a time zone and others"),
+        ([datetime(2026, 1, 31, tzinfo=UTC), datetime(2026, 1, 31)], r"t\[1\] .* has no time zone, and .* has a"),
+        ([1.8e9, datetime(2026, 1, 31)], r"t\[1\] .* has no time zone, and 1800000000.0, .* is a number"),
         (np.array(["2026-01-31", "NaT"], dtype="datetime64[s]"), r"t\[1\] NaT is not a time"),
         ([datetime(2026, 1, 31), "2026-01-31"], r"t\[1\] '2026-01-31' is not a number; give a number or a datetime"),
     ],
@@ -234,6 +235,40 @@ def test_a_bad_time_of_a_batch_is_named(times: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         cal.learn_many([0.2, 0.4], [0, 1], t=times)
     assert cal.n == 0.0
+
+
+@pytest.mark.parametrize("other", [datetime(2026, 1, 31, 13, tzinfo=UTC), 1769864400.0])
+@pytest.mark.parametrize("naive", [datetime(2026, 1, 31, 12), np.datetime64("2026-01-31T12")])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_times_of_two_kinds_are_refused_from_call_to_call(naive: Any, other: Any, backwards: bool) -> None:
+    """A click at 14:00 in Berlin of an impression at 13:00 UTC is no hour late; read as UTC it was."""
+    first, second = (other, naive) if backwards else (naive, other)
+    message = (
+        r"no time zone, and .*, given before it, (has a|is a n)|( a time zone|is a number), and .* has no time zone"
+    )
+    join = LabelJoin("platt", "1h")
+    join.issue("a", 0.2, first)
+    held = join.to_bytes()
+    for call in (
+        lambda: join.resolve("a", True, second),
+        lambda: join.issue("b", 0.2, second),
+        lambda: join.advance(second),
+        lambda: join.predict_one(0.2, second),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+    assert join.to_bytes() == held
+    join.resolve("a", True, first)
+    cal = streamcal.Platt(forgetting=streamcal.Window("1h", by="time"))
+    cal.learn_one(0.2, True, t=first)
+    for call in (
+        lambda: cal.predict_one(0.2, second),
+        lambda: cal.learn_one(0.2, True, t=second),
+        lambda: cal.learn_many([0.2], [True], t=[second]),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+    assert cal.n == 1.0
 
 
 MILLISECONDS = 1.7e12

@@ -19,7 +19,7 @@ from streamcal.memories.policies import memory_under
 from streamcal.memories.refreshing import Refreshing
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import whole_number
-from streamcal.parameters.inputs import check_time, none_is_zero
+from streamcal.parameters.inputs import check_time, none_is_zero, of_one_kind
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.spans import LARGEST_SPAN
 from streamcal.parameters.types import FloatArray, Time, Times
@@ -193,7 +193,10 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     def _present(self, t: Time | None) -> Held:
         """Return the statistic for predictions as of `t`: read-only, valid until the next change."""
-        return self._source.present(t if t is None else check_time(t))
+        if t is not None:
+            of_one_kind(t, self._first_time)
+            t = check_time(t)
+        return self._source.present(t)
 
     def _map_at(self, t: Time | None) -> Map:
         """Return the map as of `t`, solved only if the statistic has changed; if that fails, the last solved map."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from streamcal import lazy
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError, warn
-from streamcal.parameters.inputs import check_time, check_times
+from streamcal.parameters.inputs import check_time, check_times_of_one_kind, of_one_kind
 from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.spans import in_shorter_unit, shorter_unit
@@ -73,6 +73,7 @@ class Learner(Saved):
     noted: ClassVar[str | None] = None
     _noted: int = 0
     _unit_told = False  # whether times in a shorter unit than seconds have been warned of
+    _first_time: Time | None = None  # of this process: a date with or without a time zone, or a number
     _known: ClassVar[dict[str, type[Learner]]] = {}
 
     def __dir__(self) -> list[str]:
@@ -153,13 +154,14 @@ class Learner(Saved):
     def _checked_time(self, t: Time) -> float:
         """Check a time; warn, once, if it is likely to be in a shorter unit where seconds are needed."""
         time = check_time(t)
+        self._first_time = of_one_kind(t, self._first_time)
         if in_shorter_unit(time):
             self._warn_of_unit(time)
         return time
 
     def _checked_times(self, t: npt.ArrayLike | Sequence[Time], size: int) -> FloatArray:
         """Check n times; warn, once, if the last one is likely to be in a shorter unit where seconds are needed."""
-        times = check_times(t, size)
+        times, self._first_time = check_times_of_one_kind(t, size, self._first_time)
         if size and in_shorter_unit(times[-1]):
             self._warn_of_unit(float(times[-1]))
         return times

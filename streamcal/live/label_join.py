@@ -21,7 +21,7 @@ from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.given import real_number, whole_number
-from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
+from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight, of_one_kind
 from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
 from streamcal.parameters.types import Label, Time
 
@@ -122,8 +122,9 @@ class LabelJoin(Holding, Journaled):
 
     Notes
     -----
-    Times are numbers in seconds, or dates. An impression with an earlier time than the one before keeps its place in
-    the order and its time for the delay of its click. It is remembered as long as if it had been issued at the clock.
+    Times are numbers in seconds, or dates. Dates without a time zone are refused beside numbers and dates with one. An
+    impression with an earlier time than the one before keeps its place in the order and its time for the delay of its
+    click. It is remembered as long as if it had been issued at the clock.
 
     A new `version` of the model gets a clone of the calibrator, which is mixed with the map of the version before
     (`streamcal.live.versions.VersionLearner`). The calibration of the last eight versions is kept.
@@ -208,6 +209,7 @@ class LabelJoin(Holding, Journaled):
         # Clicks whose impressions have yet to grow as old as the end of a cell of the curve: when, number, cell, id.
         self._ages: list[tuple[float, int, int, Id]] = []
         self._note: str | None = None  # as JSON
+        self._first_time: Time | None = None  # of this process: a date with or without a time zone, or a number
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -306,13 +308,13 @@ class LabelJoin(Holding, Journaled):
             id = check_id(id)
         if score.__class__ is not float or not self._first <= score <= self._last:
             score = self._check_score(score)
-        time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
-            self._check_far(time)
         weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
         levels = None if keys is None else self._check_keys(keys)
         if version is not None:
             version = check_id(version, "version")
+        time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
+        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
+            self._check_far(time)
         known = self._index.get(id)
         if known is not None and known.at > time - self._keep:  # otherwise it is forgotten by then
             return self._issued_again(known, score)
@@ -377,6 +379,8 @@ class LabelJoin(Holding, Journaled):
             For a bad value.
         """
         checked, levels = self._check_score(score), self._check_keys(keys)
+        if t is not None:
+            of_one_kind(t, self._first_time)
         time = (self._clock if self._clock > -math.inf else None) if t is None else check_time(t)
         named = self._newest if version is None else check_id(version, "version")
         learner = self._versions.get(named) or self._versions[self._newest]
@@ -415,7 +419,7 @@ class LabelJoin(Holding, Journaled):
         if id.__class__ is not str or not is_plain(id):
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
-        time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
+        time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
         if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
             self._check_far(time)
         if self._journal is not None:
@@ -463,7 +467,7 @@ class LabelJoin(Holding, Journaled):
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        time = check_time(t)
+        time = self._time(t)
         if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
             self._check_far(time)
         if self._journal is not None:
@@ -600,6 +604,12 @@ class LabelJoin(Holding, Journaled):
         if keys is not None and not isinstance(self.calibrator, Calibrator):
             self.calibrator.require_names(keys)
         return check_keys(keys)
+
+    def _time(self, t: Time) -> float:
+        """Check a time and return it in seconds; `InputError` also for one without a time zone beside others."""
+        time = check_time(t)
+        self._first_time = of_one_kind(t, self._first_time)
+        return time
 
     def _check_far(self, t: float) -> None:
         """Raise `ClockError` for a time that is too far from the clock; warn of a first one in another unit."""

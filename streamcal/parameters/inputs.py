@@ -209,27 +209,54 @@ def check_vector_batch(
 
 def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
     """Check times: a float array of shape (length,); `InputError` naming the first bad place."""
+    return check_times_of_one_kind(t, length, None)[0]
+
+
+def check_times_of_one_kind(
+    t: npt.ArrayLike | Sequence[Time], length: int, first: Time | None
+) -> tuple[FloatArray, Time | None]:
+    """Do `check_times` and `of_one_kind`; return the times, and the first time so far."""
     given = _one_dimension(t, "t")
     if given.dtype.kind in "iuf":
-        times = given.astype(np.float64)
+        times, items = given.astype(np.float64), given
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
     else:
         items = given
         if given.dtype.kind != "M":
             _refuse_moments(given, "t", "give numbers or datetimes")
             items = _one_dimension(as_objects(t), "t")
-            _refuse_mixed(items)
         times = np.array([check_time(item, f"t[{i}]") for i, item in enumerate(items)], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
-    return times
+    for i, item in enumerate(items if items.dtype.kind == "O" else items[:1]):
+        first = of_one_kind(item, first, f"t[{i}]")
+    return times, first
 
 
-def _refuse_mixed(times: Any) -> None:
-    """Raise `InputError` if some datetimes have a time zone and others have none: they may be hours apart."""
-    zoned = [item.tzinfo is not None for item in times if isinstance(item, datetime) and item == item]
-    if any(zoned) and not all(zoned):
-        raise InputError("t has datetimes with a time zone and others without; give all of them one")
+def of_one_kind(t: Time, first: Time | None, what: str = "time") -> Time:
+    """Return the first time so far: `first`, or `t` if it is None.
+
+    Raise `InputError` if one of the two is a date without a time zone and the other one is not: they may be hours
+    apart.
+    """
+    if first is None:
+        return t
+    if _has_no_zone(t) != _has_no_zone(first):
+        remedy = "give all times a time zone, or none"
+        raise InputError(f"{what} {t!r} {_zone_of(t)}, and {first!r}, given before it, {_zone_of(first)}; {remedy}")
+    return first
+
+
+def _has_no_zone(t: Any) -> bool:
+    """Return whether a time is a date without a time zone; numbers are seconds since 1970 UTC."""
+    t = _held(t)
+    return t.tzinfo is None if isinstance(t, datetime) else isinstance(t, np.datetime64)
+
+
+def _zone_of(t: Any) -> str:
+    if _has_no_zone(t):
+        return "has no time zone"
+    return "has a time zone" if isinstance(_held(t), datetime) else "is a number"
 
 
 def _as_floats(values: npt.ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
