@@ -440,11 +440,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
 
     @suggesting
     def __init__(
-        self,
-        estimator: Any,
-        calibrator: str | CrossVennAbers = CrossVennAbers.name,
-        *,
-        cv: Any = None,
+        self, estimator: Any, calibrator: str | CrossVennAbers = CrossVennAbers.name, *, cv: Any = None
     ) -> None:
         super().__init__(estimator, calibrator, cv=cv)
 

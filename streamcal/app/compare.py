@@ -52,9 +52,7 @@ GroupsOption = Annotated[
 ProcessesOption = Annotated[
     int | None,
     typer.Option(
-        metavar="N",
-        min=1,
-        help=f"Share the methods.  [default: 1 below 8 MB, else at most {MOST_PROCESSES}]",
+        metavar="N", min=1, help=f"Share the methods.  [default: 1 below 8 MB, else at most {MOST_PROCESSES}]"
     ),
 ]
 

@@ -34,11 +34,7 @@ class Export:
     dialect: Annotated[str, typer.Option(metavar="NAME", help=f"For sql: {', '.join(DIALECTS)}.")] = "sqlite"
     name: Annotated[str, typer.Option(metavar="NAME", help="With --to c: the name of the function.")] = "calibrate"
     levels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the table of a state's segments, as CSV.",
-        ),
+        str | None, typer.Option(metavar="FILE", help="Write the table of a state's segments, as CSV.")
     ] = None
     source: Annotated[str, typer.Option(metavar="NAME", help="With --levels and --to sql: the table of rows.")] = (
         "impressions"

@@ -120,11 +120,7 @@ def files_of(stream: list[str]) -> tuple[str, ...]:
 COLUMNS, TIMES, READING, OUTPUT = "Columns", "Times", "Reading", "Output"
 
 StreamArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="STREAM",
-        help="Files (CSV, JSON Lines, Parquet, Arrow), folders, globs, or -.",
-    ),
+    list[str], typer.Argument(metavar="STREAM", help="Files (CSV, JSON Lines, Parquet, Arrow), folders, globs, or -.")
 ]
 ScoreOption = Annotated[str, option(COLUMNS, "COLUMN", "Column of the score.")]
 LabelOption = Annotated[str, option(COLUMNS, "COLUMN", "Column of the label: 0/1, no/yes, false/true.")]

@@ -12,14 +12,7 @@ import numpy.typing as npt
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.maps.base import CalibrationMap
 from streamcal.parameters.columns import like
-from streamcal.parameters.inputs import (
-    check_batch,
-    check_label,
-    check_score,
-    check_scores,
-    check_weight,
-    none_is_zero,
-)
+from streamcal.parameters.inputs import check_batch, check_label, check_score, check_scores, check_weight, none_is_zero
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 

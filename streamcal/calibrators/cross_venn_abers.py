@@ -42,11 +42,7 @@ def mean_pair(lower: Sequence[Value], upper: Sequence[Value]) -> tuple[Value, Va
 
 
 #: The one pair that holds the merged probability of each rule.
-PAIRS: dict[str, Callable] = {
-    "log-minimax": geometric_pair,
-    "brier-minimax": mean_pair,
-    "self-consistent": mean_pair,
-}
+PAIRS: dict[str, Callable] = {"log-minimax": geometric_pair, "brier-minimax": mean_pair, "self-consistent": mean_pair}
 
 
 class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):

@@ -11,16 +11,7 @@ from typing import Any
 from streamcal.datasets.ads import AdClicks, ad_click_chunks, ad_clicks
 from streamcal.datasets.fetching import fetch
 
-__all__ = [
-    "BANK_CATEGORICAL",
-    "BANK_NUMERIC",
-    "BANK_ROWS",
-    "AdClicks",
-    "ad_click_chunks",
-    "ad_clicks",
-    "bank",
-    "fetch",
-]
+__all__ = ["BANK_CATEGORICAL", "BANK_NUMERIC", "BANK_ROWS", "AdClicks", "ad_click_chunks", "ad_clicks", "bank", "fetch"]
 
 #: Numeric columns of `bank`; the others are categorical.
 BANK_NUMERIC = (

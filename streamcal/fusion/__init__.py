@@ -31,11 +31,7 @@ METHODS: Methods[type[Fusion]] = Methods(
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attributes(
         globals(),
-        {
-            **METHODS.by_class,
-            "Fusion": "streamcal.fusion.base.Fusion",
-            "FusionMap": "streamcal.fusion.base.FusionMap",
-        },
+        {**METHODS.by_class, "Fusion": "streamcal.fusion.base.Fusion", "FusionMap": "streamcal.fusion.base.FusionMap"},
     )
 
 __all__ = [

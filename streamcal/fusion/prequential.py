@@ -69,11 +69,7 @@ class PrequentialFusion(Fusion):
     monotone = False
 
     def __init__(
-        self,
-        candidates: tuple[AdditiveFusion, ...] | None = None,
-        discount: float = 1.0,
-        *,
-        missing: Missing = "raise",
+        self, candidates: tuple[AdditiveFusion, ...] | None = None, discount: float = 1.0, *, missing: Missing = "raise"
     ) -> None:
         given = tuple(BernsteinFusion(k, refresh_every=REFRESH) for k in DEGREES) if candidates is None else candidates
         if not isinstance(given, tuple) or not given:

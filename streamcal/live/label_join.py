@@ -264,14 +264,7 @@ class LabelJoin(Holding, Journaled):
     # -- events ----------------------------------------------------------------------------------------------------
 
     def issue(
-        self,
-        id: Id,
-        score: float,
-        t: Time,
-        keys: Keys | None = None,
-        version: Id | None = None,
-        *,
-        w: float = 1.0,
+        self, id: Id, score: float, t: Time, keys: Keys | None = None, version: Id | None = None, *, w: float = 1.0
     ) -> Issued:
         """Issue the calibrated probability of an impression.
 

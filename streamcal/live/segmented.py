@@ -555,10 +555,7 @@ class Segmented(Keyed):
 
     def _optional_fields(self) -> dict[str, Reader]:
         of_fields = listed(whole(), length=len(self.by))
-        return {
-            "stored": maybe(row(whole(1), whole(1), whole(), of_fields)),
-            "pairs": unread,
-        }
+        return {"stored": maybe(row(whole(1), whole(1), whole(), of_fields)), "pairs": unread}
 
     def _state_fields(self) -> dict[str, Reader]:
         return {

@@ -180,12 +180,7 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
     def _state(self) -> dict[str, Any]:
         sides = {"lower": self._lower, "upper": self._upper}
         counts = {name: [*(end.excess for end in ends), ends[0].steps] for name, ends in sides.items()}
-        return {
-            **super()._state(),
-            **counts,
-            "scores": self._scores.state(),
-            "size": self._size,
-        }
+        return {**super()._state(), **counts, "scores": self._scores.state(), "size": self._size}
 
     def _state_fields(self) -> dict[str, Reader]:
         side = row(*[number(-HEAVIEST, HEAVIEST)] * len(self._lower), whole())

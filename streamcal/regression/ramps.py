@@ -125,12 +125,7 @@ class ScoreRamp(Ramp):
     """
 
     def __init__(
-        self,
-        knots: FloatArray,
-        below: FloatArray,
-        above: FloatArray,
-        geometric: bool,
-        depths: FloatArray | None = None,
+        self, knots: FloatArray, below: FloatArray, above: FloatArray, geometric: bool, depths: FloatArray | None = None
     ) -> None:
         self.score_knots = self.knots = knots
         self.below = below

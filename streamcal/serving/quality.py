@@ -52,12 +52,7 @@ class Quality:
         The predictions and the scores beside their labels.
     """
 
-    def __init__(
-        self,
-        run_length: float,
-        max_segments: int,
-        calibrator: Calibrator | Keyed,
-    ) -> None:
+    def __init__(self, run_length: float, max_segments: int, calibrator: Calibrator | Keyed) -> None:
         self._scale = calibrator.scale
         self.name = calibrator.name if calibrator.name not in (RAW, IDENTITY) else "calibrated"
         self.comparison = Comparison({self.name: calibrator})

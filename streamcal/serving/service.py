@@ -84,13 +84,7 @@ class Service:
         The report at /, on what `Quality.comparison` holds.
     """
 
-    def __init__(
-        self,
-        join: ServedJoin,
-        journal: Journal | None,
-        settings: Settings,
-        page: Page | None = None,
-    ) -> None:
+    def __init__(self, join: ServedJoin, journal: Journal | None, settings: Settings, page: Page | None = None) -> None:
         self.join, self.settings, self.page = join, settings, page
         self.quality = Quality(settings.run_length, settings.metric_segments, join.calibrator)
         self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)

@@ -154,16 +154,7 @@ _PAIRS = {
 _FISHER = (-4.0, 4.0)
 
 #: The families in the order of paper 000, §5, and those that exist for any number of scores.
-FAMILIES = (
-    "gaussian",
-    "clayton",
-    "rotated-clayton",
-    "plackett",
-    "frank",
-    "gumbel",
-    "rotated-gumbel",
-    "student",
-)
+FAMILIES = ("gaussian", "clayton", "rotated-clayton", "plackett", "frank", "gumbel", "rotated-gumbel", "student")
 ANY_WIDTH = ("gaussian", "student")
 
 

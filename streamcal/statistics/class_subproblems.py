@@ -217,11 +217,7 @@ class ClassSubproblems(Subproblems):
         return {**super().fields(), "named": listed(row(self._routing.label, whole(1), number(0.0, HEAVIEST)))}
 
     def _load(
-        self,
-        totals: Any,
-        sown: float,
-        parts: list[tuple[Key, Any]],
-        named: Sequence[tuple[Any, int, float]] = (),
+        self, totals: Any, sown: float, parts: list[tuple[Key, Any]], named: Sequence[tuple[Any, int, float]] = ()
     ) -> None:
         super()._load(totals, sown, parts)
         self._named = {label: own for label, *own in named}

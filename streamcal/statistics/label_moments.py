@@ -12,18 +12,7 @@ from streamcal.errors import RetractionError
 from streamcal.kernels.normal.recent_moments import RecentMoments
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import (
-    HEAVIEST,
-    LIGHTEST,
-    ROUNDING,
-    Fields,
-    counts,
-    ensure,
-    hexadecimal,
-    listed,
-    number,
-    whole,
-)
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, counts, ensure, hexadecimal, listed, number, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import holds, not_held
 

@@ -12,17 +12,7 @@ from streamcal.kernels.tree.hull_tree import LIGHTEST
 from streamcal.kernels.tree.rank_tree import RankTree
 from streamcal.parameters.scales import Interval, Probability
 from streamcal.parameters.types import FloatArray
-from streamcal.states import (
-    HEAVIEST,
-    MOST,
-    ROUNDING,
-    Fields,
-    ensure,
-    number,
-    numbers,
-    record,
-    whole,
-)
+from streamcal.states import HEAVIEST, MOST, ROUNDING, Fields, ensure, number, numbers, record, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held
 from streamcal.statistics.score_tree import ScoreTree

@@ -74,11 +74,7 @@ class Subproblems(Keyed[Statistic]):
     """
 
     def __init__(
-        self,
-        make: Callable[[], Statistic],
-        scale: Scale,
-        routing: Routing,
-        prior: PseudoObservations | None = None,
+        self, make: Callable[[], Statistic], scale: Scale, routing: Routing, prior: PseudoObservations | None = None
     ) -> None:
         super().__init__(self._with_prior)
         self._empty = make
@@ -193,11 +189,7 @@ class Subproblems(Keyed[Statistic]):
         return {"totals": self._totals.state(), "sown": self._prior_share, "parts": parts}
 
     def fields(self) -> Fields:
-        return {
-            "totals": unread,
-            "sown": number(0.0, 1.0 + ROUNDING),
-            "parts": listed(row(self._routing.key, unread)),
-        }
+        return {"totals": unread, "sown": number(0.0, 1.0 + ROUNDING), "parts": listed(row(self._routing.key, unread))}
 
     def _load(self, totals: Any, sown: float, parts: list[tuple[Key, Any]]) -> None:
         read = Totals()

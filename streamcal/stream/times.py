@@ -154,11 +154,7 @@ class TimeReader:
         if naive != first_naive:
             this, other = ("no time zone", "one") if naive else ("a time zone, or is a number", "none")
             where = "rows before" if first == column else f"those of column {first!r}"
-            raise RecordError(
-                f"{shown(value)} has {this}, and {where} have {other}",
-                ZONE_ALLOWED,
-                column=column,
-            )
+            raise RecordError(f"{shown(value)} has {this}, and {where} have {other}", ZONE_ALLOWED, column=column)
 
 
 class TimeOrder:
