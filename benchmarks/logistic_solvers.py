@@ -23,6 +23,7 @@ from scipy import sparse
 
 from streamcal import Probability
 from streamcal.kernels.polynomial.bernstein import binomials
+from streamcal.kernels.polynomial.monotone_qp import RIDGE
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import (
     LIMIT,
@@ -56,7 +57,7 @@ class Line(NamedTuple):
 class ClarabelLeastSquares:
     """The problem of `MonotoneLeastSquares` by Clarabel's interior-point method, a cold start every time."""
 
-    ridge = MonotoneLeastSquares(1).ridge
+    ridge = RIDGE
 
     def __init__(self, degree: int) -> None:
         n = degree + 1

@@ -14,6 +14,12 @@ SUPPORT = (-8.0, 8.0)
 SAME = 1e-9
 
 
+def log_evidence(problem, mode):
+    """Laplace's approximation of the log marginal likelihood at the mode."""
+    found = problem.at(mode)
+    return -found.value - 0.5 * problem.posterior(found).log_det
+
+
 def stream(size, seed=0, drift=0.0):
     rng = np.random.default_rng(seed)
     mean = rng.normal(size=size)
@@ -90,10 +96,10 @@ def test_the_evidence_is_within_its_bounds(more):
     for problem, earlier in zip(problems_after(cal), before, strict=True):
         mode = problem.at(problem.mode(earlier.mode).x)
         least, most = problem.evidence_bounds(mode, earlier)
-        assert least <= problem.log_evidence(mode.point) <= most
+        assert least <= log_evidence(problem, mode.point) <= most
         widths.append(most - least)
         least, most = problem.evidence_bounds(mode, problem.posterior(mode))
-        assert least <= problem.log_evidence(mode.point) <= most < least + 1e-8
+        assert least <= log_evidence(problem, mode.point) <= most < least + 1e-8
     if more == 1:
         assert max(widths) < 1.0, "or the bounds decide nothing"
 
@@ -111,5 +117,5 @@ def test_the_kernel_is_chosen_exactly_where_bounds_cannot_tell():
         problems = problems_after(cal)
         posteriors = list(cal.map().posteriors)
         modes = [problem.at(one.mode) for problem, one in zip(problems, posteriors, strict=True)]
-        evidences = [problem.log_evidence(mode.point) for problem, mode in zip(problems, modes, strict=True)]
+        evidences = [log_evidence(problem, mode.point) for problem, mode in zip(problems, modes, strict=True)]
         assert most_evident(problems, modes, posteriors) == int(np.argmax(evidences))

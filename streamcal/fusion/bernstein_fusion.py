@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.solvers.osqp import WarmTensorOSQP
 from streamcal.solvers.tensor import IsotonicTensorLeastSquares
 from streamcal.statistics.present_scores import Places
 from streamcal.statistics.tensor_moments import TensorMoments, units
@@ -47,8 +46,6 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
         `LogisticFusion`.
     n_scores : int
         M, at least 1.
-    solver : {"active-set", "osqp"}
-        The dual active-set kernel, exact, or OSQP, sparse and warm-started. See the notes.
     scale : Scale or tuple of Scale
         One for all scores or one for each, with bounds. The paper works on ranks: give
         `EmpiricalCDF.from_scores(sample)` of an earlier sample for each score; ranks that change with the data would
@@ -64,7 +61,7 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
     solve, and one after a change of many observations, take longer.
 
     Every solution has a certified bound: its fitted values are within √(2·gap) of the optimum in root mean square
-    over the data. A gap above 1e-8 (1.4e-4) raises `SolverError`; with the active set it was at most 3e-11 in 20,000
+    over the data. A gap above 1e-8 (1.4e-4) raises `SolverError`; it was at most 3e-11 in 20,000
     random programs. Coefficients are repaired to satisfy the constraints exactly, so that p is monotone and within [0,
     1], up to the rounding of its terms.
 
@@ -92,25 +89,21 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
         self,
         degrees: int | tuple[int, ...] | None = None,
         n_scores: int = 2,
-        solver: Literal["active-set", "osqp"] = "active-set",
         *,
         scale: Scale | tuple[Scale, ...] = Probability(),
         missing: Missing = "raise",
         forgetting: Forgetting = Forever(),
         refresh_every: int = 1,
     ) -> None:
-        if solver not in ("active-set", "osqp"):
-            raise InputError(f"solver={solver!r} is not possible; give 'active-set' or 'osqp'")
         self.degrees = degrees
         if isinstance(degrees, tuple):
             self.degrees = tuple(map(_degree, degrees))
         elif degrees is not None:
             self.degrees = _degree(degrees)
-        self.solver = solver
         super().__init__(
             n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every
         )
-        self._least_squares = (IsotonicTensorLeastSquares if solver == "active-set" else WarmTensorOSQP)(self._degrees)
+        self._least_squares = IsotonicTensorLeastSquares(self._degrees)
 
     def _params_at(self, places: Places) -> dict[str, Any]:
         return {"degrees": tuple([self._degrees[place] for place in places])}
@@ -128,17 +121,14 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
         solution = self._least_squares.solve(sums.moments, sums.cross, sums.weight)
         if not solution.solved:
             raise SolverError(
-                f"{self.solver} of Bernstein degrees {self._degrees} ended with status {solution.status!r}"
+                f"the solver of Bernstein degrees {self._degrees} ended with status {solution.status!r}"
                 f" and gap {solution.residual:.1e}"
             )
         return TensorMap(self._scales, self._degrees, solution.x, solution.residual)
 
     def _forget_solved(self) -> None:
         super()._forget_solved()
-        if isinstance(self._least_squares, IsotonicTensorLeastSquares):
-            self._least_squares.reset()
-        else:
-            self._least_squares = WarmTensorOSQP(self._degrees)
+        self._least_squares.reset()
 
 
 class TensorMap(FusionMap):

@@ -19,49 +19,19 @@ from streamcal.solvers.solution import Solution
 class MonotoneLeastSquares:
     """min ½cᵀQc − rᵀc + ½ ridge Σ(c_j − c_{j−1})² over 0 <= c_0 <= … <= c_n <= 1, warm-started.
 
-    Parameters
-    ----------
-    degree : int
-        n, from 1 to 50.
-    ridge : float
-        Penalty on squared differences of neighbouring coefficients, > 0. It makes the solution unique where the data
-        do not.
-
-    Notes
-    -----
-    The residual of the optimality conditions (KKT) is around 1e-15. Cost of a solve: O(n²) while the active set stays
-    the same, plus O(m³) for m free coefficients when it changes; O(n²) memory.
+    n is the `degree`, from 1 to 50. The `ridge` > 0 makes the solution unique where the data do not. The residual of
+    the optimality conditions (KKT) is around 1e-15. Cost of a solve: O(n²) while the active set stays the same, plus
+    O(m³) for m free coefficients when it changes; O(n²) memory.
     """
 
-    def __init__(self, degree: int, ridge: float = RIDGE) -> None:
-        self.kernel = MonotoneQP(degree, ridge)
-
-    @property
-    def degree(self) -> int:
-        """The degree n."""
-        return int(self.kernel.degree)
-
-    @property
-    def ridge(self) -> float:
-        """The penalty on squared differences of neighbouring coefficients."""
-        return float(self.kernel.ridge)
+    def __init__(self, degree: int) -> None:
+        self.kernel = MonotoneQP(degree, RIDGE)
 
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
         """Solve for the sums held, starting from the active set of the previous solve.
 
-        Parameters
-        ----------
-        moments : ndarray of shape (2n + 1,)
-            Σ w B_i(u), for the basis of degree 2n.
-        cross : ndarray of shape (n + 1,)
-            Σ w y B_i(u), for the basis of degree n.
-        weight : float
-            W > 0.
-
-        Returns
-        -------
-        Solution
-            `x` has shape (n + 1,).
+        `moments` are Σ w B_i(u), for the basis of degree 2n, shape (2n + 1,), `cross` Σ w y B_i(u), for that of degree
+        n, shape (n + 1,), and `weight` is W > 0. `x` has shape (n + 1,).
         """
         kernel = self.kernel
         status = kernel.solve(moments, cross, weight)

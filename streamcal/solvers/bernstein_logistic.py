@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.kernels.polynomial.bernstein import binomials
+from streamcal.kernels.polynomial.monotone_qp import RIDGE
 from streamcal.solvers.logistic import QUIET_STEPS, ROUNDING, Terms, log_loss_terms
 from streamcal.solvers.solution import Solution
 
@@ -42,9 +43,6 @@ ACCEPTED_GAP = 1e-11
 class QuadraticProgram(Protocol):
     """A solver of monotone Bernstein least squares: `MonotoneLeastSquares` or `WarmOSQP`."""
 
-    @property
-    def ridge(self) -> float: ...
-
     def solve(self, moments: Array, cross: Array, weight: float) -> Solution: ...
 
 
@@ -60,36 +58,19 @@ class _Point(NamedTuple):
 def fit_bernstein_logistic(
     u: Array, neg: Array, pos: Array, quadratic: QuadraticProgram, start: Array, degree: int
 ) -> Solution:
-    """Minimise F by damped Newton steps.
+    """Minimise F by damped Newton steps, with a solver of the quadratic programs of this degree.
 
-    Parameters
-    ----------
-    u : ndarray of shape (k,)
-        Distinct scores in [0, 1].
-    neg, pos : ndarray of shape (k,)
-        Weight of the negatives and of the positives at each score, ≥ 0.
-    quadratic : QuadraticProgram
-        Solver of the quadratic programs, made for this degree.
-    start : ndarray of shape (n + 1,)
-        Coefficients of the log-odds to start from, used if they are better than the best constant.
-    degree : int
-        n.
+    `u`, `neg` and `pos`, the weights of the two labels, have shape (k,). `start` and the result's `x` are coefficients
+    of the log-odds, LIMIT (2c − 1), shape (n + 1,); the start is used if it is better than the best constant.
+    `residual` bounds the log loss per unit of weight that could still be gained.
 
-    Returns
-    -------
-    Solution
-        `x` holds the coefficients of the log-odds, LIMIT (2c − 1), shape (n + 1,). `residual` bounds the log loss per
-        unit of weight that could still be gained.
-
-    Notes
-    -----
     F is convex, and each step goes towards the minimum of a strictly convex model, so that the damped steps converge
     from any start. Cost of a step: O(k n) and one quadratic program; O(k n) memory.
     """
     total = float(neg.sum() + pos.sum())
     if not total > 0.0:
         return Solution(start, "no data", False, 0, 0.0)
-    problem = _Problem(u, (neg + pos) / total, pos / total, degree, quadratic.ridge)
+    problem = _Problem(u, (neg + pos) / total, pos / total, degree)
     point = problem.better_start(start)
     if not np.isfinite(point.loss):
         return Solution(start, "not finite", False, 0, 0.0)
@@ -108,18 +89,17 @@ def fit_bernstein_logistic(
 class _Problem:
     """The data of one fit, with weights that sum to 1."""
 
-    def __init__(self, u: Array, weight: Array, positive: Array, degree: int, ridge: float) -> None:
+    def __init__(self, u: Array, weight: Array, positive: Array, degree: int) -> None:
         self.basis = basis_matrix(degree, u)
         self.products = basis_matrix(2 * degree, u)
         self.weight = weight
         self.positive = positive
-        self.ridge = ridge
 
     def at(self, c: Array, height: Array) -> _Point:
         """Return the iterate at c, where `height` is Vc."""
         terms = log_loss_terms(_log_odds(height), self.weight, self.positive)
         rise = np.diff(c)
-        return _Point(c, height, terms, float(terms.loss.sum()) / LIMIT**2 + 0.5 * self.ridge * float(rise @ rise))
+        return _Point(c, height, terms, float(terms.loss.sum()) / LIMIT**2 + 0.5 * RIDGE * float(rise @ rise))
 
     def better_start(self, start: Array) -> _Point:
         """Return the better of `start` and the best constant."""
@@ -138,11 +118,8 @@ class _Problem:
     def search(self, point: _Point, goal: Array) -> tuple[_Point, float, bool]:
         """Backtrack: take the first of the full, halved, quartered … steps to `goal` that decreases F sufficiently.
 
-        Returns
-        -------
-        tuple of (_Point, float, bool)
-            The new iterate; the largest change of a log-odds by the full step; whether the decrease it promises is
-            below the rounding of F.
+        Return it, the largest change of a log-odds by the full step, and whether the decrease it promises is below the
+        rounding of F.
         """
         step = goal - point.c
         slope = float(self.gradient(point) @ _increments(step))
@@ -158,7 +135,7 @@ class _Problem:
     def gradient(self, point: _Point) -> Array:
         """Return ∂F in the increments d_0 = c_0, d_j = c_j − c_{j−1}."""
         by_coefficient = (2.0 / LIMIT) * (point.terms.excess @ self.basis)
-        penalty = self.ridge * _increments(point.c)
+        penalty = RIDGE * _increments(point.c)
         penalty[0] = 0.0
         gradient: Array = np.cumsum(by_coefficient[::-1])[::-1] + penalty
         return gradient

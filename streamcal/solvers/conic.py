@@ -150,20 +150,11 @@ class _Program(NamedTuple):
 class MonotonePolynomialFit:
     """min ½cᵀQc − rᵀc + ½ ridge Σ_{m>=1} c_m² over all p = Σ c_m T_m with p' >= 0 on [0, 1], 0 <= p(0), p(1) <= 1.
 
-    Parameters
-    ----------
-    degree : int
-        k, from 1 to 40.
-    bound : float or None
-        λ > 0, the bound on the sum of the absolute coefficients, or None for no bound. The solution is within ACCEPTED
-        of a polynomial that satisfies it.
-    basis : {"monomial", "chebyshev"}
-        Which coefficients λ bounds: those of 1, u, u², … (22d), or those of the Chebyshev polynomials. Monomial
-        coefficients reach the limits of double precision early: from λ = 10⁵ on, at degree 16, a solution may be 10⁻⁶
-        above the minimum of half the mean square, and for larger λ the program ends unsolved.
+    With a `bound` λ, the solution is within ACCEPTED of a polynomial that satisfies it. λ bounds the coefficients of
+    the `basis`: 1, u, u², … (22d), or the Chebyshev polynomials. Monomial coefficients reach the limits of double
+    precision early: from λ = 10⁵ on, at degree 16, a solution may be 10⁻⁶ above the minimum of half the mean square,
+    and for larger λ the program ends unsolved.
 
-    Notes
-    -----
     Without λ, or where λ is fulfilled without being asked for, the solution is found by the few points where p′ touches
     0 (`kernels/polynomial/tangent_qp.py`), to 1e-9 of half the mean square by its duality gap: from the last solution
     0.04 to 0.06 ms a step at degree 16. If rounding stops that, with λ, and where kernels are not compiled, Clarabel
@@ -225,23 +216,10 @@ class MonotonePolynomialFit:
         return _Program(sparse.csc_matrix(matrix), np.concatenate(right), cones)
 
     def solve(self, moments: Array, cross: Array, weight: float, start: Array | None = None) -> Solution:
-        """Solve for the weighted sums of the Chebyshev polynomials.
+        """Solve for the weighted sums of the Chebyshev polynomials; `x` is c.
 
-        Parameters
-        ----------
-        moments : ndarray of shape (2k + 1,)
-            Σ w T_m(u), m = 0 … 2k.
-        cross : ndarray of shape (k + 1,)
-            Σ w y T_m(u), m = 0 … k.
-        weight : float
-            W > 0.
-        start : ndarray of shape (k + 1,), optional
-            Coefficients of a solution for similar sums, which save time.
-
-        Returns
-        -------
-        Solution
-            `x` is c, shape (k + 1,).
+        `moments` are Σ w T_m(u), m = 0 … 2k, `cross` Σ w y T_m(u), m = 0 … k, and `weight` is W > 0. Coefficients of a
+        solution for similar sums, `start`, save time.
         """
         if not weight > 0.0:
             return Solution(np.zeros(self.degree + 1), "no data", False, 0, 0.0)

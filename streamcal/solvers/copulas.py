@@ -60,18 +60,7 @@ _CUBIC = np.linalg.inv(np.vander(_PLACES, increasing=True))
 def log_elliptical(x: Array, correlation: Array, degrees: float) -> Array:
     """Return the log density of the Gaussian (ν = ∞) or Student's t copula.
 
-    Parameters
-    ----------
-    x : ndarray of shape (k, M)
-        Quantiles of the margins, Φ⁻¹(u) or t_ν⁻¹(u).
-    correlation : ndarray of shape (M, M)
-        R, positive definite.
-    degrees : float
-        ν > 0, or ∞.
-
-    Returns
-    -------
-    ndarray of shape (k,)
+    `x` are quantiles of the margins, Φ⁻¹(u) or t_ν⁻¹(u), of shape (k, M); R is positive definite.
     """
     width = x.shape[1]
     root = np.linalg.cholesky(correlation)
@@ -160,40 +149,16 @@ ANY_WIDTH = ("gaussian", "student")
 
 @dataclass(frozen=True, eq=False)
 class Copula:
-    """A fitted copula.
+    """A fitted copula."""
 
-    Attributes
-    ----------
-    family : str
-        One of FAMILIES, or "independence", which has no parameter.
-    theta : float
-        θ of the families of two scores.
-    correlation : ndarray of shape (M, M) or None
-        R of the elliptical families.
-    degrees : float
-        ν of the Student copula, ∞ for the Gaussian one.
-    log_likelihood : float
-        Mean log density over the sample it was fitted to.
-    """
-
-    family: str
-    theta: float = 0.0
-    correlation: Array | None = None
-    degrees: float = np.inf
-    log_likelihood: float = 0.0
+    family: str  #: one of FAMILIES, or "independence", which has no parameter
+    theta: float = 0.0  #: θ of the families of two scores
+    correlation: Array | None = None  #: R of the elliptical families, of shape (M, M)
+    degrees: float = np.inf  #: ν of the Student copula, ∞ for the Gaussian one
+    log_likelihood: float = 0.0  #: mean log density over the sample it was fitted to
 
     def log_density(self, u: Array) -> Array:
-        """Return the log density of the copula.
-
-        Parameters
-        ----------
-        u : ndarray of shape (k, M)
-            Probabilities, clipped to [EDGE, 1 − EDGE].
-
-        Returns
-        -------
-        ndarray of shape (k,)
-        """
+        """Return the log density at probabilities of shape (k, M), which are clipped to [EDGE, 1 − EDGE]."""
         u = np.clip(u, EDGE, 1.0 - EDGE)
         if self.correlation is not None:
             return log_elliptical(_quantiles(u, self.degrees), self.correlation, self.degrees)
@@ -219,26 +184,12 @@ def likeliest(copulas: Sequence[Copula]) -> Copula:
 def fit_copulas(
     u: Array, weight: Array, families: Sequence[str] = FAMILIES, start: Sequence[Copula] = ()
 ) -> tuple[Copula, ...]:
-    """Fit the copula with the largest likelihood of each family.
+    """Fit the copula with the largest likelihood of each family tried, in their order; none for a single score.
 
-    Parameters
-    ----------
-    u : ndarray of shape (k, M)
-        Probabilities (ranks) of the scores, clipped to [EDGE, 1 − EDGE].
-    weight : ndarray of shape (k,)
-        Weights, > 0.
-    families : sequence of str
-        Candidates, of FAMILIES. For M > 2 only those of ANY_WIDTH are tried.
-    start : sequence of Copula
-        The copulas fitted to similar data: where the searches start. They change a parameter by no more than WIDTH.
+    `u` are probabilities (ranks) of the scores, of shape (k, M), clipped to [EDGE, 1 − EDGE], with weights > 0. For M >
+    2 only families of ANY_WIDTH are tried. Searches start from copulas fitted to similar data, `start`, which change a
+    parameter by no more than WIDTH.
 
-    Returns
-    -------
-    tuple of Copula
-        Of the families tried, in their order; empty for a single score.
-
-    Notes
-    -----
     For M > 2 the correlations are fitted pair by pair, and moved to a positive definite matrix where they do not form
     one. A search cannot fail: it ends inside the bounds of the parameter or at one of them. Cost: some 10 to 15
     evaluations of a density, O(k) each, for every parameter that is searched, and 5 with a start. The correlations of

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.linalg.lapack import dpotri
 
-from streamcal.solvers.logistic import Terms, log_loss_excess, log_loss_terms
+from streamcal.solvers.logistic import QUIET_STEPS, ROUNDING, Terms, backtrack, log_loss_excess, log_loss_terms
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
@@ -37,15 +37,9 @@ SPACING = 0.4
 #: Newton converges quadratically: after a step that changes no log-odds by more than this, relative to 1 and to the
 #: largest of them, the next step would change them by the square of it.
 LAST_STEP = 1e-8
-#: Relative rounding of the loss: a smaller decrease cannot be measured. QUIET_STEPS full steps in a row without a
-#: measurable decrease also end the search: with millions of labels against a ridge of 1, rounding changes the mode by
-#: more than LAST_STEP at every step.
-ROUNDING = 1e-14
-QUIET_STEPS = 3
 #: With more weight than this at a threshold, times σ², the ridge of 1 is below the rounding of the precision.
 LARGEST = 1e12
 MAX_ITERATIONS = 100
-MAX_HALVINGS = 60
 #: Steps with an earlier precision converge linearly. They end once the remaining error, estimated from the ratio of the
 #: last two steps, changes no log-odds by more than this, relative to 1 and to the largest of them.
 REMAINING = 1e-10
@@ -56,21 +50,11 @@ EVIDENCE_ROUNDING = 1e-12
 
 
 class Axis(NamedTuple):
-    """The features of one input.
+    """The features of one input."""
 
-    Attributes
-    ----------
-    inducing : ndarray of shape (m,)
-        Inducing inputs Z.
-    length : float
-        ℓ > 0, in the unit of the input.
-    whitening : ndarray of shape (m, size)
-        Λ^−½ U, which turns covariances with Z into features.
-    """
-
-    inducing: Array
-    length: float
-    whitening: Array
+    inducing: Array  #: inducing inputs Z, of shape (m,)
+    length: float  #: ℓ > 0, in the unit of the input
+    whitening: Array  #: Λ^−½ U, of shape (m, size), which turns covariances with Z into features
 
     @property
     def size(self) -> int:
@@ -84,23 +68,10 @@ class Axis(NamedTuple):
 
 
 def axis_through(inducing: Array, length: float) -> Axis:
-    """Return the features of an input with these inducing inputs.
+    """Return the features of an input with m distinct inducing inputs. O(m³), an eigendecomposition.
 
-    Parameters
-    ----------
-    inducing : ndarray of shape (m,)
-        Distinct inducing inputs.
-    length : float
-        ℓ > 0.
-
-    Returns
-    -------
-    Axis
-
-    Notes
-    -----
-    Cost: O(m³), an eigendecomposition. Which of v and −v an eigenvector is depends on the processor; here its first
-    entry of at least half the largest size is positive, so that C means the same on every machine, up to rounding.
+    Which of v and −v an eigenvector is depends on the processor; here its first entry of at least half the largest size
+    is positive, so that C means the same on every machine, up to rounding.
     """
     values, vectors = eigh(_correlation(inducing, inducing, length))
     kept = values > NEGLIGIBLE * values[-1]
@@ -112,20 +83,7 @@ def axis_through(inducing: Array, length: float) -> Axis:
 
 
 def axis_over(low: float, high: float, length: float) -> Axis:
-    """Return the features of an input that may lie anywhere in [low, high].
-
-    Parameters
-    ----------
-    low, high : float
-        Ends of the interval.
-    length : float
-        ℓ > 0.
-
-    Returns
-    -------
-    Axis
-        With inducing inputs SPACING · ℓ apart.
-    """
+    """Return the features of an input that may lie anywhere in [low, high]; inducing inputs are SPACING · ℓ apart."""
     number = int(np.ceil((high - low + 2.0 * length) / (SPACING * length))) + 1
     return axis_through(np.linspace(low - length, high + length, number), length)
 
@@ -140,26 +98,14 @@ def _correlation(x: Array, z: Array, length: float) -> Array:
 
 
 class Posterior(NamedTuple):
-    """The normal approximation of a solve, from which later solves start.
+    """The normal approximation of a solve, from which later solves start."""
 
-    Attributes
-    ----------
-    mode : ndarray of shape (αβ,)
-        C.
-    inverse : ndarray of shape (αβ, αβ)
-        H⁻¹.
-    log_det : float
-        log det H.
-    moments : ndarray of shape (K, α, α)
-        B_k = Σ h a aᵀ over the points of a threshold, of which H = I + Σ_k B_k ⊗ b_k b_kᵀ is made.
-    spreads : ndarray of shape (K, α, α)
-        S_k = (I ⊗ b_k)ᵀ H⁻¹ (I ⊗ b_k): a(u)ᵀ S_k a(u) is the posterior variance of g(u, t_k).
-    """
-
-    mode: Array
-    inverse: Array
-    log_det: float
+    mode: Array  #: C, of shape (αβ,)
+    inverse: Array  #: H⁻¹, (αβ, αβ)
+    log_det: float  #: log det H
+    #: B_k = Σ h a aᵀ over the points of a threshold, (K, α, α), of which H = I + Σ_k B_k ⊗ b_k b_kᵀ is made.
     moments: Array
+    #: S_k = (I ⊗ b_k)ᵀ H⁻¹ (I ⊗ b_k), (K, α, α): a(u)ᵀ S_k a(u) is the posterior variance of g(u, t_k).
     spreads: Array
 
 
@@ -201,20 +147,8 @@ class LaplaceProblem:
         self._squares = np.einsum("jk,jl->jkl", columns, columns).reshape(len(columns), -1)  # (K, β²)
 
     def mode(self, start: Array) -> Solution:
-        """Return the C of the largest posterior density.
+        """Return the C of the largest posterior density; any finite start leads to the same solution.
 
-        Parameters
-        ----------
-        start : ndarray of shape (αβ,)
-            Where to start; any finite value leads to the same solution.
-
-        Returns
-        -------
-        Solution
-            `x` has shape (αβ,).
-
-        Notes
-        -----
         The objective is convex with curvature of at least 1, so that a full or halved Newton step always decreases it.
         A step costs O(n α² + K α² β²) for the Hessian and O((αβ)³) for its factor.
         """
@@ -292,11 +226,6 @@ class LaplaceProblem:
         """Return H at C, shape (αβ, αβ). O(n α² + K α² β²); a matrix of all features would cost O(n α² β²)."""
         return self._curvature(self._assess(point)[0])
 
-    def log_evidence(self, mode: Array) -> float:
-        """Return Laplace's approximation of the log marginal likelihood at the mode. O((αβ)³)."""
-        found = self.at(mode)
-        return -found.value - 0.5 * self.posterior(found).log_det
-
     def _newton_step(self, point: Array, terms: Terms) -> tuple[Array, float]:
         """Return the step, and the derivative of the objective along it."""
         gradient = self._gradient(point, terms.excess)
@@ -357,18 +286,9 @@ class LaplaceProblem:
         return hessian
 
     def _search(self, point: Array, value: float, step: Array, slope: float) -> tuple[Array, Terms, float, bool]:
-        """Backtrack: take the first of the full, halved, quartered … steps that decreases the objective sufficiently.
-
-        The last value returned is whether it was the full step.
-        """
-        share = 1.0
-        for _ in range(MAX_HALVINGS):
-            trial = point + share * step
-            terms, found = self._assess(trial)
-            if found <= value + 1e-4 * share * slope + ROUNDING * abs(value):
-                break
-            share *= 0.5
-        return trial, terms, found, share == 1.0
+        """Backtrack."""
+        blur = ROUNDING * abs(value)
+        return backtrack(self._assess, lambda share: point + share * step, value, slope, blur)
 
 
 def covariance(precision: Array) -> Array:

@@ -3,8 +3,9 @@
 Symbols: η = offset + features δ the log-odds; p = 1/(1 + e^−η); w the weight of a score and a that of its positives.
 """
 
+from collections.abc import Callable
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
+Found = TypeVar("Found")
 
 RIDGE = 1e-9
 """A penalty of ½ RIDGE ‖δ‖² per unit of weight. It makes the solution finite and unique where the likelihood alone does
@@ -43,19 +45,7 @@ class Terms(NamedTuple):
 def log_loss_terms(log_odds: Array, weight: Array, positive: Array) -> Terms:
     """Return the log loss w log(1 + exp η) − a η, and its derivatives w p − a and w p (1 − p).
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (k,)
-        η.
-    weight : ndarray of shape (k,)
-        w ≥ 0.
-    positive : ndarray of shape (k,)
-        a, from 0 to w.
-
-    Returns
-    -------
-    Terms
-        Accurate relative to the smaller of p and 1 − p. O(k).
+    All have shape (k,); a is from 0 to w ≥ 0. Accurate relative to the smaller of p and 1 − p. O(k).
     """
     e = np.exp(-np.abs(log_odds))
     tail = e / (1.0 + e)
@@ -77,27 +67,9 @@ def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: 
     """Fit a logistic regression with an offset and lower bounds.
 
     It minimises Σ w log(1 + exp η) − pos η + ½ RIDGE Σw ‖δ‖², with η = offset + features δ, δ ≥ lower, w = neg + pos.
+    `features` have shape (k, m), m of at most 3 or so; `offset`, `neg` and `pos`, the weights of the two labels, (k,).
+    `lower` < 0, −inf for none, `start`, used if it is better than 0, and `x` of the result have shape (m,).
 
-    Parameters
-    ----------
-    features : ndarray of shape (k, m)
-        m of at most 3 or so.
-    offset : ndarray of shape (k,)
-        Log-odds at δ = 0.
-    neg, pos : ndarray of shape (k,)
-        Weight of the negatives and of the positives, ≥ 0.
-    lower : ndarray of shape (m,)
-        Lower bounds of δ, < 0, or −inf for none.
-    start : ndarray of shape (m,)
-        δ to start from, used if it is better than 0.
-
-    Returns
-    -------
-    Solution
-        `x` is δ, shape (m,).
-
-    Notes
-    -----
     Damped Newton: each step goes to the minimum of the quadratic model over the bounds, found by trying every active
     set. Loss and bounds are convex and the model is positive definite, so that a full or halved step always decreases
     the loss; `solved` means that the last step changed nothing above rounding. Cost of a step: O(k m² + 2ᵐ m³).
@@ -106,20 +78,50 @@ def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: 
     if not total > 0.0:
         return Solution(np.zeros_like(lower), "no data", False, 0, 0.0)
     problem = _Problem(features, offset, (neg + pos) / total, pos / total, lower)
-    delta, terms, loss = problem.better_of(np.zeros_like(lower), np.maximum(start, lower))
+    return descend(problem, np.maximum(start, lower), ACCEPTED_VIOLATION * max(1.0, float(np.abs(features).max())))
+
+
+def descend(problem: Any, start: Array, accepted: float) -> Solution:
+    """Minimise a convex problem by damped Newton steps from 0 or `start`, whichever is better.
+
+    It is solved where the last step changed nothing above rounding, and the violation is at most `accepted`.
+    """
+    points = [(point, *problem.assess(point)) for point in (np.zeros_like(start), start) if np.isfinite(point).all()]
+    delta, terms, loss = min(points, key=lambda point: point[2])
     if not np.isfinite(loss):
         return Solution(delta, "not finite", False, 0, 0.0)
-    largest = ACCEPTED_VIOLATION * max(1.0, float(np.abs(features).max()))
     quiet = 0
     for iteration in range(1, MAX_ITERATIONS + 1):
         step, slope = problem.newton_step(delta, terms)
-        moved = float(np.abs(features @ step).max()) / (1.0 + float(np.abs(problem.log_odds(delta)).max()))
+        moved = problem.moves(delta, step)
         delta, terms, loss, full = problem.search(delta, loss, step, slope)
         quiet = quiet + 1 if full and -slope <= ROUNDING * loss else 0
         violation = problem.violation(delta, terms)
-        if full and (moved <= LAST_STEP or quiet >= QUIET_STEPS) and violation <= largest:
+        if full and (moved <= LAST_STEP or quiet >= QUIET_STEPS) and violation <= accepted:
             return Solution(delta, "solved", True, iteration, violation)
     return Solution(delta, "iteration limit", False, MAX_ITERATIONS, problem.violation(delta, terms))
+
+
+def backtrack(
+    assess: Callable[[Array], tuple[Found, float]],
+    at: Callable[[float], Array],
+    loss: float,
+    slope: float,
+    blur: float,
+) -> tuple[Array, Found, float, bool]:
+    """Take the first of the full, halved, quartered … steps that decreases a loss sufficiently, up to its rounding.
+
+    `at` is the point after a share of the step, and `slope` that of the loss along it. The result is the point, what
+    `assess` returns there, and whether it is the full step.
+    """
+    share = 1.0
+    for _ in range(MAX_HALVINGS):
+        point = at(share)
+        terms, found = assess(point)
+        if found <= loss + 1e-4 * share * slope + blur:
+            break
+        share *= 0.5
+    return point, terms, found, share == 1.0
 
 
 class _Problem:
@@ -141,10 +143,9 @@ class _Problem:
         terms = log_loss_terms(self.log_odds(delta), self.weight, self.positive)
         return terms, float(terms.loss.sum()) + 0.5 * RIDGE * float(delta @ delta)
 
-    def better_of(self, cold: Array, warm: Array) -> tuple[Array, Terms, float]:
-        """Return the better of a cold and a warm start, with its terms and its objective."""
-        points = [(point, *self.assess(point)) for point in (cold, warm) if np.isfinite(point).all()]
-        return min(points, key=lambda point: point[2])
+    def moves(self, delta: Array, step: Array) -> float:
+        """Return the largest change of a log-odds, relative to 1 and to the largest log-odds."""
+        return float(np.abs(self.features @ step).max()) / (1.0 + float(np.abs(self.log_odds(delta)).max()))
 
     def newton_step(self, delta: Array, terms: Terms) -> tuple[Array, float]:
         """Return the step to the minimum of the quadratic model over the bounds, and the slope of the loss, ≤ 0."""
@@ -159,21 +160,15 @@ class _Problem:
         return step, float(gradient @ step)
 
     def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, Terms, float, bool]:
-        """Backtrack: take the first of the full, halved, quartered … steps that decreases the loss sufficiently.
+        """Backtrack.
 
         If the expected decrease is below the rounding of the loss, the loss cannot be used for the comparison and
         the full step is taken: parameters in the hundreds that nearly cancel give log-odds, and so a loss, with
-        rounding errors larger than the values themselves. The last value returned is whether it was the full step.
+        rounding errors larger than the values themselves.
         """
-        share = 1.0
         blur = ROUNDING * (loss + self.cancelling(delta))
-        for _ in range(MAX_HALVINGS):
-            point = np.maximum(delta + share * step, self.lower)
-            terms, found = self.assess(point)
-            if found <= loss + 1e-4 * share * slope + blur or -slope <= blur:
-                break
-            share *= 0.5
-        return point, terms, found, share == 1.0
+        blur = np.inf if -slope <= blur else blur
+        return backtrack(self.assess, lambda share: np.maximum(delta + share * step, self.lower), loss, slope, blur)
 
     def cancelling(self, delta: Array) -> float:
         """Return a first-order bound on the loss's change if every log-odds term changed by its own size."""

@@ -44,19 +44,8 @@ STEPS = 500
 
 
 class ManifoldIsotonic:
-    """The problem over distinct points.
+    """The problem over distinct points, of shape (k, M) in lexicographic order, with weights > 0.
 
-    Parameters
-    ----------
-    x : ndarray of shape (k, M)
-        Distinct points in lexicographic order.
-    weight : ndarray of shape (k,)
-        Their weights, > 0.
-    penalty : float
-        λ ≥ 0.
-
-    Notes
-    -----
     O(k²) memory; O(k³) at most for a step, of which 2 to 6 are typical.
     """
 
@@ -71,19 +60,9 @@ class ManifoldIsotonic:
         self._counts = np.minimum(self._majorant / (LIGHT * self._majorant.sum()), 1.0)
 
     def solve(self, mean: Array, start: Array | None = None) -> Solution:
-        """Fit to given mean labels.
+        """Fit to mean labels in [0, 1]; `residual` is the largest change of a value in the last step.
 
-        Parameters
-        ----------
-        mean : ndarray of shape (k,)
-            Mean labels, in [0, 1].
-        start : ndarray of shape (k,) or None
-            Values to start from, in [0, 1]: any lead to the same solution, near ones in fewer steps. None: the labels.
-
-        Returns
-        -------
-        Solution
-            `x` has shape (k,); `residual` is the largest change of a value in the last step.
+        Any values to start from, in [0, 1], lead to the same solution, near ones in fewer steps. None: the labels.
         """
         p = self._step(mean if start is None else start, mean)
         for steps in range(STEPS):

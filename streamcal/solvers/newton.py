@@ -25,27 +25,9 @@ def fit_sigmoid(
 ) -> Solution:
     """Maximise the likelihood of p = 1/(1 + exp(−(A x + B))) with A >= 0.
 
-    Parameters
-    ----------
-    x : ndarray of shape (k,)
-        Features, one for each distinct score.
-    neg, pos : ndarray of shape (k,)
-        Weight of the negatives and of the positives at each feature, ≥ 0.
-    t_plus : float
-        Target of a positive, below 1 (paper 003, eq. 6).
-    t_minus : float
-        Target of a negative, above 0 (paper 003, eq. 7).
-    start : tuple of two floats
-        (A, B) to start from; every finite pair leads to the same solution.
-
-    Returns
-    -------
-    Solution
-        `x` is (A, B), shape (2,).
-
-    Notes
-    -----
-    Cost: O(k) for each Newton step, O(1) memory beside the arguments.
+    `x`, `neg` and `pos` have shape (k,): a feature for each distinct score, and the weights of the two labels there.
+    Targets lie between 0 and 1. Every finite `start`, a pair (A, B), leads to the same solution, (A, B). Cost: O(k) for
+    each Newton step, O(1) memory beside the arguments.
     """
     unit = RANGE_UNIT if np.abs(x).max(initial=0.0) > LARGEST_FEATURE else 1.0
     start = start[0] * unit, start[1]

@@ -1,15 +1,14 @@
-"""Monotone Bernstein least squares by OSQP, for one score and in tensor products: one setup, then warm-started updates.
+"""Monotone Bernstein least squares by OSQP: one setup, then warm-started updates.
 
-Symbols are those of `streamcal.solvers.active_set` and `streamcal.solvers.tensor`. Source of the solver: Stellato,
-Banjac, Goulart, Bemporad and Boyd 2020, "OSQP: an operator splitting solver for quadratic programs".
-OSQP and SciPy are imported by the first solver that is made: `Bernstein` needs neither by default.
+Symbols are those of `streamcal.solvers.active_set`. Source of the solver: Stellato, Banjac, Goulart, Bemporad and Boyd
+2020, "OSQP: an operator splitting solver for quadratic programs". OSQP and SciPy are imported by the first solver that
+is made: `Bernstein` needs neither by default.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import comb, isfinite
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,6 @@ from numpy.typing import NDArray
 from streamcal.kernels.polynomial.monotone_qp import RIDGE
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.solution import Solution
-from streamcal.solvers.tensor import GAP_ALLOWED, IsotonicTensorLeastSquares
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 TOLERANCE = 1e-6
 """Default `eps_abs`. Fitted values are then accurate to 1e-4 at every observed score, including the far tail of
@@ -51,55 +46,6 @@ SETTINGS = {
 }
 
 
-class Workspace:
-    """An OSQP workspace for problems of one sparsity pattern, min ½xᵀPx + qᵀx over lower <= Ax <= upper.
-
-    Parameters
-    ----------
-    row, column : ndarray of shape (nnz,)
-        Where P may have entries: its upper triangle in column order.
-    constraints : csc_matrix of shape (m, N)
-        A.
-    lower, upper : ndarray of shape (m,)
-        Bounds of Ax; −inf and inf for none.
-    tolerance : float
-        `eps_abs` of OSQP.
-    """
-
-    def __init__(
-        self,
-        row: NDArray[np.intp],
-        column: NDArray[np.intp],
-        constraints: NDArray[np.float64] | sparse.coo_matrix,
-        lower: NDArray[np.float64],
-        upper: NDArray[np.float64],
-        tolerance: float,
-    ) -> None:
-        import osqp
-        from scipy import sparse
-
-        rows, size = constraints.shape
-        pattern = sparse.csc_matrix((np.ones(len(row)), (row, column)), shape=(size, size))
-        self._cold = np.zeros(size), np.zeros(rows)
-        self._solver = osqp.OSQP(algebra="builtin")
-        matrix = sparse.csc_matrix(constraints)
-        self._solver.setup(pattern, np.zeros(size), matrix, lower, upper, eps_abs=tolerance, **SETTINGS)
-
-    def solve(self, values: NDArray[np.float64], linear: NDArray[np.float64]) -> Any:
-        """Solve for the entries of P and for q, warm-started; the result object of OSQP, solved or not."""
-        self._solver.update(Px=values, q=linear)
-        result = self._solver.solve(raise_error=False)
-        if result.info.status != "solved":
-            # keep the point, but not the rho with which it did not converge
-            self._solver.update_settings(rho=SETTINGS["rho"])
-        return result
-
-    def reset(self) -> None:
-        """Drop the last point and the adapted rho, so that the next solve is a cold start."""
-        self._solver.update_settings(rho=SETTINGS["rho"])
-        self._solver.warm_start(x=self._cold[0], y=self._cold[1])
-
-
 class WarmOSQP:
     """The problem of `MonotoneLeastSquares` in the coefficients c, kept inside one OSQP workspace.
 
@@ -107,22 +53,9 @@ class WarmOSQP:
 
     where D takes first differences.
 
-    Parameters
-    ----------
-    degree : int
-        n, from 1 to 50.
-    tolerance : float
-        `eps_abs` of OSQP, compared with the coefficients and the gradient of the scaled objective.
-    ridge : float
-        Penalty on squared differences of neighbouring coefficients, > 0, which makes the solution unique.
+    `tolerance` is `eps_abs` of OSQP, compared with the coefficients and the gradient of the scaled objective.
+    `violation` is the largest violation of the constraints by the last raw coefficients, before the projection.
 
-    Attributes
-    ----------
-    violation : float
-        Largest violation of the constraints by the last raw coefficients, before the projection.
-
-    Notes
-    -----
     The sparsity pattern, the whole upper triangle of P, is set once; a solve updates the numbers and continues from the
     last primal and dual point. Where all multipliers are nearly 0 (two or three observations, a few tied scores, scores
     within 1e-6 of each other) ADMM would need 10⁵ iterations. What OSQP does not solve in `max_iter` iterations is
@@ -131,12 +64,13 @@ class WarmOSQP:
     Cost of a solve: O(n³) for the factor of the new P, and O(n²) for each iteration; O(n²) memory.
     """
 
-    def __init__(self, degree: int, tolerance: float = TOLERANCE, ridge: float = RIDGE) -> None:
+    def __init__(self, degree: int, tolerance: float = TOLERANCE) -> None:
+        import osqp
+        from scipy import sparse
+
         self.degree = degree
-        self.tolerance = tolerance
-        self.ridge = ridge
         self.violation = 0.0
-        self._exact = MonotoneLeastSquares(degree, ridge)
+        self._exact = MonotoneLeastSquares(degree)
         n = degree
         row, column = np.triu_indices(n + 1)
         order = np.lexsort((row, column))
@@ -147,44 +81,31 @@ class WarmOSQP:
             [comb(n, i) * comb(n, j) / comb(2 * n, i + j) for i, j in zip(row, column, strict=True)]
         )
         differences = np.diff(np.eye(n + 1), axis=0)
-        self._penalty = OBJECTIVE_SCALE * ridge * (differences.T @ differences)[row, column]
-        self._setup(row, column)
-
-    def _setup(self, row: NDArray[np.intp], column: NDArray[np.intp]) -> None:
-        n = self.degree
+        self._penalty = OBJECTIVE_SCALE * RIDGE * (differences.T @ differences)[row, column]
         # rows: c_0, then the n differences, then c_n
         constraints = np.vstack([np.eye(n + 1) - np.eye(n + 1, k=-1), np.eye(1, n + 1, n)])
         lower = np.zeros(n + 2)
         upper = np.full(n + 2, np.inf)
         lower[n + 1], upper[n + 1] = -np.inf, 1.0
-        self._workspace = Workspace(row, column, constraints, lower, upper, self.tolerance)
+        pattern = sparse.csc_matrix((np.ones(len(row)), (row, column)), shape=(n + 1, n + 1))
+        self._solver = osqp.OSQP(algebra="builtin")
+        matrix = sparse.csc_matrix(constraints)
+        self._solver.setup(pattern, np.zeros(n + 1), matrix, lower, upper, eps_abs=tolerance, **SETTINGS)
 
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
-        """Solve for the sums held.
-
-        Parameters
-        ----------
-        moments : ndarray of shape (2n + 1,)
-            Σ w B_i(u), for the basis of degree 2n.
-        cross : ndarray of shape (n + 1,)
-            Σ w y B_i(u), for the basis of degree n.
-        weight : float
-            W > 0.
-
-        Returns
-        -------
-        Solution
-            `x` has shape (n + 1,) and satisfies the constraints exactly.
-        """
+        """Solve for sums as `MonotoneLeastSquares.solve` does; `x` satisfies the constraints exactly."""
         if not weight > 0.0:
             return Solution(np.zeros(self.degree + 1), "no data", False, 0, 0.0)
         values = self._ratio * (moments / weight)[self._index] + self._penalty
         linear = cross / weight * -OBJECTIVE_SCALE
         if not isfinite(values.sum() + linear.sum()):
             return Solution(np.zeros(self.degree + 1), "not finite", False, 0, 0.0)
-        result = self._workspace.solve(values, linear)
+        self._solver.update(Px=values, q=linear)
+        result = self._solver.solve(raise_error=False)
         info = result.info
         if info.status != "solved":
+            # keep the point, but not the rho with which it did not converge
+            self._solver.update_settings(rho=SETTINGS["rho"])
             return self._finish_by_active_set(moments, cross, weight, int(info.iter))
         x = self._project(result.x)
         return Solution(x, "solved", True, int(info.iter), float(max(info.prim_res, info.dual_res)))
@@ -197,10 +118,6 @@ class WarmOSQP:
         status = "solved by the active set" if exact.solved else exact.status
         return replace(exact, status=status, iterations=iterations + exact.iterations)
 
-    def reset(self) -> None:
-        """Drop the last point and the adapted rho, so that the next solve is a cold start."""
-        self._workspace.reset()
-
     def _project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Project onto nondecreasing sequences in [0, 1]; OSQP satisfies these to about ten times its tolerance."""
         projected = np.maximum.accumulate(x)
@@ -208,73 +125,3 @@ class WarmOSQP:
         np.minimum(projected, 1.0, out=projected)
         self.violation = float(np.abs(projected - x).max())
         return projected
-
-
-class WarmTensorOSQP:
-    """The problem of `streamcal.solvers.tensor.IsotonicTensor`, kept inside one OSQP workspace.
-
-    Parameters
-    ----------
-    degrees : tuple of int
-        (K_1, …, K_M).
-    tolerance : float
-        `eps_abs` of OSQP, compared with the coefficients and the gradient of the scaled objective.
-    ridge : float
-        Penalty on squared differences of neighbouring coefficients, > 0, which makes the solution unique.
-
-    Notes
-    -----
-    The constraints are sparse, with two entries in a row; P is dense, since every product of two basis polynomials is
-    positive somewhere. OSQP satisfies the constraints to about ten times its tolerance; its point is repaired, and its
-    multipliers certify a gap. Where the gap is too large, or OSQP did not converge, the active-set solver takes over,
-    and the status reports it.
-
-    Cost of a solve, N coefficients: O(N³) for the factor of the new P, and O(N²) for each iteration; O(N²) memory.
-    """
-
-    def __init__(self, degrees: tuple[int, ...], tolerance: float = TOLERANCE, ridge: float = RIDGE) -> None:
-        self._exact = IsotonicTensorLeastSquares(degrees, ridge)
-        problem = self.problem = self._exact.problem
-        column, row = np.tril_indices(problem.size)  # the upper triangle in column order
-        self._entries = row, column
-        constraints = problem.constraint_matrix()
-        upper = np.full(len(problem.bound), np.inf)
-        self._workspace = Workspace(row, column, constraints, problem.bound, upper, tolerance)
-
-    def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
-        """Solve for the sums held.
-
-        Parameters
-        ----------
-        moments : ndarray of shape (Π (2K_m + 1),)
-            Sums of the basis of twice the degrees, flat.
-        cross : ndarray of shape (N,)
-            Sums of y times the basis, flat.
-        weight : float
-            W > 0.
-
-        Returns
-        -------
-        Solution
-            `x` has shape (N,) and satisfies the constraints exactly; `residual` is its certified gap.
-        """
-        if not weight > 0.0:
-            return Solution(np.zeros(self.problem.size), "no data", False, 0, 0.0)
-        quadratic, linear = self.problem.quadratic(moments, weight), cross / weight
-        if not isfinite(quadratic.sum() + linear.sum()):
-            return Solution(np.zeros(self.problem.size), "not finite", False, 0, 0.0)
-        result = self._workspace.solve(OBJECTIVE_SCALE * quadratic[self._entries], -OBJECTIVE_SCALE * linear)
-        iterations = int(result.info.iter)
-        if result.info.status == "solved":
-            c = self.problem.repaired(result.x)
-            multipliers = np.maximum(-result.y, 0.0) / OBJECTIVE_SCALE
-            gap = self.problem.gap(quadratic, linear, c, multipliers)
-            if gap <= GAP_ALLOWED:
-                return Solution(c, "solved", True, iterations, gap)
-        exact = self._exact.solve_quadratic(quadratic, linear)
-        status = "solved by the active set" if exact.solved else exact.status
-        return replace(exact, status=status, iterations=iterations + exact.iterations)
-
-    def reset(self) -> None:
-        """Drop the last point and the adapted rho, so that the next solve is a cold start."""
-        self._workspace.reset()

@@ -22,18 +22,9 @@ Mask = NDArray[np.bool_]
 class PartialOrder:
     """min Σ w_i (p_i − ȳ_i)² over p with p_i ≤ p_j wherever point i ≤ point j in every coordinate.
 
-    Parameters
-    ----------
-    x : ndarray of shape (k, M)
-        Distinct points in lexicographic order.
+    `x` are distinct points in lexicographic order, of shape (k, M). `lower` and `upper` are the transitive reduction of
+    the order: point `upper[e]` covers point `lower[e]`.
 
-    Attributes
-    ----------
-    lower, upper : ndarray of int, shape (e,)
-        The transitive reduction of the order: point `upper[e]` covers point `lower[e]`.
-
-    Notes
-    -----
     The fit consists of block means, and is monotone to the last bit. It is exact for weights that are multiples of a
     power of two and whose sum is at most 2³¹ times that. Other weights are rounded relative to those of their block,
     and a value is accurate to about 1e-16 times total weight over smallest weight.
@@ -51,15 +42,8 @@ class PartialOrder:
     def solve(self, positive: Array, negative: Array) -> Solution:
         """Return the fit at all points.
 
-        Parameters
-        ----------
-        positive, negative : ndarray of shape (k,)
-            Weights of the two labels, ≥ 0 and not both 0 at any point.
-
-        Returns
-        -------
-        Solution
-            `x` has shape (k,); `iterations` counts the cuts.
+        `positive` and `negative` are the weights of the two labels, ≥ 0 and not both 0 at any point, of shape (k,) as
+        is `x` of the solution; `iterations` counts the cuts.
         """
         values = np.zeros(len(positive))
         cutter = _cutter(self.lower, self.upper, positive, negative, ranks_of(self.x))
@@ -69,23 +53,7 @@ class PartialOrder:
     def pair_at(self, positive: Array, negative: Array, point: Array, weight: float) -> tuple[float, float]:
         """Return the fits at one point added with label 0 and with label 1: the two Venn-Abers probabilities.
 
-        Parameters
-        ----------
-        positive, negative : ndarray of shape (k,)
-            Weights of the two labels at the points of the order.
-        point : ndarray of shape (M,)
-            The point added; it may be one of the order.
-        weight : float
-            Its weight, > 0.
-
-        Returns
-        -------
-        tuple of two floats
-            The fit at `point` with label 0, and with label 1.
-
-        Notes
-        -----
-        Only the blocks that contain the point are cut. O(k M) and the cuts.
+        The point, of weight > 0, may be one of the order. Only the blocks that contain it are cut. O(k M) and the cuts.
         """
         above: Mask = np.all(self.x >= point, axis=1)
         below: Mask = np.all(self.x <= point, axis=1)

@@ -17,15 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.solvers.logistic import (
-    ACCEPTED_VIOLATION,
-    LAST_STEP,
-    MAX_HALVINGS,
-    MAX_ITERATIONS,
-    QUIET_STEPS,
-    RIDGE,
-    ROUNDING,
-)
+from streamcal.solvers.logistic import ACCEPTED_VIOLATION, RIDGE, ROUNDING, backtrack, descend
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
@@ -35,24 +27,12 @@ CHUNK = 4_000_000
 
 
 class Part(NamedTuple):
-    """Observations with the same K classes.
+    """Observations with the same K classes."""
 
-    Attributes
-    ----------
-    features : ndarray of shape (n, K, d)
-        f; a view may repeat one row of features for every class.
-    places : ndarray of int, shape (K, d)
-        Indices of the parameters of each class; no class uses a parameter twice.
-    offset : ndarray of shape (n, K)
-        o, the log-odds at δ = 0.
-    weight : ndarray of shape (n, K)
-        w, ≥ 0.
-    """
-
-    features: Array
-    places: NDArray[np.intp]
-    offset: Array
-    weight: Array
+    features: Array  #: f, of shape (n, K, d); a view may repeat one row of features for every class
+    places: NDArray[np.intp]  #: indices of the parameters of each class, (K, d); no class uses a parameter twice
+    offset: Array  #: o, the log-odds at δ = 0, (n, K)
+    weight: Array  #: w ≥ 0, (n, K)
 
 
 class _Terms(NamedTuple):
@@ -64,49 +44,19 @@ class _Terms(NamedTuple):
 
 
 def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array, sums: Array | None = None) -> Solution:
-    """Find the minimum of F.
+    """Find the minimum of F for observations grouped by their classes.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-        The observations, grouped by their classes.
-    penalty : ndarray of shape (m,)
-        c for weights that sum to 1, ≥ 0; RIDGE is added to it.
-    start : ndarray of shape (m,)
-        δ to start from, used if it is better than 0.
-    sums : ndarray of shape (r, m) or None
-        B; None for no rows.
-
-    Returns
-    -------
-    Solution
-        `x` is δ, shape (m,).
-
-    Notes
-    -----
-    Cost of a Newton step: O(n K² d²) for the Hessian and O(m³) to solve for it. Memory O(n K d + m²).
+    `penalty` is c for weights that sum to 1, ≥ 0, to which RIDGE is added; `start` is used if it is better than 0;
+    both, and δ, the `x` of the result, have shape (m,). `sums` is B, of shape (r, m); None for no rows. Cost of a
+    Newton step: O(n K² d²) for the Hessian and O(m³) to solve for it. Memory O(n K d + m²).
     """
     total = float(sum(part.weight.sum() for part in parts))
     if not total > 0.0:
         return Solution(np.zeros_like(penalty), "no data", False, 0, 0.0)
     scaled = [part._replace(weight=part.weight / total) for part in parts]
     problem = _Problem(scaled, penalty + RIDGE, np.zeros((0, len(penalty))) if sums is None else sums)
-    delta, terms, loss = problem.better_of(np.zeros_like(penalty), start)
-    if not np.isfinite(loss):
-        return Solution(delta, "not finite", False, 0, 0.0)
     largest = ACCEPTED_VIOLATION * max(1.0, *(float(np.abs(part.features).max(initial=0.0)) for part in parts))
-    quiet = 0
-    for iteration in range(1, MAX_ITERATIONS + 1):
-        gradient = problem.gradient(delta, terms)
-        step = problem.newton_step(gradient, terms)
-        slope = float(gradient @ step)
-        moved = problem.moves(step)
-        delta, terms, loss, full = problem.search(delta, loss, step, slope)
-        quiet = quiet + 1 if full and -slope <= ROUNDING * loss else 0
-        violation = problem.violation(delta, terms)
-        if full and (moved <= LAST_STEP or quiet >= QUIET_STEPS) and violation <= largest:
-            return Solution(delta, "solved", True, iteration, violation)
-    return Solution(delta, "iteration limit", False, MAX_ITERATIONS, problem.violation(delta, terms))
+    return descend(problem, start, largest)
 
 
 class _Problem:
@@ -126,11 +76,6 @@ class _Problem:
             loss += lost
         return terms, loss
 
-    def better_of(self, cold: Array, warm: Array) -> tuple[Array, list[_Terms], float]:
-        """Return the better of a cold and a warm start, with its terms and F there."""
-        points = [(point, *self.assess(point)) for point in (cold, warm) if np.isfinite(point).all()]
-        return min(points, key=lambda point: point[2])
-
     def gradient(self, delta: Array, terms: list[_Terms]) -> Array:
         """Return the derivatives of F at δ, shape (m,)."""
         gradient: Array = self.penalty * delta + (self.sums @ delta) @ self.sums
@@ -138,10 +83,11 @@ class _Problem:
             np.add.at(gradient, part.places, np.einsum("nkd,nk->kd", part.features, found.excess))
         return gradient
 
-    def newton_step(self, gradient: Array, terms: list[_Terms]) -> Array:
-        """Return the step to the minimum of the quadratic model of F."""
+    def newton_step(self, delta: Array, terms: list[_Terms]) -> tuple[Array, float]:
+        """Return the step to the minimum of the quadratic model of F, and the slope of F, ≤ 0."""
+        gradient = self.gradient(delta, terms)
         step: Array = np.linalg.solve(self.hessian(terms), -gradient).astype(np.float64, copy=False)
-        return step
+        return step, float(gradient @ step)
 
     def hessian(self, terms: list[_Terms]) -> Array:
         """Return Σ_n Σ_jk w_n q_j (δ_jk − q_k) f_j f_kᵀ, a block for each pair of classes, plus the penalty."""
@@ -168,7 +114,7 @@ class _Problem:
                 np.add.at(hessian.T, flat, summed.T)
         return hessian
 
-    def moves(self, step: Array) -> float:
+    def moves(self, delta: Array, step: Array) -> float:
         """Return the largest change of a difference of two log-odds, relative to 1 and to the largest log-odds."""
         largest = 0.0
         for part in self.parts:
@@ -177,17 +123,8 @@ class _Problem:
         return largest
 
     def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, list[_Terms], float, bool]:
-        """Backtrack: take the first of the full, halved, quartered … steps that decreases F sufficiently.
-
-        The last value returned is whether it was the full step.
-        """
-        share = 1.0
-        for _ in range(MAX_HALVINGS):
-            terms, found = self.assess(delta + share * step)
-            if found <= loss + 1e-4 * share * slope + ROUNDING * loss:
-                break
-            share *= 0.5
-        return delta + share * step, terms, found, share == 1.0
+        """Backtrack."""
+        return backtrack(self.assess, lambda share: delta + share * step, loss, slope, ROUNDING * loss)
 
     def violation(self, delta: Array, terms: list[_Terms]) -> float:
         """Return the largest absolute derivative of F."""

@@ -12,7 +12,6 @@ Symbols, after paper 000, eqs. 10 to 13:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +21,6 @@ from streamcal.kernels.polynomial.difference_qp import SOLVED, DifferenceQP
 from streamcal.kernels.polynomial.forest_qp import ForestQP
 from streamcal.kernels.polynomial.monotone_qp import RIDGE
 from streamcal.solvers.solution import Solution
-
-if TYPE_CHECKING:
-    from scipy.sparse import coo_matrix
 
 Floats = NDArray[np.float64]
 
@@ -41,23 +37,10 @@ GAP_FOLLOWED = 1e-11
 class IsotonicTensor:
     """The problem min ½cᵀPc − rᵀc over c_k ≤ c_l for k ≤ l, 0 ≤ c_0, c_K ≤ 1, without a solver.
 
-    Parameters
-    ----------
-    degrees : tuple of int
-        (K_1, …, K_M).
-    ridge : float
-        Penalty on squared differences of neighbouring coefficients, > 0, as in `streamcal.solvers.active_set`: where
-        the data do not determine coefficients, it selects the flattest surface.
-
-    Attributes
-    ----------
-    above, below, bound : ndarray of shape (p,)
-        Constraint i is c[above_i] − c[below_i] ≥ bound_i, where the index −1 means the number 0: the neighbours
-        along every axis, then c_0 ≥ 0, then −c_K ≥ −1.
-
-    Notes
-    -----
-    Building it costs O(N²) time and memory, for the penalty and the index of the moments.
+    `degrees` are (K_1, …, K_M). The `ridge` penalises squared differences of neighbouring coefficients: where the data
+    do not determine them, it selects the flattest surface. Constraint i of p is c[above_i] − c[below_i] ≥ bound_i,
+    where the index −1 means the number 0: the neighbours along every axis, then c_0 ≥ 0, then −c_K ≥ −1. Building it
+    costs O(N²) time and memory, for the penalty and the index of the moments.
     """
 
     def __init__(self, degrees: tuple[int, ...], ridge: float = RIDGE) -> None:
@@ -73,7 +56,7 @@ class IsotonicTensor:
         self.below = np.concatenate([*below, [-1, self.size - 1]])
         self.bound = np.zeros(len(self.above))
         self.bound[-1] = -1.0
-        differences = self.constraint_matrix().toarray()[:-2]
+        differences = np.eye(self.size)[self.above[:-2]] - np.eye(self.size)[self.below[:-2]]
         self._penalty = ridge * (differences.T @ differences)
         self._ratio: Floats = np.ones((1, 1))
         for degree in degrees:
@@ -81,16 +64,6 @@ class IsotonicTensor:
         place = np.stack(np.unravel_index(np.arange(self.size), self.shape))
         wide = tuple(2 * degree + 1 for degree in degrees)
         self._place = np.ravel_multi_index(tuple(place[:, :, None] + place[:, None, :]), wide)
-
-    def constraint_matrix(self) -> coo_matrix:
-        """Return A, sparse, of shape (p, N)."""
-        from scipy.sparse import coo_matrix  # imported here: only tensor products need SciPy
-
-        row = np.arange(len(self.above))
-        up, down = self.above >= 0, self.below >= 0
-        value = np.concatenate((np.ones(up.sum()), -np.ones(down.sum())))
-        place = np.concatenate((row[up], row[down])), np.concatenate((self.above[up], self.below[down]))
-        return coo_matrix((value, place), shape=(len(row), self.size))
 
     def quadratic(self, moments: Floats, weight: float) -> Floats:
         """Return P, shape (N, N), from Π (2K_m + 1) flat moments over the total weight > 0. O(N²)."""
@@ -139,24 +112,14 @@ class IsotonicTensorLeastSquares:
     is computed from its groups of equal coefficients either way, so that it depends on earlier solves within its
     certified gap alone.
 
-    Parameters
-    ----------
-    degrees : tuple of int
-        (K_1, …, K_M).
-    ridge : float
-        Penalty on squared differences of neighbouring coefficients, > 0, which makes the solution unique.
-
-    Notes
-    -----
     The solution is repaired to satisfy every constraint exactly, and `Solution.residual` is its certified `gap`: the
     fitted values differ from those of the optimum by at most √(2·gap) in (weighted) root mean square over the data.
     Cost of a solve: O(N² + m³) for N coefficients in m groups and each change of the working set, O(N³) without one of
     an earlier solve; O(N²) memory. Source of the method: Goldfarb and Idnani 1983.
     """
 
-    def __init__(self, degrees: tuple[int, ...], ridge: float = RIDGE) -> None:
-        self.problem = IsotonicTensor(degrees, ridge)
-        problem = self.problem
+    def __init__(self, degrees: tuple[int, ...]) -> None:
+        problem = self.problem = IsotonicTensor(degrees)
         self.kernel = DifferenceQP(problem.size, problem.above, problem.below, problem.bound)
         self._followed = problem.followed()
         self._started = False
@@ -168,19 +131,8 @@ class IsotonicTensorLeastSquares:
     def solve(self, moments: Floats, cross: Floats, weight: float) -> Solution:
         """Solve for flat moments and cross sums.
 
-        Parameters
-        ----------
-        moments : ndarray of shape (Π (2K_m + 1),)
-            Sums of the basis of twice the degrees, flat.
-        cross : ndarray of shape (N,)
-            Sums of y times the basis, flat.
-        weight : float
-            W > 0.
-
-        Returns
-        -------
-        Solution
-            `x` has shape (N,).
+        `moments` are those of the basis of twice the degrees, shape (Π (2K_m + 1),), `cross` the sums of y times the
+        basis, shape (N,), and `weight` is W > 0. `x` has shape (N,).
         """
         if not weight > 0.0:
             return Solution(np.zeros(self.problem.size), "no data", False, 0, 0.0)

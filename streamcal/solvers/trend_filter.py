@@ -61,19 +61,9 @@ class PathSettings(NamedTuple):
 class TrendFilter:
     """One data set, solved for any number of penalties, each from the active set of the one before.
 
-    Parameters
-    ----------
-    x : ndarray of shape (k,)
-        Distinct scores, ascending.
-    weight : ndarray of shape (k,)
-        Their weights, > 0.
-    mean : ndarray of shape (k,)
-        Their mean labels.
-
-    Notes
-    -----
-    A round, in which scores enter and leave A, costs O(k); from one penalty to the next smaller one there are few
-    rounds (`kernels/polynomial/kinks.py`). O(k) memory.
+    `x` are distinct scores, ascending, with weights > 0 and mean labels, all of shape (k,). A round, in which scores
+    enter and leave A, costs O(k); from one penalty to the next smaller one there are few rounds
+    (`kernels/polynomial/kinks.py`). O(k) memory.
     """
 
     def __init__(self, x: Array, weight: Array, mean: Array) -> None:
@@ -118,18 +108,7 @@ class TrendFilter:
         return int(self._active.number(SMALLEST_KINK))
 
     def solve(self, penalty: float) -> Solution:
-        """Return the fit at one penalty.
-
-        Parameters
-        ----------
-        penalty : float
-            λ > 0, in the unit of x.
-
-        Returns
-        -------
-        Solution
-            `x` has shape (k,); `residual` is the excess of |u| over λ on the unit range of scores.
-        """
+        """Return the fit at λ > 0, in the unit of x; `residual` is the excess of |u| over λ on the unit range."""
         return self._solve(0.5 * penalty / self._spread if self._most > 0.0 else np.inf)
 
     def solve_share(self, share: float) -> Solution:
@@ -144,19 +123,8 @@ class TrendFilter:
     def path(self, weight: float, settings: PathSettings, average: bool) -> tuple[str, Array]:
         """Fit at decreasing penalties; return the status, "solved" or another, and the best fit or the average.
 
-        Parameters
-        ----------
-        weight : float
-            Of all labels.
-        settings : PathSettings
-            Those of the first call apply.
-        average : bool
-            Whether to return the average of all fits, each clipped to [0, 1] and weighted by exp(−AICc/2), in place of
-            the fit with the least AICc.
-
-        Returns
-        -------
-        tuple of (str, ndarray of shape (k,))
+        `weight` is that of all labels, and the settings of the first call apply. The `average` is of all fits, each
+        clipped to [0, 1] and weighted by exp(−AICc/2); otherwise it is the fit with the least AICc.
         """
         rounds = ROUNDS * len(self._active.fit)
         if self._path is None:
