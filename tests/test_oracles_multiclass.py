@@ -355,7 +355,12 @@ BATCH_METHODS = [TemperatureScaling, VectorScaling, Dirichlet, StructuredMatrixS
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("classes", [2, 4, 10])
 @pytest.mark.parametrize(
-    ("method", "at"), [*((method, 700) for method in BATCH_METHODS), (OnlineVectorScaling, 250), (Dirichlet, 10)]
+    ("method", "at"),
+    [
+        *((method, 700) for method in BATCH_METHODS),
+        *((OnlineVectorScaling, at) for at in (0, 20, 700)),
+        (Dirichlet, 10),
+    ],
 )
 def test_a_class_seen_once_at_a_score_of_zero_is_no_rate_at_larger_scores(method, at, classes, named):
     """One outcome among 1,500, which predictions do not name or give 0: a score of 0.001 is not .04."""
@@ -443,9 +448,9 @@ def test_online_vector_scaling_takes_newton_steps(discount):
             gradient = np.zeros(6)
             gradient[1 : 2 * k : 2] = q - np.eye(k)[came]
             gradient[: 2 * k : 2] = gradient[1 : 2 * k : 2] * logs
-            outcomes[came] += r
             if k > 2:
-                gradient[2 * came] *= min(1.0, 30.0 * outcomes[came] ** 3 / outcomes.sum())
+                gradient[2 * came] *= min(1.0, max(0.1, 30.0 * outcomes[came] ** 3 / (outcomes.sum() + r)))
+            outcomes[came] += r
             curvature = curvature + r * np.outer(gradient, gradient)
             delta = delta - r * np.linalg.solve(curvature, gradient) / 0.1
         cal.learn_one(dict(enumerate(scores.tolist())), came, w)

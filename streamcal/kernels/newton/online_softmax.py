@@ -6,14 +6,15 @@ Symbols, for an observation of J classes, x_j being the log-probability of class
     δ                 slope − 1 and offset of class k at the indices 2k and 2k + 1
     q                 the shares of exp(x_j + δ_2k x_j + δ_2k+1), k the class at j
     g                 (q_j − [j is the outcome]) (x_j, 1) at the indices of the classes of the observation, else 0
-    m_k               relative weight of the outcomes of class k, this one included; with a discount decayed like A
+    m_k               relative weight of the outcomes of class k before this one; with a discount decayed like A
     A = L D Lᵀ        the curvature: L unit lower triangular, D diagonal; it starts at initial·I
     r                 the weight, relative to the running mean of all weights, in equal steps of at most 1
     A ← d·A + (1 − d)·initial·I + r g gᵀ,  δ ← Π_A(δ − r A⁻¹ g / γ)
     Π_A               the projection on the ball |δ| <= radius in the norm of A
 
-With more than two classes, the slope's part of g at the outcome k is multiplied by min(1, 30 m_k³ / Σm): the first
-outcomes of a rare class, which often come at a score of 0, are no reason to flatten the class.
+With more than two classes, the slope's part of g at the outcome k is multiplied by 30 m_k³ / n, at least 0.1 and at
+most 1, n being Σm and this outcome: the first outcomes of a rare class, which often come at a score of 0, are no reason
+to flatten the class.
 
 A class may be added at any time: its parameters are 0, and its part of A is initial·I.
 """
@@ -28,8 +29,9 @@ else:
     from streamcal.kernels.common.weights import WeightScale, steps_of
 
 RARE = cython.declare(cython.double, 30.0)
-"""An outcome of class k moves its slope in full where m_k³ ≥ Σm/30: the first among 30 outcomes, the fifth among 3,750.
-The limit is such that a class seen once, at score 0 and after 250 others, has less than 0.005 at score 0.001."""
+"""An outcome of class k moves its slope in full if m_k³ ≥ n/30: the second among 30, the sixth among 3,750."""
+LEAST = cython.declare(cython.double, 0.1)
+"""Of its part an outcome moves the slope at least: a class seen once, at score 0, then has less than 0.005 at 0.001."""
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the
 bracket contains no further double."""
@@ -194,14 +196,15 @@ class OnlineSoftmax:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _weigh_slope(self, k: cython.Py_ssize_t, w: cython.double) -> cython.void:
-        """Count the outcome k, and reduce the slope's part of its gradient while it is rare."""
+        """Reduce the slope's part of the gradient at the outcome k while k is rare, and count the outcome."""
         i: cython.Py_ssize_t
-        total: cython.double = 0.0
-        self.seen[k] = self.seen[k] + w
+        before: cython.double = self.seen[k]
+        total: cython.double = w
         for i in range(self.classes):
             total = total + self.seen[i]
-        if self.classes > 2 and w > 0.0:
-            self.g[2 * k] = self.g[2 * k] * min(1.0, RARE * self.seen[k] * self.seen[k] * self.seen[k] / total)
+        if self.classes > 2 and total > 0.0:
+            self.g[2 * k] = self.g[2 * k] * min(1.0, max(LEAST, RARE * before * before * before / total))
+        self.seen[k] = before + w
 
     @cython.cfunc
     @cython.exceptval(check=False)
