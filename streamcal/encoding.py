@@ -76,17 +76,8 @@ def pack(plain: Any, compress: bool = False) -> bytes:
 def unpack(content: bytes | bytearray | memoryview, arrays: bool = False) -> Any:
     """Return the plain data in bytes that `pack` wrote.
 
-    Parameters
-    ----------
-    content : bytes
-    arrays : bool
-        Give arrays and `Rows` for long lists of numbers, as the readers in `streamcal.states` take them. Arrays may be
-        read-only.
-
-    Raises
-    ------
-    StateError
-        If they are other bytes, truncated or damaged, or of another version.
+    Raise `StateError` if they are other bytes, truncated or damaged, or of another version. With `arrays`, long lists
+    of numbers are arrays and `Rows`, as the readers in `streamcal.states` take them. Arrays may be read-only.
     """
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise StateError(f"a state is read from bytes, not from {type(content).__name__}")

@@ -117,12 +117,8 @@ def attributes(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Make `__getattr__` and `__dir__` (PEP 562) for a module with further names, imported on first access.
 
-    Parameters
-    ----------
-    module : dict
-        `globals()` of the module; a name is put there once it was imported, so that later accesses cost nothing.
-    places : Mapping
-        Name → place.
+    `places` is name → place, and `module` is `globals()`: a name is put there once it was imported, so that later
+    accesses cost nothing.
     """
 
     def getattr_(name: str) -> Any:

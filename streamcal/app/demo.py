@@ -57,27 +57,13 @@ class Correction:
 
 @dataclass(frozen=True)
 class Result:
-    """The results of `run`, most of them by base model.
+    """The results of `run`, most of them by base model."""
 
-    Attributes
-    ----------
-    boards : dict of dict of Scoreboard
-        The measures by base model and method, or "raw".
-    differences : dict of dict of LogLossDifference
-        The log loss of each method against the raw score.
-    base_rate : Scoreboard
-        The measures of the running base rate as a prediction.
-    parts : list of Part
-        The stream of `SHOWN` in parts of equal length.
-    correction : Correction
-        Of labels that were wrong, for the scores of `SHOWN`.
-    """
-
-    boards: dict[str, dict[str, Scoreboard]]
-    differences: dict[str, dict[str, LogLossDifference]]
-    base_rate: Scoreboard
-    parts: list[Part]
-    correction: Correction
+    boards: dict[str, dict[str, Scoreboard]]  #: the measures by base model and method, or "raw"
+    differences: dict[str, dict[str, LogLossDifference]]  #: the log loss of each method against the raw score
+    base_rate: Scoreboard  #: the measures of the running base rate as a prediction
+    parts: list[Part]  #: the stream of `SHOWN` in parts of equal length
+    correction: Correction  #: of labels that were wrong, for the scores of `SHOWN`
 
 
 def run(tell: Callable[[int, float | None], None]) -> Result:

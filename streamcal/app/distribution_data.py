@@ -44,20 +44,8 @@ class Densities(NamedTuple):
 def pit_bars(histogram: PITHistogram, confidence: float = 0.9) -> PITBars:
     """Return the bars of a PIT histogram, and their band by the binomial distribution of the number of observations.
 
-    Parameters
-    ----------
-    histogram : PITHistogram
-    confidence : float
-        Above 0 and below 1.
-
-    Raises
-    ------
-    InputError
-        For another confidence, and before the first observation.
-
-    Notes
-    -----
-    Bars are by weight, and the band is by number: with unequal weights, bars scatter more widely than the band.
+    Bars are by weight, and the band is by number: with unequal weights, bars scatter more widely than the band. Raise
+    `InputError` for a confidence outside (0, 1), and before the first observation.
 
     Examples
     --------
@@ -87,21 +75,9 @@ def densities(
 ) -> Densities:
     """Compute predictive densities on one axis, each the probability of a short interval over its length.
 
-    A single value with mass, as of a count or a sample, therefore has a high bar and not an infinite one.
-
-    Parameters
-    ----------
-    distributions : mapping of name to distribution
-        Anything with a `cdf`; with a `ppf` too if there are no limits.
-    limits : (float, float), optional
-        The range; by default from the smallest quantile at 0.002 to the largest at 0.998, and some margin.
-    steps : int
-        Number of intervals.
-
-    Raises
-    ------
-    InputError
-        If there is no distribution, or limits do not rise or cannot be found.
+    A single value with mass, as of a count or a sample, therefore has a high bar and not an infinite one. The range is
+    by default from the smallest quantile at 0.002 to the largest at 0.998, and some margin. Raise `InputError` if there
+    is no distribution, or limits do not rise or cannot be found.
 
     Examples
     --------

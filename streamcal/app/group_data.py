@@ -17,24 +17,12 @@ HEADINGS = ("group", "gap", "z", "bound", "evidence")
 
 @dataclass(frozen=True)
 class GroupTable:
-    """The groups of one method with most evidence against their predictions.
+    """The groups of one method with most evidence against their predictions."""
 
-    Attributes
-    ----------
-    of : str
-        The name of the method.
-    sentence : str
-        What is certified.
-    headings : tuple of str
-        Of the columns of `rows`.
-    rows : tuple of tuple of str
-        A row for each group, that with most evidence first.
-    """
-
-    of: str
-    sentence: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    of: str  #: the name of the method
+    sentence: str  #: what is certified
+    headings: tuple[str, ...]  #: of the columns of `rows`
+    rows: tuple[tuple[str, ...], ...]  #: a row for each group, that with most evidence first
 
 
 def group_tables(comparison: Comparison) -> tuple[GroupTable, ...]:

@@ -20,21 +20,9 @@ NO_LABEL = "No label is certain yet: the first ones are when the horizon has pas
 
 
 def save_report(comparison: Comparison, path: str | os.PathLike[str], *, command: str = "") -> None:
-    """Write the report on a comparison as one HTML file, which needs no network.
+    """Write the report on a comparison as one HTML file, which needs no network and shows the `command` that makes it.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        What `streamcal.compare` returns.
-    path : str or path
-        The file to write or to replace.
-    command : str
-        What makes it again, to be shown.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written, or nothing was compared.
+    Raise `InputError` if the file cannot be written, or nothing was compared.
 
     Examples
     --------

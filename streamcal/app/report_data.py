@@ -47,47 +47,24 @@ class Series:
 
 @dataclass(frozen=True)
 class ReportData:
-    """A report: headings and texts, a table, and series of predictions for the pictures.
+    """A report: headings and texts, a table, and series of predictions for the pictures."""
 
-    Attributes
-    ----------
-    source, rows, positives
-        What was read.
-    sentences : tuple of str
-        What follows, the recommendation first.
-    headings : tuple of str
-        Of the columns of `table`.
-    table : tuple of tuple of str
-        A row for each method, the best first.
-    series : tuple of Series
-        Those with pictures, the score itself first.
-    settings : tuple of (str, str)
-        Methods with their parameters, and versions.
-    command : str
-        What makes this report again; empty where it was made in Python.
-    made : str
-        The day.
-    segments : tuple of SegmentTable
-        One for each field of segments.
-    groups : tuple of GroupTable
-        The table of the best method that is kept calibrated in groups, if there is one.
-    times : tuple of float
-        The time of the first row, and the times at the ends of the parts of all series; empty if there are no times, or
-        rows are in no order.
-    """
-
+    #: What was read.
     source: str
     rows: int
     positives: int
-    sentences: tuple[str, ...]
-    headings: tuple[str, ...]
-    table: tuple[tuple[str, ...], ...]
-    series: tuple[Series, ...]
-    settings: tuple[tuple[str, str], ...]
-    command: str
-    made: str
-    segments: tuple[SegmentTable, ...] = ()
+    sentences: tuple[str, ...]  #: what follows, the recommendation first
+    headings: tuple[str, ...]  #: of the columns of `table`
+    table: tuple[tuple[str, ...], ...]  #: a row for each method, the best first
+    series: tuple[Series, ...]  #: those with pictures, the score itself first
+    settings: tuple[tuple[str, str], ...]  #: methods with their parameters, and versions
+    command: str  #: what makes this report again; empty where it was made in Python
+    made: str  #: the day
+    segments: tuple[SegmentTable, ...] = ()  #: one for each field of segments
+    #: The table of the best method that is kept calibrated in groups, if there is one.
     groups: tuple[GroupTable, ...] = ()
+    #: The time of the first row, and the times at the ends of the parts of all series; empty if there are no times, or
+    #: rows are in no order.
     times: tuple[float, ...] = ()
 
 

@@ -26,23 +26,10 @@ AT_ONCE = 256
 
 
 class RunReport:
-    """The comparison of the score with the calibrator of a run, which tells it of every row.
+    """The comparison of the score with the calibrator of a run that has not begun, which tells it of every row.
 
-    Parameters
-    ----------
-    job : Run
-        One that has not begun.
-    path : Path
-        The file to write.
-
-    Raises
-    ------
-    InputError
-        Where the scores are no probabilities, or the method leaves them as they are.
-
-    Notes
-    -----
-    Cost: O(1) a row; bounded memory, like `Comparison`.
+    Raise `InputError` where the scores are no probabilities, or the method leaves them as they are. Cost: O(1) a row;
+    bounded memory, like `Comparison`.
     """
 
     def __init__(self, job: Run, path: Path) -> None:

@@ -15,33 +15,15 @@ from streamcal.stream.comparing import BY_SEGMENT, MOST_WORST, MULTICALIBRATED, 
 
 @dataclass(frozen=True)
 class SegmentTable:
-    """One field of segments.
+    """One field of segments."""
 
-    Attributes
-    ----------
-    field : str
-        In words.
-    lead : str
-        Which levels are in the table.
-    sentence : str
-        χ² of each series, and what right predictions have.
-    headings : tuple of str
-        Of the columns of `rows`.
-    rows : tuple of tuple of str
-        A row for each level, the worst first.
-    effects : tuple of Effect
-        Of the best method with segments, for the levels of `rows` in their order.
-    of : str
-        The name of that method; empty where none is left.
-    """
-
-    field: str
-    lead: str
-    sentence: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    effects: tuple[Effect, ...]
-    of: str
+    field: str  #: in words
+    lead: str  #: which levels are in the table
+    sentence: str  #: χ² of each series, and what right predictions have
+    headings: tuple[str, ...]  #: of the columns of `rows`
+    rows: tuple[tuple[str, ...], ...]  #: a row for each level, the worst first
+    effects: tuple[Effect, ...]  #: of the best method with segments, for the levels of `rows` in their order
+    of: str  #: the name of that method; empty where none is left
 
 
 def segment_tables(comparison: Comparison) -> tuple[SegmentTable, ...]:

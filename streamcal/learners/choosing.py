@@ -21,26 +21,12 @@ def chosen(
     parameter: str = "calibrator",
     **parameters: Any,
 ) -> Method:
-    """Return the given method unchanged, or a new method of the given name.
+    """Return the given method unchanged, for the caller to clone, or a new method of the given name.
 
-    Parameters
-    ----------
-    given : str or Learner
-        A name of `methods`, or an object of the right kind, which is returned itself: the caller clones it.
-    kind : type
-        The contract, such as `Calibrator`.
-    methods : Methods
-        The methods of this kind by name.
-    what, parameter : str
-        What messages call the kind and the argument.
-    **parameters
-        What a method that is made from its name is given, where its constructor has such a parameter.
-
-    Raises
-    ------
-    InputError
-        For an object of another kind; for an unknown name, with the nearest known name; for the name of a method that
-        needs parameters.
+    `kind` is the contract, such as `Calibrator`, and `methods` has its methods by name; messages call kind and argument
+    `what` and `parameter`. A method made from its name is given those `parameters` that its constructor has. Raise
+    `InputError` for an object of another kind; for an unknown name, with the nearest known name; for the name of a
+    method that needs parameters.
 
     Examples
     --------

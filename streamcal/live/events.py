@@ -71,10 +71,7 @@ def changed(version: Id | None, what: str, name: str, calibrator: dict[str, Any]
 def read(event: bytes) -> tuple[Any, ...]:
     """Decode an event's kind, and the arguments of `_issue`, `_resolve`, `_advance`, `_keep_note` or `_change`.
 
-    Raises
-    ------
-    StateError
-        For bytes that are no event.
+    Raise `StateError` for bytes that are no event.
 
     Examples
     --------

@@ -21,20 +21,11 @@ MEMBERS = ("offset_", "recent", "free", "intercept", "slope")
 
 
 class LevelRow(NamedTuple):
-    """The terms that a field's members add to the log-odds z of a level: a number each, and intercept + slope·z.
+    """The terms that a field's members add to the log-odds z of a level: a number each, and intercept + slope·z."""
 
-    Attributes
-    ----------
-    place : int
-        Which field of `by`, from 0.
-    level : tuple of str
-        The level, a text for each column of the field.
-    offset_, recent, free, intercept, slope : float
-        The members of `Segmented` but "nothing".
-    """
-
-    place: int
-    level: tuple[str, ...]
+    place: int  #: which field of `by`, from 0
+    level: tuple[str, ...]  #: the level, a text for each column of the field
+    #: The members of `Segmented` but "nothing".
     offset_: float
     recent: float
     free: float
@@ -43,17 +34,9 @@ class LevelRow(NamedTuple):
 
 
 def level_table(cal: Segmented) -> list[LevelRow]:
-    """Return the rows of all levels that are held.
+    """Return the rows of all levels that are held, of a `Segmented` without `pairs` and without a `store`.
 
-    Parameters
-    ----------
-    cal : Segmented
-        Without `pairs` and without a `store`.
-
-    Raises
-    ------
-    CapabilityError
-        If predictions depend on pairs or on levels in a store.
+    Raise `CapabilityError` if predictions depend on pairs or on levels in a store.
 
     Examples
     --------

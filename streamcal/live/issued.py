@@ -67,19 +67,12 @@ class Issued(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The known outcomes of an impression.
+    """The known outcomes of an impression."""
 
-    Parameters
-    ----------
-    positive, negative : bool
-        Whether a positive and a negative outcome came. A positive one prevails, in whatever order they came.
-    t : float
-        The time of the first positive outcome, or of the first negative one if there is no positive one.
-    """
-
+    #: Whether a positive and a negative outcome came. A positive one prevails, in whatever order they came.
     positive: bool
     negative: bool
-    t: float
+    t: float  #: the time of the first positive outcome, or of the first negative one if there is no positive one
 
     def and_then(self, positive: bool, t: float) -> Outcome:
         """Return the outcome with one more: a function of the set of outcomes, not of their order.

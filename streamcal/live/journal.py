@@ -486,15 +486,9 @@ class Journal:
 
 
 class Parts:
-    """A snapshot whose parts are written one by one. It is the last one of the journal once `finish` has returned.
+    """A snapshot whose parts are written one by one; `upto` is the number of events that led to it.
 
-    Parameters
-    ----------
-    journal : Journal
-    upto : int
-        The number of events that led to it.
-    number : int
-        That of the snapshot.
+    It is the last one of the journal once `finish` has returned.
     """
 
     def __init__(self, journal: Journal, upto: int, number: int) -> None:

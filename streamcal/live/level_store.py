@@ -76,20 +76,9 @@ class LevelStore:
     """The database: rows of (owner, field, level, number, checksum of all rows of the owner so far, values).
 
     Each `Segmented` that uses it is an owner of its own, whose rows are numbered. The values of a level are those of
-    its row with the highest number, followed by a checksum of their own.
+    its row with the highest number, followed by a checksum of their own. The file is made if it is not there;
+    `StateError` if it cannot be opened, another process has it, or it is something else.
 
-    Parameters
-    ----------
-    path : str
-        It is made if it is not there.
-
-    Raises
-    ------
-    StateError
-        If it cannot be opened, another process has it, or it is something else.
-
-    Notes
-    -----
     SQLite in WAL mode with `synchronous=FULL`, and locked as long as it is open, as a `Journal`. Whoever forks opens
     stores afterwards: a child that ends closes what it inherited, and takes the log of the database with it.
     """
@@ -180,18 +169,9 @@ def _close(database: sqlite3.Connection, process: int) -> None:
 class LevelRows:
     """The rows of one `Segmented` in a store: what its kernel reads and writes, and what its state says of them.
 
-    Parameters
-    ----------
-    path : str
-        That of the store, which is opened when it is first needed.
-    owner, number, chain : int, optional
-        What `taken` returned, of a saved state: rows beyond `number` are no part of it, and are dropped when the first
-        one is written.
-
-    Raises
-    ------
-    StateError
-        If the store does not have the levels of this state.
+    The store is opened when it is first needed. `owner`, `number` and `chain` are what `taken` returned, of a saved
+    state: rows beyond `number` are no part of it, and are dropped when the first one is written. Raise `StateError` if
+    the store does not have the levels of this state.
     """
 
     def __init__(self, path: str, owner: int | None = None, number: int = 0, chain: int = 0) -> None:

@@ -37,10 +37,7 @@ LARGEST_MEAN = 1e9
 def check_fields(by: Any) -> tuple[Field, ...]:
     """Return the fields given, with lists as tuples.
 
-    Raises
-    ------
-    InputError
-        Unless they are texts and tuples of at least two texts, none of them twice, and at least one.
+    Raise `InputError` unless they are texts and tuples of at least two texts, none of them twice, and at least one.
 
     Examples
     --------
@@ -94,10 +91,7 @@ def names_of(fields: Iterable[Field]) -> tuple[str, ...]:
 def level_of(name: str, value: Any) -> str | int | None:
     """Return a level in the form in which it is kept, `canonical`; None for a missing level, which "" is too.
 
-    Raises
-    ------
-    InputError
-        For anything but a text or a whole number.
+    Raise `InputError` for anything but a text or a whole number.
 
     Examples
     --------
@@ -122,10 +116,7 @@ def level_in(field: Field, keys: Any) -> Level | None:
 def levels_in(fields: Sequence[Field], names: Sequence[str], keys: Any) -> list[Any]:
     """Return each field's level in the keys, None if missing; `names` are the names of which the fields consist.
 
-    Raises
-    ------
-    InputError
-        For keys that are no mapping, what is no level, and a field under another name.
+    Raise `InputError` for keys that are no mapping, what is no level, and a field under another name.
 
     Examples
     --------
@@ -142,12 +133,7 @@ def levels_in(fields: Sequence[Field], names: Sequence[str], keys: Any) -> list[
 
 
 def given_level(field: Field, level: Any) -> Level:
-    """Check the level that a caller gives for a field, and return it in the form in which it is kept.
-
-    Raises
-    ------
-    InputError
-        Unless it is a level of the field, and not missing.
+    """Return the level that a caller gives for a field in the form in which it is kept; `InputError` unless it is one.
 
     Examples
     --------
@@ -190,16 +176,9 @@ def whole_level(parts: Sequence[str | int | None]) -> Level | None:
 
 
 def column_of(name: str, values: Any, length: int) -> list[str | int | None]:
-    """Return the levels in a column of this length.
+    """Return the levels in a column of this length, with a check of each distinct value. O(length).
 
-    Raises
-    ------
-    InputError
-        For another length or shape, or a level that is not possible.
-
-    Notes
-    -----
-    O(length), with a check of each distinct value.
+    Raise `InputError` for another length or shape, or a level that is not possible.
 
     Examples
     --------

@@ -17,20 +17,11 @@ from streamcal.parameters.types import Time
 
 
 class Migrated(NamedTuple):
-    """The result of migrating a journal.
+    """The result of migrating a journal."""
 
-    Parameters
-    ----------
-    kept : bool
-        Whether the calibrator is that of the journal, with all that it has learned.
-    learned : int
-        Labels of predictions still remembered that a new calibrator has learned.
-    forgotten : int
-        Predictions that are remembered no more: with a longer horizon their labels were learned before their time.
-    """
-
-    kept: bool
-    learned: int
+    kept: bool  #: whether the calibrator is that of the journal, with all that it has learned
+    learned: int  #: labels of predictions still remembered that a new calibrator has learned
+    #: Predictions that are remembered no more: with a longer horizon their labels were learned before their time.
     forgotten: int
 
 

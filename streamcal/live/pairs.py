@@ -56,10 +56,7 @@ def check_pairs(pairs: Any, store: Any) -> None:
 def pairs_of(by: Sequence[Field]) -> list[tuple[int, int]]:
     """Return the places of all pairs of single fields, except pairs that are fields themselves.
 
-    Raises
-    ------
-    InputError
-        If there is no pair, or there are more than 16 single fields.
+    Raise `InputError` if there is no pair, or there are more than 16 single fields.
 
     Examples
     --------

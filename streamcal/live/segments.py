@@ -41,20 +41,12 @@ class Rejected(NamedTuple):
 
 
 class SegmentFamily:
-    """The segments of a monitor.
+    """The segments of a monitor, at most `most` of them.
 
-    Parameters
-    ----------
-    threshold : float
-        1/α, or the run length.
-    restarting : bool
-        Whether the threshold is a run length: segments then restart after an alarm.
-    most : int
-        The number of segments watched at most. A further one takes the place of the segment that has been longest
-        without an outcome. Segments with an alarm stay; if all have one, a new segment is not watched.
+    A further one takes the place of the segment that has been longest without an outcome. Segments with an alarm stay;
+    if all have one, a new segment is not watched. The threshold is 1/α, or the run length, after whose alarms segments
+    restart.
 
-    Notes
-    -----
     With α a segment with e-value e and weight w (`family_weight`) raises its alarm where w·e ≥ 1/(α·(R + 1)), R being
     the number of alarms so far: the e-BH procedure, one segment at a time. Since e-values stop at their alarm, the
     segments with one satisfy w·e ≥ 1/(α·R) at every time, and their false discovery rate is at most α·Σ w ≤ α, whatever

@@ -180,22 +180,11 @@ class VersionLearner:
     The prediction is the mean of both, weighted by fixed share: an outcome multiplies each weight by the probability
     that was issued for it, and then a share of 1e-4 goes back to the prior, 0.9 for the map. The map stays as it was,
     and the calibrator learns only scores of its own version, so that it takes over as it earns it. Of a `Segmented` the
-    map is that of the calibrator of all observations.
+    map is that of the calibrator of all observations. `before` is that map: log-odds of predictions at `KNOTS` scores.
+    Scores are first multiplied by `factor`, the expected share of early clicks if only early clicks are learned.
 
-    Parameters
-    ----------
-    calibrator : Calibrator, Segmented, Multicalibrated or Shadow
-        The calibrator of the new version.
-    before : list of float, optional
-        The log-odds of the predictions of the version before, at `KNOTS` scores.
-    factor : float
-        The factor by which scores are multiplied first: the expected share of early clicks, if only early clicks are
-        learned.
-
-    Notes
-    -----
-    The log loss is at most the map's + 0.1 nats, or the calibrator's + 2.3 nats, and 1e-4 of a nat for
-    every label in both cases. With late labels this bound is for predictions as issued.
+    The log loss is at most the map's + 0.1 nats, or the calibrator's + 2.3 nats, and 1e-4 of a nat for every label in
+    both cases. With late labels this bound is for predictions as issued.
     """
 
     def __init__(self, calibrator: Any, before: list[float] | None = None, factor: float = 1.0) -> None:

@@ -184,21 +184,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of equal width from the first cut to the last.
+    """Cells of equal width from the first cut to the last."""
 
-    Attributes
-    ----------
-    per_unit : float
-        How many cells there are in a unit.
-    before : numpy.ndarray
-        The number of cuts before each cell.
-    fullest : int
-        The number of cuts in the fullest cell.
-    """
-
-    per_unit: float
-    before: npt.NDArray[np.intp]
-    fullest: int
+    per_unit: float  #: how many cells there are in a unit
+    before: npt.NDArray[np.intp]  #: the number of cuts before each cell
+    fullest: int  #: the number of cuts in the fullest cell
 
 
 def cells_of(cuts: npt.NDArray[np.float64]) -> Cells | None:

@@ -22,27 +22,18 @@ PIECEWISE = {"lines", "log-odds-lines", "cubics"}
 
 @dataclass(frozen=True)
 class Reduced:
-    """A map of one score.
+    """A map of one score."""
 
-    Attributes
-    ----------
-    kind : str
-        A kind of the format, without `interval` and `cross-interval`: those are `steps`, or `score-prior` with two
-        values a step.
-    scale : dict
-        The scale of the format; a missing bound is infinite.
-    content : dict
-        The parameters of the kind, lists being arrays. Kinds of `PIECEWISE` have `knots` of shape (m,), and `pieces`
-        of shape (m + 1, 4) or (m + 1, 7): left end, width, value at the left end, difference of the values, and for
-        cubics rise, fall and value at the right end. Both outer pieces are constant and have an infinite width.
-    halved : bool
-        Whether coordinates are halved before the division by the width, since a width overflows; `pieces` contains
-        half of the left ends and widths.
-    """
-
+    #: A kind of the format, without `interval` and `cross-interval`: those are `steps`, or `score-prior` with two
+    #: values a step.
     kind: str
-    scale: dict[str, Any]
+    scale: dict[str, Any]  #: the scale of the format; a missing bound is infinite
+    #: The parameters of the kind, lists being arrays. Kinds of `PIECEWISE` have `knots` of shape (m,), and `pieces` of
+    #: shape (m + 1, 4) or (m + 1, 7): left end, width, value at the left end, difference of the values, and for cubics
+    #: rise, fall and value at the right end. Both outer pieces are constant and have an infinite width.
     content: dict[str, Any]
+    #: Whether coordinates are halved before the division by the width, since a width overflows; `pieces` contains half
+    #: of the left ends and widths.
     halved: bool = False
 
     @property

@@ -23,21 +23,7 @@ def written(
     name: str = "calibrate",
     single: bool = False,
 ) -> bytes:
-    """Return a map in one of `FORMATS`.
-
-    Parameters
-    ----------
-    map : ScaledMap
-        The map.
-    format : str
-        A name of `FORMATS`.
-    column, dialect : str
-        For "sql", see `ScaledMap.to_sql`.
-    name : str
-        For "c", see `ScaledMap.to_c`.
-    single : bool
-        For "onnx": whether scores are float32.
-    """
+    """Return a map in one of `FORMATS`; `column` and `dialect` are of "sql", `name` is of "c", `single` of "onnx"."""
     if format == "onnx":
         model: bytes = map.to_onnx("float" if single else "double").SerializeToString()
         return model

@@ -41,20 +41,10 @@ PIECE = 4096
 class Memory(Generic[Held]):
     """A memory that keeps every observation (`Forever`), and the base class of the others.
 
-    Attributes
-    ----------
-    statistic : Statistic
-        The sums, in units that `as_of` returns; read it through `present`.
-    version : int
-        Changes whenever the statistic does, so that a solved map can be cached.
-    missed : int
-        Number of retractions of observations that were already forgotten.
-    late : int
-        Number of observations that arrived too late to be kept.
-
-    Notes
-    -----
-    All operations cost what they cost in the statistic; no memory beside it.
+    `statistic` is in units that `as_of` returns; read it through `present`. `version` changes whenever it does, so that
+    a solved map can be cached. `missed` counts retractions of observations that were already forgotten, `late`
+    observations that arrived too late to be kept. All operations cost what they cost in the statistic; no memory beside
+    it.
     """
 
     #: Whether `as_of` is always 1 and never changes the statistic.

@@ -129,24 +129,14 @@ def joined(columns: CellColumns, width: float) -> CellColumns:
 
 
 class Smoothed:
-    """∫₀¹ |Σ rᵢ K_σ(t, pᵢ)| dt for rows of residuals r at places p, and any σ.
+    """∫₀¹ |Σ rᵢ K_σ(t, pᵢ)| dt for rows of residuals r at places p, shapes (m, c) and (c,), and any σ.
 
-    Parameters
-    ----------
-    p : array of shape (c,)
-        Places, in [0, 1].
-    residuals : array of shape (m, c)
-        Residuals in each row.
-    per_bandwidth : int
-        Points of the grid for one bandwidth, at least.
-
-    Notes
-    -----
     The reflected Gaussian is the heat kernel of an interval: it multiplies the k-th cosine coefficient by
     exp(−(πkσ)²/2), which leaves some 2.8/σ of them. The interval here has only what the kernel reaches from the places:
     the rest of [0, 1] is cut out, and an end that is neither 0 nor 1 reflects nothing. It and the coefficients of the
-    residuals are computed once for all σ between a power of 2 and its half. With its length L, at most the range of the
-    places + 12 σ and 12 σ for each place, O(m L/σ log L/σ) for each σ.
+    residuals are computed once for all σ between a power of 2 and its half, on a grid of at least `per_bandwidth`
+    points for one bandwidth. With its length L, at most the range of the places + 12 σ and 12 σ for each place, O(m L/σ
+    log L/σ) for each σ.
     """
 
     def __init__(self, p: FloatArray, residuals: FloatArray, per_bandwidth: int) -> None:
@@ -217,13 +207,8 @@ class Smoothed:
 def cubic_shares(places: FloatArray, last: int) -> tuple[npt.NDArray[np.int64], tuple[FloatArray, ...]]:
     """Find the four points of the grid −1, 0 … last + 1 around each place, and the share of its mass that each gets.
 
-    The shares are Lagrange's weights: for a cubic, the sum over the points is its value at the place.
-
-    Returns
-    -------
-    left : array of shape (c,)
-        The index of the first of the four points, where that of −1 is 0.
-    shares : 4 arrays of shape (c,)
+    The shares are Lagrange's weights: for a cubic, the sum over the points is its value at the place. Return the index
+    of the first of the four points, where that of −1 is 0, and the four shares, arrays of shape (c,).
     """
     left = np.clip(places.astype(np.int64), 0, last - 1)
     x = places - left
@@ -258,21 +243,10 @@ def _parts(rows: FloatArray, last: int) -> list[FloatArray]:
 def fixed_point(error: Callable[[float], float], start: float, p: FloatArray, tolerance: float) -> float:
     """Find the σ of at most 1 at which a function that does not increase with σ equals σ; 0 for a start at 0.
 
-    Parameters
-    ----------
-    error : callable
-        The function, ≥ 0.
-    start : float
-        The first σ that is tried, ≥ 0.
-    p : array of shape (c,)
-        Places in ascending order, of which the narrowest σ is a part: below it the function there is returned.
-    tolerance : float
-        The largest relative error of σ.
-
-    Notes
-    -----
-    log(error(σ)/σ) falls by at least the change of log σ, so that its value at a σ is the most by which log σ is wrong.
-    Steps are those of the secant, within the bounds that follow. Some five evaluations.
+    The narrowest σ is a part of the places p, in ascending order: below it the function there is returned.
+    log(error(σ)/σ) falls by at least the change of log σ, so that its value at a σ is the most by which log σ is wrong,
+    which has to be below `tolerance`. Steps are those of the secant, within the bounds that follow. Some five
+    evaluations.
     """
     if start <= 0.0:
         return 0.0

@@ -50,15 +50,8 @@ def as_objects(values: Any) -> npt.NDArray[Any]:
 def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> FloatArray:
     """Return the result of a method as the caller gave the scores: an object of pandas or polars, else as it is.
 
-    Parameters
-    ----------
-    given : array-like
-        The scores, one row for each row of the result.
-    result : ndarray of shape (n,) or (n, K)
-        With a `Series` or `DataFrame` of pandas or polars given it becomes a Series, or a DataFrame of K columns, of
-        the same library; with the index, where there is one.
-    names : sequence or None
-        The names of the K columns.
+    With a `Series` or `DataFrame` given, a result of shape (n,) becomes a Series, and one of shape (n, K) a DataFrame
+    with the K names, of the same library; with the index, where there is one.
 
     Examples
     --------

@@ -17,18 +17,10 @@ LONGEST_WHOLE = 17
 def canonical(value: Any) -> str | int | None:
     """Return the one form of an id or a level, so that the same value is the same key from every source.
 
-    Texts that are whole numbers, as CSV has them, are numbers, also with decimals that are 0: pandas writes them for
-    whole numbers of which one is missing. So are floats, decimals and NumPy scalars with whole values. A UUID is its
-    text, 16 bytes that are no text are a UUID, and other bytes are the text that they encode.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    str, int or None
-        An int from −2⁵³ to 2⁵³, or a text; None for what can be neither.
+    It is a whole number from −2⁵³ to 2⁵³, or a text; None for what can be neither. Texts that are whole numbers, as CSV
+    has them, are numbers, also with decimals that are 0: pandas writes them for whole numbers of which one is missing.
+    So are floats, decimals and NumPy scalars with whole values. A UUID is its text, 16 bytes that are no text are a
+    UUID, and other bytes are the text that they encode.
 
     Examples
     --------

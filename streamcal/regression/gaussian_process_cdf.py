@@ -418,17 +418,9 @@ class Latent(NamedTuple):
 class GaussianProcessMap(DistributionMap):
     """The classifier at fixed knots or, without a latent process, the predicted distribution.
 
-    Parameters
-    ----------
-    knots : ndarray of shape (m,)
-        Knots of the calibrated distributions, from one end of the support to the other.
-    inputs : Inputs
-        From a distribution at the knots to u.
-    latent : Latent or None
-        At the knots.
-    posteriors : tuple of Posterior
-        The mode of the weights under each kernel, with the posterior there or at the mode of an earlier solve: what the
-        next solve starts from.
+    `knots` lead from one end of the support to the other, `inputs` from a distribution at the knots to u. Of each
+    kernel `posteriors` has the mode of the weights, with the posterior there or at the mode of an earlier solve: what
+    the next solve starts from.
     """
 
     def __init__(

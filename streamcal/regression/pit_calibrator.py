@@ -248,17 +248,8 @@ def weights_beside(
 
 
 class RankRamp(Ramp):
-    """R of points in a tree, which is read where R is asked for: O(log k) for a number.
+    """R of points and weights in a tree, which is read where R is asked for: O(log k) for a number.
 
-    Parameters
-    ----------
-    order : RankTree or SortedWeights
-        The points and their weights.
-    levels : Levels
-        From weights to R.
-
-    Notes
-    -----
     For an array, and for all that needs every knot, the `ScoreRamp` of all points is made, once, in O(k). Between knots
     R is linear in the predicted mass of the tail, as there; the two differ by rounding.
     """

@@ -104,24 +104,14 @@ class NormalRamp(Ramp):
 
 
 class ScoreRamp(Ramp):
-    """R given at knots.
+    """R given at knots: normal scores, ascending and finite; two equal ones are a jump of R.
 
-    Parameters
-    ----------
-    knots : ndarray of shape (m,)
-        Normal scores, ascending and finite; two equal ones are a jump of R.
-    below, above : ndarray of shape (m,)
-        R and 1 − R at the knots, each without cancellation.
-    geometric : bool
-        Between knots, whether the logarithm of the tail (R in the lower half, 1 − R in the upper) is linear in the
-        logarithm of the predicted mass of that tail, or the tail in that mass. The identity is either. Of a cell that
-        is far out, nearly all of the predicted mass is at its inner end; the first spreads what was observed in it.
-    depths : ndarray of shape (m,) or None
-        `depths_of(knots)`, if they are known.
-
-    Notes
-    -----
-    Beyond the last knot the tail is proportional to the predicted one. Cost: O(m) once, then O(log m) for each value.
+    `below` and `above` are R and 1 − R at the knots, each without cancellation. Between knots, with `geometric`, the
+    logarithm of the tail (R in the lower half, 1 − R in the upper) is linear in the logarithm of the predicted mass of
+    that tail; otherwise the tail in that mass. The identity is either. Of a cell that is far out, nearly all of the
+    predicted mass is at its inner end; the first spreads what was observed in it. `depths` are `depths_of(knots)`, if
+    they are known. Beyond the last knot the tail is proportional to the predicted one. Cost: O(m) once, then O(log m)
+    for each value.
     """
 
     def __init__(

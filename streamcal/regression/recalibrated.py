@@ -180,20 +180,9 @@ class Pieces(NamedTuple):
 class Recalibrated(CalibratedDistribution):
     """The distribution with the cdf R(F(t)), for a base F and a piecewise linear map R of levels.
 
-    Parameters
-    ----------
-    base : Distribution
-        `pdf` needs its `pdf` (or `logpdf`); quantiles use its `ppf`, or else bisection of its cdf.
-    ramp : Piecewise
-        R: the distribution of the calibrated PIT, on [0, 1].
+    A method for which the base lacks a method raises `CapabilityError`, and so does `mean` where there is none, as of a
+    Cauchy distribution: `pdf` needs its `pdf` (or `logpdf`); quantiles use its `ppf`, or else bisection of its cdf.
 
-    Raises
-    ------
-    CapabilityError
-        By a method for which the base lacks a method, and by `mean` where there is none, as of a Cauchy distribution.
-
-    Notes
-    -----
     cdf, pdf and ppf are exact: R(F(t)), R′(F(t))·f(t), F⁻¹(R⁻¹(q)). The mean and the CRPS are integrals over outcomes,
     by Gauss-Legendre quadrature between quantiles: accurate to 1e-9 of the standard deviation for normal distributions,
     and less accurate where quantiles grow faster at the ends. Atoms of the base with a mass above the distance of these
@@ -322,18 +311,10 @@ class Recalibrated(CalibratedDistribution):
 class Rescored(Recalibrated):
     """The distribution with the cdf R(F(t)), where R is given at normal scores and accurate in both tails.
 
-    Parameters
-    ----------
-    base : Distribution
-        As for `Recalibrated`; its tails are read from `logcdf`, `logsf` and `isf` where it has them.
-    ramp : Ramp
-        R.
-
-    Notes
-    -----
-    Accuracy and cost are those of `Recalibrated`. Where the base is a normal distribution, also under further ramps,
-    and every ramp is given at knots, the mean and the CRPS are integrals in one compiled pass over the normal scores
-    between knots, accurate to 1e-9 of the standard deviation, and a quantile is one compiled call.
+    The tails of the base are read from `logcdf`, `logsf` and `isf` where it has them. Accuracy and cost are those of
+    `Recalibrated`. Where the base is a normal distribution, also under further ramps, and every ramp is given at knots,
+    the mean and the CRPS are integrals in one compiled pass over the normal scores between knots, accurate to 1e-9 of
+    the standard deviation, and a quantile is one compiled call.
 
     Examples
     --------

@@ -98,15 +98,7 @@ class VennAbersRegression(ThresholdCalibrator):
 
 
 class VennAbersDistribution(Piecewise):
-    """A cdf, with the lower and the upper cdf around it.
-
-    Parameters
-    ----------
-    edges : ndarray of shape (K + 1,)
-        The ends of the segments.
-    inner, lower, upper : ndarray of shape (K − 1,)
-        The cdf, the lower and the upper cdf at the inner edges.
-    """
+    """A cdf at the inner ones of K + 1 edges of segments, with the lower and the upper cdf around it."""
 
     def __init__(self, edges: FloatArray, inner: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
         super().__init__(edges, levels_of(inner))

@@ -22,19 +22,11 @@ FEW = 10
 
 
 class Acknowledging:
-    """Group commit for the requests of one event loop.
+    """Group commit for the requests of one event loop, which alone changes the join.
 
     A thread writes the events of all requests that wait, while the loop takes further ones; those are written together
-    next. Without a journal there is nothing to wait for.
-
-    Parameters
-    ----------
-    join : LabelJoin
-        Its journal's events are written; the loop alone changes it.
-    journal : Journal or None
-        That of the join.
-    snapshot_every : int
-        Events after which a snapshot of the whole state is begun.
+    next. Without a journal there is nothing to wait for. A snapshot of the whole state is begun after every
+    `snapshot_every` events.
     """
 
     def __init__(self, join: LabelJoin, journal: Journal | None, snapshot_every: int) -> None:

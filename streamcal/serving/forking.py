@@ -51,19 +51,10 @@ class Forked:
     """A child process that makes bytes of what this process holds at this moment, such as its state.
 
     A fork shares all memory until one side changes it: the child sees the state of one moment, and this process is held
-    up for the fork alone. Until the child has ended, what either side touches is there twice.
-    The child has one thread and takes no lock that another one may have held; should it hang all the same, it is given
-    up after ten minutes.
-
-    Parameters
-    ----------
-    make : callable
-        Returns the bytes, in parts. It is called in the child, where files and sockets of this process are closed.
-
-    Raises
-    ------
-    StateError
-        If the system makes no pipe or no further process.
+    up for the fork alone. Until the child has ended, what either side touches is there twice. The child has one thread
+    and takes no lock that another one may have held; should it hang all the same, it is given up after ten minutes.
+    `make` returns the bytes, in parts, in the child, where files and sockets of this process are closed. Raise
+    `StateError` if the system makes no pipe or no further process.
     """
 
     def __init__(self, make: Callable[[], Iterable[bytes]]) -> None:

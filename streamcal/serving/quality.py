@@ -35,21 +35,10 @@ class Sums(NamedTuple):
 
 
 class Quality:
-    """Measures of predictions whose labels are certain, since the start of the process.
+    """Measures of predictions whose labels are certain, since the start of the process, and beside them of the scores.
 
-    Parameters
-    ----------
-    run_length : float
-        Mean number of labels until a false alarm.
-    max_segments : int
-        Segments with sums of their own; those that come first have them, the others of a field are together.
-    calibrator : Calibrator, Segmented or Multicalibrated
-        The calibrator that makes the predictions; they are compared with the probabilities that its scores express.
-
-    Attributes
-    ----------
-    comparison : Comparison
-        The predictions and the scores beside their labels.
+    `run_length` is the mean number of labels until a false alarm. The first `max_segments` segments have sums of their
+    own, the others of a field are together. The calibrator says which probabilities its scores express.
     """
 
     def __init__(self, run_length: float, max_segments: int, calibrator: Calibrator | Keyed) -> None:

@@ -21,18 +21,10 @@ Check = Callable[[Any], Any]
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error.
+    """A request that is answered with an error of this HTTP status.
 
-    Parameters
-    ----------
-    status : int
-        The HTTP status.
-    message : str
-        The error, and after a semicolon what is allowed, as in an `InputError`.
-    where : str
-        The field, or the part of the request.
-    headers : mapping, optional
-        Of the answer.
+    The message says after a semicolon what is allowed, as in an `InputError`; `where` is the field, or the part of the
+    request.
     """
 
     def __init__(self, status: int, message: str, where: str, headers: Mapping[str, str] | None = None) -> None:

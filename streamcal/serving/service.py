@@ -70,18 +70,9 @@ class Taken(NamedTuple):
 
 
 class Service:
-    """A join, its journal, and the measures of its predictions, for one event loop.
+    """A join that this service alone changes, its journal, and the measures of its predictions, for one event loop.
 
-    Parameters
-    ----------
-    join : ServedJoin
-        It is changed by this service alone.
-    journal : Journal or None
-        That of the join.
-    settings : Settings
-        How requests are taken.
-    page : Page, optional
-        The report at /, on what `Quality.comparison` holds.
+    `page` is the report at /, on what `Quality.comparison` holds.
     """
 
     def __init__(self, join: ServedJoin, journal: Journal | None, settings: Settings, page: Page | None = None) -> None:

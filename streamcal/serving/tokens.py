@@ -18,19 +18,9 @@ SHORTEST = 16
 class Tokens:
     """The tokens that are accepted; with none, every request is.
 
-    To change a token, add the new one, give it to all clients, and then remove the old one.
-
-    Parameters
-    ----------
-    given : str, optional
-        One token, or several with commas between them.
-    path : str, optional
-        A file with a token in each line; lines that begin with # are passed over.
-
-    Raises
-    ------
-    InputError
-        For a token that is too short or not printable ASCII, and for a file that cannot be read or has none.
+    They are `given`, with commas between them, or in a file, one in each line; lines that begin with # are passed over.
+    To change a token, add the new one, give it to all clients, and then remove the old one. Raise `InputError` for a
+    token that is too short or not printable ASCII, and for a file that cannot be read or has none.
     """
 
     def __init__(self, given: str | None = None, path: str | None = None) -> None:

@@ -18,59 +18,27 @@ ANY_JUMP = 1e14
 
 
 class Event(NamedTuple):
-    """An impression, where there is a score; an outcome, where there is a label; both, where there are both.
+    """An impression, where there is a score; an outcome, where there is a label; both, where there are both."""
 
-    Parameters
-    ----------
-    id : str or int
-        That of the impression.
-    score : float or None
-        The score of the model.
-    label : float or None
-        1 or 0.
-    t : float
-        The time of the impression or of the outcome, in seconds; NaN, which is refused, where there is none.
-    """
-
-    id: Id
-    score: float | None
-    label: float | None
-    t: float
+    id: Id  #: that of the impression
+    score: float | None  #: the score of the model
+    label: float | None  #: 1 or 0
+    t: float  #: the time of the impression or of the outcome, in seconds; NaN, which is refused, where there is none
 
 
 class Forecast(NamedTuple):
-    """What is returned for an event: a prediction, or why it was refused.
+    """What is returned for an event: a prediction, or why it was refused."""
 
-    Parameters
-    ----------
-    id, score, t
-        Those of the event.
-    p : float or None
-        The calibrated probability; None where the event was refused.
-    error : str or None
-        Why it was refused.
-    """
-
+    #: Those of the event.
     id: Id
     score: float | None
     t: float
-    p: float | None
-    error: str | None
+    p: float | None  #: the calibrated probability; None where the event was refused
+    error: str | None  #: why it was refused
 
 
 class Learned(NamedTuple):
     """What says which labels a join has learned, whatever their order: counts and sums over their ids.
-
-    Parameters
-    ----------
-    learned : int
-        The number of labels.
-    ids : int
-        The sum of the CRC-32 of each id as text, in UTF-8.
-    hash : int
-        The exclusive or of the first 8 bytes of the MD5 of each, big-endian and signed.
-    positives, positive_ids, positive_hash : int
-        The same of the positive labels.
 
     Notes
     -----
@@ -78,9 +46,10 @@ class Learned(NamedTuple):
     of all three.
     """
 
-    learned: int = 0
-    ids: int = 0
-    hash: int = 0
+    learned: int = 0  #: the number of labels
+    ids: int = 0  #: the sum of the CRC-32 of each id as text, in UTF-8
+    hash: int = 0  #: the exclusive or of the first 8 bytes of the MD5 of each, big-endian and signed
+    #: The same of the positive labels.
     positives: int = 0
     positive_ids: int = 0
     positive_hash: int = 0

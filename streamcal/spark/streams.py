@@ -159,23 +159,12 @@ def _check_initial(initial: DataFrame | None, df: DataFrame, key: str) -> None:
 
 
 class Kept(NamedTuple):
-    """The columns of a key's state.
+    """The columns of a key's state."""
 
-    Parameters
-    ----------
-    state : bytes
-        Of the `LabelJoin`.
-    timer : int or None
-        Milliseconds: when the timer rings that is set.
-    waiting : int
-        The number of predictions whose labels are to be learned.
-    learned, ids, hash, positives, positive_ids, positive_hash : int
-        Those of `joining.Learned`.
-    """
-
-    state: bytes
-    timer: int | None = None
-    waiting: int = 0
+    state: bytes  #: of the `LabelJoin`
+    timer: int | None = None  #: milliseconds: when the timer rings that is set
+    waiting: int = 0  #: the number of predictions whose labels are to be learned
+    #: Those of `joining.Learned`.
     learned: int = 0
     ids: int = 0
     hash: int = 0

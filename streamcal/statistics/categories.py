@@ -17,13 +17,6 @@ from streamcal.statistics.vector_table import require_tuples
 class Categories(Keyed[PITs]):
     """A `PITs` for each category. The coordinate of an observation is (category, PIT), a whole number first.
 
-    Parameters
-    ----------
-    make : callable
-        Returns an empty part.
-
-    Notes
-    -----
     Every operation costs what it costs in one part; one memory serves all of them, so that a window holds the last
     observations of the stream, whatever their categories.
     """

@@ -64,17 +64,10 @@ class ClassTable(Statistic):
     their scores in this order. The outcome y is the index of the observed label, as a float. The contribution of an
     observation depends only on its own labels, so that labels seen later do not change what is held.
 
-    Parameters
-    ----------
-    limit : int or None
-        The largest number of distinct score vectors. Once there are more, vectors are kept in the finest nested cells
-        of which no more than the limit are in use. None keeps every vector.
-
-    Notes
-    -----
-    With `depth` D, one of `depths_up_to`, each of K scores is known by the first (D + K − 1 − i)//K binary digits of
-    its fourth root, i being its place: fine near 0, where logarithms differ. So the fourth roots of a score in a cell
-    differ by at most 2 to the power of minus that number of digits. A cell keeps the weight of each outcome
+    Once there are more vectors than the limit, they are kept in the finest nested cells of which no more than that are
+    in use. With `depth` D, one of `depths_up_to`, each of K scores is known by the first (D + K − 1 − i)//K binary
+    digits of its fourth root, i being its place: fine near 0, where logarithms differ. So the fourth roots of a score
+    in a cell differ by at most 2 to the power of minus that number of digits. A cell keeps the weight of each outcome
     and the sums of ln s, and its observations are placed at their mean ln s. Which D it is depends on what has been
     added, not on its order, and it stays until nothing is held. There is a cell at least for each set of labels that an
     observation named.

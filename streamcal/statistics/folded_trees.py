@@ -53,26 +53,15 @@ def outcome(y: Labels, fold: int | npt.NDArray[np.int64]) -> Labels:
 class FoldedTrees(Keyed[ScoreTree]):
     """K score trees. The label argument of `update` and `unlearn` is the code `outcome(y, fold)`.
 
-    A memory stores this code without interpreting it, so that a window holds the last observations of the whole
-    stream, each with its fold. The code is exact for labels 0 and 1; the fractional labels of a prior are rounded to
-    about K·1e-16.
+    A memory stores this code without interpreting it, so that a window holds the last observations of the whole stream,
+    each with its fold. The code is exact for labels 0 and 1; the fractional labels of a prior are rounded to about
+    K·1e-16.
 
     Observations without a fold (`NO_FOLD`) are dealt to the folds: of the weight W held of one score and one label, the
     first unit goes to the fold `fold_of(x)`, the next to the one after it, and so on, in turn. So every fold gets its
     share of a score that repeats, and what the folds hold is a function of W: order, merging and retraction change
     nothing else. That needs weights that do not fade. With `dealt=False`, all of a score goes to `fold_of(x)`.
 
-    Parameters
-    ----------
-    folds : int
-        K.
-    grid, scale
-        See `ScoreTree`.
-    dealt : bool
-        Whether `labelled` codes observations to be dealt.
-
-    Notes
-    -----
     Update and retraction O(log² k) for k distinct scores in the fold; memory O(k) over all folds, and as much again for
     what was dealt. A weight other than 1 may go to several folds, O(K log² k).
     """

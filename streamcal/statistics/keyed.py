@@ -27,20 +27,12 @@ class Keyed(Statistic, Generic[Part]):
     """A composite statistic: one part, itself a statistic, for each key.
 
     A subclass defines by `entries` which parts an observation updates, and with which coordinates and labels. An
-    operation on an observation changes all of these parts, or none.
+    operation on an observation changes all of these parts, or none. Parts of `keys` exist from the start; others are
+    made at their first observation.
 
-    Parameters
-    ----------
-    make : callable
-        Returns an empty part.
-    keys : iterable
-        Keys of the parts that exist from the start; other parts are made at their first observation.
-
-    Notes
-    -----
-    The cost of an operation is the sum of its costs in the parts concerned. Since whole observations are added,
-    removed and merged, one memory serves all parts. With one memory per part, a retraction in a window could remove
-    equal observations of different ages from different parts. If a part refuses a retraction, it is undone in the parts
+    The cost of an operation is the sum of its costs in the parts concerned. Since whole observations are added, removed
+    and merged, one memory serves all parts. With one memory per part, a retraction in a window could remove equal
+    observations of different ages from different parts. If a part refuses a retraction, it is undone in the parts
     already changed, whose sums are then restored up to rounding.
     """
 

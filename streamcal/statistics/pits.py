@@ -80,18 +80,9 @@ class PITs(Statistic):
     In an observation (x, y, w), x is the PIT, or its normal score, and y is 0; or, where the outcome is an atom of its
     distribution, x is the upper end of the interval of levels that the atom takes up, and y > 0 its width.
 
-    Parameters
-    ----------
-    edges : ndarray of shape (M − 1,) or None
-        The inner edges of cells, ascending, to whose upper ends points have been rounded. Intervals are then kept as
-        their weight in each cell, in fixed memory; with None each distinct interval is kept.
-    normal : bool
-        Whether coordinates are normal scores.
-
-    Notes
-    -----
-    Cost: a point O(log k) for k distinct ones, an interval O(1), or O(M) with cells. Without intervals the state is
-    that of the tree.
+    `edges` are the inner edges of cells, ascending, to whose upper ends points have been rounded. Intervals are then
+    kept as their weight in each cell, in fixed memory; with None each distinct interval is kept. Cost: a point O(log k)
+    for k distinct ones, an interval O(1), or O(M) with cells. Without intervals the state is that of the tree.
     """
 
     def __init__(self, edges: FloatArray | None, normal: bool) -> None:

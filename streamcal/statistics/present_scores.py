@@ -28,18 +28,9 @@ class PresentScores(Keyed[Part], Generic[Part]):
     """A statistic for each set of scores that observations have, other scores of them being missing.
 
     `marginal(places)` is the statistic of the scores at `places` over all observations that have them: what would be
-    held if there were no others.
+    held if there were no others. `add_projection(other, columns)` of a statistic adds what another one holds, the
+    scores at `columns` taken as its own and the rest left out.
 
-    Parameters
-    ----------
-    make : callable
-        Returns the empty statistic of the scores at some places. Its `add_projection(other, columns)` adds what another
-        one holds, the scores at `columns` taken as its own and the rest left out.
-    width : int
-        M, the number of scores.
-
-    Notes
-    -----
     An operation costs one in the statistic of the observation's scores; `marginal` costs a pass over all of them. There
     are at most 2^M − 1, one for each set that occurred.
     """

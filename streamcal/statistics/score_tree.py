@@ -31,20 +31,11 @@ PRUNED_CHANGE = 1e-6
 class ScoreTree(Statistic):
     """An ordered table of distinct scores that maintains their isotonic fit.
 
-    Update, retraction, isotonic value and Venn-Abers interval are O(log² k) for k distinct scores; memory O(k). With
-    a grid, coordinates are rounded to the centres of their cells, and memory is fixed.
-
-    Parameters
-    ----------
-    grid : Grid or None
-        The grid to which coordinates are rounded.
-    scale : Scale or None
-        That of the coordinates, by which saved ones are checked.
-    keeps_fit : bool
-        Whether pruning spares what decides on the isotonic fit. An interval needs no such care: beside a test object of
-        weight 1, what weighs 1e-9 together moves it by no more than that.
-    centred : bool
-        Whether centres of blocks are read: their sums round, also with whole weights.
+    Update, retraction, isotonic value and Venn-Abers interval are O(log² k) for k distinct scores; memory O(k). With a
+    grid, coordinates are rounded to the centres of their cells, and memory is fixed. Saved coordinates are checked by
+    the scale. With `keeps_fit` pruning spares what decides on the isotonic fit; an interval needs no such care: beside
+    a test object of weight 1, what weighs 1e-9 together moves it by no more than that. Where centres of blocks are
+    read, `centred`, their sums round, also with whole weights.
     """
 
     def __init__(

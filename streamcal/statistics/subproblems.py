@@ -54,23 +54,13 @@ class Routing(ABC):
 class Subproblems(Keyed[Statistic]):
     """The statistic of a binary method for each subproblem of the observations held.
 
-    Parameters
-    ----------
-    make : callable
-        Returns the empty statistic of one subproblem.
-    scale : Scale
-        Maps scores in a subproblem to the coordinates of its statistic.
-    routing : Routing
-        Maps observations to subproblems.
-    prior : PseudoObservations or None
-        Pseudo-observations with which every subproblem is initialised.
+    `make` returns the empty statistic of one subproblem, `scale` maps its scores to coordinates, and every subproblem
+    is initialised with the pseudo-observations of the `prior`, which has the age of the stream, however late the
+    subproblem first occurred.
 
-    Notes
-    -----
     Every operation costs the sum of its costs in the subproblems of the observation. A subproblem is kept as long as an
     observation in it is held; under decay, as long as its weight is at least `PRUNE_FRACTION` of the total weight,
-    divided by the number of subproblems. The prior of a subproblem has the age of the stream, however late the
-    subproblem first occurred.
+    divided by the number of subproblems.
     """
 
     def __init__(

@@ -20,20 +20,7 @@ class ThresholdTables(Keyed[ScoreTable | GridTable]):
     """K score tables, table j for the event "outcome ≤ tⱼ" of the thresholds t₀ < t₁ < ….
 
     In an observation (x, y, w), xⱼ is the coordinate of the forecast for event j, and y the number of thresholds below
-    the outcome; table j is updated with (xⱼ, 1[y ≤ j], w).
-
-    Parameters
-    ----------
-    size : int
-        The number K of thresholds.
-    scale : Scale
-        The scale of the coordinates.
-    resolution : int or None
-        Number of cells of each table; None keeps every distinct coordinate.
-
-    Notes
-    -----
-    Every operation costs K times that of one table.
+    the outcome; table j is updated with (xⱼ, 1[y ≤ j], w). Every operation costs K times that of one table.
     """
 
     scale: Scale

@@ -26,21 +26,10 @@ class VectorTable(ScoreTable):
     """A `ScoreTable` whose coordinates are tuples of M numbers, in lexicographic order.
 
     With grids, one for each score, coordinates are rounded to the centres of their cells, and memory is bounded by the
-    number of cells. With a limit, every tuple is kept until there are more distinct ones than that; then they are
-    rounded to the finest of nested grids (4,096, 2,048, … cells for each score) of which no more cells are in use.
-    Which grid that is depends on what has been added, not on its order, and it stays until nothing is held. Update and
-    retraction cost O(M log k) for k distinct tuples.
-
-    Parameters
-    ----------
-    width : int
-        M, the number of scores.
-    grids : tuple of Grid or None
-        The grid of each score.
-    scales : tuple of Scale or None
-        The scale of each score.
-    limit : int or None
-        The largest number of distinct tuples; it needs bounded scales, and no grids.
+    number of cells. With a limit, which needs bounded scales and no grids, every tuple is kept until there are more
+    distinct ones than that; then they are rounded to the finest of nested grids (4,096, 2,048, … cells for each score)
+    of which no more cells are in use. Which grid that is depends on what has been added, not on its order, and it stays
+    until nothing is held. Update and retraction cost O(M log k) for k distinct tuples.
 
     Examples
     --------

@@ -17,10 +17,7 @@ from streamcal.stream.prequential import Measures, Prediction, added_columns, pr
 class Applying(Measures):
     """Predict rows with a calibrator that stays as it is; nothing is measured, since there are no labels.
 
-    Parameters
-    ----------
-    calibrator : Calibrator, Segmented or Multicalibrated
-        One that reads keys is given `keys`.
+    One that reads keys is given `keys`.
 
     Examples
     --------

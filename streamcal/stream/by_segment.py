@@ -34,16 +34,8 @@ class LevelRow(NamedTuple):
 
 
 class BySegment:
-    """A `FieldwiseECE` for each series of predictions and each field.
+    """A `FieldwiseECE` for each series of predictions of the same labels and each field.
 
-    Parameters
-    ----------
-    fields : sequence of str and of tuples of str
-    names : sequence of str
-        The series of predictions of the same labels.
-
-    Notes
-    -----
     Cost: O(1) for an observation, series and field; memory O(levels · names), at most `MOST_LEVELS` of each field.
 
     Examples

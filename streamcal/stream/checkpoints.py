@@ -37,21 +37,12 @@ LARGEST_CRC = 2**32 - 1
 
 @dataclass
 class Position:
-    """How far an input has been read.
+    """How far an input has been read."""
 
-    Parameters
-    ----------
-    name : str
-        The name of the file, for messages; a file that was renamed is recognised.
-    rows : int
-        The number of the last data row that was learned or skipped.
-    first, digest : int
-        Checksums (CRC-32) of the first row, and of all rows that could be read: of their text, or of the columns in
-        use of a table. Different files agree in both with a probability of 2⁻³².
-    """
-
-    name: str
-    rows: int = 0
+    name: str  #: the name of the file, for messages; a file that was renamed is recognised
+    rows: int = 0  #: the number of the last data row that was learned or skipped
+    #: Checksums (CRC-32) of the first row, and of all rows that could be read: of their text, or of the columns in use
+    #: of a table. Different files agree in both with a probability of 2⁻³².
     first: int = 0
     digest: int = 0
 
@@ -65,21 +56,12 @@ class Position:
 
 @dataclass(frozen=True)
 class Reading:
-    """The options that give scores and labels their meaning, as those of the rows that a state has learned.
-
-    Parameters
-    ----------
-    unit : {"percent", "logit"} or None
-    decreasing : bool
-    positive : str or None
-    time : bool
-        Whether times were read.
-    """
+    """The options that give scores and labels their meaning, as those of the rows that a state has learned."""
 
     unit: str | None = None
     decreasing: bool = False
     positive: str | None = None
-    time: bool = False
+    time: bool = False  #: whether times were read
 
     @property
     def conversion(self) -> str:
@@ -168,13 +150,9 @@ class Checkpoint:
     def position_in(self, reader: RecordReader, columns: Sequence[str], remedy: str = AGAIN) -> Position | None:
         """Return the furthest position whose rows the file begins with; None if it is another file.
 
-        Reads as many rows as the furthest position that is still possible has.
-
-        Raises
-        ------
-        StateError
-            If the file has the name of an input that was read before, and its first row, but not all of its rows: it
-            was changed. The message ends with `remedy`.
+        Reads as many rows as the furthest position that is still possible has. A file with the name of an input that
+        was read before, and its first row, but not all of its rows, was changed: that is a `StateError`, which ends
+        with `remedy`.
         """
         found, here = self._find(reader, columns)
         changed = [one for one in self.inputs if one.first == here.first and same_file(one.name, reader.path)]
@@ -227,15 +205,9 @@ class Checkpoint:
 def save(calibrator: Learner, path: Path, checkpoint: Checkpoint) -> None:
     """Write calibrator and checkpoint to a state file, which `streamcal.load` reads too.
 
-    Raises
-    ------
-    StateError
-        If the file cannot be written; it says where the state was written instead.
-
-    Notes
-    -----
-    Levels in a store are on the disk before the state that needs them, and those of the state before are kept until
-    this one has taken its place: whenever a process is killed, the state that lies there can be loaded.
+    If the file cannot be written, the `StateError` says where the state was written instead. Levels in a store are on
+    the disk before the state that needs them, and those of the state before are kept until this one has taken its
+    place: whenever a process is killed, the state that lies there can be loaded.
     """
     levels = getattr(calibrator, "_level_rows", None)  # in a store
     if levels is not None:
@@ -282,14 +254,8 @@ def _aside(content: bytes) -> str:
 def locked(path: Path) -> Any:
     """Hold a state file for this process alone, by a lock on the file of its name and `.lock`, which is removed.
 
-    Raises
-    ------
-    StateError
-        If another process holds it.
-
-    Notes
-    -----
-    The operating system releases the lock of a process that ends, however it ends.
+    Raise `StateError` if another process holds it. The operating system releases the lock of a process that ends,
+    however it ends.
     """
     place = Path(f"{os.path.realpath(path)}.lock")
     with _open_lock(place) as file:

@@ -84,43 +84,25 @@ class Recommendation(NamedTuple):
 
 @dataclass
 class Standing:
-    """The measures of one method, or of the score itself.
+    """The measures of one method, or of the score itself."""
 
-    Attributes
-    ----------
-    name : str
-        As given, or "raw".
-    shown : str
-        The calibrator with its parameters, before it has learned.
-    log_loss, brier, debiased_ece, ratio, corp
-        The measures of its predictions.
-    seconds : float
-        Processor time to predict and to learn.
-    bytes : int or None
-        Size of its saved state at the end; None before, and for the score itself.
-    failure : str or None
-        The error that ended it; it is not compared from then on.
-    mapped : tuple of (float, float)
-        Scores and what the method makes of them at the end, in ascending order; empty before, and of the score itself.
-        Of a method with segments, for a row that has none.
-    effects : dict
-        By field, the effects that a method with segments adds for the heaviest levels, at the end.
-    certified : Certified or None
-        The report of a `Multicalibrated` at the end: certificate, width of bins, and the groups with most evidence.
-    """
-
-    name: str
-    shown: str
+    name: str  #: as given, or "raw"
+    shown: str  #: the calibrator with its parameters, before it has learned
+    #: The measures of its predictions.
     log_loss: LogLoss = field(default_factory=LogLoss)
     brier: Brier = field(default_factory=Brier)
     debiased_ece: DebiasedECE = field(default_factory=DebiasedECE)
     ratio: CalibrationRatio = field(default_factory=CalibrationRatio)
     corp: CORP = field(default_factory=CORP)
-    seconds: float = 0.0
-    bytes: int | None = None
-    failure: str | None = None
+    seconds: float = 0.0  #: processor time to predict and to learn
+    bytes: int | None = None  #: size of its saved state at the end; None before, and for the score itself
+    failure: str | None = None  #: the error that ended it; it is not compared from then on
+    #: Scores and what the method makes of them at the end, in ascending order; empty before, and of the score itself.
+    #: Of a method with segments, for a row that has none.
     mapped: tuple[tuple[float, float], ...] = ()
+    #: By field, the effects that a method with segments adds for the heaviest levels, at the end.
     effects: dict[Field, list[Effect]] = field(default_factory=dict)
+    #: The report of a `Multicalibrated` at the end: certificate, width of bins, and the groups with most evidence.
     certified: Certified | None = None
 
     def add(self, forecasts: Forecasts) -> None:

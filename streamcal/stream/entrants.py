@@ -65,15 +65,9 @@ class Ended(NamedTuple):
 
 
 class Entrant:
-    """A method that predicts each observation and learns it `delay` observations later.
+    """A method that predicts each observation and learns it `delay` observations later; it learns itself.
 
-    Parameters
-    ----------
-    calibrator : Calibrator, Segmented or Multicalibrated
-        It learns itself.
-    delay : int
-        How many observations later the label is known. 0 is a loop of predicting and learning, in one call of
-        `predict_learn_many`; else a loop in Python.
+    Delay 0 is one call of `predict_learn_many`; else it is a loop in Python.
     """
 
     def __init__(self, calibrator: Calibrator | Keyed, delay: int) -> None:
@@ -134,23 +128,9 @@ class Entrant:
 def one_by_one(
     calibrator: Calibrator, piece: Observations, delay: int, waiting: deque[tuple[Any, ...]] | None = None
 ) -> FloatArray:
-    """Predict each row, and then learn the one `delay` rows earlier, whose label has come.
+    """Predict each row, and then learn the one `delay` rows earlier, whose label has come; return the predictions.
 
-    Parameters
-    ----------
-    calibrator : Calibrator
-        It learns itself.
-    piece : Observations
-        Some rows.
-    delay : int
-        How many rows later a label is known.
-    waiting : deque, optional
-        Rows of earlier pieces without a label; those of this one are added.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The predictions.
+    `waiting` are rows of earlier pieces without a label; those of this one are added.
 
     Examples
     --------

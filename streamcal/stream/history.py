@@ -51,21 +51,9 @@ class Watch(CalibrationMonitor):
 class History:
     """Sums of predictions over parts of equal length, which is doubled whenever there are too many of them.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The series of predictions of the same labels.
-
-    Attributes
-    ----------
-    alarms : dict of list of Alarm
-        By series, the first `MOST_ALARMS`, by a `CalibrationMonitor` with `RUN_LENGTH`. It counts each row once.
-    alarms_in_all : dict of int
-        Their number.
-
-    Notes
-    -----
-    Cost: O(1) for each prediction, most of it that of the monitor; memory O(names).
+    By series of predictions of the same labels, `alarms` are the first `MOST_ALARMS` of a `CalibrationMonitor` with
+    `RUN_LENGTH`, which counts each row once, and `alarms_in_all` their number. Cost: O(1) for each prediction, most of
+    it that of the monitor; memory O(names).
 
     Examples
     --------

@@ -20,19 +20,10 @@ INPUTS = 10_000
 def input_files(names: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
     """Return the files of a stream in the order in which they are read.
 
-    Names keep the order in which they are given. The files of a glob and of a folder are sorted by their paths. A
-    folder means all files in it and in its folders that have a known ending, except names that begin with "." or "_",
-    such as Spark's markers.
-
-    Parameters
-    ----------
-    names : str, path or iterable of these
-        Files, addresses, globs such as "clicks-*.csv" or "**/*.parquet", folders, or "-" alone.
-
-    Raises
-    ------
-    RecordError
-        Where a file is not there or nothing matches, a file comes twice, or "-" is not alone.
+    Names are files, addresses, globs such as "clicks-*.csv" or "**/*.parquet", folders, or "-" alone, and keep their
+    order. The files of a glob and of a folder are sorted by their paths. A folder means all files in it and in its
+    folders that have a known ending, except names that begin with "." or "_", such as Spark's markers. Raise
+    `RecordError` where a file is not there or nothing matches, a file comes twice, or "-" is not alone.
 
     Examples
     --------

@@ -94,11 +94,6 @@ class Observer(Protocol):
 class Measures:
     """The measures of predictions before and after calibration.
 
-    Parameters
-    ----------
-    calibrator : Calibrator, Segmented or Multicalibrated
-        Its scale says whether scores are probabilities.
-
     Attributes
     ----------
     raw, calibrated : Scoreboard
@@ -160,10 +155,8 @@ class Measures:
 class Prequential(Measures):
     """Prequential evaluation of a calibrator: each outcome is predicted first and learned afterwards.
 
-    Parameters
-    ----------
-    calibrator : str, Calibrator, Segmented or Multicalibrated
-        It learns itself, not a clone; a name, as in "auto", makes a new one. One that reads keys is given `keys`.
+    The calibrator learns itself, not a clone; a name, as in "auto", makes a new one. One that reads keys is given
+    `keys`.
 
     Examples
     --------

@@ -126,12 +126,7 @@ class RecordError(InputError):
 
 
 class Reasons:
-    """Why rows were skipped.
-
-    Attributes
-    ----------
-    rows : int
-        The rows that were skipped.
+    """Why rows were skipped, and their number, `rows`.
 
     Examples
     --------
@@ -286,15 +281,9 @@ def _refused_label(value: Any) -> RecordError:
 class LabelReader:
     """Reads the labels of one column, which holds two values.
 
-    Parameters
-    ----------
-    positive : str or None
-        The value that is positive; the first other one is the negative. None: the words that `parse_label` knows.
-
-    Notes
-    -----
-    Calls raise `RecordError` for a missing value and for one that is neither of the two: -1 and 0 in one column, or a
-    third value beside `positive` and the negative. Cost: O(1) for a label.
+    `positive` is the positive one; the first other one is the negative. None: the words that `parse_label` knows. Calls
+    raise `RecordError` for a missing value and for one that is neither of the two: -1 and 0 in one column, or a third
+    value beside `positive` and the negative. Cost: O(1) for a label.
 
     Examples
     --------

@@ -32,36 +32,13 @@ class Replay(Measures):
 
     An outcome within the horizon is given at once: until its watermark it changes nothing (`LabelJoin`). A later
     outcome is given at its time if the calibrator can unlearn the negative exactly, and otherwise counted. Predictions
-    are measured in the order of issue, when the horizon has passed.
+    are measured in the order of issue, when the horizon has passed. The join is new, or resumed from its journal;
+    `StateError` if that was noted by something else. Memory: that of the join, and the outcomes after the horizon,
+    where they can be learned, until their time.
 
-    Parameters
-    ----------
-    join : JudgedJoin
-        New, or resumed from its journal.
-    columns : Columns
-        For the messages of errors.
-
-    Attributes
-    ----------
-    repeated : int
-        Rows whose id was issued before, with the same score: their prediction is the one issued then.
-    clicks : int
-        Positive outcomes.
-    after_horizon : int
-        Those of them that came after the horizon.
-    out_of_order : int
-        Rows that were refused for the time of their event.
-    before : dict of int
-        The tally of the join at the start.
-
-    Raises
-    ------
-    StateError
-        If the journal of the join was noted by something else.
-
-    Notes
-    -----
-    Memory: that of the join, and the outcomes after the horizon, where they can be learned, until their time.
+    `repeated` counts rows whose id was issued before, with the same score: their prediction is the one issued then;
+    `clicks` the positive outcomes, `after_horizon` those of them that came after the horizon, and `out_of_order` rows
+    that were refused for the time of their event. `before` is the tally of the join at the start.
     """
 
     def __init__(self, join: JudgedJoin, columns: Columns) -> None:

@@ -60,97 +60,55 @@ KEEP_EVERY = 30.0
 class Run:
     """One pass over a stream: `execute` predicts, then learns, each row, and writes it with its prediction.
 
-    Parameters
-    ----------
-    calibrator : Calibrator, Segmented or Multicalibrated
-        Continues to learn from its current state.
-    sources : sequence of str
-        Files that `RecordReader` can read, one after the other: one stream.
-    format : str or None
-        That of the files, where their names do not say it.
-    columns : Columns
-    out : str or None
-        A file for the input columns, which all sources share then, plus `calibrated`, and `lower` and `upper` where the
-        method has an interval; "-" is standard output, in the format of the sources (CSV for Parquet).
-    skip : bool
-        Continue after a row that cannot be used, instead of raising its `RecordError`.
-    rejects : str or None
-        A file for the rows skipped, each with its number, column, reason and text.
-    delimiter : str or None
-        The delimiter of a CSV source, and of a CSV output unless their names imply another. None: the one that
-        `RecordReader` finds.
-    unit : {"percent", "logit"} or None
-        Scores are percentages or log-odds: the method, and the comparison with raw, read them as probabilities.
-    checkpoint : Checkpoint
-        That of the state from which the calibrator comes: rows of the sources that it has learned are passed over, and
-        the output that has them is continued.
-    again : bool
-        Learn them again instead.
-    keep : callable or None
-        Called with a checkpoint whenever one is due, and at the end: it saves it with the calibrator. The outputs are
-        on the disk by then.
-    keep_every : float
-        Seconds between two checkpoints.
-    join : JudgedJoin or None
-        Where labels come late, the join whose calibrator this is; `columns` has an id and the time of the label then.
-    frozen : bool
-        Rows are predicted and not learned; `columns` has no label.
-    column : str
-        The name of the column of the output with the probabilities, default "calibrated".
-
     Attributes
     ----------
-    evaluation : Prequential or Replay
-        It predicts, learns and measures.
-    taken : int
-        The number of rows that were predicted.
-    skipped : int
-        The number of rows skipped.
-    skipped_lines : int
-        The number of lines that they take in the file.
-    reasons : Reasons
-        Why rows were skipped, but for those without a label that `missing_label` leaves out.
     late : int
         The number of rows too old to be learned, by the method's own count.
     order : TimeOrder
         The times read, and whether they are in order.
     started : bool
         Whether the files were opened and contain the columns.
-    seconds : float
-        Elapsed time, with reading and writing.
-    passed_over : int
-        The number of rows at the start of the sources that had been learned before.
-    replaced : list of str
-        The sources with the name of an input that was read before, and another first row.
-    interrupted_by : int
-        The signal that ended the run, if one did.
     """
 
-    calibrator: Calibrator | Keyed
-    sources: Sequence[str]
+    calibrator: Calibrator | Keyed  #: continues to learn from its current state
+    sources: Sequence[str]  #: files that `RecordReader` can read, one after the other: one stream
     columns: Columns
-    format: str | None = None
+    format: str | None = None  #: that of the files, where their names do not say it
+    #: a file for the input columns, which all sources share then, plus `calibrated`, and `lower` and `upper` where the
+    #: method has an interval; "-" is standard output, in the format of the sources (CSV for Parquet).
     out: str | None = None
-    skip: bool = False
-    rejects: str | None = None
+    skip: bool = False  #: continue after a row that cannot be used, instead of raising its `RecordError`
+    rejects: str | None = None  #: a file for the rows skipped, each with its number, column, reason and text
+    #: The delimiter of a CSV source, and of a CSV output unless their names imply another. None: the one that
+    #: `RecordReader` finds.
     delimiter: str | None = None
+    #: {"percent", "logit"}: scores are percentages or log-odds: the method, and the comparison with raw, read them as
+    #: probabilities.
     unit: str | None = None
+    #: That of the state from which the calibrator comes: rows of the sources that it has learned are passed over, and
+    #: the output that has them is continued.
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
-    again: bool = False
+    again: bool = False  #: learn them again instead
+    #: Called with a checkpoint whenever one is due, and at the end: it saves it with the calibrator. The outputs are on
+    #: the disk by then.
     keep: Callable[[Checkpoint], None] | None = None
-    keep_every: float = KEEP_EVERY
+    keep_every: float = KEEP_EVERY  #: seconds between two checkpoints
+    #: Where labels come late, the join whose calibrator this is; `columns` has an id and the time of the label then.
     join: JudgedJoin | None = None
-    frozen: bool = False
-    column: str = CALIBRATED
-    evaluation: Prequential | Replay | Applying = field(init=False)
-    taken: int = field(default=0, init=False)
-    skipped: int = field(default=0, init=False)
-    skipped_lines: int = field(default=0, init=False)
+    frozen: bool = False  #: rows are predicted and not learned; `columns` has no label
+    column: str = CALIBRATED  #: the name of the column of the output with the probabilities, default "calibrated"
+    evaluation: Prequential | Replay | Applying = field(init=False)  #: it predicts, learns and measures
+    taken: int = field(default=0, init=False)  #: the number of rows that were predicted
+    skipped: int = field(default=0, init=False)  #: the number of rows skipped
+    skipped_lines: int = field(default=0, init=False)  #: the number of lines that they take in the file
+    #: Why rows were skipped, but for those without a label that `missing_label` leaves out.
     reasons: Reasons = field(default_factory=Reasons, init=False)
-    seconds: float = field(default=0.0, init=False)
+    seconds: float = field(default=0.0, init=False)  #: elapsed time, with reading and writing
+    #: The number of rows at the start of the sources that had been learned before.
     passed_over: int = field(default=0, init=False)
+    #: The sources with the name of an input that was read before, and another first row.
     replaced: list[str] = field(default_factory=list, init=False)
-    interrupted_by: int = field(default=signal.SIGINT, init=False)
+    interrupted_by: int = field(default=signal.SIGINT, init=False)  #: the signal that ended the run, if one did
 
     def __post_init__(self) -> None:
         reader: type[FieldReader] | type[ImpressionReader] = FieldReader

@@ -52,22 +52,9 @@ def opened(
 ) -> Iterator[Source]:
     """Open the data that `compare` accepts: the name of a file, a pair (scores, labels) or a table.
 
-    Parameters
-    ----------
-    data : str, path, list of these, tuple or table
-    columns : Columns
-        Of files and tables.
-    unit : {"percent", "logit"} or None
-        Scores of files and tables are percentages or log-odds.
-    format, delimiter : str or None
-        Of a file, as for `RecordReader`.
-    refused : callable, optional
-        Called with the error and the record of each row of a file that cannot be used, which is then skipped.
-
-    Raises
-    ------
-    InputError
-        Where something cannot be read or used; for rows while iterating, after the rows before.
+    Scores of files and tables with a `unit` are percentages or log-odds. `format` and `delimiter` are those of a file,
+    as for `RecordReader`. `refused` is called with the error and the record of each row of a file that cannot be used,
+    which is then skipped; else it raises `InputError` while iterating, after the rows before.
     """
     fields = FieldReader(columns, unit or "probability")
     if isinstance(data, (str, os.PathLike)) or _are_names(data):

@@ -19,26 +19,14 @@ GROUP_BYTES = 1 << 26
 
 
 class TableWriter:
-    """Writes tables of Arrow to an open file.
+    """Writes tables of Arrow to a file that is open at the place where they are to begin.
 
-    Parameters
-    ----------
-    path : str
-        The name of the file, for messages; .arrows is a stream of Arrow, other names of Arrow are files.
-    file : BinaryIO
-        Open for writing, at the place where the tables are to begin.
-    format : {"parquet", "arrow"}
-    names : sequence of str
-        The columns.
-    types : mapping or None
-        Types of Arrow by column; others are taken from the first rows written.
-    append_at : int or None
-        The size of a Parquet file that is continued.
+    The name `path` is for messages; .arrows is a stream of Arrow, other names of Arrow are files. `types` are types of
+    Arrow by column; others are taken from the first rows written. `append_at` is the size of a Parquet file that is
+    continued.
 
-    Notes
-    -----
-    A Parquet file is whole after each row group: group and footer are written in one call, and the next group takes
-    the place of the footer, except after `sync`. A process that is killed in the midst of that call leaves a file that
+    A Parquet file is whole after each row group: group and footer are written in one call, and the next group takes the
+    place of the footer, except after `sync`. A process that is killed in the midst of that call leaves a file that
     cannot be read until it is cut to its last `sync`.
     """
 

@@ -36,20 +36,12 @@ ROWS_FOR_ORDER = 20
 
 @dataclass(frozen=True)
 class TimeOptions:
-    """How times are written.
+    """How times are written."""
 
-    Parameters
-    ----------
-    unit : {"s", "ms", "us", "ns"}, default "s"
-        The unit of times that are numbers.
-    format : str, optional
-        The format of times that are text, in the notation of `datetime.strptime`, in place of numbers and ISO 8601.
-    zone : ZoneInfo, optional
-        The time zone of times without one. Without it they are UTC, and an error beside times with a zone or numbers.
-    """
-
-    unit: str = "s"
+    unit: str = "s"  #: {"s", "ms", "us", "ns"}: the unit of times that are numbers
+    #: The format of times that are text, in the notation of `datetime.strptime`, in place of numbers and ISO 8601.
     format: str | None = None
+    #: The time zone of times without one. Without it they are UTC, and an error beside times with a zone or numbers.
     zone: ZoneInfo | None = None
 
     def __post_init__(self) -> None:
@@ -158,14 +150,9 @@ class TimeReader:
 
 
 class TimeOrder:
-    """Whether the times of a stream are in order.
+    """Whether the times of a stream are in order: how many rows there are, and how many are `behind`.
 
-    Attributes
-    ----------
-    rows, behind : int
-        All rows, and those older than the latest row before them by more than a tenth of the times so far.
-    earliest, latest : float or None
-        The first and the last time, None before there is one.
+    Those are older than the latest row before them by more than a tenth of the times so far.
 
     Examples
     --------

@@ -116,15 +116,7 @@ class RecordWriter:
             self._closing = self._closing.pop_all()  # from now on closed by `close`
 
     def write_batch(self, batch: Batch, added: Sequence[str] = (), values: FloatArray | None = None) -> None:
-        """Write the rows of a batch.
-
-        Parameters
-        ----------
-        batch : Batch
-        added : sequence of str
-            Names of m columns, at the end.
-        values : ndarray of shape (n, m)
-        """
+        """Write the rows of a batch, with values of shape (n, m) in m added columns at the end."""
         with self._file_errors():
             if isinstance(batch, CsvBatch) and self.kind.format == "csv" and batch.delimiter == self._delimiter:
                 quote = '"' if self._decimal == self._delimiter and added else ""
