@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import StateError
 from streamcal.states import Rows
@@ -170,7 +170,7 @@ def _write_list(out: bytearray, values: Sequence[Any]) -> None:
         _write(out, one)
 
 
-def _write_numbers(out: bytearray, values: npt.NDArray[Any] | Rows) -> None:
+def _write_numbers(out: bytearray, values: NDArray[Any] | Rows) -> None:
     """Append an array or `Rows` to the output as the list that it represents."""
     columns = _columns(values) if len(values) >= SHORTEST else None
     if columns is None:
@@ -179,7 +179,7 @@ def _write_numbers(out: bytearray, values: npt.NDArray[Any] | Rows) -> None:
         out += columns
 
 
-def _columns(values: npt.NDArray[Any] | Rows) -> bytes | None:
+def _columns(values: NDArray[Any] | Rows) -> bytes | None:
     """Return what `_column` returns for the list of these values; None if `pack` writes the list entry by entry."""
     if type(values) is np.ndarray and values.ndim == 1:
         kind = KINDS.get(values.dtype.str)
@@ -229,7 +229,7 @@ def _rows(rows: Sequence[Sequence[Any]]) -> bytes | None:
     return bytes(out)
 
 
-def _stored(values: Sequence[Any] | npt.NDArray[Any], kind: type) -> bytes | None:
+def _stored(values: Sequence[Any] | NDArray[Any], kind: type) -> bytes | None:
     """Encode numbers of one type as an array; return None for other values and for integers of more than 64 bits."""
     out = bytearray()
     if kind is float:
@@ -252,7 +252,7 @@ def _stored(values: Sequence[Any] | npt.NDArray[Any], kind: type) -> bytes | Non
     return bytes(out) + content
 
 
-def _stored_floats(numbers: npt.NDArray[np.float64]) -> tuple[int, bytes]:
+def _stored_floats(numbers: NDArray[np.float64]) -> tuple[int, bytes]:
     bits = numbers.view(np.int64)
     if (bits == bits[0]).all():
         return REPEAT, _DOUBLE.pack(float(numbers[0]))
@@ -264,12 +264,12 @@ def _stored_floats(numbers: npt.NDArray[np.float64]) -> tuple[int, bytes]:
     return DOUBLE, numbers.astype("<f8", copy=False).tobytes()
 
 
-def _fits(numbers: npt.NDArray[np.float64], kind: type) -> bool:
+def _fits(numbers: NDArray[np.float64], kind: type) -> bool:
     """Return whether another type of number represents these exactly, to the last bit."""
     return bool((numbers.astype(kind).astype(np.float64).view(np.int64) == numbers.view(np.int64)).all())
 
 
-def _stored_integers(numbers: npt.NDArray[np.int64]) -> tuple[int, bytes]:
+def _stored_integers(numbers: NDArray[np.int64]) -> tuple[int, bytes]:
     """Encode integers as numbers or as differences, whichever is shorter."""
     if (numbers == numbers[0]).all():
         return REPEAT, _LONG.pack(int(numbers[0]))
@@ -282,7 +282,7 @@ def _stored_integers(numbers: npt.NDArray[np.int64]) -> tuple[int, bytes]:
     return form, numbers.astype(STORED[form]).tobytes()
 
 
-def _shortest(numbers: npt.NDArray[np.int64]) -> int:
+def _shortest(numbers: NDArray[np.int64]) -> int:
     low, high = int(numbers.min()), int(numbers.max())
     return next(form for form, largest in WHOLE.items() if -largest - 1 <= low and high <= largest)
 
@@ -321,7 +321,7 @@ class _Reader:
             return found if self._long is not None and len(found) >= self._long else found.tolist()
         return self._single(tag)
 
-    def _column(self, tag: int, depth: int) -> npt.NDArray[Any] | Rows:
+    def _column(self, tag: int, depth: int) -> NDArray[Any] | Rows:
         _ensure(tag in (ARRAY, ROWS) and depth <= DEEPEST)
         if tag == ARRAY:
             return self._array()
@@ -379,7 +379,7 @@ class _Reader:
         except UnicodeDecodeError:
             raise StateError("the bytes are damaged") from None
 
-    def _array(self) -> npt.NDArray[Any]:
+    def _array(self) -> NDArray[Any]:
         kind, form, size = self._byte(), self._byte(), self._size()
         _ensure(kind in (BOOLS, INTS, FLOATS) and (kind == BOOLS) == (form == BITS))
         if form == BITS:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -200,7 +200,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         p = self.calibrator_.predict_many(scores, *levels)
         return np.column_stack((1.0 - p, p))
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the highest calibrated probability, shape (n,)."""
         p = self.predict_proba(X)
         return self.classes_[np.argmax(p, axis=1)]
@@ -225,9 +225,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return int(self.estimator_.n_features_in_)
 
     @property
-    def feature_names_in_(self) -> npt.NDArray[Any]:
+    def feature_names_in_(self) -> NDArray[Any]:
         """Names of the features, if the base has them."""
-        names: npt.NDArray[Any] = self.estimator_.feature_names_in_
+        names: NDArray[Any] = self.estimator_.feature_names_in_
         return names
 
     def __sklearn_tags__(self) -> Tags:
@@ -262,7 +262,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         to_splitter = dict(routed.splitter["split"]) if hasattr(self.cv, "split") else {}
         return _Routed(to_base, to_splitter, True)
 
-    def _start(self, classes: npt.NDArray[Any]) -> None:
+    def _start(self, classes: NDArray[Any]) -> None:
         """Set an unfitted base, unless it is frozen, and an empty calibrator."""
         if len(classes) < 2 or (len(classes) > 2 and not self._many_classes):
             needed = "at least two" if self._many_classes else "two"
@@ -450,12 +450,12 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
         return int(self.estimators_[0].n_features_in_)
 
     @property
-    def feature_names_in_(self) -> npt.NDArray[Any]:
+    def feature_names_in_(self) -> NDArray[Any]:
         """Names of the features, if the bases have them."""
-        names: npt.NDArray[Any] = self.estimators_[0].feature_names_in_
+        names: NDArray[Any] = self.estimators_[0].feature_names_in_
         return names
 
-    def _start(self, classes: npt.NDArray[Any]) -> None:
+    def _start(self, classes: NDArray[Any]) -> None:
         """Set K unfitted bases and an empty calibrator."""
         calibrator = _for_base(self.calibrator, self.estimator)
         if not isinstance(calibrator, CrossVennAbers) or calibrator.folds < 2:
@@ -510,7 +510,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
         self._has_learned[:] = self._base_is_ready = True
         return self
 
-    def _teach(self, scores: FloatArray, sample: _Sample, folds: npt.NDArray[np.intp]) -> None:
+    def _teach(self, scores: FloatArray, sample: _Sample, folds: NDArray[np.intp]) -> None:
         """Update the calibrator, in the order of the rows."""
         calibrator = cast(CrossVennAbers, self.calibrator_)
         calibrator.learn_many(scores, sample.y == self.classes_[1], sample.w, fold=folds)
@@ -533,24 +533,24 @@ class _Sample:
     """Rows with labels and, if given, weights and the order in which they are learned, and what was given besides."""
 
     X: Any
-    y: npt.NDArray[Any]
+    y: NDArray[Any]
     w: FloatArray | None
     routed: _Routed
     #: The place of each row in the order in which they are learned; None: that of the rows.
-    rank: npt.NDArray[np.intp] | None = None
+    rank: NDArray[np.intp] | None = None
 
-    def weighty(self, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
+    def weighty(self, rows: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
         """Return the indices among `rows` (None: all) of rows with a weight above 0, in the order of learning."""
         rows = np.arange(len(self.y)) if rows is None else rows
         if self.rank is not None:
             rows = rows[self.order(rows)]
         return rows if self.w is None else rows[self.w[rows] > 0.0]
 
-    def order(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    def order(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the places in `rows` in the order of learning."""
         return np.argsort(rows if self.rank is None else self.rank[rows], kind="stable")
 
-    def take(self, rows: npt.NDArray[np.intp]) -> _Sample:
+    def take(self, rows: NDArray[np.intp]) -> _Sample:
         """Return these rows, in this order."""
         base = _check_method_params(self.X, self.routed.base, indices=rows)
         routed = replace(self.routed, base=base)
@@ -561,7 +561,7 @@ class _Sample:
         return self.routed.base if self.routed.by_request else {**_weights(method, self.w), **self.routed.base}
 
 
-def _may_be_in_order_of_time(y: npt.NDArray[Any]) -> bool:
+def _may_be_in_order_of_time(y: NDArray[Any]) -> bool:
     """Return whether rows may be in the order of time: not sorted by label, and without an end of one label."""
     counts = np.unique(y, return_counts=True)[1]
     ends = np.append(np.flatnonzero(y[1:] != y[:-1]), len(y) - 1)  # of runs of equal labels
@@ -574,7 +574,7 @@ def _may_be_in_order_of_time(y: npt.NDArray[Any]) -> bool:
     return last <= 2 * int(np.max(lengths[:-1][y[ends[:-1]] == y[-1]], initial=0))
 
 
-def _taught(estimator: Any, chunk: _Sample, classes: npt.NDArray[Any]) -> None:
+def _taught(estimator: Any, chunk: _Sample, classes: NDArray[Any]) -> None:
     """Fit a base that goes on learning to one more chunk."""
     estimator.partial_fit(chunk.X, chunk.y, classes=classes, **chunk.for_base(estimator.partial_fit))
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import StateError
 
@@ -43,7 +43,7 @@ MOST = 2**53
 #: Relative rounding error of sums of up to a million observations, by which fields of one state may differ.
 ROUNDING = 1e-6
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+FloatArray: TypeAlias = NDArray[np.float64]
 #: A function from plain data to the value that is used; it raises `StateError`.
 Reader: TypeAlias = Callable[[Any], Any]
 #: The fields of a record by name.
@@ -62,7 +62,7 @@ class Rows:
     Where a state is as good with a list, `plain` and the readers below make it one.
     """
 
-    def __init__(self, columns: Sequence[npt.NDArray[Any] | Rows]) -> None:
+    def __init__(self, columns: Sequence[NDArray[Any] | Rows]) -> None:
         self.columns = columns
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Rows:
         """Return the rows as lists of numbers."""
         return list(map(list, zip(*(column.tolist() for column in self.columns), strict=True)))
 
-    def array(self) -> npt.NDArray[Any]:
+    def array(self) -> NDArray[Any]:
         """Return the rows as one array."""
         return np.stack([column.array() if isinstance(column, Rows) else column for column in self.columns], axis=1)
 
@@ -181,7 +181,7 @@ def counts(length: int | None = None, least: int = 0) -> Reader:
     """Make a reader of an array of whole numbers of at least `least`, of this length."""
     in_range = numbers(length, least=least, most=MOST, copy=False)
 
-    def read(value: Any) -> npt.NDArray[np.int64]:
+    def read(value: Any) -> NDArray[np.int64]:
         array = in_range(value)
         ensure((array == np.floor(array)).all(), "not all counts are whole numbers")
         return array.astype(np.int64)
@@ -288,7 +288,7 @@ def _shown(value: Any) -> str:
 # -- conditions on several fields --------------------------------------------------------------------------------------
 
 
-def require_rising(x: npt.NDArray[Any], what: str) -> None:
+def require_rising(x: NDArray[Any], what: str) -> None:
     """Raise `StateError` unless the numbers rise strictly."""
     ensure((x[1:] > x[:-1]).all(), f"{what} do not rise")
 

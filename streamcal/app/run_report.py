@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import typer
+from numpy.typing import NDArray
 
 from streamcal.app.oddities import overall
 from streamcal.errors import InputError
@@ -55,7 +55,7 @@ class RunReport:
     def many(
         self,
         scores: FloatArray,
-        y: npt.NDArray[np.bool_],
+        y: NDArray[np.bool_],
         w: FloatArray,
         p: FloatArray,
         keys: Mapping[str, Any],

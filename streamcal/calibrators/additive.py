@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypedDict, Unpack, cast
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.following import Following
@@ -130,14 +130,12 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     #: Whether `_stream` has a compiled loop.
     streams: bool = False
 
-    def _streamed(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
-    ) -> FloatArray | None:
+    def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray | None:
         found = self._streamed_columns(1, scores, y, w, t)
         return None if found is None else found[0]
 
     def _streamed_columns(
-        self, number: int, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
+        self, number: int, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> FloatArray | None:
         """Return what the compiled loop predicts before it learns each observation, shape (number, n).
 
@@ -183,7 +181,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
                 return value
         return self._reader_at(t).at(x)
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         x = self.scale.coordinates(check_scores(scores))
         # On a grid the map has the value of every cell.

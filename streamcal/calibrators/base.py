@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.maps.base import CalibrationMap
@@ -41,9 +41,7 @@ class Calibrator(Learner):
         """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         self._learn(*self._checked(score, y, w, t))
 
-    def learn_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
-    ) -> None:
+    def learn_many(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None) -> None:
         """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned.
 
         A scalar weight applies to every row.
@@ -55,7 +53,7 @@ class Calibrator(Learner):
         self._unlearn(*self._checked(score, y, w, t))
 
     def predict_learn_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
+        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
@@ -91,15 +89,11 @@ class Calibrator(Learner):
             found = np.array(in_turn(self.predict_one, self.learn_one, rows), dtype=np.float64)
         return like(scores, found)
 
-    def _streamed(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
-    ) -> FloatArray | None:
+    def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray | None:
         """Return the result of `predict_learn_many` by a compiled loop; without one, return None and learn nothing."""
         return None
 
-    def _rows(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
-    ) -> Iterable[tuple[Any, ...]]:
+    def _rows(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> Iterable[tuple[Any, ...]]:
         """Check all observations, then return an iterator over the arguments of `learn_one` for each of them."""
         _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
         self._require_times(times[weights > 0.0])
@@ -111,7 +105,7 @@ class Calibrator(Learner):
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
 
     @abstractmethod
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
 
     @abstractmethod
@@ -145,7 +139,7 @@ class Calibrator(Learner):
         return x, label, weight, time, at_bound and self.scale.clamps(s)
 
     def _checked_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
+        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """Return coordinates, labels, weights, times, and how many scores are clamped; or raise `InputError`."""
         s, labels, weights = check_batch(scores, y, w)

@@ -6,7 +6,7 @@ import math
 from typing import Unpack
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.calibrators.histogram import (
@@ -138,7 +138,7 @@ def averaged_bins(weight: FloatArray, positive: FloatArray, borders: FloatArray,
 
 
 def _binning(
-    weight: FloatArray, positive: FloatArray, borders: FloatArray, first: npt.NDArray[np.intp], bins: int
+    weight: FloatArray, positive: FloatArray, borders: FloatArray, first: NDArray[np.intp], bins: int
 ) -> tuple[float, FloatArray]:
     """Return a binning's log score and the posterior mean of each of its non-empty bins."""
     n, m = np.add.reduceat(weight, first), np.add.reduceat(positive, first)

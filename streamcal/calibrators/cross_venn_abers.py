@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.venn_abers import positive_weight, predicted_with_intervals
@@ -182,12 +182,12 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     def learn_many(
         self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
+        scores: ArrayLike,
+        y: ArrayLike,
+        w: ArrayLike | None = None,
         t: Times | None = None,
         *,
-        fold: int | npt.ArrayLike | None = None,
+        fold: int | ArrayLike | None = None,
     ) -> None:
         """Learn arrays of shape (n,); `fold` is one for all of them, or an array of n."""
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
@@ -206,12 +206,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return outcome(label, statistic.fold_of(x, t if self.forgets_by_time else self._memory.clock + 1.0))
 
     def _codes(
-        self,
-        x: FloatArray,
-        labels: FloatArray,
-        t: FloatArray,
-        folds: npt.NDArray[np.int64] | None,
-        kept: npt.NDArray[np.bool_],
+        self, x: FloatArray, labels: FloatArray, t: FloatArray, folds: NDArray[np.int64] | None, kept: NDArray[np.bool_]
     ) -> FloatArray:
         """Return the `_code` of each observation that is kept."""
         if folds is not None:
@@ -250,7 +245,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
             return self._merged(score, self._rule)
         return float(self._merge(*self._held_pairs_one(score, 1.0, t)))
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the merged probabilities at scores of shape (n, K), a column a fold, or (n,), used for all folds."""
         probabilities: FloatArray = self._merge(*self._held_pairs_many(scores, 1.0, t))
         return like(scores, probabilities)
@@ -271,7 +266,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return min(one, other), max(one, other)
 
     def predict_interval_many(
-        self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
+        self, scores: ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return the merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
         one, other = self._pair(*self._held_pairs_many(scores, positive_weight(w), t))
@@ -281,12 +276,12 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     def predict_learn_many(
         self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
+        scores: ArrayLike,
+        y: ArrayLike,
+        w: ArrayLike | None = None,
         t: Times | None = None,
         *,
-        fold: int | npt.ArrayLike | None = None,
+        fold: int | ArrayLike | None = None,
     ) -> FloatArray:
         """Predict and then learn each of n observations: scores of shape (n,), used for every fold when predicting.
 
@@ -297,24 +292,19 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     def predict_interval_learn_many(
         self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
+        scores: ArrayLike,
+        y: ArrayLike,
+        w: ArrayLike | None = None,
         t: Times | None = None,
         *,
-        fold: int | npt.ArrayLike | None = None,
+        fold: int | ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Do `predict_learn_many` with the merged pairs: (probabilities, lower, upper), three arrays of shape (n,)."""
         rows = self._rows_in_folds(scores, y, w, t, fold)
         return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self._learn_in_fold, rows))
 
     def _rows_in_folds(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: Times | None,
-        fold: int | npt.ArrayLike | None,
+        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None, fold: int | ArrayLike | None
     ) -> Iterable[tuple[Any, ...]]:
         """Return the arguments of `learn_one` for each observation, with its fold last."""
         rows = list(self._rows(scores, y, w, t))
@@ -335,7 +325,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         x = [self.scale.coordinate(score) for score in check_fold_scores(scores, self.folds)]
         return self._present(t).intervals_one(x, w)
 
-    def _pairs_many(self, scores: npt.ArrayLike, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
+    def _pairs_many(self, scores: ArrayLike, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
         """Return p₀ and p₁ of every fold, arrays of shape (n,)."""
         x = [self.scale.coordinates(column) for column in check_fold_scores_many(scores, self.folds)]
         return self._present(t).intervals(x, w)

@@ -6,7 +6,7 @@ import math
 from typing import Unpack
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.kernels.cells.beta_scores import bin_scores
@@ -135,14 +135,14 @@ def middle_ranks(weight: FloatArray) -> FloatArray:
     return np.cumsum(weight) - 0.5 * weight
 
 
-def first_of_bins(ranks: FloatArray, total: float, bins: int) -> npt.NDArray[np.intp]:
+def first_of_bins(ranks: FloatArray, total: float, bins: int) -> NDArray[np.intp]:
     """Return the position of the first score of each non-empty bin."""
     place = bins * ranks / total * (1.0 + ON_A_BOUNDARY)
     bin_of = np.minimum(place.astype(np.intp), bins - 1)
     return np.flatnonzero(np.diff(bin_of, prepend=-1))
 
 
-def cuts_before(x: FloatArray, places: npt.NDArray[np.intp]) -> FloatArray:
+def cuts_before(x: FloatArray, places: NDArray[np.intp]) -> FloatArray:
     """Return the midpoints between the scores at these positions and the scores before them."""
     left, right = x[places - 1], x[places]
     middles = 0.5 * left + 0.5 * right

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.maps.base import IdentityMap, ScaledMap
@@ -43,9 +43,7 @@ class Identity(AdditiveCalibrator[Totals]):
         """Return an empty statistic for these parameters."""
         return Totals()
 
-    def _streamed(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
-    ) -> FloatArray:
+    def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray:
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         if isinstance(self.forgetting, Forever):
             self._learn_many(x, labels, weights, times, clamped)

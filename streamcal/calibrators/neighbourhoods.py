@@ -8,14 +8,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.parameters.given import real_number
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
 
-Places = npt.NDArray[np.intp]
+Places = NDArray[np.intp]
 #: Which of the sorted scores lie in the interval of x, as first place and place after the last: for the open stretches
 #: of x between two cuts, and for the cuts. Shapes: cuts (m,), stretches two of (m + 1,), cuts' own two of (m,).
 Windows = tuple[FloatArray, tuple[Places, Places], tuple[Places, Places]]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
@@ -162,7 +162,7 @@ class PrequentialChoice(Calibrator):
         self.scale.coordinate(check_score(score))
         return self._mixture.of(self._forecasts(score, t))
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         s = check_scores(scores)
         self.scale.require(s)
@@ -193,9 +193,7 @@ class PrequentialChoice(Calibrator):
     def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         self._run(x, y, w, t)
 
-    def _streamed(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
-    ) -> FloatArray:
+    def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray:
         return self._run(*self._checked_many(scores, y, w, t)[:4])
 
     def _run(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> FloatArray:
@@ -279,7 +277,7 @@ class MixtureMap(CalibrationMap):
         """Return the probability at `score`; raise `InputError` outside the scale's range."""
         return math.fsum(w * limited(one.predict_one(score)) for w, one in zip(self.weights, self.maps, strict=True))
 
-    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+    def predict_many(self, scores: ArrayLike) -> FloatArray:
         """Return the probabilities at scores of shape (n,)."""
         s = check_scores(scores)
         return like(scores, _mixed(self.weights, [one.predict_many(s) for one in self.maps]))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.guarded import LONGEST_DELAY, GuardedJumper, guarded_state, new_guard
 from streamcal.calibrators.sequential import SequentialCalibrator
@@ -128,7 +128,7 @@ class Protected(SequentialCalibrator):
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         return self._predict(self.scale.coordinate(check_score(score))) if self._late else super().predict_one(score, t)
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         if self._late is None:
             return super().predict_many(scores, t)

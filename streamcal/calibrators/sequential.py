@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import warn
@@ -49,24 +49,18 @@ class SequentialCalibrator(Calibrator):
         p: float = math.nan if self._kernel is None else self._kernel.predict_fast(score)
         return p if p == p else self._predict(self.scale.coordinate(check_score(score)))
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         return like(scores, self.map().at_many(self.scale.coordinates(check_scores(scores))))
 
-    def learn_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
-    ) -> None:
+    def learn_many(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None) -> None:
         """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned."""
         self._run(scores, y, w, t, predicts=False)
 
-    def _streamed(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
-    ) -> FloatArray:
+    def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray:
         return self._run(scores, y, w, t, predicts=True)
 
-    def _run(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None, predicts: bool
-    ) -> FloatArray:
+    def _run(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None, predicts: bool) -> FloatArray:
         """Check all rows and learn them in order; the predictions before each, or an empty array."""
         s, labels, weights = check_batch(scores, y, w)
         times = self._times(t, len(s))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, cast
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError
@@ -129,14 +129,14 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         return self._reduced(score, interval), interval
 
     def predict_interval_many(
-        self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
+        self, scores: ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return the multiprobabilities at an array of scores: two arrays of shape (n,)."""
         x = self.scale.coordinates(check_scores(scores))
         return like_both(scores, self._present(t).intervals(x, positive_weight(w)))
 
     def predict_interval_learn_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
+        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Do `predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,).
 
@@ -152,13 +152,11 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
             return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self.learn_one, rows))
         return like(scores, self._points(scores, found)), *like_both(scores, (found[0], found[1]))
 
-    def _streamed(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
-    ) -> FloatArray | None:
+    def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray | None:
         found = self._streamed_columns(2, scores, y, w, t)
         return None if found is None else self._points(scores, found)
 
-    def _points(self, scores: npt.ArrayLike, intervals: FloatArray) -> FloatArray:
+    def _points(self, scores: ArrayLike, intervals: FloatArray) -> FloatArray:
         """Return the points that represent the intervals at these scores, shape (2, n)."""
         return points_at(self.point, self.scale, self.scale.coordinates(check_scores(scores)), *intervals)
 

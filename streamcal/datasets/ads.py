@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.kernels.common.logistic import sigmoids
 from streamcal.parameters.given import real_number, whole_number
@@ -30,7 +30,7 @@ SEASON, TRAFFIC = 0.3, 0.8
 #: Of the delays of clicks, this share is exponential with a mean of 10 minutes, the others of 3 hours.
 QUICK, QUICK_MEAN, SLOW_MEAN = 0.8, 600.0, 10_800.0
 
-Integers = npt.NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 class AdClicks(NamedTuple):
@@ -59,7 +59,7 @@ class AdClicks(NamedTuple):
     t: FloatArray
     score: FloatArray
     p: FloatArray
-    click: npt.NDArray[np.bool_]
+    click: NDArray[np.bool_]
     delay: FloatArray
     campaign: Integers
     advertiser: Integers

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, MergeError
 from streamcal.fusion.missing import (
@@ -32,7 +32,7 @@ from streamcal.statistics.present_scores import ABSENT, Places, PresentScores, b
 
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
 #: Where a method takes missing scores, None and NaN are such, and so are names that a dict does not have.
-Scores: TypeAlias = Sequence[float | None] | npt.NDArray[Any] | Mapping[str, float | None]
+Scores: TypeAlias = Sequence[float | None] | NDArray[Any] | Mapping[str, float | None]
 
 #: Scores that are fused.
 MOST_SCORES = 256
@@ -54,14 +54,14 @@ class FusionMap(Shown, ABC):
     def __init__(self, scales: tuple[Scale, ...]) -> None:
         self.scales = scales
 
-    def predict_one(self, scores: Sequence[float] | npt.NDArray[Any]) -> float:
+    def predict_one(self, scores: Sequence[float] | NDArray[Any]) -> float:
         """Return the probability at M scores."""
         given = check_present(scores) if self.takes_missing else [check_score(score) for score in scores]
         if len(given) != len(self.scales):
             raise InputError(f"scores {scores!r} are {len(given)}; give {len(self.scales)}")
         return self.at(coordinate(self.scales, given))
 
-    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+    def predict_many(self, scores: ArrayLike) -> FloatArray:
         """Return the probabilities at scores of shape (n, M), shape (n,): columns as they come, a map has no names."""
         x = coordinates_of(self.scales, scores, self.takes_missing)
         return like(scores, self.at_many(x))
@@ -161,9 +161,7 @@ class Fusion(Learner):
         """Learn that `scores` were followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         self._learn(*self._checked(scores, y, w, t))
 
-    def learn_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
-    ) -> None:
+    def learn_many(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None) -> None:
         """Learn scores of shape (n, M) and arrays of shape (n,): the same state as a loop of `learn_one`.
 
         On an error nothing is learned.
@@ -177,7 +175,7 @@ class Fusion(Learner):
         self._unlearn(*self._checked(scores, y, w, t))
 
     def predict_learn_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
+        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
@@ -223,9 +221,7 @@ class Fusion(Learner):
         """Note the names of columns that have been learned."""
         return None
 
-    def _rows(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
-    ) -> Iterable[tuple[Any, ...]]:
+    def _rows(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> Iterable[tuple[Any, ...]]:
         """Check all observations, then return an iterator over the arguments of `learn_one` for each of them."""
         _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
         self._require_times(times[weights > 0.0])
@@ -238,7 +234,7 @@ class Fusion(Learner):
 
     @abstractmethod
     def _checked_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
+        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """Return coordinates (n, M), labels, weights, times and the number of clamped scores; or raise `InputError`."""
 
@@ -247,7 +243,7 @@ class Fusion(Learner):
         """Return the probability of a positive label at `scores`, as of time `t`; the state does not change."""
 
     @abstractmethod
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n, M), all as of `t`, shape (n,); the state does not change."""
 
     @abstractmethod
@@ -311,7 +307,7 @@ class NamedScores(Fusion):
         return coordinate(self._scales, s), label, weight, time, clamped
 
     def _checked_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
+        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         check = check_present_batch if self._takes_missing else check_vector_batch
         s, labels, weights = check(scores, self.n_scores, y, w)
@@ -455,7 +451,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
         """Return the probability of a positive label at `scores`, as of time `t`; the state does not change."""
         return self._map_at(t).at(coordinate(self._scales, self._read(scores)))
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n, M), all as of time `t`; the state does not change."""
         x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
         return like(scores, self._map_at(t).at_many(x))
@@ -470,7 +466,7 @@ def coordinate(scales: tuple[Scale, ...], s: Sequence[float | None]) -> tuple[fl
     return tuple([ABSENT if one is None else scale.coordinate(one) for scale, one in zip(scales, s, strict=True)])
 
 
-def coordinates_of(scales: tuple[Scale, ...], scores: npt.ArrayLike, takes_missing: bool) -> FloatArray:
+def coordinates_of(scales: tuple[Scale, ...], scores: ArrayLike, takes_missing: bool) -> FloatArray:
     """Return the coordinates of unchecked scores, shape (n, M)."""
     if takes_missing:
         return coordinates_present(scales, check_present_matrix(scores, len(scales)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError, StateError
 from streamcal.fusion.base import FusionMap, MeanMap, NamedScores, Scores, coordinate, coordinates_of
@@ -145,7 +145,7 @@ class LogisticFusion(NamedScores):
             return float(sigmoid(self._regression.predict(np.array([*features(self._scales, x, self.bound), 1.0]))))
         return self.map().at(x)
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n, M), all as of time `t`; the state does not change."""
         x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
         return like(scores, self.map().at_many(x))

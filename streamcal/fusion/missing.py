@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
 from streamcal.parameters.columns import as_objects
@@ -26,7 +26,7 @@ def is_missing(score: Any) -> bool:
     return score is None or (isinstance(score, (float, np.floating)) and math.isnan(score))
 
 
-def check_present(scores: Sequence[Any] | npt.NDArray[Any]) -> list[float | None]:
+def check_present(scores: Sequence[Any] | NDArray[Any]) -> list[float | None]:
     """Return the scores as finite floats, None for missing ones; raise `InputError` if all are missing."""
     read = [None if is_missing(score) else check_score(score) for score in scores]
     if read and all(score is None for score in read):
@@ -34,7 +34,7 @@ def check_present(scores: Sequence[Any] | npt.NDArray[Any]) -> list[float | None
     return read
 
 
-def check_present_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
+def check_present_matrix(scores: ArrayLike, width: int) -> FloatArray:
     """Return a float array of shape (n, width), NaN for a missing score; reject other non-finite values."""
     try:
         given = as_objects(scores)
@@ -54,7 +54,7 @@ def check_present_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
 
 
 def check_present_batch(
-    scores: npt.ArrayLike, width: int, y: npt.ArrayLike, w: npt.ArrayLike | None
+    scores: ArrayLike, width: int, y: ArrayLike, w: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return scores of shape (n, width), NaN where missing, binary labels and weights of shape (n,)."""
     s = check_present_matrix(scores, width)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 from scipy.spatial import Delaunay
 
@@ -170,7 +170,7 @@ class Triangles:
     `LinearNDInterpolator` computes those maps at its first call, which takes longer than the triangulation itself.
     """
 
-    def __init__(self, points: FloatArray, values: FloatArray, simplices: npt.NDArray[np.int32]) -> None:
+    def __init__(self, points: FloatArray, values: FloatArray, simplices: NDArray[np.int32]) -> None:
         corners = points[simplices]  # (T, 3, 2)
         self._last = corners[:, 2]
         self._first_edge, self._second_edge = corners[:, 0] - self._last, corners[:, 1] - self._last

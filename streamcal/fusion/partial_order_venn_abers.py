@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, cast
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.venn_abers import positive_weight, predicted_with_intervals
 from streamcal.errors import InputError
@@ -117,7 +117,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         return map.interval_at(coordinate(self._scales, self._read(scores)), positive_weight(w))
 
     def predict_interval_many(
-        self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
+        self, scores: ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return the multiprobabilities at scores of shape (n, M): two arrays of shape (n,)."""
         map = cast(PartialOrderMap, self._map_at(t))
@@ -129,7 +129,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         return self.predict_one(scores, t), self.predict_interval_one(scores, t=t)
 
     def predict_interval_learn_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None, t: Times | None = None
+        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Do `predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,)."""
         ordered, names = self._in_order(scores)

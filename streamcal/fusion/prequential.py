@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores
@@ -117,7 +117,7 @@ class PrequentialFusion(Fusion):
         return scores, check_label(y), check_weight(w), self._time(t), 0
 
     def _checked_many(
-        self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
+        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         takes_missing = all(candidate._takes_missing for candidate in self._candidates)
         check = check_present_batch if takes_missing else check_vector_batch
@@ -165,7 +165,7 @@ class PrequentialFusion(Fusion):
         """Return the probability of a positive label at `scores`, as of time `t`; the state does not change."""
         return self.leader.predict_one(scores, t)
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n, M), all as of time `t`; the state does not change."""
         return self.leader.predict_many(scores, t)
 

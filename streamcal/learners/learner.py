@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal import lazy
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError, warn
@@ -159,7 +159,7 @@ class Learner(Saved):
             self._warn_of_unit(time)
         return time
 
-    def _checked_times(self, t: npt.ArrayLike | Sequence[Time], size: int) -> FloatArray:
+    def _checked_times(self, t: ArrayLike | Sequence[Time], size: int) -> FloatArray:
         """Check n times; warn, once, if the last one is likely to be in a shorter unit where seconds are needed."""
         times, self._first_time = check_times_of_one_kind(t, size, self._first_time)
         if size and in_shorter_unit(times[-1]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError
 from streamcal.parameters.columns import like
@@ -17,7 +17,7 @@ from streamcal.parameters.types import FloatArray, Label
 @overload
 def undo_downsampling(p: float, rate: float) -> float: ...
 @overload
-def undo_downsampling(p: npt.ArrayLike, rate: float) -> FloatArray: ...
+def undo_downsampling(p: ArrayLike, rate: float) -> FloatArray: ...
 def undo_downsampling(p: Any, rate: float) -> Any:
     """Return the probability q = p/(p + (1 − p)/w) for traffic in which negatives are not sampled.
 
@@ -78,7 +78,7 @@ def importance_weight(y: Label, rate: float) -> float:
 @overload
 def shift_prior(p: float, trained: float, served: float) -> float: ...
 @overload
-def shift_prior(p: npt.ArrayLike, trained: float, served: float) -> FloatArray: ...
+def shift_prior(p: ArrayLike, trained: float, served: float) -> FloatArray: ...
 def shift_prior(p: Any, trained: float, served: float) -> Any:
     """Return the probability if positives are as frequent as `served` instead of `trained`, and otherwise look alike.
 
@@ -121,7 +121,7 @@ def _share(value: Any, name: str) -> float:
     return float(real_number(value, name, "a number from 0 to 1", least=0.0, most=1.0))
 
 
-def _probabilities(p: npt.ArrayLike) -> FloatArray:
+def _probabilities(p: ArrayLike) -> FloatArray:
     """Check one or more probabilities, and return them as an array of shape (n,)."""
     given: Any = p if np.ndim(p) else [p]
     array = check_scores(given)
@@ -131,6 +131,6 @@ def _probabilities(p: npt.ArrayLike) -> FloatArray:
     return array
 
 
-def _as_given(p: npt.ArrayLike, found: FloatArray) -> Any:
+def _as_given(p: ArrayLike, found: FloatArray) -> Any:
     """Return a float for one probability, or an array like the given one."""
     return like(p, found) if np.ndim(p) else float(found[0])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.kernels.common.fast_path import fast_levels
@@ -83,7 +83,7 @@ class Keyed(Learner):
         """Return the probability of a positive label at `score` for these levels, as of time `t`."""
 
     @abstractmethod
-    def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
 
     def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -106,12 +106,7 @@ class Keyed(Learner):
         """Unlearn an earlier `learn_one` with the same arguments."""
 
     def learn_many(
-        self,
-        scores: npt.ArrayLike,
-        keys: Columns,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: Times | None = None,
+        self, scores: ArrayLike, keys: Columns, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
     ) -> None:
         """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
         x, labels, weights = self._checked_many(scores, keys, y, w)
@@ -125,12 +120,7 @@ class Keyed(Learner):
         self._run(x, y, w, t, np.empty(0))
 
     def predict_learn_many(
-        self,
-        scores: npt.ArrayLike,
-        keys: Columns,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: Times | None = None,
+        self, scores: ArrayLike, keys: Columns, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
@@ -173,7 +163,7 @@ class Keyed(Learner):
         columns_of(self.by, keys, length)
 
     def _checked_many(
-        self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
+        self, scores: ArrayLike, keys: Columns, y: ArrayLike, w: ArrayLike | None
     ) -> tuple[Any, FloatArray, FloatArray]:
         """Return scores with keys and levels by field, labels and weights; or raise `InputError`."""
         s, labels, weights = check_batch(scores, y, w)

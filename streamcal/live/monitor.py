@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.common.fast_path import plain_keys
@@ -251,7 +251,7 @@ class CalibrationMonitor(Saved):
         return self._tell(self._take(z, None, segments))
 
     def update_many(
-        self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None
+        self, y_true: ArrayLike, y_pred: ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None
     ) -> list[Alarm]:
         """Add n outcomes in their order: the same state as a loop of `update`.
 
@@ -277,7 +277,7 @@ class CalibrationMonitor(Saved):
         probabilities, labels, _ = check_forecasts(y_true, y_pred)
         return self._take_all(probabilities, labels, keys)
 
-    def update_pits(self, u: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None) -> list[Alarm]:
+    def update_pits(self, u: ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None) -> list[Alarm]:
         """Add n outcomes of predictive distributions in their order: the same state as a loop of `update_pit`.
 
         Parameters

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
@@ -352,7 +352,7 @@ class Multicalibrated(Keyed):
             "stream again without it"
         )
 
-    def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
         keys = kept(keys)
         other = self._keyed and not self._shares
@@ -372,7 +372,7 @@ class Multicalibrated(Keyed):
             self.inner.require_columns(keys, length)
 
     def _checked_many(
-        self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
+        self, scores: ArrayLike, keys: Columns, y: ArrayLike, w: ArrayLike | None
     ) -> tuple[Any, FloatArray, FloatArray]:
         return super()._checked_many(scores, kept(keys), y, w)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
@@ -276,7 +276,7 @@ class Segmented(Keyed):
             relative = self._weight_scale.ratio(weight)
             self._corrections.unlearn(self.overall.predict_one(score, t), levels, label, relative)
 
-    def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
         p = np.ascontiguousarray(self.overall.predict_many(scores, t), dtype=np.float64)
         found = np.empty(len(p))

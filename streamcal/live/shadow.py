@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.identity import Identity
@@ -222,7 +222,7 @@ class Shadow(Saved):
         """Return the champion's probability for the score, with the levels of `keys` if it reads them."""
         return _predicted(self.champion, score, keys, t)
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         """Return the champion's probabilities for n scores, with n levels of each field if it reads them."""
         champion: Entrant = self.champion
         columns: Any = keys
@@ -321,9 +321,9 @@ class Shadow(Saved):
 
     def predict_learn_many(
         self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
+        scores: ArrayLike,
+        y: ArrayLike,
+        w: ArrayLike | None = None,
         t: Times | None = None,
         *,
         keys: Columns | None = None,
@@ -364,7 +364,7 @@ class Shadow(Saved):
         return like(scores, served)
 
     def _require_rows(
-        self, scores: FloatArray, keys: Columns | None, learned: npt.NDArray[np.bool_], t: Times | None
+        self, scores: FloatArray, keys: Columns | None, learned: NDArray[np.bool_], t: Times | None
     ) -> None:
         """Raise `InputError` if a calibrator does not accept a row; each raises it again when it learns.
 

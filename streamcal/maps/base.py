@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError
 from streamcal.maps import sql
@@ -46,7 +46,7 @@ class CalibrationMap(Shown, ABC):
         """Return the probability at `score`; raise `InputError` outside the scale's range."""
 
     @abstractmethod
-    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+    def predict_many(self, scores: ArrayLike) -> FloatArray:
         """Return the probabilities at scores of shape (n,)."""
 
     def __call__(self, score: float) -> float:
@@ -62,7 +62,7 @@ class CoordinateMap(CalibrationMap):
     def predict_one(self, score: float) -> float:
         return self.at(self.scale.coordinate(check_score(score)))
 
-    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+    def predict_many(self, scores: ArrayLike) -> FloatArray:
         return like(scores, self.at_many(self.scale.coordinates(check_scores(scores))))
 
     def _repr_html_(self) -> str:
@@ -312,7 +312,7 @@ def constant(value: float) -> Callable[[str], str]:
     return lambda x: text
 
 
-def frozen(values: npt.ArrayLike) -> FloatArray:
+def frozen(values: ArrayLike) -> FloatArray:
     """Return a read-only copy."""
     copy = np.array(values, dtype=np.float64)
     copy.setflags(write=False)

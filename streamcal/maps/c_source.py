@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.maps import portable
@@ -135,7 +135,7 @@ class Source:
         """Add lines to the function."""
         self.lines += lines
 
-    def table(self, label: str, values: npt.NDArray[Any], kind: str = "double") -> str:
+    def table(self, label: str, values: NDArray[Any], kind: str = "double") -> str:
         """Add a static table, with a row for each row of a matrix, and return its name."""
         name, size = f"{self.name}_{label}", "".join(f"[{n}]" for n in values.shape)
         if values.ndim == 2:
@@ -153,7 +153,7 @@ class Source:
         if part not in self.parts:
             self.parts.append(part)
 
-    def count(self, label: str, cuts: npt.NDArray[np.float64], x: str) -> str:
+    def count(self, label: str, cuts: NDArray[np.float64], x: str) -> str:
         """Add a table of cuts, and return C for the number of cuts ≤ x."""
         if len(cuts) == 0:
             return "0"
@@ -187,11 +187,11 @@ class Cells:
     """Cells of equal width from the first cut to the last."""
 
     per_unit: float  #: how many cells there are in a unit
-    before: npt.NDArray[np.intp]  #: the number of cuts before each cell
+    before: NDArray[np.intp]  #: the number of cuts before each cell
     fullest: int  #: the number of cuts in the fullest cell
 
 
-def cells_of(cuts: npt.NDArray[np.float64]) -> Cells | None:
+def cells_of(cuts: NDArray[np.float64]) -> Cells | None:
     """Return the fewest cells that shorten the search most; None where they leave a third of it."""
     first, last = cuts[[0, -1]].tolist()
     best, fewest = None, (len(cuts).bit_length() + 2) // 3
@@ -208,7 +208,7 @@ def cells_of(cuts: npt.NDArray[np.float64]) -> Cells | None:
     return best
 
 
-def tree_of(cuts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def tree_of(cuts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return cuts as a complete binary tree, level after level, with the root at place 1; infinite cuts fill it up.
 
     >>> tree_of(np.array([0.1, 0.2, 0.3, 0.4])).tolist()

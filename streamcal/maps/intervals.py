@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
@@ -151,7 +151,7 @@ class CrossIntervalMap(ScaledMap):
     def predict_one(self, score: float | Sequence[float]) -> float:
         return self._merged([self.scale.coordinate(s) for s in check_fold_scores(score, len(self.folds))])
 
-    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+    def predict_many(self, scores: ArrayLike) -> FloatArray:
         columns = check_fold_scores_many(scores, len(self.folds))
         return like(scores, self._merged_many([self.scale.coordinates(column) for column in columns]))
 

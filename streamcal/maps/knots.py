@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.polynomial.cubic import values_at
@@ -83,7 +83,7 @@ class LogOddsMap(ScaledMap):
         spots = {} if not own.any() else {"spots": spots_of(self.scale, self.knots[own], sigmoids(self.log_odds[own]))}
         return {"knots": knots.tolist(), "log_odds": log_odds.tolist(), **spots}
 
-    def _split(self) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
+    def _split(self) -> tuple[NDArray[np.bool_], FloatArray, FloatArray]:
         """Return which knots give one coordinate its own value, and the other knots with their log-odds.
 
         The neighbours of these knots are the next floats. Another library's logarithm would miss the knot by its last

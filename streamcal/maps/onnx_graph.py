@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.maps import portable
@@ -39,7 +39,7 @@ class Nodes:
         self.initializers: list[Any] = []
         self._constants: dict[tuple[str, bytes, tuple[int, ...]], str] = {}
 
-    def __call__(self, operator: str, *inputs: str | float | npt.NDArray[Any], **attributes: Any) -> str:
+    def __call__(self, operator: str, *inputs: str | float | NDArray[Any], **attributes: Any) -> str:
         """Add a node, and return the name of its output."""
         from onnx import helper
 
@@ -48,7 +48,7 @@ class Nodes:
         self.nodes.append(helper.make_node(operator, names, [output], name=output, **attributes))
         return output
 
-    def constant(self, value: npt.NDArray[Any]) -> str:
+    def constant(self, value: NDArray[Any]) -> str:
         """Return the name of a constant, which is stored once."""
         from onnx import numpy_helper
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-Value = TypeVar("Value", float, npt.NDArray[np.float64])
+Value = TypeVar("Value", float, NDArray[np.float64])
 
 
 # -- one interval ------------------------------------------------------------------------------------------------

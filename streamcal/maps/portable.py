@@ -17,14 +17,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 FORMAT = 1
 
 #: Log-odds of scores that are interpreted as probabilities are clamped to ± this.
 LOGIT_LIMIT = 16.0
 
-Array = npt.NDArray[np.float64]
+Array = NDArray[np.float64]
 Value = TypeVar("Value", float, Array)
 
 
@@ -109,13 +109,13 @@ class PortableMap:
         i = bisect_right(first, s) - 1
         return values[i] if i >= 0 and s <= last[i] else self._at(self._coordinate(s))
 
-    def predict_many(self, scores: npt.ArrayLike) -> Array:
+    def predict_many(self, scores: ArrayLike) -> Array:
         """Return the probabilities at scores of shape (n,); for a map of K folds also (n, K)."""
         s = self._rising(scores)
         p = KINDS[self._content["kind"]](self._coordinates(s), self._content, self._scale)
         return p if self._spots is None else spots(s, p, **self._content["spots"])
 
-    def predict_interval_many(self, scores: npt.ArrayLike) -> tuple[Array, Array]:
+    def predict_interval_many(self, scores: ArrayLike) -> tuple[Array, Array]:
         """Return both ends of the Venn-Abers intervals; raise `ValueError` for a map without intervals."""
         if self._content["kind"] != "interval":
             raise ValueError(f"a map of kind {self._content['kind']!r} has no intervals")
@@ -124,7 +124,7 @@ class PortableMap:
     def _coordinates(self, s: Array) -> Array:
         return SCALES[self._scale["kind"]](s, self._scale)
 
-    def _rising(self, scores: npt.ArrayLike) -> Array:
+    def _rising(self, scores: ArrayLike) -> Array:
         """Check the scores, and return them as scores that rise with the label."""
         if np.ma.is_masked(scores):
             raise ValueError("scores are masked; give those that are not")
@@ -274,7 +274,7 @@ def cubic(t: Value, low: Value, high: Value, rise: Value, fall: Value) -> Value:
     return low + (high - low) * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
 
 
-def _places(x: Array, knots: Array, values: Array) -> tuple[Array, npt.NDArray[np.bool_], npt.NDArray[np.intp], Array]:
+def _places(x: Array, knots: Array, values: Array) -> tuple[Array, NDArray[np.bool_], NDArray[np.intp], Array]:
     """Return values outside the knots; which x are inside; their left knots; and t = (x − left)/(right − left)."""
     after = np.searchsorted(knots, x, side="right")
     inside = (after > 0) & (after < len(knots))

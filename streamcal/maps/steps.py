@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.mixture.hedging import bin_of
@@ -125,7 +125,7 @@ class BinnedSigmoidMap(ScaledMap):
     def at_many(self, x: FloatArray) -> FloatArray:
         return self.values[self._bins_of(x)]
 
-    def _bins_of(self, x: FloatArray) -> npt.NDArray[np.intp]:
+    def _bins_of(self, x: FloatArray) -> NDArray[np.intp]:
         bins = len(self.values)
         return np.minimum((sigmoids(self.slope * x + self.offset) * bins).astype(np.intp), bins - 1)
 
@@ -138,7 +138,7 @@ class BinnedSigmoidMap(ScaledMap):
         turn = 1 if first < last else -1
         entered = np.arange(first + turn, last + turn, turn)
 
-        def reached(scores: FloatArray) -> npt.NDArray[np.bool_]:
+        def reached(scores: FloatArray) -> NDArray[np.bool_]:
             return turn * self._bins_of(scale.coordinates(scores)) >= turn * entered
 
         starts = np.unique(first_floats(reached, scale.domain, len(entered)))

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import ClockError, StateError
 from streamcal.parameters.prior import PseudoObservations
@@ -288,7 +288,7 @@ def saved_columns(rows: Rows | list[Any], width: int) -> tuple[FloatArray, ...]:
     return read
 
 
-def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:
+def _column(values: tuple[Any, ...]) -> NDArray[Any]:
     """Return numbers, or tuples of numbers, as floats; tuples of tuples (lists, if read from JSON) as objects."""
     first = values[0]
     if isinstance(first, (tuple, list)) and first and isinstance(first[0], (tuple, list)):

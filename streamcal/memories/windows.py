@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
 from streamcal.errors import MergeError, RetractionError
@@ -117,7 +117,7 @@ class CountWindow(_Window[Held]):
         self,
         size: int,
         w: FloatArray,
-        learned: npt.NDArray[np.intp],
+        learned: NDArray[np.intp],
         added: tuple[FloatArray, ...],
         leaving: tuple[FloatArray, ...],
     ) -> Iterator[Piece]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError, MergeError, RetractionError, StreamcalError
 from streamcal.kernels.common.fast_path import fast_observation
@@ -186,7 +186,7 @@ class Metric(Summed):
             self._weight += w
             self._add(p, y, w, 1)
 
-    def update_many(self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, w: npt.ArrayLike | None = None) -> None:
+    def update_many(self, y_true: ArrayLike, y_pred: ArrayLike, w: ArrayLike | None = None) -> None:
         """Add n observations: the same state as a loop of `update`, but for the rounding of sums.
 
         Parameters
@@ -253,7 +253,7 @@ def check_true(y_true: Any) -> float:
 
 
 def check_forecasts(
-    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, w: npt.ArrayLike | None = None
+    y_true: ArrayLike, y_pred: ArrayLike, w: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Check probabilities, labels and weights: float arrays of one length; `InputError` naming the first bad place."""
     probabilities, labels, weights = check_batch(y_pred, y_true, w, FORECASTS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.tree.centred_blocks import centred_blocks
@@ -232,7 +232,7 @@ def _logarithmic(p: FloatArray) -> tuple[FloatArray, FloatArray]:
 LOSSES: dict[Loss, Callable[[FloatArray], tuple[FloatArray, FloatArray]]] = {"brier": _squared, "log": _logarithmic}
 
 
-def _pooled(weight: FloatArray, positive: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
+def _pooled(weight: FloatArray, positive: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
     """Return the first cells and the values of the blocks of the isotonic fit."""
     first, _, _, value = centred_blocks(np.arange(len(weight)), weight, positive, 0.0)
     return first.astype(np.int64), np.minimum(value, 1.0)
@@ -253,7 +253,7 @@ def _blocks(columns: CellColumns) -> tuple[CORPBlock, ...]:
     return tuple(CORPBlock(*row) for row in zip(*(column.tolist() for column in rows), strict=True))
 
 
-def _places(weight: FloatArray) -> npt.NDArray[np.int64]:
+def _places(weight: FloatArray) -> NDArray[np.int64]:
     """Choose at most `PLACES` cells, both ends included: half evenly spaced by weight, half by number."""
     by_weight = np.searchsorted(np.cumsum(weight), weight.sum() * (np.arange(PLACES // 2) + 0.5) / (PLACES // 2))
     by_number = np.linspace(0, len(weight) - 1, PLACES // 2).round()

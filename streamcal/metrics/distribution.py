@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError
 from streamcal.metrics.base import Summed
@@ -47,9 +47,7 @@ class DistributionMetric(Summed):
         outcome, weight = _check_true(y_true), check_weight(w)
         self._take(self._term(y_pred, outcome), weight)
 
-    def update_many(
-        self, y_true: npt.ArrayLike, y_pred: Sequence[Distribution], w: npt.ArrayLike | None = None
-    ) -> None:
+    def update_many(self, y_true: ArrayLike, y_pred: Sequence[Distribution], w: ArrayLike | None = None) -> None:
         """Add n observations: the same state as a loop of `update`.
 
         Parameters

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Summed, check_forecasts, check_probability, check_true
@@ -105,7 +105,7 @@ class FieldwiseECE(Summed):
             self._add(key, probability, label, weight, 1)
 
     def update_many(
-        self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, levels: Iterable[Hashable], w: npt.ArrayLike | None = None
+        self, y_true: ArrayLike, y_pred: ArrayLike, levels: Iterable[Hashable], w: ArrayLike | None = None
     ) -> None:
         """Add n observations: a loop of `update`, but for the rounding of sums; on an error nothing is added.
 
@@ -128,7 +128,7 @@ class FieldwiseECE(Summed):
         self.update_coded(list(places), codes, probabilities, labels, weights)
 
     def update_coded(
-        self, levels: Sequence[Hashable], codes: npt.NDArray[np.intp], p: FloatArray, y: FloatArray, w: FloatArray
+        self, levels: Sequence[Hashable], codes: NDArray[np.intp], p: FloatArray, y: FloatArray, w: FloatArray
     ) -> None:
         """Add observations as `update_many` does, from checked arrays and levels `levels[code]`; weights may be 0."""
         held = np.where(w > 0.0, 1.0, 0.0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError
 from streamcal.metrics.base import Summed
@@ -95,9 +95,7 @@ class GridECE(Summed):
         self._field.update(y_true, y_pred, self._cells_of([scores])[0], w)
         self._counted()
 
-    def update_many(
-        self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, scores: npt.ArrayLike, w: npt.ArrayLike | None = None
-    ) -> None:
+    def update_many(self, y_true: ArrayLike, y_pred: ArrayLike, scores: ArrayLike, w: ArrayLike | None = None) -> None:
         """Add n observations: a loop of `update`, but for the rounding of sums; on an error nothing is added.
 
         Parameters
@@ -141,7 +139,7 @@ class GridECE(Summed):
     def _gaps(self) -> FloatArray:
         return np.array([abs(one.predicted - one.positive) / one.n for one in self.cells().values()], dtype=np.float64)
 
-    def _cells_of(self, scores: npt.ArrayLike) -> list[tuple[int, ...]]:
+    def _cells_of(self, scores: ArrayLike) -> list[tuple[int, ...]]:
         """Return the cell of each row."""
         s = check_scores_matrix(scores, self.n_scores)
         outside = np.argwhere((s < 0.0) | (s > 1.0))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.errors import MergeError
 from streamcal.kernels.common.measures import add_differences
@@ -153,7 +153,7 @@ class LogLossDifference:
         self._sum += delta
         self._squares += deviation * deviation
 
-    def update_many(self, y_true: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> None:
+    def update_many(self, y_true: ArrayLike, p: ArrayLike, q: ArrayLike) -> None:
         """Add n outcomes in their order: the same state as a loop of `update`, but for the rounding of logarithms.
 
         Parameters

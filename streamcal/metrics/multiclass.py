@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Summed
@@ -51,9 +51,9 @@ class MulticlassMetric(Summed):
 
     def update_many(
         self,
-        y_true: Sequence[ClassLabel] | npt.NDArray[Any],
-        y_pred: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
+        y_true: Sequence[ClassLabel] | NDArray[Any],
+        y_pred: ArrayLike,
+        w: ArrayLike | None = None,
         *,
         labels: Sequence[ClassLabel],
     ) -> None:

@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.metrics.cells import CellColumns
 from streamcal.parameters.types import FloatArray
@@ -113,7 +113,7 @@ class BinColumns(NamedTuple):
     effective number of its observations, from 1 to their number.
     """
 
-    first: npt.NDArray[np.intp]
+    first: NDArray[np.intp]
     low: FloatArray
     high: FloatArray
     number: FloatArray
@@ -123,7 +123,7 @@ class BinColumns(NamedTuple):
     effective: FloatArray
 
 
-def first_cells(weight: FloatArray, bins: int) -> npt.NDArray[np.intp]:
+def first_cells(weight: FloatArray, bins: int) -> NDArray[np.intp]:
     """Return the first cell of each of at most `bins` groups of about equal weight; a cell is never split. O(c).
 
     A cell whose weight occupies [a, b] of the total W, counted from below, belongs to group ⌊bins ⋅ (a + b) / 2W⌋, the

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.metrics.cell_metric import CellMetric, calibrated_draws
 from streamcal.metrics.cells import CellColumns
@@ -204,7 +204,7 @@ class Smoothed:
         return length, last, np.concatenate(found)
 
 
-def cubic_shares(places: FloatArray, last: int) -> tuple[npt.NDArray[np.int64], tuple[FloatArray, ...]]:
+def cubic_shares(places: FloatArray, last: int) -> tuple[NDArray[np.int64], tuple[FloatArray, ...]]:
     """Find the four points of the grid −1, 0 … last + 1 around each place, and the share of its mass that each gets.
 
     The shares are Lagrange's weights: for a cubic, the sum over the points is its value at the place. Return the index

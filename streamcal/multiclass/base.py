@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import CapabilityError
 from streamcal.kernels.common import class_scores
@@ -48,7 +48,7 @@ class MulticlassMap(Shown, ABC):
         read = read_scores(scores, self.sums_to_one)
         return by_label(scores, list(read), self.at(list(read), list(read.values())))
 
-    def predict_many(self, P: npt.ArrayLike, *, labels: Sequence[ClassLabel]) -> FloatArray:
+    def predict_many(self, P: ArrayLike, *, labels: Sequence[ClassLabel]) -> FloatArray:
         """Return the probabilities of the labels, for scores of shape (n, K) with a column per label; shape (n, K)."""
         table = read_table(P, labels, self.sums_to_one)
         names = [table.labels[column] for column in table.columns]
@@ -149,9 +149,9 @@ class MulticlassCalibrator(Learner):
 
     def learn_many(
         self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
-        w: npt.ArrayLike | None = None,
+        P: ArrayLike,
+        y: Sequence[ClassLabel] | NDArray[Any],
+        w: ArrayLike | None = None,
         t: Times | None = None,
         *,
         labels: Sequence[ClassLabel],
@@ -169,9 +169,9 @@ class MulticlassCalibrator(Learner):
 
     def predict_learn_many(
         self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
-        w: npt.ArrayLike | None = None,
+        P: ArrayLike,
+        y: Sequence[ClassLabel] | NDArray[Any],
+        w: ArrayLike | None = None,
         t: Times | None = None,
         *,
         labels: Sequence[ClassLabel],
@@ -214,9 +214,9 @@ class MulticlassCalibrator(Learner):
 
     def _rows(
         self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
-        w: npt.ArrayLike | None,
+        P: ArrayLike,
+        y: Sequence[ClassLabel] | NDArray[Any],
+        w: ArrayLike | None,
         t: Times | None,
         labels: Sequence[ClassLabel],
     ) -> Iterable[tuple[Any, ...]]:
@@ -247,7 +247,7 @@ class MulticlassCalibrator(Learner):
         """
         return self._map_for_predictions(t).predict_one(scores)
 
-    def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
+    def predict_many(self, P: ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
         """Return the probabilities of the columns' labels for scores of shape (n, K), as of time `t`; shape (n, K).
 
         `labels` names the columns. All rows are predicted as of time `t`. The state does not change.

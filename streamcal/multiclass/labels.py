@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.common import class_scores
@@ -108,7 +108,7 @@ class Table(NamedTuple):
     columns: list[int]
 
 
-def read_table(P: npt.ArrayLike, labels: Sequence[ClassLabel], sums_to_one: bool) -> Table:
+def read_table(P: ArrayLike, labels: Sequence[ClassLabel], sums_to_one: bool) -> Table:
     """Read an array of scores whose columns are those of `labels`; `InputError` naming the first bad place."""
     given = read_labels(labels)
     matrix = check_scores_matrix(in_columns_of(P, given), len(given))
@@ -154,11 +154,11 @@ class Batch(NamedTuple):
 
     labels: list[ClassLabel]
     scores: FloatArray  #: shape (n, K)
-    present: npt.NDArray[np.bool_]  #: shape (n, K): whether the label is one of the observation's
-    outcome: npt.NDArray[np.intp]  #: shape (n,): the column of y
+    present: NDArray[np.bool_]  #: shape (n, K): whether the label is one of the observation's
+    outcome: NDArray[np.intp]  #: shape (n,): the column of y
     weights: FloatArray  #: shape (n,)
 
-    def where(self, rows: npt.NDArray[np.bool_]) -> Batch:
+    def where(self, rows: NDArray[np.bool_]) -> Batch:
         """Select some of the rows, and the labels that take part in them."""
         present = self.present[rows]
         used = np.flatnonzero(present.any(axis=0))
@@ -178,9 +178,7 @@ class Batch(NamedTuple):
             yield {label: score for label, score, here in named if here}, self.labels[came], weight
 
 
-def read_batch(
-    P: npt.ArrayLike, y: Any, w: npt.ArrayLike | None, labels: Sequence[ClassLabel], sums_to_one: bool
-) -> Batch:
+def read_batch(P: ArrayLike, y: Any, w: ArrayLike | None, labels: Sequence[ClassLabel], sums_to_one: bool) -> Batch:
     """Read scores, outcomes and weights of one length; `InputError` naming the first bad place."""
     table = read_table(P, labels, sums_to_one)
     outcomes = _listed(y, "y", "the label that came for each row")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.multiclass.labels import Batch, ClassLabel, in_order, with_label
 from streamcal.parameters.types import FloatArray
@@ -42,9 +42,7 @@ def coordinates(batch: Batch) -> tuple[FloatArray, FloatArray]:
     return x, places
 
 
-def read_back(
-    x: FloatArray, y: FloatArray
-) -> tuple[list[ClassLabel], FloatArray, npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+def read_back(x: FloatArray, y: FloatArray) -> tuple[list[ClassLabel], FloatArray, NDArray[np.bool_], NDArray[np.intp]]:
     """Invert `coordinates`: return labels, scores, present and outcome, as in `Batch`."""
     rows, outcome = x.tolist(), y.astype(np.intp)
     texts, numbers, _ = rows[0]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.calibrators.newton import INITIAL_CURVATURE, LARGEST_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.kernels.common import class_scores
@@ -104,9 +104,9 @@ class OnlineVectorScaling(MulticlassCalibrator):
 
     def learn_many(
         self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
-        w: npt.ArrayLike | None = None,
+        P: ArrayLike,
+        y: Sequence[ClassLabel] | NDArray[Any],
+        w: ArrayLike | None = None,
         t: Times | None = None,
         *,
         labels: Sequence[ClassLabel],

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.multiclass.labels import ClassLabel, check_class, in_order
 from streamcal.multiclass.observations import read_back
@@ -67,8 +67,8 @@ class Strategy(ClassRouting):
                 yield key, rows, self.score_many(key, given)[rows], positive[rows]
 
     def _concerned(
-        self, labels: Sequence[ClassLabel], named: Sequence[ClassLabel], outcome: npt.NDArray[np.intp]
-    ) -> Iterator[tuple[Subproblem, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
+        self, labels: Sequence[ClassLabel], named: Sequence[ClassLabel], outcome: NDArray[np.intp]
+    ) -> Iterator[tuple[Subproblem, NDArray[np.bool_], NDArray[np.bool_]]]:
         """Yield each subproblem of labels, the rows that are part of it, and those where its last label occurred."""
         came = {label: outcome == place for place, label in enumerate(named)}
         never = np.zeros(len(outcome), dtype=np.bool_)
@@ -86,9 +86,7 @@ class Strategy(ClassRouting):
         """Return the subproblems of an observation with these labels, of which the one at place `came` occurred."""
 
     @abstractmethod
-    def rows(
-        self, key: Subproblem, came: Mapping[ClassLabel, npt.NDArray[np.bool_]], size: int
-    ) -> npt.NDArray[np.bool_]:
+    def rows(self, key: Subproblem, came: Mapping[ClassLabel, NDArray[np.bool_]], size: int) -> NDArray[np.bool_]:
         """Return the rows that are part of a subproblem, from the rows in which each label occurred; shape (size,)."""
 
     @abstractmethod
@@ -139,9 +137,7 @@ class OneAgainstRest(Strategy):
         positive[came] = True
         return self.subproblems(labels), scores, positive
 
-    def rows(
-        self, key: Subproblem, came: Mapping[ClassLabel, npt.NDArray[np.bool_]], size: int
-    ) -> npt.NDArray[np.bool_]:
+    def rows(self, key: Subproblem, came: Mapping[ClassLabel, NDArray[np.bool_]], size: int) -> NDArray[np.bool_]:
         return np.ones(size, dtype=np.bool_)
 
     def route_nobody(self, x: Any, y: float) -> Routed:
@@ -185,9 +181,7 @@ class OneAgainstOne(Strategy):
         pair_scores = [share(scores[first], scores[last]) for first, last in pairs]
         return keys, pair_scores, [last == came for _, last in pairs]
 
-    def rows(
-        self, key: Subproblem, came: Mapping[ClassLabel, npt.NDArray[np.bool_]], size: int
-    ) -> npt.NDArray[np.bool_]:
+    def rows(self, key: Subproblem, came: Mapping[ClassLabel, NDArray[np.bool_]], size: int) -> NDArray[np.bool_]:
         rows = np.zeros(size, dtype=np.bool_)
         for label in key:
             if label in came:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.errors import InputError
@@ -116,9 +116,9 @@ class MulticlassVennAbers(BinarySubproblems):
 
     def predict_interval_learn_many(
         self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
-        w: npt.ArrayLike | None = None,
+        P: ArrayLike,
+        y: Sequence[ClassLabel] | NDArray[Any],
+        w: ArrayLike | None = None,
         t: Times | None = None,
         *,
         labels: Sequence[ClassLabel],

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.parameters.types import FloatArray
@@ -19,7 +19,7 @@ from streamcal.parameters.types import FloatArray
 PLAIN = (np.ndarray, list, tuple, float, int)
 
 
-def as_array(values: Any, what: str) -> npt.NDArray[Any]:
+def as_array(values: Any, what: str) -> NDArray[Any]:
     """Return the values as a NumPy array of any shape and type, copied only if needed; searching for nulls is O(n).
 
     Raises
@@ -42,7 +42,7 @@ def as_array(values: Any, what: str) -> npt.NDArray[Any]:
         raise InputError(f"{what} cannot be read as an array: {error}") from None
 
 
-def as_objects(values: Any) -> npt.NDArray[Any]:
+def as_objects(values: Any) -> NDArray[Any]:
     """Return the values as given, of any types; for values that `as_array` could read."""
     return np.asarray(values, dtype=object)
 
@@ -104,7 +104,7 @@ def library_of(values: Any) -> str | None:
     return None
 
 
-def _nulls(values: Any) -> npt.NDArray[np.bool_] | None:
+def _nulls(values: Any) -> NDArray[np.bool_] | None:
     """Return where a masked array is masked, or a column or table is null; None for anything else."""
     if isinstance(values, np.ma.MaskedArray):
         return np.ma.getmaskarray(values)
@@ -121,7 +121,7 @@ def _nulls(values: Any) -> npt.NDArray[np.bool_] | None:
     return None
 
 
-def _message(nulls: npt.NDArray[np.bool_], what: str) -> str:
+def _message(nulls: NDArray[np.bool_], what: str) -> str:
     """Write the number of nulls and the first place, as in `scores[3]`, or `scores[3, 1]` of a table."""
     if nulls.ndim == 0:
         return f"{what} is masked; drop the observation"

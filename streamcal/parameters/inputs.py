@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.common import fast_path
@@ -77,7 +77,7 @@ def check_time(t: Any, what: str = "time") -> float:
     return value
 
 
-def check_scores(scores: npt.ArrayLike, what: str = "scores") -> FloatArray:
+def check_scores(scores: ArrayLike, what: str = "scores") -> FloatArray:
     """Check scores: a float array of shape (n,), all finite; `InputError` naming the first bad place otherwise."""
     array = _as_floats(scores, what)
     finite = np.isfinite(array)
@@ -95,7 +95,7 @@ def check_fold_scores(scores: Any, folds: int) -> list[float]:
     return [check_score(scores)] * folds
 
 
-def check_fold_scores_many(scores: npt.ArrayLike, folds: int) -> list[FloatArray]:
+def check_fold_scores_many(scores: ArrayLike, folds: int) -> list[FloatArray]:
     """Return an array of scores for each fold, from shape (n, folds), or from shape (n,), used for every fold."""
     try:
         shape = np.shape(scores)
@@ -115,7 +115,7 @@ def check_fold(fold: Any, folds: int) -> int:
     return int(fold)
 
 
-def check_folds(fold: Any, folds: int, length: int) -> npt.NDArray[np.int64]:
+def check_folds(fold: Any, folds: int, length: int) -> NDArray[np.int64]:
     """Return folds as an array of shape (length,), from one for all or from an array."""
     if isinstance(fold, (int, np.integer)):
         return np.full(length, check_fold(fold, folds))
@@ -141,7 +141,7 @@ SCORES, FORECASTS = Called(), Called("y_pred", "y_true", "; the order is y_true,
 
 
 def check_batch(
-    scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, called: Called = SCORES
+    scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, called: Called = SCORES
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Check scores, labels and weights: float arrays of one length; `InputError` naming the first bad place.
 
@@ -178,7 +178,7 @@ def none_is_zero(weights: FloatArray) -> bool:
     return bool((weights[:1] if weights.strides == (0,) else weights).all())
 
 
-def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
+def check_scores_matrix(scores: ArrayLike, width: int) -> FloatArray:
     """Check scores: a float array of shape (n, width), all finite; `InputError` naming the first bad place."""
     given = as_array(scores, "scores")
     if given.ndim < 3 and given.shape[:1] == (0,):
@@ -199,7 +199,7 @@ def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
 
 
 def check_vector_batch(
-    scores: npt.ArrayLike, width: int, y: npt.ArrayLike, w: npt.ArrayLike | None
+    scores: ArrayLike, width: int, y: ArrayLike, w: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Check scores of shape (n, width), binary labels and weights; `InputError` naming the first bad place."""
     s = check_scores_matrix(scores, width)
@@ -207,13 +207,13 @@ def check_vector_batch(
     return s, labels, weights
 
 
-def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
+def check_times(t: ArrayLike | Sequence[Time], length: int) -> FloatArray:
     """Check times: a float array of shape (length,); `InputError` naming the first bad place."""
     return check_times_of_one_kind(t, length, None)[0]
 
 
 def check_times_of_one_kind(
-    t: npt.ArrayLike | Sequence[Time], length: int, first: Time | None
+    t: ArrayLike | Sequence[Time], length: int, first: Time | None
 ) -> tuple[FloatArray, Time | None]:
     """Do `check_times` and `of_one_kind`; return the times, and the first time so far."""
     given = _one_dimension(t, "t")
@@ -259,7 +259,7 @@ def _zone_of(t: Any) -> str:
     return "has a time zone" if isinstance(_held(t), datetime) else "is a number"
 
 
-def _as_floats(values: npt.ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
+def _as_floats(values: ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
     """Return a contiguous one-dimensional float64 array, copied only if needed."""
     array = _one_dimension(values, what)
     if array.dtype.kind in "biuf":
@@ -269,14 +269,14 @@ def _as_floats(values: npt.ArrayLike, what: str, allowed: str = "give numbers") 
     return np.array([as_number(item, f"{what}[{i}]", allowed) for i, item in enumerate(items)], dtype=np.float64)
 
 
-def _refuse_moments(array: npt.NDArray[Any], what: str, allowed: str) -> None:
+def _refuse_moments(array: NDArray[Any], what: str, allowed: str) -> None:
     """Raise `InputError` for NumPy's spans and points of time, whose numbers are of any unit."""
     if array.dtype.kind in "mM":
         spans = "; divide spans of time by their unit, np.timedelta64(1, 's')" if array.dtype.kind == "m" else ""
         raise InputError(f"{what} has values of type {array.dtype}; {allowed}{spans}")
 
 
-def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
+def _one_dimension(values: Any, what: str) -> NDArray[Any]:
     """Check that the values are an array of shape (n,) of any type."""
     array = as_array(values, what)
     if array.ndim == 0 and array.dtype.kind not in "biuf":  # a generator, a set, a dict, a text
@@ -305,7 +305,7 @@ def as_number(value: Any, what: str, allowed: str) -> float:
     raise InputError(f"{what} {value!r} is not a number; {allowed}")
 
 
-def _refuse(bad: npt.NDArray[np.bool_], values: FloatArray, what: str, why: str) -> None:
+def _refuse(bad: NDArray[np.bool_], values: FloatArray, what: str, why: str) -> None:
     """Raise for the first place where `bad` holds."""
     if bad.any():
         place = int(np.argmax(bad))
@@ -322,7 +322,7 @@ def check_outcome(y: Any) -> float:
     return value
 
 
-def check_outcomes(y: npt.ArrayLike, w: npt.ArrayLike | None, called: Called = SCORES) -> tuple[FloatArray, FloatArray]:
+def check_outcomes(y: ArrayLike, w: ArrayLike | None, called: Called = SCORES) -> tuple[FloatArray, FloatArray]:
     """Check real outcomes and weights: float arrays of one length; `InputError` naming the first bad place."""
     outcomes = _as_floats(y, called.labels, f"give numbers{called.hint}")
     _refuse(~np.isfinite(outcomes), outcomes, called.labels, "not finite; drop the observation")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 #: Changes of the label from row to row, expected in random order, from which on their number says something.
 LEAST_CHANGES = 20
@@ -16,7 +16,7 @@ FEW_CHANGES = 0.05
 BLOCKS = "neighbouring labels differ"
 
 
-def in_blocks(changes: int, counts: Sequence[float] | npt.NDArray[np.integer]) -> str | None:
+def in_blocks(changes: int, counts: Sequence[float] | NDArray[np.integer]) -> str | None:
     """Describe how often the label changes from row to row, if labels are in blocks; else return None.
 
     `counts` are the numbers of rows of each label.

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.common.logistic import logit, logits, sigmoid, sigmoids
@@ -207,9 +207,7 @@ class Scale(Setting):
         return np.where(first >= x, -math.inf, np.where(last < x, math.inf, found))
 
 
-def first_floats(
-    reached: Callable[[FloatArray], npt.NDArray[np.bool_]], ends: tuple[float, float], n: int
-) -> FloatArray:
+def first_floats(reached: Callable[[FloatArray], NDArray[np.bool_]], ends: tuple[float, float], n: int) -> FloatArray:
     """Find the smallest s[i] with reached(s)[i], shape (n,), by bisection over the floats; at most 64 evaluations.
 
     `reached` must be monotone in s; it is assumed to be false at the first end and true at the last.
@@ -222,13 +220,13 @@ def first_floats(
     return _floats(high)
 
 
-def _keys(x: FloatArray) -> npt.NDArray[np.int64]:
+def _keys(x: FloatArray) -> NDArray[np.int64]:
     """Return integers in the order of the floats, neighbouring ones for neighbouring floats."""
     bits = (x + 0.0).view(np.int64)
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
 
-def _floats(keys: npt.NDArray[np.int64]) -> FloatArray:
+def _floats(keys: NDArray[np.int64]) -> FloatArray:
     """Return the floats of `_keys`."""
     return np.where(keys < 0, np.iinfo(np.int64).min - keys, keys).view(np.float64)
 
@@ -553,7 +551,7 @@ class EmpiricalCDF(Scale):
         return self._given  # type: ignore[attr-defined]
 
     @classmethod
-    def from_scores(cls, sample: npt.ArrayLike, knots: int = 257, *, decreasing: bool = False) -> Self:
+    def from_scores(cls, sample: ArrayLike, knots: int = 257, *, decreasing: bool = False) -> Self:
         """Make the scale of a warm-up sample, kept at quantiles; a tied value gets the mean of its ranks.
 
         Parameters

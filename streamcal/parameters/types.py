@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
-FloatArray = npt.NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 #: What may be given as a label: a bool, or a number equal to 0 or 1.
 Label = bool | int | float | np.bool_
 #: What may be given as a time: a number in units of your choice, or a date (read as seconds). Dates without a time zone
 #: are read as UTC, and are refused beside numbers and dates with one.
 Time = float | datetime | np.datetime64
 #: What may be given as the times of many observations.
-Times = npt.ArrayLike | Sequence[Time]
+Times = ArrayLike | Sequence[Time]

@@ -10,7 +10,7 @@ from operator import lt
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 from sortedcontainers import SortedList
@@ -145,7 +145,7 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+    ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         low, high = pit_intervals(distributions, y)
         ends = [[counted(z, one) for one, z in zip(distributions, side.tolist(), strict=True)] for side in (low, high)]
         return np.array(ends).T, np.zeros(len(y)), (low == high) & (np.abs(high) == FURTHEST)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.parameters.given import plain_number, real_number
@@ -108,7 +108,7 @@ class AdaptiveScale(SequentialDistributionCalibrator):
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+    ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         low, high = pit_intervals(distributions, y)
         x = [_moments(*row) for row in zip(low.tolist(), high.tolist(), distributions, strict=True)]
         return np.array(x).reshape(-1, 2), np.zeros(len(y)), (low == high) & (np.abs(high) == FURTHEST)

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.learner import Learner, in_turn
@@ -61,11 +61,7 @@ class DistributionCalibrator(Learner):
         self._learn(*self._checked(distribution, y, w, t))
 
     def learn_many(
-        self,
-        distributions: Sequence[Distribution],
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: Times | None = None,
+        self, distributions: Sequence[Distribution], y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
     ) -> None:
         """Learn n distributions and arrays of shape (n,): the same state as a loop of `learn_one`.
 
@@ -74,11 +70,7 @@ class DistributionCalibrator(Learner):
         self._learn_many(*self._checked_many(distributions, y, w, t))
 
     def predict_learn_many(
-        self,
-        distributions: Sequence[Distribution],
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: Times | None = None,
+        self, distributions: Sequence[Distribution], y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
     ) -> list[CalibratedDistribution]:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
@@ -134,7 +126,7 @@ class DistributionCalibrator(Learner):
         return x, label, weight, time, outside
 
     def _checked_many(
-        self, distributions: Sequence[Distribution], y: npt.ArrayLike, w: npt.ArrayLike | None, t: Times | None
+        self, distributions: Sequence[Distribution], y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """Return coordinates, labels, weights, times and the number of outcomes outside; or raise an `InputError`."""
         outcomes, weights = check_outcomes(y, w)
@@ -149,7 +141,7 @@ class DistributionCalibrator(Learner):
     @abstractmethod
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+    ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         """Do `_read` for n distributions and outcomes: coordinates of shape (n,) or (n, m), and two arrays (n,)."""
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Protocol, Self, overload
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from streamcal.errors import InputError
@@ -52,7 +52,7 @@ class CalibratedDistribution(ABC):
     @overload
     def cdf(self, t: float, /) -> float: ...
     @overload
-    def cdf(self, t: npt.ArrayLike, /) -> FloatArray: ...
+    def cdf(self, t: ArrayLike, /) -> FloatArray: ...
     def cdf(self, t: Any, /) -> Any:
         """Return P(Y ≤ t)."""
         return _each(self._cdf, t, "t")
@@ -60,7 +60,7 @@ class CalibratedDistribution(ABC):
     @overload
     def pdf(self, t: float, /) -> float: ...
     @overload
-    def pdf(self, t: npt.ArrayLike, /) -> FloatArray: ...
+    def pdf(self, t: ArrayLike, /) -> FloatArray: ...
     def pdf(self, t: Any, /) -> Any:
         """Return the density at t: 0 outside the support, infinite where a single value has mass."""
         return _each(self._pdf, t, "t")
@@ -68,7 +68,7 @@ class CalibratedDistribution(ABC):
     @overload
     def log_prob(self, y: float, /) -> float: ...
     @overload
-    def log_prob(self, y: npt.ArrayLike, /) -> FloatArray: ...
+    def log_prob(self, y: ArrayLike, /) -> FloatArray: ...
     def log_prob(self, y: Any, /) -> Any:
         """Return the logarithm of the density at the outcome y; −∞ where the density is 0."""
         return _each(self._log_prob, y, "y")
@@ -76,7 +76,7 @@ class CalibratedDistribution(ABC):
     @overload
     def ppf(self, level: float, /) -> float: ...
     @overload
-    def ppf(self, level: npt.ArrayLike, /) -> FloatArray: ...
+    def ppf(self, level: ArrayLike, /) -> FloatArray: ...
     def ppf(self, level: Any, /) -> Any:
         """Return the quantile: the smallest t with cdf(t) ≥ level, for levels in [0, 1].
 
@@ -90,7 +90,7 @@ class CalibratedDistribution(ABC):
     @overload
     def crps(self, y: float, /) -> float: ...
     @overload
-    def crps(self, y: npt.ArrayLike, /) -> FloatArray: ...
+    def crps(self, y: ArrayLike, /) -> FloatArray: ...
     def crps(self, y: Any, /) -> Any:
         """Return the continuous ranked probability score ∫ (cdf(t) − 1[y ≤ t])² dt of the outcome y.
 
@@ -252,7 +252,7 @@ class Piecewise(CalibratedDistribution):
     (0.75, 0.25, 1.25, 2.0)
     """
 
-    def __init__(self, knots: npt.ArrayLike, levels: npt.ArrayLike) -> None:
+    def __init__(self, knots: ArrayLike, levels: ArrayLike) -> None:
         x, c = _column(knots, "knots"), _column(levels, "levels")
         if len(x) != len(c):
             raise InputError(f"knots and levels differ in length: {len(x)} and {len(c)}")
@@ -368,7 +368,7 @@ class Quantiles(Piecewise):
     (3.0, (1.0, 5.0))
     """
 
-    def __init__(self, levels: npt.ArrayLike, values: npt.ArrayLike) -> None:
+    def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
         q, v = _column(levels, "levels"), _column(values, "values")
         if len(q) != len(v) or len(q) < 2:
             raise InputError(f"levels and values have lengths {len(q)} and {len(v)}; give two or more of each")
@@ -409,7 +409,7 @@ class Sample(Piecewise):
     (2.0, 0.6667, 0.2222)
     """
 
-    def __init__(self, values: npt.ArrayLike) -> None:
+    def __init__(self, values: ArrayLike) -> None:
         v = _column(values, "values")
         if len(v) == 0:
             raise InputError("the sample is empty; give one value or more")
@@ -434,7 +434,7 @@ def _each(function: Any, given: Any, what: str) -> Any:
     return float(found) if values.ndim == 0 else found
 
 
-def _column(values: npt.ArrayLike, what: str) -> FloatArray:
+def _column(values: ArrayLike, what: str) -> FloatArray:
     """Return a new float array of shape (m,), all finite."""
     column = _as_floats(values, what).copy()
     if column.ndim != 1 or not np.isfinite(column).all():

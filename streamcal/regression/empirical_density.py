@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
@@ -85,17 +85,13 @@ class EmpiricalDensity(ThresholdCalibrator):
     _fewer = 0
 
     def __init__(
-        self,
-        calibrator: str | Calibrator = "beta",
-        thresholds: int | npt.ArrayLike = 16,
-        *,
-        support: tuple[float, float],
+        self, calibrator: str | Calibrator = "beta", thresholds: int | ArrayLike = 16, *, support: tuple[float, float]
     ) -> None:
         self.calibrator = check_binary(calibrator)
         super().__init__(self.calibrator, thresholds, support)
 
     @classmethod
-    def from_sample(cls, y: npt.ArrayLike, calibrator: str | Calibrator = "beta", thresholds: int = 16) -> Self:
+    def from_sample(cls, y: ArrayLike, calibrator: str | Calibrator = "beta", thresholds: int = 16) -> Self:
         """Make segments of equal mass from a warm-up sample of outcomes; they stay fixed.
 
         The thresholds are the sample's quantiles, and the support is its range, extended by half of it on both

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from streamcal.errors import InputError, SolverError
@@ -233,7 +233,7 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
 
     def __init__(
         self,
-        thresholds: int | npt.ArrayLike = 16,
+        thresholds: int | ArrayLike = 16,
         *,
         support: tuple[float, float],
         kernel: RBF | tuple[RBF, ...] = KERNELS,
@@ -281,7 +281,7 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+    ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         x = self._inputs.of_many(distributions, self._thresholds)
         if len(x) != len(y):
             raise InputError(f"distributions and y differ in length: {len(x)} and {len(y)}")
@@ -374,7 +374,7 @@ def inputs_of(scale: Scale | Literal["normal"]) -> Inputs:
     return ProbabilityInputs(scale)
 
 
-def points_of(tables: ThresholdTables) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.intp]]:
+def points_of(tables: ThresholdTables) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.intp]]:
     """Return coordinates, negative and positive weights of all thresholds, and where each threshold ends."""
     parts = [table.points() for table in tables.parts.values()]
     x, neg, pos = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.parameters.forgetting import Forever, Forgetting
@@ -56,7 +56,7 @@ class IsotonicDistributional(ThresholdCalibrator):
 
     def __init__(
         self,
-        thresholds: int | npt.ArrayLike = 16,
+        thresholds: int | ArrayLike = 16,
         *,
         support: tuple[float, float],
         forgetting: Forgetting = Forever(),

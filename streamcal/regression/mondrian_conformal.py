@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
 from streamcal.learners.additive import AdditiveLearner
@@ -67,7 +67,7 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
 
     def __init__(
         self,
-        edges: npt.ArrayLike = (1.0,),
+        edges: ArrayLike = (1.0,),
         by: Literal["spread", "median"] = "spread",
         *,
         forgetting: Forgetting = Forever(),
@@ -97,7 +97,7 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+    ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         given = check_distributions(distributions)
         x, width, outside = self._method._read_many(given, y)
         categories = np.array([category_of(one, self.edges, self.by) for one in given], dtype=np.float64)

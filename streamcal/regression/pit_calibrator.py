@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from streamcal.errors import InputError
@@ -144,7 +144,7 @@ class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrat
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+    ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         low, high = pit_intervals(distributions, y, self._normal)
         point = low == high
         x = np.array([self._rounded(one) if alone else one for one, alone in zip(high.tolist(), point, strict=True)])

@@ -13,7 +13,7 @@ from operator import is_not
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from streamcal.kernels.normal.ramp_chain import RampChain, depths_of
@@ -52,7 +52,7 @@ class Ramp(Shown, ABC):
     def scores_above(self, mass: FloatArray) -> FloatArray:
         """Return the smallest z with 1 − R ≤ mass."""
 
-    def cdf(self, u: npt.ArrayLike) -> FloatArray:
+    def cdf(self, u: ArrayLike) -> FloatArray:
         """Return R of levels u in [0, 1]."""
         return self.level_at(ndtri(np.asarray(u, dtype=np.float64)))
 
@@ -173,7 +173,7 @@ class ScoreRamp(Ramp):
             low, high = self._log_halves(z, lower)
             return np.where(lower, np.minimum(np.exp(low), self._centre), np.maximum(-np.expm1(high), self._centre))
 
-    def _log_halves(self, z: FloatArray, lower: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    def _log_halves(self, z: FloatArray, lower: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Return log R for z in the lower half, and log(1 − R) for z in the upper half; other values are arbitrary."""
         low = high = np.zeros(np.shape(z))
         if lower.any():  # a half costs as much as both
@@ -251,7 +251,7 @@ class Tail:
                 rate[:] = np.nan
             return Pieces(width, rate, -np.expm1(-width), self.mass[:-1] - self.mass[1:])
 
-    def _place(self, d: FloatArray, side: Side) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    def _place(self, d: FloatArray, side: Side) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return the piece of each depth, and whether it is the last one, without an end."""
         place = np.maximum(np.searchsorted(self.depth, d, side=side) - 1, 0)
         last = place >= len(self.depth) - 1
@@ -312,7 +312,7 @@ class Tail:
         """Return the smallest depth with S ≤ mass."""
         return self._depth_at(mass, np.searchsorted(-self.mass, -mass, side="left") - 1)
 
-    def _depth_at(self, mass: FloatArray, place: npt.NDArray[np.intp]) -> FloatArray:
+    def _depth_at(self, mass: FloatArray, place: NDArray[np.intp]) -> FloatArray:
         """Return the depth at which S has this mass, in the piece that begins at this knot."""
         before, last = place < 0, place >= len(self.depth) - 1
         beyond = np.where(self.mass[-1] > 0.0, self.depth[-1] + self._log[-1] - np.log(mass), self.depth[-1])

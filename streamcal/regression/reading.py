@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from streamcal.errors import InputError
@@ -250,7 +250,7 @@ def check_support(support: tuple[float, float]) -> tuple[float, float]:
 MOST_SEGMENTS = 4_096
 
 
-def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float]) -> FloatArray:
+def segment_edges(thresholds: int | ArrayLike, support: tuple[float, float]) -> FloatArray:
     """Return the K + 1 edges of K segments of the support, ascending, its two ends included.
 
     `thresholds` is K, for segments of equal width, or the K − 1 thresholds between the segments, strictly inside.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from streamcal.errors import InputError
@@ -113,7 +113,7 @@ class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], Distrib
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+    ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         given = check_distributions(distributions)
         if given and all(type(one) is Normal for one in given):
             _, scores = pit_intervals(given, y)

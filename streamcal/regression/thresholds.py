@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsLearner
@@ -43,7 +43,7 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalib
     _relation: ClassVar[Relation] = operator.gt
     _fewer: ClassVar[int] = 1
 
-    def __init__(self, method: Calibrator, thresholds: int | npt.ArrayLike, support: tuple[float, float]) -> None:
+    def __init__(self, method: Calibrator, thresholds: int | ArrayLike, support: tuple[float, float]) -> None:
         self._edges = segment_edges(thresholds, support)
         self._inner = self._edges[1:-1]
         whole = isinstance(thresholds, (int, np.integer))
@@ -68,7 +68,7 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalib
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+    ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         given = check_distributions(distributions)
         if len(given) != len(y):
             raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
@@ -149,7 +149,7 @@ class SegmentsMap(DistributionMap):
         return Piecewise(self.edges, levels_of(cdf_at(distribution, self.edges[1:-1])))
 
 
-def levels_of(inner: npt.ArrayLike) -> FloatArray:
+def levels_of(inner: ArrayLike) -> FloatArray:
     """Return a cdf at K + 1 edges from its values at the K − 1 inner ones, which may decrease by rounding alone."""
     rising = np.maximum.accumulate(np.clip(inner, 0.0, 1.0))
     return np.concatenate(([0.0], rising, [1.0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.maps.points import POINTS
@@ -69,7 +69,7 @@ class VennAbersRegression(ThresholdCalibrator):
     def __init__(
         self,
         point: Literal["log-minimax", "brier-minimax", "self-consistent"] = "log-minimax",
-        thresholds: int | npt.ArrayLike = 16,
+        thresholds: int | ArrayLike = 16,
         *,
         support: tuple[float, float],
         forgetting: Forgetting = Forever(),

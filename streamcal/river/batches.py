@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from river import base, compose
 
 from streamcal.errors import InputError
@@ -59,7 +59,7 @@ def column_of(frame: Any, name: Any) -> Any:
     return frame[name].to_numpy()
 
 
-def column_like(X: Any, given: Any, checked: npt.NDArray[Any]) -> Any:
+def column_like(X: Any, given: Any, checked: NDArray[Any]) -> Any:
     """Return labels or weights as bases read them: `given` if a column of the library of X, else `checked` as one.
 
     River refuses lists and arrays. In pandas the column has the index of X.

@@ -103,11 +103,7 @@ def descend(problem: Any, start: Array, accepted: float) -> Solution:
 
 
 def backtrack(
-    assess: Callable[[Array], tuple[Found, float]],
-    at: Callable[[float], Array],
-    loss: float,
-    slope: float,
-    blur: float,
+    assess: Callable[[Array], tuple[Found, float]], at: Callable[[float], Array], loss: float, slope: float, blur: float
 ) -> tuple[Array, Found, float, bool]:
     """Take the first of the full, halved, quartered … steps that decreases a loss sufficiently, up to its rounding.
 

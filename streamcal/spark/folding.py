@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError
@@ -250,7 +250,7 @@ def rows_of(table: Any, names: Names) -> Rows:
     )
 
 
-def runs_of(keys: Array) -> tuple[npt.NDArray[np.intp], list[tuple[Any, slice]]]:
+def runs_of(keys: Array) -> tuple[NDArray[np.intp], list[tuple[Any, slice]]]:
     """Return the order that sorts rows by key, stable within a key, and each key with its rows in this order."""
     found, codes = arrow.codes(keys)
     short = codes.astype(np.uint16) if len(found) <= 1 << 16 else codes  # which NumPy sorts in linear time
@@ -298,7 +298,7 @@ def one_array(column: Any) -> Array:
     return column.chunk(0) if column.num_chunks == 1 else pyarrow.concat_arrays(column.chunks)
 
 
-def nulls(column: Array) -> npt.NDArray[np.bool_]:
+def nulls(column: Array) -> NDArray[np.bool_]:
     """Return where a column is null."""
     return np.asarray(column.is_null(), dtype=np.bool_)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import RetractionError
 from streamcal.kernels.common import class_scores
@@ -122,7 +122,7 @@ class ClassTable(Statistic):
         self._add(*self._kept(x, _row(x, y, w), None))
         self._keep_limit()
 
-    def update_many(self, x: npt.NDArray[Any], y: FloatArray, w: FloatArray) -> None:
+    def update_many(self, x: NDArray[Any], y: FloatArray, w: FloatArray) -> None:
         for one in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
             self.update(*one)
 
@@ -203,7 +203,7 @@ class ClassTable(Statistic):
                 high = middle - 1
         self._round_to(depths[low])
 
-    def _places(self) -> list[npt.NDArray[Any]]:
+    def _places(self) -> list[NDArray[Any]]:
         """Return the fourth roots of the shares, or the cells, of each set of labels; shapes (k, K)."""
         sets: dict[tuple[Any, Any], list[tuple[float, ...]]] = {}
         for texts, named, place in self._rows:
@@ -216,7 +216,7 @@ class ClassTable(Statistic):
             for rows, total in zip(sets.values(), totals, strict=True)
         ]
 
-    def _cells_at(self, places: npt.NDArray[Any], depth: int) -> int:
+    def _cells_at(self, places: NDArray[Any], depth: int) -> int:
         """Count the cells of a depth that contain these places."""
         size = places.shape[1]
         bits = np.array(bits_of(size, depth))

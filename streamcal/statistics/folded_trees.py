@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.kernels.tree.folds import (
     DROPPED_BITS,
@@ -44,7 +44,7 @@ FEW = 64
 Labels = TypeVar("Labels", float, FloatArray)
 
 
-def outcome(y: Labels, fold: int | npt.NDArray[np.int64]) -> Labels:
+def outcome(y: Labels, fold: int | NDArray[np.int64]) -> Labels:
     """Encode a label and its fold as one number, y + 2·fold; also for arrays."""
     coded: Any = y + 2.0 * fold
     return coded
@@ -110,7 +110,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         bits = hash_of(kept)
         return int((bits if t is None else hash_with(bits, t)) % self.folds)
 
-    def folds_of(self, x: FloatArray, t: FloatArray | None = None) -> npt.NDArray[np.int64]:
+    def folds_of(self, x: FloatArray, t: FloatArray | None = None) -> NDArray[np.int64]:
         """Return `fold_of` for arrays."""
         kept = x + 0.0 if self.grid is None else self.grid.rounds(x)
         bits = _all_mixed((kept.view(np.uint64) + np.uint64(1 << DROPPED_BITS - 1)) >> np.uint64(DROPPED_BITS))
@@ -343,14 +343,14 @@ def _shares(weight: float, first: int, folds: int) -> list[float]:
     return [rounds + min(max(rest - (fold - first) % folds, 0.0), 1.0) for fold in range(folds)]
 
 
-def _shares_of_one(weight: FloatArray, turn: npt.NDArray[np.int64], folds: int) -> FloatArray:
+def _shares_of_one(weight: FloatArray, turn: NDArray[np.int64], folds: int) -> FloatArray:
     """Return `_shares` of one fold for arrays of weights and of its turns, counted from 0."""
     rounds, rest = np.divmod(weight, float(folds))
     shares: FloatArray = rounds + np.clip(rest - turn, 0.0, 1.0)
     return shares
 
 
-def _all_mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _all_mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Apply the finalizer of SplitMix64, as in `kernels/tree/folds.py`, to an array."""
     for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.kernels.cells.grid_cells import CellFinder
 from streamcal.kernels.common.logistic import sigmoids
@@ -71,7 +71,7 @@ class Grid(Shown):
         """Return the cell of a coordinate. O(1)."""
         return self._finder.find(x)
 
-    def cells_of(self, x: FloatArray) -> npt.NDArray[np.intp]:
+    def cells_of(self, x: FloatArray) -> NDArray[np.intp]:
         """Return the cells of an array of coordinates."""
         return np.asarray(self._finder.find_many(x))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import RetractionError
 from streamcal.parameters.types import FloatArray
@@ -20,7 +20,7 @@ Key: TypeAlias = Hashable
 #: The key of a part, and the coordinate and label with which that part is updated.
 Entry: TypeAlias = tuple[Key, Any, float]
 #: The key of a part, the rows of a batch that belong to it, and their coordinates and labels.
-Column: TypeAlias = tuple[Key, slice | npt.NDArray[np.bool_], FloatArray, FloatArray]
+Column: TypeAlias = tuple[Key, slice | NDArray[np.bool_], FloatArray, FloatArray]
 
 
 class Keyed(Statistic, Generic[Part]):

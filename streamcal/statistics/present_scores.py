@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.parameters.types import FloatArray
 from streamcal.states import Fields, ensure, listed, row, unread, whole
@@ -106,7 +106,7 @@ def places_of(x: Sequence[float]) -> Places:
     return tuple([place for place, one in enumerate(x) if one != ABSENT])
 
 
-def by_places(x: FloatArray) -> Iterator[tuple[Places, npt.NDArray[np.bool_]]]:
+def by_places(x: FloatArray) -> Iterator[tuple[Places, NDArray[np.bool_]]]:
     """Yield the sets of scores that rows of coordinates have, and the rows with each."""
     here = x != ABSENT
     for pattern in np.unique(here, axis=0):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from sortedcontainers import SortedDict
 
 from streamcal.kernels.cells.cell_points import all_points, points_of
@@ -245,7 +245,7 @@ class GridTable(Statistic):
         is_positive = slots & 1 == 1
         return x, *self._in_units(np.where(is_positive, 0.0, w), np.where(is_positive, w, 0.0))
 
-    def stored_points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
+    def stored_points(self) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
         """Return the points with their slots, 2·cell + label, ascending, and their stored weights. O(cells)."""
         slots, x, w = all_points(self._cells, self.grid.borders)
         return slots, x, w
@@ -306,7 +306,7 @@ class GridTable(Statistic):
     def fields(self) -> Fields:
         return {"used": counts(), "cells": numbers(None, 5), "peak": number(0.0, HEAVIEST)}
 
-    def _load(self, used: npt.NDArray[np.int64], cells: FloatArray, peak: float) -> None:
+    def _load(self, used: NDArray[np.int64], cells: FloatArray, peak: float) -> None:
         ensure(len(used) == len(cells), "the numbers of cells differ")
         require_rising(used, "the cells")
         ensure(len(used) == 0 or used[-1] < self.grid.cells, f"a cell is beyond {self.grid.cells}")

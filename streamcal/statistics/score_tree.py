@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import RetractionError
 from streamcal.kernels.tree.centred_blocks import centred_blocks
@@ -188,9 +188,7 @@ class ScoreTree(Statistic):
         if (w < 0.0 or number < 0) and self._tree.unlearn(x, max(-w, 0.0), max(-positive, 0.0), max(-number, 0)):
             raise RetractionError(not_held(x, float(positive < 0.0), -w))
 
-    def add_sorted(
-        self, x: FloatArray, weight: FloatArray, positive: FloatArray, number: npt.NDArray[np.int64]
-    ) -> None:
+    def add_sorted(self, x: FloatArray, weight: FloatArray, positive: FloatArray, number: NDArray[np.int64]) -> None:
         """Add weights and numbers of observations at ascending coordinates, which a grid has rounded."""
         self._tree.update_sorted(x, weight, positive, number)
 
@@ -229,7 +227,7 @@ class ScoreTree(Statistic):
         is_end = (ends[:-1] != 0) | (ends[1:] != 0)
         fit = self.isotonics(x)
         left = HullTree(None)
-        tried: npt.NDArray[np.bool_] = np.zeros(len(start), dtype=bool)
+        tried: NDArray[np.bool_] = np.zeros(len(start), dtype=bool)
         while True:
             left.rebuild(x[kept], weight[kept], positive[kept], count[kept], self._tree.heaviest)
             moved = np.unique(block[np.abs(left.isotonics(x) - fit) > PRUNED_CHANGE])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.scales import Scale
@@ -21,7 +21,7 @@ from streamcal.statistics.totals import Totals
 #: The binary subproblems of an observation: their keys, its score in each (or one for all) and its label in each.
 Routed: TypeAlias = tuple[Sequence[Key], Sequence[float] | float, Sequence[bool]]
 #: The key of a subproblem, the rows of a batch that belong to it, and their scores and labels in it.
-RoutedColumn: TypeAlias = tuple[Key, slice | npt.NDArray[np.bool_], FloatArray, npt.NDArray[np.bool_]]
+RoutedColumn: TypeAlias = tuple[Key, slice | NDArray[np.bool_], FloatArray, NDArray[np.bool_]]
 
 
 class Routing(ABC):

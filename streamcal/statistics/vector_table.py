@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import Scale
@@ -183,7 +183,7 @@ def require_tuples(x: Any, scales: tuple[Scale, ...] | None, width: int) -> None
         ensure(((own >= scale.lo) & (own <= scale.hi)).all(), "a coordinate is beyond the scale")
 
 
-def distinct_rows(x: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+def distinct_rows(x: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return the distinct rows of an array in lexicographic order, and the place of each row among them.
 
     Equivalent to `np.unique(x, axis=0, return_inverse=True)`, and faster.

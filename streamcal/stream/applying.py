@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StreamcalError
@@ -47,7 +47,7 @@ class Applying(Measures):
     def step_many(
         self,
         scores: FloatArray,
-        y: npt.NDArray[np.bool_] | None = None,
+        y: NDArray[np.bool_] | None = None,
         w: FloatArray | None = None,
         t: FloatArray | None = None,
         keys: Any = None,

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pyarrow
+from numpy.typing import NDArray
 
 # The functions behind `pyarrow.compute`, whose import takes as long as all of pyarrow, for its documentation.
 from pyarrow._compute import (
@@ -51,7 +51,7 @@ def opened(address: str) -> Any:
     return system.open_input_file(path)
 
 
-def strings(offsets: npt.NDArray[np.int32], content: npt.NDArray[np.uint8]) -> Any:
+def strings(offsets: NDArray[np.int32], content: NDArray[np.uint8]) -> Any:
     """Make a column of binary strings over these arrays, which are not copied."""
     return pyarrow.BinaryArray.from_buffers(
         pyarrow.binary(), len(offsets) - 1, [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(content)]
@@ -114,13 +114,13 @@ def floats(values: FloatArray) -> Any:
     return pyarrow.Array.from_buffers(pyarrow.float64(), len(values), [None, content])
 
 
-def as_array(column: Any, dtype: Any) -> npt.NDArray[Any]:
+def as_array(column: Any, dtype: Any) -> NDArray[Any]:
     """Return the values of a column of this type without missing ones, not copied; `to_numpy` would import pandas."""
     values = np.frombuffer(column.buffers()[1] or b"", dtype=dtype)
     return values[column.offset : column.offset + len(column)]
 
 
-def codes(column: Any) -> tuple[list[Any], npt.NDArray[np.int32]]:
+def codes(column: Any) -> tuple[list[Any], NDArray[np.int32]]:
     """Return a column's distinct values in order of appearance, missing ones as None, and the code of each row."""
     if pyarrow.types.is_dictionary(column.type):  # whose missing entries have no place in the dictionary
         column = column.cast(column.type.value_type)
@@ -128,7 +128,7 @@ def codes(column: Any) -> tuple[list[Any], npt.NDArray[np.int32]]:
     return found.dictionary.to_pylist(), as_array(found.indices, np.int32)
 
 
-def filled(column: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
+def filled(column: Any) -> tuple[Any, NDArray[np.bool_]]:
     """Return the values that are neither null, NaN nor an empty text, and which rows have one."""
     here = call_function("invert", [call_function("is_null", [column], NullOptions(nan_is_null=True))])
     kind = column.type
@@ -139,7 +139,7 @@ def filled(column: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
     return found, as_array(cast(here, pyarrow.uint8()), np.uint8).astype(np.bool_)
 
 
-def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+def as_text(values: FloatArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return the shortest texts that are read as these numbers, as offsets and bytes.
 
     >>> offsets, text = as_text(np.array([0.1, 1.0, 2.5e-7]))

@@ -19,7 +19,7 @@ from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.kernels.text.text_records import gather_fields, joined_records
 from streamcal.parameters.types import FloatArray
@@ -29,7 +29,7 @@ from streamcal.stream.records import RecordError, line_count
 
 Row = dict[str, Any]
 #: Rows of a batch, as an index of its arrays.
-Places = slice | npt.NDArray[np.int64]
+Places = slice | NDArray[np.int64]
 #: JSON text of fewer records is read by Python: a call of Arrow takes as long.
 FEW = 64
 #: A letter of an added column's name may be written so in JSON.
@@ -44,7 +44,7 @@ class Batch(ABC):
     """
 
     names: tuple[str, ...]
-    numbers: npt.NDArray[np.int64]
+    numbers: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -100,7 +100,7 @@ class TextBatch(Batch):
     """Records of a text, of which `find_records` has filled in the spans."""
 
     text: memoryview
-    spans: npt.NDArray[np.int64]
+    spans: NDArray[np.int64]
 
     def record(self, i: int) -> str:
         """Return the text of a record; bytes that are no UTF-8 are kept as surrogates."""
@@ -291,7 +291,7 @@ def _type_of(value: Any) -> Any:
     return pyarrow.float64() if isinstance(value, (int, float)) else pyarrow.string()
 
 
-def _cells(column: Any) -> npt.NDArray[np.uint64]:
+def _cells(column: Any) -> NDArray[np.uint64]:
     """Return a number for each value of a column, whatever its batch: its bits, or the checksum of its text."""
     if column.type == pyarrow.float64() and not column.null_count:
         return arrow.as_array(column, np.uint64)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.live.levels import Field, columns_of, parts_of
 from streamcal.metrics import FieldwiseECE, LevelData
@@ -52,7 +52,7 @@ class BySegment:
         self.errors = {name: {field: FieldwiseECE() for field in fields} for name in names}
         self._known: dict[Field, set[Hashable]] = {field: set() for field in fields}
 
-    def add(self, keys: Mapping[str, Any], w: npt.NDArray[np.float64], forecasts: Mapping[str, Forecasts]) -> None:
+    def add(self, keys: Mapping[str, Any], w: NDArray[np.float64], forecasts: Mapping[str, Forecasts]) -> None:
         """Add the next predictions, of rows with these levels and weights; rows of weight 0 have no prediction."""
         for field, column in zip(self.fields, columns_of(self.fields, keys, len(w)), strict=True):
             levels, codes = self._coded(field, column)
@@ -94,7 +94,7 @@ class BySegment:
             for level in levels
         ]
 
-    def _coded(self, field: Field, column: Sequence[Hashable]) -> tuple[list[Hashable], npt.NDArray[np.intp]]:
+    def _coded(self, field: Field, column: Sequence[Hashable]) -> tuple[list[Hashable], NDArray[np.intp]]:
         """Return the distinct levels of a column, and the place of each row's level among them."""
         known, places = self._known[field], dict.fromkeys(column)
         for level in places:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.common.logistic import sigmoids
@@ -106,7 +106,7 @@ class Observations(NamedTuple):
     """The fields of some rows, parsed, an array each; in the same order."""
 
     scores: FloatArray
-    labels: npt.NDArray[np.bool_]
+    labels: NDArray[np.bool_]
     weights: FloatArray | None
     times: FloatArray | None
     #: The levels of segments by column, n of each; None where none were asked for.
@@ -174,7 +174,7 @@ class FieldReader:
                 raise ValueError("a number with a point")
         return numbers_in(column)
 
-    def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
+    def _labels_of(self, batch: Batch) -> NDArray[np.bool_] | None:
         """Return the labels of a batch; None if one of them cannot be used."""
         if self._columns.label is None:
             return np.zeros(len(batch), dtype=np.bool_)
@@ -325,7 +325,7 @@ def _are_weights(w: FloatArray) -> bool:
     return bool(((w == 0.0) | ((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT))).all())
 
 
-def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> npt.NDArray[np.bool_] | None:
+def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> NDArray[np.bool_] | None:
     """Return the labels in a column, each distinct value read once; None if one cannot be used.
 
     `missing` is the label of a missing value, if missing values are allowed.
@@ -346,7 +346,7 @@ def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> 
     return labels[places]
 
 
-def missing_in(column: Any) -> npt.NDArray[np.bool_]:
+def missing_in(column: Any) -> NDArray[np.bool_]:
     """Return which values of a column are missing, each distinct value read once."""
     distinct, places = codes(column)
     return np.array([is_missing(as_read(value)) for value in distinct], dtype=np.bool_)[places]

@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import COMPARED, REGISTRY
@@ -241,7 +241,7 @@ class Comparison:
     def measure(
         self,
         predicted: Mapping[str, FloatArray],
-        labels: npt.NDArray[np.bool_],
+        labels: NDArray[np.bool_],
         w: FloatArray,
         keys: Mapping[str, Any] | None = None,
         times: FloatArray | None = None,

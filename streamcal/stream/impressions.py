@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.live.issued import Id, check_id
@@ -37,7 +37,7 @@ class Impressions(NamedTuple):
     """The fields of some rows, parsed, an array each, and the ids as they are in the file."""
 
     scores: FloatArray
-    labels: npt.NDArray[np.bool_]
+    labels: NDArray[np.bool_]
     weights: FloatArray | None
     times: FloatArray
     ids: list[Any]
@@ -90,7 +90,7 @@ class ImpressionReader(FieldReader):
             raise RecordError(reason, allowed, column=columns.label_time)
         return Impression(*found[:3], found.t, id, label_time, version)
 
-    def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
+    def _labels_of(self, batch: Batch) -> NDArray[np.bool_] | None:
         return labels_in(batch.column(self._columns.label or ""), self._label_of, missing=False)
 
     def _label_in(self, row: Row) -> bool:

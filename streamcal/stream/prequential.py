@@ -8,7 +8,7 @@ from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
@@ -83,7 +83,7 @@ class Observer(Protocol):
     def many(
         self,
         scores: FloatArray,
-        y: npt.NDArray[np.bool_],
+        y: NDArray[np.bool_],
         w: FloatArray,
         p: FloatArray,
         keys: Columns,
@@ -213,7 +213,7 @@ class Prequential(Measures):
     def step_many(
         self,
         scores: FloatArray,
-        y: npt.NDArray[np.bool_],
+        y: NDArray[np.bool_],
         w: FloatArray | None = None,
         t: FloatArray | None = None,
         keys: Columns | None = None,
@@ -239,12 +239,7 @@ class Prequential(Measures):
         return found
 
     def _predict_and_learn(
-        self,
-        scores: FloatArray,
-        y: npt.NDArray[np.bool_],
-        w: FloatArray | None,
-        t: FloatArray | None,
-        keys: Columns | None,
+        self, scores: FloatArray, y: NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None, keys: Columns | None
     ) -> FloatArray:
         """Return the predictions of the observations before the first that raises an error; these are learned."""
         calibrator = self.calibrator
@@ -278,7 +273,7 @@ class _WithInterval(Protocol):
     def predict_with_interval_one(self, score: float, t: Time | None) -> tuple[float, tuple[float, float]]: ...
 
     def predict_interval_learn_many(
-        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None
+        self, scores: FloatArray, y: NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None
     ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, BinaryIO, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.kernels.text.text_records import find_records
 from streamcal.names import did_you_mean
@@ -366,7 +366,7 @@ class RecordReader:
 
     def _texts(
         self, delimiter: int, wanted: Sequence[int], longest: int, most: int | None = None
-    ) -> Iterator[tuple[memoryview, npt.NDArray[np.int64]]]:
+    ) -> Iterator[tuple[memoryview, NDArray[np.int64]]]:
         """Yield texts, and the spans of the records in each as `find_records` fills them in.
 
         A record that the end of the file leaves open is marked as one that cannot be read.
@@ -391,7 +391,7 @@ class RecordReader:
         """Read on from this place of the text that `_texts` gave last."""
         self._at = len(self._text) - len(text) + begin
 
-    def _numbered(self, count: int) -> npt.NDArray[np.int64]:
+    def _numbered(self, count: int) -> NDArray[np.int64]:
         """Return the numbers of the next `count` rows."""
         self._row += count
         return np.arange(self._row - count + 1, self._row + 1)
@@ -474,7 +474,7 @@ class RecordReader:
             else:
                 yield from self._json_by_python(text, spans)
 
-    def _json_by_python(self, text: memoryview, spans: npt.NDArray[np.int64]) -> Iterator[Batch]:
+    def _json_by_python(self, text: memoryview, spans: NDArray[np.int64]) -> Iterator[Batch]:
         """Parse the lines one by one, without spaces around them; blank lines are skipped."""
         kept: list[tuple[int, int, int]] = []
         objects: list[Row] = []
@@ -568,7 +568,7 @@ def _is_text(begin: bytes) -> bool:
 SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n\x80-\U0010ffff])"?', re.IGNORECASE)
 
 
-def _decoded(text: memoryview, span: npt.NDArray[np.int64]) -> str:
+def _decoded(text: memoryview, span: NDArray[np.int64]) -> str:
     return str(text[span[0] : span[1]], "utf-8", "surrogateescape")
 
 

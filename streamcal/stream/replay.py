@@ -9,7 +9,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.live.issued import Id, Issued, Keys, check_id
@@ -93,7 +93,7 @@ class Replay(Measures):
     def step_many(
         self,
         scores: FloatArray,
-        y: npt.NDArray[np.bool_],
+        y: NDArray[np.bool_],
         w: FloatArray | None,
         t: FloatArray,
         ids: list[Any],
