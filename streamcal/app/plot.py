@@ -132,9 +132,9 @@ def plot_reliability(
     check_reliability(found)
     ax = axes_for(found, "give at least one name with its ReliabilityData", ax)
     _check_spacing(spacing)
-    low, high = _limits(found, spacing)
-    below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
-    _draw_frame(ax, below, low, high, spacing)
+    points = [value for one in found.values() for b in one.bins for value in (b.prediction, b.frequency)]
+    low, high = limits(points, [(one.scores, one.weights) for one in found.values()], spacing)
+    below = _drawn_frame(ax, low, high, spacing)
     for i, (name, one) in enumerate(found.items()):
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}")
@@ -166,17 +166,6 @@ def plot_corp(
     spacing
         Of both axes, as for `plot_reliability`; by default "log" where predictions are rare, "sqrt" where most are
         below ½, else "linear".
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    InputError
-        If there is nothing to draw.
-    StreamcalError
-        Without matplotlib.
     """
     found = of_forecasts(data, p, CORP)
     if not isinstance(found, Mapping) or not all(isinstance(one, CORPReliability) for one in found.values()):
@@ -187,8 +176,7 @@ def plot_corp(
     spacing = spacing_of(first.scores, first.weights) if spacing is None else spacing
     _check_spacing(spacing)
     low, high = corp_limits(found.values(), spacing)
-    below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
-    _draw_frame(ax, below, low, high, spacing)
+    below = _drawn_frame(ax, low, high, spacing)
     for i, (name, one) in enumerate(found.items()):
         colour, parts = COLOURS[i % len(COLOURS)], one.decomposition
         label = f"{name}   MCB {parts.miscalibration:.2g}, DSC {parts.discrimination:.2g}"
@@ -212,18 +200,7 @@ def plot_maps(
     data
         Name → pairs of a score and its calibrated probability, in ascending order.
     ax, spacing, title
-        As for `plot_reliability`.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    InputError
-        If there is nothing to draw.
-    StreamcalError
-        Without matplotlib.
+        As for `plot_reliability`, whose errors and result it shares.
     """
     drawn = {name: pairs for name, pairs in data.items() if pairs}
     ax = axes_for(drawn, "give at least one name with its scores and probabilities", ax)
@@ -245,18 +222,7 @@ def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None
     history
         Of a comparison. Values beyond 10¹², infinite ones among them, are drawn at the top.
     ax, title
-        As for `plot_reliability`.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    InputError
-        If there is nothing to draw.
-    StreamcalError
-        Without matplotlib.
+        As for `plot_reliability`, whose errors and result it shares.
     """
     ends = np.cumsum([part.rows for part in history.parts(history.names[0])])
     ax = axes_for(ends.tolist(), "the history holds no observation", ax)
@@ -316,16 +282,10 @@ def plot_rates(
     ax, title
         As for `plot_reliability`.
 
-    Returns
-    -------
-    Axes
-
     Raises
     ------
     InputError
-        If there is nothing to draw, or the lengths differ.
-    StreamcalError
-        Without matplotlib.
+        As `plot_reliability`, and if the lengths differ.
     """
     if not rates or not len(ends) or any(len(values) != len(ends) for values in rates.values()):
         raise InputError("give the end of at least one part, and for each name as many values as parts")
@@ -423,14 +383,9 @@ def _check_spacing(spacing: Spacing) -> None:
         raise InputError(f"spacing {spacing!r} is not known{nearest}; allowed are {', '.join(get_args(Spacing))}")
 
 
-def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[float, float]:
-    """Return the range of both axes: all mean probabilities and frequencies, and nearly all single probabilities."""
-    points = [value for one in data.values() for b in one.bins for value in (b.prediction, b.frequency)]
-    return limits(points, [(one.scores, one.weights) for one in data.values()], spacing)
-
-
-def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing) -> None:
-    """Draw diagonal, limits, spacing and labels."""
+def _drawn_frame(ax: Axes, low: float, high: float, spacing: Spacing) -> Axes:
+    """Draw the frame of a diagram; return the axes of the histogram below it."""
+    below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
     _draw_square(ax, low, high, spacing)
     ax.set_ylabel("frequency of positive labels", color=INK)
     ax.tick_params(labelbottom=False)
@@ -440,6 +395,7 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
     for axes in (ax, below):
         axes.set_axisbelow(True)
         draw_plain_frame(axes)
+    return below
 
 
 def _draw_square(ax: Axes, low: float, high: float, spacing: Spacing) -> None:

@@ -35,16 +35,10 @@ def plot_pit(
     confidence
         Of the band, above 0 and below 1.
 
-    Returns
-    -------
-    Axes
-
     Raises
     ------
     InputError
-        If there is nothing to draw, and for another confidence.
-    StreamcalError
-        Without matplotlib.
+        As `plot_reliability`, and for another confidence.
     """
     bars = {name: pit_bars(one, confidence) for name, one in data.items()}
     ax = axes_for(bars, "give at least one name with its PITHistogram", ax)
@@ -83,16 +77,10 @@ def plot_densities(
     limits
         The range of outcomes; by default nearly all of the probability.
 
-    Returns
-    -------
-    Axes
-
     Raises
     ------
     InputError
-        If there is nothing to draw, or limits do not rise or cannot be determined.
-    StreamcalError
-        Without matplotlib.
+        As `plot_reliability`, and if limits do not rise or cannot be determined.
     """
     found = densities(data, limits)
     ax = axes_for(found.of, "give at least one name with its distribution", ax)

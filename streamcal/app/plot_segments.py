@@ -31,17 +31,6 @@ def plot_effects(
         As for `plot_reliability`.
     most
         Number of levels to draw, the first ones.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    InputError
-        If there is nothing to draw.
-    StreamcalError
-        Without matplotlib.
     """
     drawn = list(itertools.islice(effects, most))
     ax = axes_for(drawn, "give at least one effect", ax)

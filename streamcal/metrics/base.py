@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -62,6 +63,9 @@ class Summed(metaclass=Suggesting):
     Cost: `update`, `revert` and `n` O(1), `merge` O(1), unless a class states otherwise.
     """
 
+    #: Add (the sign, the last argument, is 1) or remove (−1) a checked observation, whose weight w > 0 comes before it.
+    _add: Callable[..., None]
+
     def __init__(self) -> None:
         self._count = 0
         self._weight = 0.0
@@ -113,6 +117,20 @@ class Summed(metaclass=Suggesting):
     def _params(self) -> dict[str, Any]:
         """Return the constructor's arguments by name."""
         return {}
+
+    def _take(self, *observation: Any) -> None:
+        """Add a checked observation, whose weight w ≥ 0 comes last."""
+        if observation[-1]:
+            self._count += 1
+            self._weight += observation[-1]
+            self._add(*observation, 1)
+
+    def _give_back(self, *observation: Any) -> None:
+        """Remove an observation that `_take` has added."""
+        if observation[-1]:
+            self._require_held(observation[-1])
+            self._add(*observation, -1)
+            self._released(observation[-1])
 
     def _require_held(self, weight: float) -> None:
         """Raise a `RetractionError` where no observation of this weight can be taken from the sums.
@@ -233,21 +251,13 @@ class Metric(Summed):
             tell.
         """
         label, probability, weight = check_true(y_true), check_probability(y_pred), check_weight(w)
-        if not weight:
-            return
-        self._require_held(weight)
-        self._add(probability, label, weight, -1)
-        self._released(weight)
-
-    @abstractmethod
-    def _add(self, p: float, y: float, w: float, sign: int) -> None:
-        """Add (`sign` 1) or remove (`sign` −1) one checked observation of weight w > 0."""
+        self._give_back(probability, label, weight)
 
 
-def check_true(y_true: Any) -> float:
-    """Check a label and return 1.0 or 0.0; the `InputError` names the order of the arguments."""
+def check_true(y_true: Any, check: Callable[[Any], Any] = check_label) -> Any:
+    """Check a label or an outcome; the `InputError` names the order of the arguments, in case they are swapped."""
     try:
-        return check_label(y_true)
+        return check(y_true)
     except InputError as error:
         raise InputError(f"{error}{FORECASTS.hint}") from None
 

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError
-from streamcal.metrics.base import Summed
+from streamcal.metrics.base import Summed, check_true
 from streamcal.parameters.inputs import FORECASTS, check_outcome, check_outcomes, check_weight
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import check_distributions
@@ -44,7 +44,7 @@ class DistributionMetric(Summed):
         InputError
             Where an argument is invalid; the metric is then unchanged.
         """
-        outcome, weight = _check_true(y_true), check_weight(w)
+        outcome, weight = check_true(y_true, check_outcome), check_weight(w)
         self._take(self._term(y_pred, outcome), weight)
 
     def update_many(self, y_true: ArrayLike, y_pred: Sequence[Distribution], w: ArrayLike | None = None) -> None:
@@ -75,40 +75,11 @@ class DistributionMetric(Summed):
     def revert(self, y_true: float, y_pred: Distribution, w: float = 1.0) -> None:
         """Remove one earlier `update` with the same arguments.
 
-        Raises
-        ------
-        InputError
-            Where an argument is invalid.
-        RetractionError
-            Where no observation is held. Whether this very observation is among those held is not checked: sums cannot
-            tell.
+        Errors are those of `Metric.revert`.
         """
-        outcome, weight = _check_true(y_true), check_weight(w)
-        term = self._term(y_pred, outcome)
-        if weight:
-            self._require_held(weight)
-            self._add(term, weight, -1)
-            self._released(weight)
-
-    def _take(self, term: Any, w: float) -> None:
-        """Add a term of weight w ≥ 0."""
-        if w:
-            self._count += 1
-            self._weight += w
-            self._add(term, w, 1)
+        outcome, weight = check_true(y_true, check_outcome), check_weight(w)
+        self._give_back(self._term(y_pred, outcome), weight)
 
     @abstractmethod
     def _term(self, distribution: Distribution, y: float) -> Any:
         """Return the number, or the numbers, that the metric keeps of an observation."""
-
-    @abstractmethod
-    def _add(self, term: Any, w: float, sign: int) -> None:
-        """Add (`sign` 1) or remove (`sign` −1) the term of one observation of weight w > 0."""
-
-
-def _check_true(y_true: Any) -> float:
-    """Check an outcome and return it; the `InputError` names the order of the arguments, in case they are swapped."""
-    try:
-        return check_outcome(y_true)
-    except InputError as error:
-        raise InputError(f"{error}{FORECASTS.hint}") from None

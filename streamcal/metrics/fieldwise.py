@@ -99,10 +99,7 @@ class FieldwiseECE(Summed):
             Where an argument is invalid; the metric is then unchanged.
         """
         label, probability, weight, key = check_true(y_true), check_probability(y_pred), check_weight(w), _key(level)
-        if weight:
-            self._count += 1
-            self._weight += weight
-            self._add(key, probability, label, weight, 1)
+        self._take(key, probability, label, weight)
 
     def update_many(
         self, y_true: ArrayLike, y_pred: ArrayLike, levels: Iterable[Hashable], w: ArrayLike | None = None
@@ -153,12 +150,11 @@ class FieldwiseECE(Summed):
             Where no observation of this level is held.
         """
         label, probability, weight, key = check_true(y_true), check_probability(y_pred), check_weight(w), _key(level)
-        if not weight:
-            return
-        if key not in self._levels:
-            raise RetractionError(f"no observation of the level {level!r} is held that could be reverted")
-        self._add(key, probability, label, weight, -1)
-        self._released(weight)
+        if weight:
+            if key not in self._levels:
+                raise RetractionError(f"no observation of the level {level!r} is held that could be reverted")
+            self._add(key, probability, label, weight, -1)
+            self._released(weight)
 
     # -- what it says ----------------------------------------------------------------------------------------------
 

@@ -74,50 +74,17 @@ class GridECE(Summed):
         super().__init__()
 
     def update(self, y_true: Label, y_pred: float, scores: Sequence[float], w: float = 1.0) -> None:
-        """Add one observation.
-
-        Parameters
-        ----------
-        y_true : bool, 0 or 1
-            The label.
-        y_pred : float
-            The predicted probability, in [0, 1].
-        scores : sequence of M floats
-            The scores from which it was predicted, in [0, 1].
-        w : float
-            Weight ≥ 0.
-
-        Raises
-        ------
-        InputError
-            Where an argument is invalid; the metric is then unchanged.
-        """
+        """Add one observation, as `FieldwiseECE.update`, with the M scores in [0, 1] from which it was predicted."""
         self._field.update(y_true, y_pred, self._cells_of([scores])[0], w)
         self._counted()
 
     def update_many(self, y_true: ArrayLike, y_pred: ArrayLike, scores: ArrayLike, w: ArrayLike | None = None) -> None:
-        """Add n observations: a loop of `update`, but for the rounding of sums; on an error nothing is added.
-
-        Parameters
-        ----------
-        y_true, y_pred, w : array-like of shape (n,)
-            Labels, probabilities and weights, 1 without them.
-        scores : array-like of shape (n, M)
-            Scores in [0, 1].
-        """
+        """Add n observations, as `FieldwiseECE.update_many`, with scores in [0, 1] of shape (n, M)."""
         self._field.update_many(y_true, y_pred, self._cells_of(scores), w)
         self._counted()
 
     def revert(self, y_true: Label, y_pred: float, scores: Sequence[float], w: float = 1.0) -> None:
-        """Remove one earlier `update` with the same arguments.
-
-        Raises
-        ------
-        InputError
-            Where an argument is invalid.
-        RetractionError
-            Where no observation of this cell is held.
-        """
+        """Remove one earlier `update` with the same arguments; errors are those of `FieldwiseECE.revert`."""
         self._field.revert(y_true, y_pred, self._cells_of([scores])[0], w)
         self._counted()
 

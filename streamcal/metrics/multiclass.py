@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, RetractionError
-from streamcal.metrics.base import Summed
+from streamcal.metrics.base import Summed, check_true
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_observation
@@ -47,7 +47,7 @@ class MulticlassMetric(Summed):
         InputError
             Where an argument is invalid; the metric is then unchanged.
         """
-        self._update(*_read(y_true, y_pred), check_weight(w))
+        self._take(*_read(y_true, y_pred), check_weight(w))
 
     def update_many(
         self,
@@ -81,42 +81,19 @@ class MulticlassMetric(Summed):
             swapped = np.asarray(y_pred, dtype=object).ndim == 1
             raise InputError(f"{error}{FORECASTS.hint * swapped}") from None
         for row in batch.one_by_one():
-            self._update(*row)
+            self._take(*row)
 
     def revert(self, y_true: ClassLabel, y_pred: ClassScores, w: float = 1.0) -> None:
         """Remove one earlier `update` with the same arguments.
 
-        Raises
-        ------
-        InputError
-            Where an argument is invalid.
-        RetractionError
-            Where no observation is held.
+        Errors are those of `Metric.revert`.
         """
-        scores, label, weight = *_read(y_true, y_pred), check_weight(w)
-        if not weight:
-            return
-        self._require_held(weight)
-        self._add(scores, label, weight, -1)
-        self._released(weight)
-
-    def _update(self, p: dict[ClassLabel, float], y: ClassLabel, w: float) -> None:
-        if w:
-            self._add(p, y, w, 1)
-            self._count += 1
-            self._weight += w
-
-    @abstractmethod
-    def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
-        """Add (`sign` 1) or remove (`sign` −1) one checked observation of weight w > 0."""
+        self._give_back(*_read(y_true, y_pred), check_weight(w))
 
 
 def _read(y_true: Any, y_pred: Any) -> tuple[dict[ClassLabel, float], ClassLabel]:
     """Read an observation; the `InputError` names the order of the arguments, in case they are swapped."""
-    try:
-        check_class(y_true)
-    except InputError as error:
-        raise InputError(f"{error}{FORECASTS.hint}") from None
+    check_true(y_true, check_class)
     return read_observation(y_pred, y_true, True)
 
 

@@ -25,26 +25,10 @@ def level_name(place: int) -> str:
 
 
 def learn(batches: Iterable[folding.Batch], content: bytes, names: folding.Names) -> Iterator[folding.Batch]:
-    """Learn observations, which are in order.
+    """Learn observations in order by the calibrator in the bytes; yield one row: null as `key`, `state` and `n`.
 
-    Parameters
-    ----------
-    batches : iterable of RecordBatch
-        Observations.
-    content : bytes
-        Of the calibrator that continues.
-    names : mapping
-        The user's names of the columns.
-
-    Yields
-    ------
-    RecordBatch
-        One row: `key`, null; `state`; and `n`. It is there without observations, too.
-
-    Raises
-    ------
-    InputError
-        For a value that is not taken, with its column.
+    It is there without observations, too. `names` are the user's names of the columns; an `InputError` for a value that
+    is not taken has its column.
     """
     calibrator = Keyed.from_bytes(content)
     for table in folding.together(batches):
@@ -58,14 +42,9 @@ def learn(batches: Iterable[folding.Batch], content: bytes, names: folding.Names
 
 
 class Forecasts:
-    """The probabilities of a calibrator with levels for columns of scores and levels.
+    """The probabilities of a calibrator with levels, in bytes, for columns of scores and levels.
 
-    Parameters
-    ----------
-    content : bytes
-        Of the calibrator.
-    score : str
-        The user's name of the column, for messages.
+    `score` is the user's name of the column, for messages.
     """
 
     def __init__(self, content: bytes, score: str) -> None:

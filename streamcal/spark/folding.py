@@ -59,29 +59,12 @@ class Rows(NamedTuple):
 
 
 def fold(batches: Iterable[Batch], calibrator: Calibrator, names: Names, in_order: bool = False) -> Iterator[Batch]:
-    """Fold observations into one state for each key.
+    """Fold observations, in any order, into one state for each key, each by a clone of the calibrator.
 
-    Parameters
-    ----------
-    batches : iterable of RecordBatch
-        Observations, in any order.
-    calibrator : Calibrator
-        The method; each key gets a clone.
-    names : mapping
-        The user's names of the columns.
-    in_order : bool
-        Observations are sorted by key: a key is done when another one comes, so that one calibrator is held. Otherwise
-        a key may come in several states, which are to be merged.
-
-    Yields
-    ------
-    RecordBatch
-        Columns `key`, `state` and `n`. No observations, no states.
-
-    Raises
-    ------
-    InputError
-        For a value that the method does not take; the column and, with keys, the key are named.
+    Yield batches with the columns `key`, `state` and `n`; no observations, no states. With `in_order` they are sorted
+    by key: a key is done when another one comes, so that one calibrator is held. Otherwise a key may come in several
+    states, which are to be merged. `names` are the user's names of the columns: an `InputError` for a value that the
+    method does not take names the column and, with keys, the key.
     """
     held: dict[Any, Calibrator] = {}
     kind = pyarrow.string()
@@ -100,24 +83,10 @@ def fold(batches: Iterable[Batch], calibrator: Calibrator, names: Names, in_orde
 
 
 def merge(batches: Iterable[Batch], read: Callable[[bytes], Calibrator]) -> Iterator[Batch]:
-    """Merge the states of each key; batches of states are sorted by key.
+    """Merge the states of each key; batches, and the one row a key that is yielded, have the columns of `fold`.
 
-    Parameters
-    ----------
-    batches : iterable of RecordBatch
-        Columns `key`, `state` and `n`.
-    read : callable
-        `from_bytes` of the class.
-
-    Yields
-    ------
-    RecordBatch
-        One row a key.
-
-    Raises
-    ------
-    MergeError
-        Where states of one key have different classes or parameters, or those of a method that does not merge.
+    Batches are sorted by key, and `read` is `from_bytes` of the class. Raise `MergeError` where states of one key have
+    different classes or parameters, or those of a method that does not merge.
     """
     kind: Any = None
     held: dict[Any, list[bytes]] = {}
@@ -131,16 +100,10 @@ def merge(batches: Iterable[Batch], read: Callable[[bytes], Calibrator]) -> Iter
 
 
 class Applied:
-    """The map of each key, applied to columns of scores.
+    """The map of each key, applied to columns of scores, with lower and upper ends where an interval is wanted.
 
-    Parameters
-    ----------
-    find : callable
-        From a key, or any value of the column of keys, to bytes of a state; None if there is none.
-    interval : bool
-        Whether lower and upper ends are wanted too.
-    score : str
-        The user's name of the column, for messages.
+    `find` leads from a key, or any value of the column of keys, to bytes of a state; None if there is none. `score` is
+    the user's name of the column, for messages.
     """
 
     def __init__(self, find: Callable[[Any], bytes | None], interval: bool, score: str) -> None:
@@ -152,16 +115,9 @@ class Applied:
     def __call__(self, scores: Array, keys: Array) -> Array:
         """Return the probabilities of a column of scores, null where the score is null or the key has no state.
 
-        Returns
-        -------
-        StructArray
-            With the fields `calibrated`, and `lower` and `upper` where intervals are wanted.
-
-        Raises
-        ------
-        InputError
-            For a score that the method does not take, and a state whose method has intervals where none are wanted, or
-            the other way round.
+        They are an array of structs with the fields `calibrated`, and `lower` and `upper` where intervals are wanted.
+        Raise `InputError` for a score that the method does not take, and a state whose method has intervals where none
+        are wanted, or the other way round.
         """
         values, given = numbers(scores), ~nulls(scores)
         ends = [np.zeros(len(values)) for _ in range(3 if self._interval else 1)]

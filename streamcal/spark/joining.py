@@ -72,13 +72,8 @@ def take(join: LabelJoin, events: Iterable[Event]) -> Iterator[Forecast]:
     """Give a join the events of a micro-batch, in the order of time; impressions before outcomes of the same time.
 
     The result and the state afterwards do not depend on the order of `events`, so that a batch that is run again does
-    the same.
-
-    Yields
-    ------
-    Forecast
-        One for each impression that is new, and one for each event that is refused. Nothing for an impression that is
-        remembered with the same score, as after a duplicate in the source.
+    the same. Yield a forecast for each impression that is new, and one for each event that is refused; nothing for an
+    impression that is remembered with the same score, as after a duplicate in the source.
     """
     number = join.tally()["issued"]
     for id, score, label, t in _in_order(events):

@@ -43,20 +43,10 @@ def forecasts_schema(id: Any) -> Any:
 
 
 def pack(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
-    """Pack events by key.
+    """Pack events by key: batches with the column `key` and those of `events_schema`, rows in any order.
 
-    Parameters
-    ----------
-    batches : iterable of RecordBatch
-        The column `key` and those of `schema`, rows in any order.
-    schema : Schema
-        That of `events_schema`.
-
-    Yields
-    ------
-    RecordBatch
-        Columns `key`; `micros`, the latest time of an event, null where none has one; and `events`, bytes for
-        `events_of`. A key may have several rows.
+    Yield the columns `key`; `micros`, the latest time of an event, null where none has one; and `events`, bytes for
+    `events_of`. A key may have several rows.
     """
     for table in folding.together(batches):
         columns = {name: folding.one_array(table.column(name)) for name in table.schema.names}
@@ -85,17 +75,7 @@ def _integers(column: Any, missing: int) -> Any:
 
 
 def events_of(packed: Iterable[bytes], schema: Any, after: float = -math.inf) -> list[Event]:
-    """Return the events of a key that `pack` wrote.
-
-    Parameters
-    ----------
-    packed : iterable of bytes
-        What `pack` wrote.
-    schema : Schema
-        That of `events_schema`.
-    after : float
-        Microseconds; events of this time or before are left out.
-    """
+    """Return the events of a key that `pack` wrote by `events_schema`, without those up to the time `after`, in µs."""
     found: list[Event] = []
     for one in packed:
         ids, scores, labels, micros = pyarrow.ipc.read_record_batch(one, schema).to_pydict().values()
@@ -119,19 +99,9 @@ def packed_forecasts(forecasts: Sequence[Forecast], schema: Any) -> bytes:
 
 
 def unpack(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
-    """Unpack predictions.
+    """Unpack predictions: batches with the columns `key` and `forecasts`, what `packed_forecasts` wrote.
 
-    Parameters
-    ----------
-    batches : iterable of RecordBatch
-        Columns `key` and `forecasts`, what `packed_forecasts` wrote.
-    schema : Schema
-        That of `forecasts_schema`.
-
-    Yields
-    ------
-    RecordBatch
-        The column `key` and those of `schema`, a row for each prediction.
+    Yield a row for each prediction: the column `key` and those of `forecasts_schema`.
     """
     for batch in batches:
         read = [pyarrow.ipc.read_record_batch(one, schema) for one in batch.column("forecasts").to_pylist()]

@@ -181,14 +181,8 @@ COLUMNS = ", ".join(f"{name} {'binary' if name == 'state' else 'long'}" for name
 class Joins(StatefulProcessor):
     """A `LabelJoin` for each key, as one value of bytes, and what it has learned.
 
-    Parameters
-    ----------
-    calibrator : Calibrator
-        The method, which has learned nothing.
-    options : dict
-        The other arguments of `LabelJoin`.
-    id_type : DataType
-        That of ids in Arrow.
+    The calibrator has learned nothing; `options` are the other arguments of `LabelJoin`, and `id_type` is that of ids
+    in Arrow.
     """
 
     def __init__(self, calibrator: Calibrator, options: dict[str, Any], id_type: Any) -> None:
