@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING
 from streamcal.calibrators.base import Calibrator
 from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
 from streamcal.stream.checkpoints import Checkpoint
-from streamcal.stream.prequential import Scoreboard
 from streamcal.stream.records import Reasons
 from streamcal.stream.run import Run
 from streamcal.stream.sample import StreamSample
@@ -132,7 +131,7 @@ def _odd_ratio(job: Run) -> str | None:
     if board is None or ratio is None or rows < ROWS_FOR_RATIO:
         return None
     if math.isinf(ratio):
-        if _surprise(board, rows) < LARGEST_RATIO:
+        if rows * (board.log_loss.get() or 0.0) < LARGEST_RATIO:  # nearly the predicted number of positives
             return None
         return f"none of {rows:,} labels is positive: look at --label and --positive"
     if ratio > LARGEST_RATIO:
@@ -162,11 +161,6 @@ def plain_factor(factor: float) -> str:
     ('1,234', '1.2e+57')
     """
     return f"{factor:,.0f}" if factor < LARGEST_WRITTEN else f"{factor:.1e}"
-
-
-def _surprise(board: Scoreboard, rows: int) -> float:
-    """Return the log loss of all rows: without positives, their predicted number, or a little more."""
-    return rows * (board.log_loss.get() or 0.0)
 
 
 def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrator]]) -> str | None:

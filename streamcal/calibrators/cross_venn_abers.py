@@ -325,11 +325,6 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         x = [self.scale.coordinate(score) for score in check_fold_scores(scores, self.folds)]
         return self._present(t).intervals_one(x, w)
 
-    def _pairs_many(self, scores: ArrayLike, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
-        """Return p₀ and p₁ of every fold, arrays of shape (n,)."""
-        x = [self.scale.coordinates(column) for column in check_fold_scores_many(scores, self.folds)]
-        return self._present(t).intervals(x, w)
-
     def _held_pairs_one(self, score: Any, w: float, t: Time | None) -> tuple[list[float], list[float]]:
         """Return p₀ and p₁ of the folds that are merged."""
         lower, upper = self._pairs_one(score, w, t)
@@ -337,7 +332,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     def _held_pairs_many(self, scores: Any, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
         """Return p₀ and p₁ of the folds that are merged, arrays of shape (n,)."""
-        lower, upper = self._pairs_many(scores, w, t)
+        x = [self.scale.coordinates(column) for column in check_fold_scores_many(scores, self.folds)]
+        lower, upper = self._present(t).intervals(x, w)
         return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
 
     def map(self) -> CrossIntervalMap:

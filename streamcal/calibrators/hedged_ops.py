@@ -38,11 +38,6 @@ class HedgedOPS(SequentialCalibrator):
         From 0 to 2⁶⁴ − 1. Draws are a function of the seed and the number of observations learned: until the next
         `learn`, the same score gets the same prediction, and a saved calibrator continues with the live one's draws.
 
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
-
     Notes
     -----
     O(bins) per observation: 0.35 µs to learn and predict. O(bins²) memory. Weights count relative to their running

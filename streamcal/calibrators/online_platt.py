@@ -26,11 +26,6 @@ class OnlinePlatt(SequentialCalibrator):
         d in A ← d·A + (1 − d)·A₀ + r·g gᵀ, 0 < d ≤ 1. Below 1 the method keeps following drift, with a memory of
         about 1/(1 − d) observations; what A knew fades back to A₀, which keeps every step bounded.
 
-    Raises
-    ------
-    InputError
-        If `discount` is outside its range.
-
     Notes
     -----
     O(1) per observation, scalar arithmetic: 0.2 µs to learn and predict. log s and log(1 − s) are clamped at log-odds

@@ -56,11 +56,6 @@ class Protected(SequentialCalibrator):
         The largest number of labels learned between a prediction and its own label, 0 to 100,000. Above 0 the promise
         is that of `Auto`, with log(1/passive) for ln 4: delay/4 nats more, and one for each surprise. See Notes.
 
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
-
     Notes
     -----
     O(9·rates) per observation: 0.6 µs to learn and predict with three rates. An observation counts as r equal outcomes

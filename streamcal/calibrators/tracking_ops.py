@@ -31,11 +31,6 @@ class TrackingOPS(SequentialCalibrator):
         Number of bins of the forecasts, at least 1; ε = 0.1 is the paper's. They have equal width: all click rates
         fall into one of ten.
 
-    Raises
-    ------
-    InputError
-        If `bins` is no whole number of at least 1.
-
     Notes
     -----
     O(1) per observation: 0.35 µs to learn and predict. O(bins) memory. Weights count relative to their running mean, in

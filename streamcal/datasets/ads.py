@@ -99,11 +99,6 @@ def ad_clicks(
     -------
     AdClicks
 
-    Raises
-    ------
-    InputError
-        For other arguments.
-
     Notes
     -----
     Cost: O(n), and 80 bytes for each impression; `ad_click_chunks` needs memory for a part at a time.

@@ -179,27 +179,8 @@ class Fusion(Learner):
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
-        Parameters
-        ----------
-        scores : array-like of shape (n, M)
-            Scores, a column a score.
-        y : array-like of shape (n,)
-            Labels.
-        w : array-like of shape (n,) or None
-            Weights; an observation of weight 0 is predicted and not learned.
-        t : array-like of shape (n,) or None
-            Times; each prediction is as of the time of its own observation.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            The result of `predict_one(scores[i], t[i])` before `learn_one(scores[i], y[i], w[i], t[i])`, to the last
-            bit; the state afterwards is that of this loop. With a pandas `DataFrame` of scores, a Series.
-
-        Raises
-        ------
-        InputError
-            For a bad value in any row; then nothing is learned.
+        As `Calibrator.predict_learn_many`, of scores of shape (n, M), a column a score; with a pandas `DataFrame` of
+        them, the result is a Series.
 
         Examples
         --------

@@ -45,7 +45,8 @@ class Learned(NamedTuple):
 
 def head_of(join: LabelJoin) -> dict[str, Any]:
     """Return all of a state but the predictions held; the same for equal joins, in any order of their outcomes."""
-    ages = [list(one) for one in sorted(join._ages, key=lambda one: one[:3]) if _is_held(join, one)]
+    numbers = {id: one.number for _, _, _, id in join._ages if (one := join._index.get(id)) is not None}
+    ages = [list(one) for one in sorted(join._ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
     written = {
         "clock": None if math.isinf(join._clock) else join._clock,
         "number": join._number,
@@ -93,12 +94,6 @@ def record_with_held(value: Any) -> dict[str, Any]:
     """Return the head of a state as it is."""
     ensure(isinstance(value, dict), "the head of the state is no record")
     return dict(value)
-
-
-def _is_held(join: LabelJoin, age: tuple[float, int, int, Id]) -> bool:
-    """Return whether the impression of a click is still kept."""
-    one = join._index.get(age[3])
-    return one is not None and one.number == age[1]
 
 
 def _columns(held: Sequence[Issued], outcomes: Mapping[Id, Outcome]) -> dict[str, Any]:
@@ -229,7 +224,9 @@ def _ids(value: Any) -> list[Id]:
     ids: list[Id] = [*value.split("\n")] if isinstance(value, str) else listed(unread)(value)
     if isinstance(value, str) and _are_plain(value, ids):
         return ids
-    ensure(all((one.__class__ is str and is_plain(one)) or _is_written(one) for one in ids), "an id is not as written")
+    for one in ids:
+        known = (one.__class__ is str and is_plain(one)) or (isinstance(one, (str, int)) and check_id(one) == one)
+        ensure(known, "an id is not as written")
     return ids
 
 
@@ -239,10 +236,6 @@ def _are_plain(text: str, ids: Sequence[Any]) -> bool:
     if not (min(sizes) > 0 and max(sizes) <= 64 and text.replace("\n", "").isprintable()):
         return False
     return not any(first.isdigit() or first == "-" for first in {one[0] for one in ids})
-
-
-def _is_written(id: Any) -> bool:
-    return isinstance(id, (str, int)) and check_id(id) == id
 
 
 def _places(value: Any, number: int) -> list[int]:

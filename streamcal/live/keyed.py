@@ -124,27 +124,8 @@ class Keyed(Learner):
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
-        Parameters
-        ----------
-        scores, y : array-like of shape (n,)
-            Scores and labels.
-        keys : mapping
-            Field → n levels, a list, an array or a column; missing levels are None, NaN or null.
-        w : array-like of shape (n,), optional
-            Weights; of weight 0, an observation is predicted and not learned.
-        t : array-like of shape (n,), optional
-            Times.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            The result of `predict_one` before each is learned, to the last bit; with a pandas `Series` of scores, a
-            Series.
-
-        Raises
-        ------
-        InputError
-            For a bad value in any row; then nothing is learned.
+        As `Calibrator.predict_learn_many`. `keys` are field → n levels, a list, an array or a column; missing levels
+        are None, NaN or null.
 
         Examples
         --------

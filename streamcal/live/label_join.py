@@ -365,11 +365,6 @@ class LabelJoin(Holding, Journaled):
             are not learned.
         version : str, int or None
             As in `issue`; one that has issued nothing yet is taken to be the newest.
-
-        Raises
-        ------
-        InputError
-            For a bad value.
         """
         checked, levels = self._check_score(score), self._check_keys(keys)
         if t is not None:
@@ -448,17 +443,7 @@ class LabelJoin(Holding, Journaled):
     def advance(self, t: Time) -> None:
         """Tell the time where no impression does: labels whose time has come are learned.
 
-        Parameters
-        ----------
-        t : float or datetime
-            A time before the clock changes nothing.
-
-        Raises
-        ------
-        InputError
-            For a bad value, or a time too far from the clock (`ClockError`); nothing is changed then.
-        StateError
-            If the journal cannot take more events. Nothing is changed then.
+        A time before the clock changes nothing; errors are those of `resolve`.
         """
         time = self._time(t)
         if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far

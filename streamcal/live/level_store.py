@@ -202,7 +202,8 @@ class LevelRows:
         store = self._opened()
         number, chain = self._base
         found = store.rows("SELECT chain FROM levels WHERE owner = ? AND number = ?", self._owner, number)
-        kept = self._read_kept()
+        row = store.rows("SELECT kept FROM owners WHERE owner = ?", self._owner)
+        kept = [int(one) for one in json.loads(row[0][0])] if row else []
         if found != [(chain,)] or (number != self._head() and number not in kept):
             raise StateError(
                 f"the store of levels {self.path} does not have those of this state: it belongs to another one, or "
@@ -218,10 +219,6 @@ class LevelRows:
     def _head(self) -> int:
         found = self._opened().rows("SELECT max(number) FROM levels WHERE owner = ?", self._owner)
         return found[0][0] or 0
-
-    def _read_kept(self) -> list[int]:
-        found = self._opened().rows("SELECT kept FROM owners WHERE owner = ?", self._owner)
-        return [int(one) for one in json.loads(found[0][0])] if found else []
 
     # -- what the kernel calls -------------------------------------------------------------------------------------
 

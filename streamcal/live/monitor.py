@@ -66,11 +66,6 @@ class CalibrationMonitor(Saved):
         Called with each `Alarm`, after the state has changed; without it alarms are logged. It is not part of the
         state: set the attribute of what `from_state` and `from_bytes` return.
 
-    Raises
-    ------
-    InputError
-        For other parameters.
-
     Notes
     -----
     The bounds are valid for any model, drift and traffic, provided that each p was fixed before its outcome, and that
@@ -220,25 +215,11 @@ class CalibrationMonitor(Saved):
         return self._tell(alarms) if alarms else None
 
     def update_pit(self, u: float, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
-        """Add one outcome of a predictive distribution.
+        """Add one outcome of a predictive distribution, otherwise as `update`.
 
-        Parameters
-        ----------
-        u : float
-            F(y), the probability that the distribution gave to outcomes up to y, in [0, 1]. It has to be continuous:
-            where it has jumps, u is not uniform, and there are false alarms.
-        keys : mapping, optional
-            As in `update`.
-
-        Returns
-        -------
-        Alarm or None
-            As by `update`, of a "location" or a "spread".
-
-        Raises
-        ------
-        InputError
-            Where an argument is invalid, or labels were given to this monitor; nothing is changed then.
+        Alarms are of a "location" or a "spread". `u` is F(y), the probability that the distribution gave to outcomes up
+        to y, in [0, 1]. It has to be continuous: where it has jumps, u is not uniform, and there are false alarms.
+        Raise `InputError` if labels were given to this monitor.
 
         Examples
         --------
@@ -255,24 +236,8 @@ class CalibrationMonitor(Saved):
     ) -> list[Alarm]:
         """Add n outcomes in their order: the same state as a loop of `update`.
 
-        Parameters
-        ----------
-        y_true : array-like of shape (n,)
-            Labels.
-        y_pred : array-like of shape (n,)
-            Issued probabilities.
-        keys : mapping, optional
-            Field → levels, n of them.
-
-        Returns
-        -------
-        list of Alarm
-            All alarms in their order. With keys, those of one outcome in the order of `update`.
-
-        Raises
-        ------
-        InputError
-            Where an entry is invalid; nothing is added then.
+        `y_true`, `y_pred` and the levels of each field in `keys` have shape (n,). Return all alarms in their order;
+        with keys, those of one outcome in the order of `update`. On an error nothing is added.
         """
         probabilities, labels, _ = check_forecasts(y_true, y_pred)
         return self._take_all(probabilities, labels, keys)
@@ -280,22 +245,7 @@ class CalibrationMonitor(Saved):
     def update_pits(self, u: ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None) -> list[Alarm]:
         """Add n outcomes of predictive distributions in their order: the same state as a loop of `update_pit`.
 
-        Parameters
-        ----------
-        u : array-like of shape (n,)
-            F(y) of each.
-        keys : mapping, optional
-            As in `update_many`.
-
-        Returns
-        -------
-        list of Alarm
-            As by `update_many`.
-
-        Raises
-        ------
-        InputError
-            Where an entry is invalid, or labels were given to this monitor; nothing is added then.
+        `u` has shape (n,); otherwise as `update_many`.
         """
         return self._take_all(normal_scores(check_probabilities(check_scores(u))), None, keys)
 

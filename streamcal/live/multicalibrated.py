@@ -163,11 +163,6 @@ class Multicalibrated(Keyed):
         The number of groups held of each family, default 100,000: of each field, each pair, and each field by bin. The
         group longest without an observation makes room for a new one, and starts with nothing if it comes back.
 
-    Raises
-    ------
-    InputError
-        For other parameters.
-
     Notes
     -----
     Levels are read by value as in `Segmented`. An observation in which a field is missing is in no group of the field.
@@ -293,24 +288,7 @@ class Multicalibrated(Keyed):
     def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score` for these levels. The state does not change.
 
-        Parameters
-        ----------
-        score : float
-            A score that the calibrator accepts.
-        keys : mapping
-            Field → level.
-        t : float or date, optional
-            As the calibrator reads it.
-
-        Returns
-        -------
-        float
-            Inside (0, 1), even where the calibrator predicts 0 or 1.
-
-        Raises
-        ------
-        InputError
-            For an argument that is not allowed.
+        `keys` are field → level. The probability is inside (0, 1), even where the calibrator predicts 0 or 1.
         """
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)  # here, since a call costs as much as the look-ups
         if levels is None or None in levels:
@@ -397,20 +375,7 @@ class Multicalibrated(Keyed):
     def issue_one(self, score: float, keys: Keys, w: float = 1.0, t: Time | None = None) -> IssuedBets:
         """Predict an observation whose label comes later, fix the stakes on it, and set aside what they can lose.
 
-        Parameters
-        ----------
-        score, keys, w, t
-            As in `learn_one`.
-
-        Returns
-        -------
-        IssuedBets
-            The prediction, for `learn_issued`. Its `p` is that of `predict_one`.
-
-        Raises
-        ------
-        InputError
-            For an argument that is not allowed; nothing changes then.
+        Arguments and errors are those of `learn_one`; the result's `p` is that of `predict_one`.
 
         Examples
         --------

@@ -94,11 +94,6 @@ class Segmented(Keyed):
     pairs : bool, optional
         Whether all pairs of fields, without being named, and the score correct too; default False. See the notes.
 
-    Raises
-    ------
-    InputError
-        For other parameters.
-
     Notes
     -----
     A level is a text or a whole number, read by value: 1, 1.0, "1" and True are one level. A field that is None, NaN
@@ -218,24 +213,7 @@ class Segmented(Keyed):
     def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score` for these levels, as of `t`; the state is unchanged.
 
-        Parameters
-        ----------
-        score : float
-            What the calibrator accepts.
-        keys : mapping
-            Field → level.
-        t : float or date, optional
-            As the calibrator reads it.
-
-        Returns
-        -------
-        float
-            Inside (0, 1), even if the calibrator predicts 0 or 1.
-
-        Raises
-        ------
-        InputError
-            For an argument that is not allowed.
+        `keys` are field → level. The probability is inside (0, 1), even if the calibrator predicts 0 or 1.
         """
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)  # here, since a call costs as much as the look-ups
         if levels is None or None in levels:
@@ -259,13 +237,8 @@ class Segmented(Keyed):
     def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Take an earlier `learn_one` with the same arguments out of the calibrator, and out of the sums of its levels.
 
-        Raises
-        ------
-        CapabilityError
-            Where the calibrator cannot unlearn.
-        InputError
-            For an argument that is not allowed, or an observation that the calibrator knows it has not learned; nothing
-            changes then.
+        Raise `CapabilityError` where the calibrator cannot unlearn, and `InputError` for an observation that it knows
+        it has not learned; nothing changes then.
         """
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn, since {self.overall!r} cannot")

@@ -172,8 +172,9 @@ class CountWindow(_Window[Held]):
         newest = self._buffer[-1]
         if self._outweighed(w, 0.0 if newest is None else newest[2]) or self._outweighs_one(w):
             self._rebuild()
-        if len(self._buffer) > 2 * self._size:
-            self._close_gaps()
+        if len(self._buffer) > 2 * self._size:  # at most once in `size` retractions, whose entries are None
+            self._buffer = deque(entry for entry in self._buffer if entry is not None)
+            self._places = None
 
     def held(self) -> tuple[FloatArray, int]:
         """Return the observations kept, oldest first, as rows x, y, w, and how many left since sums were recomputed.
@@ -222,11 +223,6 @@ class CountWindow(_Window[Held]):
     def _outweighs_one(self, w: float) -> bool:
         """Return whether a removed observation of weight `w` was far heavier than one still kept."""
         return w > OUTWEIGHING_ONE * self._lightest and self.statistic.drifts
-
-    def _close_gaps(self) -> None:
-        """Remove the retracted entries from the buffer, to bound its size; at most once in `size` retractions."""
-        self._buffer = deque(entry for entry in self._buffer if entry is not None)
-        self._places = None
 
     def _clear(self) -> None:
         self._refill([])

@@ -55,11 +55,6 @@ class CalibrationRatio(Metric):
         tuple of float
             Lower and upper end, in [0, ∞]; (0, ∞) while nothing is held.
 
-        Raises
-        ------
-        InputError
-            For another confidence.
-
         Notes
         -----
         It assumes that labels are independent given their probabilities. They may have different chances: their sum

@@ -99,11 +99,6 @@ class CORP(CellMetric):
     loss : {"brier", "log"}
         The score: `Brier`, or `LogLoss` with its default clip.
 
-    Raises
-    ------
-    InputError
-        For another loss.
-
     Notes
     -----
     Cost: `update` and `revert` O(1), less than 1 µs; `get` and `decomposition` O(c) for c occupied cells; `floor` and

@@ -28,41 +28,15 @@ class DistributionMetric(Summed):
     """
 
     def update(self, y_true: float, y_pred: Distribution, w: float = 1.0) -> None:
-        """Add one observation.
-
-        Parameters
-        ----------
-        y_true : float
-            The outcome, finite.
-        y_pred : Distribution
-            The predictive distribution.
-        w : float
-            Weight ≥ 0.
-
-        Raises
-        ------
-        InputError
-            Where an argument is invalid; the metric is then unchanged.
-        """
+        """Add a finite outcome, its predictive distribution and a weight ≥ 0; errors are those of `Metric.update`."""
         outcome, weight = check_true(y_true, check_outcome), check_weight(w)
         self._take(self._term(y_pred, outcome), weight)
 
     def update_many(self, y_true: ArrayLike, y_pred: Sequence[Distribution], w: ArrayLike | None = None) -> None:
         """Add n observations: the same state as a loop of `update`.
 
-        Parameters
-        ----------
-        y_true : array-like of shape (n,)
-            The outcomes.
-        y_pred : sequence of n Distribution
-            The predictive distributions.
-        w : array-like of shape (n,), optional
-            Weights ≥ 0; 1 without it.
-
-        Raises
-        ------
-        InputError
-            Where an entry is invalid; nothing is added then.
+        `y_true` and `w` have shape (n,), and `y_pred` is a sequence of n distributions; errors are those of
+        `Metric.update_many`.
         """
         outcomes, weights = check_outcomes(y_true, w, FORECASTS)
         given = check_distributions(y_pred)

@@ -80,23 +80,9 @@ class FieldwiseECE(Summed):
     """
 
     def update(self, y_true: Label, y_pred: float, level: Hashable, w: float = 1.0) -> None:
-        """Add one observation of a level.
+        """Add one observation of a level, otherwise as `Metric.update`.
 
-        Parameters
-        ----------
-        y_true : bool, 0 or 1
-            The label.
-        y_pred : float
-            The predicted probability, in [0, 1].
-        level : hashable
-            A text, a number or a tuple; missing levels (None, NaN, and pandas' NA and NaT) are one level.
-        w : float
-            Weight ≥ 0.
-
-        Raises
-        ------
-        InputError
-            Where an argument is invalid; the metric is then unchanged.
+        The level is a text, a number or a tuple; missing levels (None, NaN, and pandas' NA and NaT) are one level.
         """
         label, probability, weight, key = check_true(y_true), check_probability(y_pred), check_weight(w), _key(level)
         self._take(key, probability, label, weight)
@@ -104,15 +90,7 @@ class FieldwiseECE(Summed):
     def update_many(
         self, y_true: ArrayLike, y_pred: ArrayLike, levels: Iterable[Hashable], w: ArrayLike | None = None
     ) -> None:
-        """Add n observations: a loop of `update`, but for the rounding of sums; on an error nothing is added.
-
-        Parameters
-        ----------
-        y_true, y_pred, w : array-like of shape (n,)
-            Labels, probabilities and weights, 1 without them.
-        levels : iterable
-            n levels.
-        """
+        """Add n observations, with n levels, otherwise as `Metric.update_many`."""
         probabilities, labels, weights = check_forecasts(y_true, y_pred, w)
         plain: Any = levels.tolist() if isinstance(levels, np.ndarray) else levels
         if isinstance(plain, (str, bytes)) or not isinstance(plain, Iterable):
@@ -140,15 +118,7 @@ class FieldwiseECE(Summed):
         self._weight += float(w.sum())
 
     def revert(self, y_true: Label, y_pred: float, level: Hashable, w: float = 1.0) -> None:
-        """Remove one earlier `update` with the same arguments.
-
-        Raises
-        ------
-        InputError
-            Where an argument is invalid.
-        RetractionError
-            Where no observation of this level is held.
-        """
+        """Remove one earlier `update` with the same arguments; `RetractionError` where none of this level is held."""
         label, probability, weight, key = check_true(y_true), check_probability(y_pred), check_weight(w), _key(level)
         if weight:
             if key not in self._levels:

@@ -41,11 +41,6 @@ class GridECE(Summed):
     n_scores : int
         M, from 1 to 16.
 
-    Raises
-    ------
-    InputError
-        For another number of cells or scores.
-
     Notes
     -----
     Paper 000 compares the prediction at the centre of a cell with the share of positives in the cell. The mean

@@ -29,11 +29,6 @@ class LogLoss(Metric):
         Probability above 0 and below 1, default `LOG_LOSS_CLIP`. scikit-learn clips at 2.2e-16 and River at 1e-15; give
         these to compare.
 
-    Raises
-    ------
-    InputError
-        For another clip.
-
     Notes
     -----
     Cost: `update`, `revert`, `merge` and `get` O(1); one sum and a count in memory.

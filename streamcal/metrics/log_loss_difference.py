@@ -57,11 +57,6 @@ class LogLossDifference:
         probabilities never differ by more than 8 in log-odds the adaptive interval is shorter, for rare events several
         times. Where one of them is 0 or 1 and the other is not, it may be twice as long.
 
-    Raises
-    ------
-    InputError
-        For other parameters.
-
     Notes
     -----
     With `adaptive`, every λ < 1/cᵢ makes exp{λ (δᵢ − E δᵢ) − ψ(λ) (δᵢ − mᵢ)²} a factor of mean at most 1 with the cᵢ of
@@ -123,20 +118,7 @@ class LogLossDifference:
         return max(centre - radius, -self._cap), min(centre + radius, self._cap)
 
     def update(self, y_true: Label, p: float, q: float) -> None:
-        """Add one outcome.
-
-        Parameters
-        ----------
-        y_true : bool, 0 or 1
-            The label.
-        p, q : float
-            Probabilities of the first and of the second series, in [0, 1].
-
-        Raises
-        ------
-        InputError
-            Where an argument is invalid; nothing is changed then.
-        """
+        """Add an outcome with the probabilities of the first and of the second series; errors as of `Metric.update`."""
         label = check_true(y_true)
         self.update_checked(check_probability(p), check_probability(q), label)
 
@@ -156,17 +138,7 @@ class LogLossDifference:
     def update_many(self, y_true: ArrayLike, p: ArrayLike, q: ArrayLike) -> None:
         """Add n outcomes in their order: the same state as a loop of `update`, but for the rounding of logarithms.
 
-        Parameters
-        ----------
-        y_true : array-like of shape (n,)
-            Labels.
-        p, q : array-like of shape (n,)
-            Probabilities of the two series.
-
-        Raises
-        ------
-        InputError
-            Where an entry is invalid; nothing is added then.
+        All have shape (n,); errors are those of `Metric.update_many`.
         """
         first, labels, _ = check_forecasts(y_true, p)
         second, _, _ = check_forecasts(y_true, q)

@@ -31,21 +31,9 @@ class MulticlassMetric(Summed):
     """
 
     def update(self, y_true: ClassLabel, y_pred: ClassScores, w: float = 1.0) -> None:
-        """Add one observation.
+        """Add one observation: the label that occurred, a dict label → probability, and a weight ≥ 0.
 
-        Parameters
-        ----------
-        y_true : label
-            The label that occurred.
-        y_pred : dict of label to float
-            The predicted probabilities.
-        w : float
-            Weight ≥ 0.
-
-        Raises
-        ------
-        InputError
-            Where an argument is invalid; the metric is then unchanged.
+        Errors are those of `Metric.update`.
         """
         self._take(*_read(y_true, y_pred), check_weight(w))
 
@@ -59,21 +47,8 @@ class MulticlassMetric(Summed):
     ) -> None:
         """Add n observations: the same state as a loop of `update`.
 
-        Parameters
-        ----------
-        y_true : sequence of n labels
-            The labels that occurred.
-        y_pred : array-like of shape (n, K)
-            Predicted probabilities.
-        w : array-like of shape (n,), optional
-            Weights ≥ 0; 1 without it.
-        labels : sequence of K labels
-            The label of each column of `y_pred`.
-
-        Raises
-        ------
-        InputError
-            Where an entry is invalid; nothing is added then.
+        `y_true` are n labels, and `y_pred` their probabilities, of shape (n, K), in columns of the K `labels`; errors
+        are those of `Metric.update_many`.
         """
         try:
             batch = read_batch(y_pred, y_true, w, labels, True)
@@ -125,11 +100,6 @@ class MulticlassLogLoss(_Mean):
     ----------
     clip : float
         Probability above 0 and below 1, default `LOG_LOSS_CLIP`: a loss is at most −log(clip).
-
-    Raises
-    ------
-    InputError
-        For another clip.
 
     Notes
     -----

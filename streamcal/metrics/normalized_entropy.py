@@ -23,11 +23,6 @@ class NormalizedEntropy(LogLoss):
     clip : float
         Probability above 0 and below 1, as in `LogLoss`.
 
-    Raises
-    ------
-    InputError
-        For another clip.
-
     Notes
     -----
     Cost: `update`, `revert`, `merge` and `get` O(1); two sums and two counts in memory.

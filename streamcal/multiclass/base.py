@@ -178,29 +178,9 @@ class MulticlassCalibrator(Learner):
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
-        Parameters
-        ----------
-        P : array-like of shape (n, K)
-            Scores, with a column for each of `labels`.
-        y : sequence of length n
-            The labels that occurred.
-        w : array-like of shape (n,) or None
-            Weights; of weight 0, an observation is predicted and not learned.
-        t : array-like of shape (n,) or None
-            Times; each prediction is as of the time of its own observation.
-        labels : sequence of length K
-            The labels of the columns.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            What `predict_one` returns for each row before `learn_one` learns it, to the last bit, in the columns of the
-            labels; the state afterwards is that of this loop. With a pandas `DataFrame`, a DataFrame.
-
-        Raises
-        ------
-        InputError
-            For a bad value in any row; then nothing is learned.
+        As `Calibrator.predict_learn_many`, of scores of shape (n, K), with a column for each of the K `labels`, and the
+        n labels that occurred. The result has shape (n, K), in the columns of the labels; with a pandas `DataFrame`, it
+        is one.
 
         Examples
         --------

@@ -55,11 +55,6 @@ class OnlineVectorScaling(MulticlassCalibrator):
         d in A ← d·A + (1 − d)·A₀ + g gᵀ, 0 < d ≤ 1. Below 1 the method keeps following drift, with a memory of about
         1/(1 − d) observations.
 
-    Raises
-    ------
-    InputError
-        If `discount` is outside its range.
-
     Notes
     -----
     Weights count relative to their running mean: a factor common to all changes nothing. Scores must sum to one, up to

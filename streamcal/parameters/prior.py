@@ -41,11 +41,6 @@ class Prior(Setting):
     strength : float
         Total weight of the pseudo-observations, above 0 and at most 1e60, the largest weight of an observation.
 
-    Raises
-    ------
-    InputError
-        For another strength.
-
     Notes
     -----
     Cost: 64 observations, learned at construction.

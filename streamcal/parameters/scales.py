@@ -409,11 +409,6 @@ class Interval(Scale):
         Whether higher scores mean fewer positives, as of a credit score; the coordinate is then −score, between −hi
         and −lo.
 
-    Raises
-    ------
-    InputError
-        For bounds that are not numbers lo < hi.
-
     Examples
     --------
     >>> Interval(-2, 2).coordinate(3.5)
@@ -509,11 +504,6 @@ class EmpiricalCDF(Scale):
         Their ranks, strictly increasing from 0 to 1.
     decreasing : bool
         Whether higher scores mean fewer positives; the coordinate is then 1 − rank.
-
-    Raises
-    ------
-    InputError
-        For other knots or ranks.
 
     Notes
     -----

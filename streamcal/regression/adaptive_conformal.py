@@ -255,16 +255,13 @@ class Tracked(ABC):
         self.excess += min(w, MOST_WEIGHT) * (self.level - below)
         self.steps += 1
 
-    def beyond_slack(self) -> float:
-        """Return the excess, without its first outcomes."""
-        return math.copysign(max(abs(self.excess) - self.slack, 0.0), self.excess)
-
 
 class TrackedLevel(Tracked):
     """ACI: the quantile of past scores at level + rate·excess."""
 
     def score(self, scores: Scores, size: float) -> float:
-        return scores.quantile(self.level + self.rate * self.beyond_slack())
+        beyond = math.copysign(max(abs(self.excess) - self.slack, 0.0), self.excess)  # without its first outcomes
+        return scores.quantile(self.level + self.rate * beyond)
 
 
 class TrackedScore(Tracked):

@@ -57,11 +57,6 @@ class AdaptiveScale(SequentialDistributionCalibrator):
         From 0 to 1, default 0.01: the share of the weight that each observation divides among all memories, so that
         another memory can take over after a change.
 
-    Raises
-    ------
-    InputError
-        For half-lives that are not ascending, none, or a share outside of [0, 1].
-
     Notes
     -----
     Approximate where `ScaleRecalibration` is exact: it depends on the order of the observations, and neither merges nor

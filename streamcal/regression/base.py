@@ -74,27 +74,8 @@ class DistributionCalibrator(Learner):
     ) -> list[CalibratedDistribution]:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
-        Parameters
-        ----------
-        distributions : sequence of length n
-            Predictive distributions.
-        y : array-like of shape (n,)
-            Outcomes.
-        w : array-like of shape (n,) or None
-            Weights; of weight 0, an observation is predicted and not learned.
-        t : array-like of shape (n,) or None
-            Times; each prediction is as of the time of its own observation.
-
-        Returns
-        -------
-        list of CalibratedDistribution
-            What `predict_one(distributions[i], t[i])` says before `learn_one(distributions[i], y[i], w[i], t[i])`; the
-            state afterwards is that of this loop.
-
-        Raises
-        ------
-        InputError
-            For a bad value in any row, and for a distribution that cannot be calibrated; then nothing is learned.
+        As `Calibrator.predict_learn_many`, of n predictive distributions and their outcomes; the result is a list. A
+        distribution that cannot be calibrated raises `InputError` too, and nothing is learned then.
 
         Examples
         --------

@@ -150,11 +150,6 @@ class Normal(CalibratedDistribution):
     mean, sd : float
         Finite; `sd` > 0.
 
-    Raises
-    ------
-    InputError
-        For other parameters.
-
     Notes
     -----
     Every method is O(1).
@@ -235,11 +230,6 @@ class Piecewise(CalibratedDistribution):
         Finite and nondecreasing, at least one; two equal knots are a jump of the cdf.
     levels : array-like of shape (m,)
         The cdf at the knots: nondecreasing from 0 to 1.
-
-    Raises
-    ------
-    InputError
-        For other knots or levels.
 
     Notes
     -----
@@ -351,11 +341,6 @@ class Quantiles(Piecewise):
     values : array-like of shape (m,)
         The quantiles at these levels: finite and nondecreasing. Crossing forecasts must be sorted first.
 
-    Raises
-    ------
-    InputError
-        For other levels or values.
-
     Notes
     -----
     Beyond the first and the last quantile the density of the first and the last piece is continued until the mass is
@@ -391,11 +376,6 @@ class Sample(Piecewise):
     ----------
     values : array-like of shape (m,)
         Finite, in any order, one or more.
-
-    Raises
-    ------
-    InputError
-        For other values.
 
     Notes
     -----

@@ -67,11 +67,6 @@ class RBF(Setting):
         ℓₜ, along the outcome, as a share of the width of the support; from 0.02 to 10. It is raised to 1.1 times the
         widest gap between two thresholds where it is shorter.
 
-    Raises
-    ------
-    InputError
-        For other values.
-
     Notes
     -----
     Frozen parameters; the cost is that of `GaussianProcessCDF`.
@@ -318,7 +313,8 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
     def _problems(self, statistic: ThresholdTables) -> list[LaplaceProblem]:
         """Return the problem under each kernel."""
         x, neg, pos, ends = points_of(statistic)
-        units, offset = self._inputs.scale.units(x), self._prior_mean(x)
+        units = self._inputs.scale.units(x)
+        offset = self._inputs.log_odds(x) if self.mean == "base" else np.zeros(len(x))
         along = {along_q.length: along_q for along_q, _ in self._axes}
         rows = {length: along_q.features(units) for length, along_q in along.items()}
         return [
@@ -332,9 +328,6 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
             )
             for kernel, (along_q, along_t) in zip(self._kernels, self._axes, strict=True)
         ]
-
-    def _prior_mean(self, x: FloatArray) -> FloatArray:
-        return self._inputs.log_odds(x) if self.mean == "base" else np.zeros(len(x))
 
     def _axes_of(self, kernel: RBF) -> tuple[Axis, Axis]:
         """Return the axes of the kernel.

@@ -162,14 +162,12 @@ class _Problem:
         the full step is taken: parameters in the hundreds that nearly cancel give log-odds, and so a loss, with
         rounding errors larger than the values themselves.
         """
-        blur = ROUNDING * (loss + self.cancelling(delta))
+        # to first order, the change of the loss if every term of a log-odds changed by its own size
+        terms, _ = self.assess(delta)
+        cancelling = float(np.abs(terms.excess) @ (np.abs(self.features) @ np.abs(delta)))
+        blur = ROUNDING * (loss + cancelling)
         blur = np.inf if -slope <= blur else blur
         return backtrack(self.assess, lambda share: np.maximum(delta + share * step, self.lower), loss, slope, blur)
-
-    def cancelling(self, delta: Array) -> float:
-        """Return a first-order bound on the loss's change if every log-odds term changed by its own size."""
-        terms, _ = self.assess(delta)
-        return float(np.abs(terms.excess) @ (np.abs(self.features) @ np.abs(delta)))
 
     def gradient(self, delta: Array, terms: Terms) -> Array:
         """Return the derivatives of the objective at δ, shape (m,)."""

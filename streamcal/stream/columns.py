@@ -146,7 +146,8 @@ class FieldReader:
                 w = self._numbers_of(batch, columns.weight)
             if columns.time is not None:
                 t = self._time.many(batch.column(columns.time), columns.time)
-            usable = scores is not None and (w is None or _are_weights(w)) and (t is None or np.isfinite(t).all())
+            weighted = w is None or ((w == 0.0) | ((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT))).all()
+            usable = scores is not None and weighted and (t is None or np.isfinite(t).all())
             labels = self._labels_of(batch) if usable else None
             if labels is not None and columns.missing_label == UNKNOWN:
                 w = self._without_unknown(batch, w)
@@ -319,10 +320,6 @@ def _falling(scores: str) -> tuple[Callable[[Any], float], Callable[[FloatArray]
         return None if found is None else top - found
 
     return lambda value: top - one(value), read_many
-
-
-def _are_weights(w: FloatArray) -> bool:
-    return bool(((w == 0.0) | ((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT))).all())
 
 
 def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> NDArray[np.bool_] | None:

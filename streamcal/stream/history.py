@@ -145,10 +145,6 @@ class History:
             self.alarms[name] += alarms[:room]
             self.alarms_in_all[name] += len(alarms)
             place = SHARED + EACH * i
-            part[place : place + EACH] += w @ p, w @ capped_losses(p, y), 0.0, len(alarms)
+            losses = -np.log(np.maximum(np.where(y > 0.0, p, 1.0 - p), LOG_LOSS_CLIP))  # as `LogLoss` has them
+            part[place : place + EACH] += w @ p, w @ losses, 0.0, len(alarms)
             part[place + 2] = max([part[place + 2], self._monitors[name].e_value, *(a.e_value for a in alarms)])
-
-
-def capped_losses(p: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the losses of `LogLoss` with its default clip."""
-    return -np.log(np.maximum(np.where(y > 0.0, p, 1.0 - p), LOG_LOSS_CLIP))

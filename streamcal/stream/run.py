@@ -528,7 +528,8 @@ class Run:
                 )
         names = [*reader.names, *self._added]
         format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
-        named = self.out != STANDARD_STREAM and _names_delimiter(reader.path, self.out)
+        paths = () if self.out == STANDARD_STREAM else (reader.path, self.out)
+        named = any(FileKind.of(path, "csv").delimiter is not None for path in paths)
         between = None if named else reader.delimiter
         how: dict[str, Any] = {"types": reader.types, "delimiter": between, "decimal": self.columns.decimal}
         writer = RecordWriter(self.out, names, format, append_at=append_at, **how)
@@ -587,11 +588,6 @@ def _end_of_rows(written: Written) -> int:
     with open(written.path, "rb") as file:
         file.seek(min(size, written.size))
         return file.tell() + file.read().rfind(b"\n") + 1
-
-
-def _names_delimiter(*paths: str) -> bool:
-    """Return whether one of these names implies a delimiter, as that of a .tsv does."""
-    return any(FileKind.of(path, "csv").delimiter is not None for path in paths)
 
 
 def _values(prediction: Prediction) -> tuple[float, ...]:

@@ -125,7 +125,7 @@ class TableWriter:
         self._group.clear()
         sink = pyarrow.BufferOutputStream()
         # A dictionary of numbers that are nearly all different is tried, and given up, at the price of the rest.
-        coded = [name for name, kind in zip(table.schema.names, table.schema.types, strict=True) if not _is_float(kind)]
+        coded = [one.name for one in table.schema if not pyarrow.types.is_floating(one.type)]
         arrow.parquet().write_table(table, sink, row_group_size=max(len(table), 1), use_dictionary=coded)
         content = memoryview(sink.getvalue())
         own = Footer(content)
@@ -184,7 +184,3 @@ def _is_regular(file: BinaryIO) -> bool:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except OSError:
         return False
-
-
-def _is_float(kind: Any) -> bool:
-    return bool(pyarrow.types.is_floating(kind))
