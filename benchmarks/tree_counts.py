@@ -25,7 +25,7 @@ from streamcal.kernels.tree import hull_nodes
 
 SEED = 0
 #: The hull tree, in the order in which its files import one another.
-FILES = ("hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
+FILES = ("hull_nodes", "hull_search", "hull_pools", "hull_fits", "hull_changes", "hull_tree")
 _LOADED = itertools.count()
 #: Wrapped functions of the kernel → what a call of each counts as.
 COUNTED = {

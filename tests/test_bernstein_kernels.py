@@ -1,20 +1,18 @@
 """The Bernstein basis, its sums and the sigmoid fit against exact arithmetic, and compiled against uncompiled."""
 
-import importlib.util
 import pickle
-import sys
 from fractions import Fraction
 from math import comb
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
+from test_kernel_forms import plain
 
 from streamcal.kernels.newton import sigmoid_fit
-from streamcal.kernels.polynomial import bernstein, monotone_qp
+from streamcal.kernels.polynomial import bernstein, flat_rows, monotone_qp
 
 EPS = np.finfo(float).eps
 
@@ -31,16 +29,6 @@ def exact_basis(n, u):
 def explicit(n, u):
     """V by scipy, which knows nothing of our kernels."""
     return binom.pmf(np.arange(n + 1), n, np.asarray(u)[:, None])
-
-
-def uncompiled(module):
-    """Load the .py source of a kernel as a module of its own."""
-    path = Path(module.__file__).parent / f"{module.__name__.rpartition('.')[2]}.py"
-    spec = importlib.util.spec_from_file_location(f"uncompiled_{path.stem}", path)
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
 
 
 @pytest.mark.sample(3)
@@ -167,7 +155,8 @@ def assert_same_state(a, b):
 @pytest.fixture(scope="module")
 def forms():
     """Each kernel twice; where nothing was compiled, both are the source and the comparison is trivial."""
-    return {module: uncompiled(module) for module in (bernstein, monotone_qp, sigmoid_fit)}
+    names = {bernstein: "bernstein", flat_rows: "flat_rows", monotone_qp: "monotone_qp", sigmoid_fit: "sigmoid_fit"}
+    return {module: plain(name) for module, name in names.items()}
 
 
 unit = st.one_of(st.floats(0.0, 1.0), st.sampled_from(EDGES))

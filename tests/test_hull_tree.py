@@ -16,7 +16,7 @@ from streamcal.kernels.tree import hull_tree
 HullTree = hull_tree.HullTree
 
 
-# The files of the tree uncompiled: hull_nodes, hull_search, hull_fits, hull_changes and hull_tree.
+# The files of the tree uncompiled: hull_nodes, hull_search, hull_pools, hull_fits, hull_changes and hull_tree.
 PLAIN = load_plain().HullTree
 # Leaves of four groups: a tree of forty scores then has every case that a deep one has.
 SMALL_LEAVES = load_plain(LEAF_CAPACITY=4, LEAF_FILL=3, MERGED_FILL=3).HullTree

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial.distance import cdist
 from scipy.special import betaln, gammaln, log_ndtr
 
 import streamcal
@@ -43,12 +42,15 @@ ELSEWHERE = {
     "hull_changes": "test_hull_tree.py",
     "hull_fits": "test_hull_tree.py",
     "hull_nodes": "test_hull_tree.py",
+    "hull_pools": "test_hull_tree.py",
     "hull_search": "test_hull_tree.py",
     "hull_tree": "test_hull_tree.py",
+    "flat_rows": "test_bernstein_kernels.py",
     "monotone_qp": "test_solvers.py",
     "rank_tree": "test_rank_tree.py",
     "joint_effects": "test_segmented_pairs.py",
     "level_members": "test_segmented.py",
+    "level_names": "test_segmented.py",
     "level_table": "test_segmented.py",
     "observed_levels": "test_segmented.py",
     "segment_chain": "test_segmented.py",
@@ -94,9 +96,11 @@ HERE = {
     "measures",
     "near_isotonic",
     "normal_depth",
+    "newton_each",
     "online_newton",
     "online_softmax",
     "panel_logistic",
+    "panel_tables",
     "partial_order",
     "point_nodes",
     "quadratic_model",
@@ -107,7 +111,6 @@ HERE = {
     "regressions",
     "repeated_scores",
     "score_regressions",
-    "stiffness",
     "tangent_qp",
     "taylor_sums",
     "venn_abers_curve",
@@ -373,6 +376,12 @@ def test_anchored_logistic(two, constant, targets):
     targets = [module.regularised_targets(2.0, 1e17) for module in twins("anchored_logistic")]
     assert targets[0] == targets[1] == (math.nextafter(1.0, 0.0), 0.25)
     assert len(set(fits)) > 100, "the fits are hardly ever found"
+
+
+def test_panel_tables():
+    found = [module.tables(3, 16) for module in twins("panel_tables")]
+    for one, other in zip(*found, strict=True):
+        assert bits(one) == bits(other)
 
 
 @pytest.mark.parametrize("degree", [1, 3])
@@ -689,14 +698,13 @@ def test_several_online_newtons_in_one_call(size):
     """Each as by itself; what needs the full checks is left alone and named, and what is beyond the limit is."""
     labels = [k % 3 == 0 for k in range(len(UNUSUAL))]
     together, alone = ([online_newtons(size, 100.0, 0.9) for _ in UNUSUAL] for _ in range(2))
-    for form, module in enumerate(twins("online_newton")):
+    for form, module in enumerate(twins("newton_each")):
         newtons, single = [pair[form] for pair in together], [pair[form] for pair in alone]
         for w in (1.0, 2.0):
             learned = [one.learn_fast(s, y, w) for one, s, y in zip(single, UNUSUAL, labels, strict=True)]
-            clamped = [
-                not done and one.learn_beyond(s, y, w)
-                for done, one, s, y in zip(learned, single, UNUSUAL, labels, strict=True)
-            ]
+            clamped = [not done and type(s) is float and 0 <= s <= 1 for done, s in zip(learned, UNUSUAL, strict=True)]
+            for one, s, y in itertools.compress(zip(single, UNUSUAL, labels, strict=True), clamped):
+                one.step(-16.0 if s < 0.5 else 16.0, y, w)
             left, beyond = module.learn_each(newtons, UNUSUAL, labels, w)
             assert beyond == [i for i, done in enumerate(clamped) if done]
             assert left == [i for i in range(len(UNUSUAL)) if not (learned[i] or clamped[i])]
@@ -1235,40 +1243,6 @@ def test_near_isotonic_path(rows):
             bics = module.NearIsotonicPath(weight, positive).bics(2.5, limit + 80.0 * average, row, average)
             found[-1] += [bits(bics), bits(row)]
     assert found[0] == found[1]
-
-
-@given(
-    st.lists(st.tuples(*[st.sampled_from([0.0, 1e-200, 0.5]) | st.floats(0.0, 1e200)] * 2), min_size=1, max_size=20),
-    st.sampled_from([0.0, 5e-324]) | st.floats(1e-9, 1e3),
-    st.integers(1, 5),
-)
-def test_stiffness(points, factor, number):
-    x = np.array(points)
-    share, block = np.arange(1.0, 1.0 + len(x)) / len(x) ** 2, np.arange(len(x)) % number
-    with np.errstate(all="ignore"):
-        found = [module.stiffnesses(x, share, factor, 1e9) for module in twins("stiffness")]
-        assert bits(found[0]) == bits(found[1])
-        expected = factor * np.outer(share, share) / cdist(x, x)
-    expected = np.where(factor * np.outer(share, share) > 0.0, expected, 0.0)
-    expected = np.minimum(expected, 1e9 * np.minimum.outer(share, share))
-    np.fill_diagonal(expected, 0.0)
-    np.testing.assert_allclose(found[0], expected, rtol=1e-14)
-    between = [module.between_blocks(found[0], block, number) for module in twins("stiffness")]
-    assert bits(between[0]) == bits(between[1])
-    member = np.eye(number)[block]
-    expected = member.T @ found[0] @ member * (1.0 - np.eye(number))
-    np.testing.assert_allclose(between[0], expected, rtol=1e-12)
-
-
-def test_stiffness_refuses_other_lengths():
-    x, two, square = np.zeros((3, 2)), np.zeros(2), np.zeros((2, 2))
-    for module in twins("stiffness"):
-        with pytest.raises(ValueError, match="lengths"):
-            module.stiffnesses(x, two, 1.0, 1.0)
-        with pytest.raises(ValueError, match="lengths"):
-            module.between_blocks(square, np.arange(3), 3)
-        with pytest.raises(ValueError, match="block 1 is none of 1"):
-            module.between_blocks(square, np.arange(2), 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40, unique=True))

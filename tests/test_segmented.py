@@ -519,7 +519,8 @@ LEVELS += [("a", 1), ("a", "b"), ("b", "a"), ("ab", ""), ("é", -5, "日")]
 
 def test_names_of_levels_are_kept_as_they_are():
     """In one buffer, which is gathered when levels have made room; pairs are found as such and read as tuples."""
-    plain_form, rng, held = twins("level_table")[1], np.random.default_rng(6), {}
+    plain_form, names = twins("level_table")[1], twins("level_names")[1]
+    rng, held = np.random.default_rng(6), {}
     table = plain_form.LevelTable(2, 12, 2)
     for level in map(LEVELS.__getitem__, rng.integers(len(LEVELS), size=1_200).tolist()):
         k = table.find(0, level)
@@ -536,9 +537,9 @@ def test_names_of_levels_are_kept_as_they_are():
         assert table.levels(0) == list(held)
         assert [type(one) for one in table.levels(0)] == list(map(type, held))
     assert table._names._bytes.shape[0] < 5_000
-    k = table.admit(1, plain_form.LevelPair("é", 1), -1)
-    assert table.find(1, plain_form.LevelPair("é", 1)) == k
-    assert table.find(1, plain_form.LevelPair(1, "é")) == -1
+    k = table.admit(1, names.LevelPair("é", 1), -1)
+    assert table.find(1, names.LevelPair("é", 1)) == k
+    assert table.find(1, names.LevelPair(1, "é")) == -1
     assert table.levels(1) == [("é", 1)]
     with pytest.raises(ValueError, match="too long"):
         table.admit(1, "x" * 70_000, -1)

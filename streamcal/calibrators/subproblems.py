@@ -12,7 +12,7 @@ from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import newtons_of
 from streamcal.errors import CapabilityError, MergeError, SolverError
-from streamcal.kernels.newton.online_newton import learn_each
+from streamcal.kernels.newton.newton_each import learn_each
 from streamcal.learners.additive import AdditiveLearner, Map
 from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate

@@ -36,8 +36,9 @@ USES = {
     "difference_qp": ("working_set",),
     "kink_path": ("deviances", "kinks"),
     "tangent_qp": ("angular_slope", "equality_qp", "working_set"),
-    "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
-    "panel_logistic": ("bernstein", "compensated", "monotone_qp"),
+    "monotone_qp": ("flat_rows",),
+    "bernstein_stream": ("bernstein", "compensated", "flat_rows", "monotone_qp"),
+    "panel_logistic": ("bernstein", "compensated", "flat_rows", "monotone_qp"),
     "cell_sums": ("fast_path",),
     "anchored_stream": (
         *("anchored_logistic", "cell_points", "cell_sums", "compensated", "fast_path", "logistic", "point_nodes"),
@@ -48,11 +49,15 @@ USES = {
     "binnings": ("beta_scores", "bin_edges", "cell_bins", "cell_sums", "fast_path"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
+    "hull_pools": ("hull_nodes", "hull_search"),
     "hull_fits": ("cubic", "hull_nodes", "hull_search"),
-    "hull_changes": ("cubic", "hull_fits", "hull_nodes", "hull_search"),
-    "hull_tree": ("cubic", "fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search"),
-    "folds": ("cubic", "fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search", "hull_tree"),
+    "hull_changes": ("cubic", "hull_fits", "hull_nodes", "hull_pools", "hull_search"),
+    "hull_tree": ("cubic", "fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_pools", "hull_search"),
+    "folds": (
+        *("cubic", "fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_pools", "hull_search", "hull_tree"),
+    ),
     "online_newton": ("fast_path", "weights"),
+    "newton_each": ("fast_path", "online_newton", "weights"),
     "ramp_chain": ("normal_depth",),
     "online_softmax": ("weights",),
     "recent_moments": ("logistic",),
@@ -69,16 +74,27 @@ USES = {
     "day_and_week": ("combination", "guard", "implicit_regression", "knot_sums", "logistic", "regressions"),
     "auto_mixture": AUTO_USES,
     "auto_steps": (*AUTO_USES, "auto_mixture"),
-    "groups": ("level_table", "logistic"),
-    "capitals": ("groups", "level_table", "logistic"),
-    "accounts": ("balance", "capitals", "groups", "level_table", "logistic", "weights"),
-    "observed_levels": ("level_table",),
-    "joint_effects": ("implicit_regression", "level_table", "logistic", "observed_levels"),
-    "level_members": ("implicit_regression", "level_table", "logistic", "observed_levels"),
-    "segment_chain": ("implicit_regression", "level_members", "level_table", "logistic", "observed_levels"),
+    "level_table": ("level_names",),
+    "groups": ("level_names", "level_table", "logistic"),
+    "capitals": ("groups", "level_names", "level_table", "logistic"),
+    "accounts": ("balance", "capitals", "groups", "level_names", "level_table", "logistic", "weights"),
+    "observed_levels": (
+        "level_names",
+        "level_table",
+    ),
+    "joint_effects": ("implicit_regression", "level_names", "level_table", "logistic", "observed_levels"),
+    "level_members": ("implicit_regression", "level_names", "level_table", "logistic", "observed_levels"),
+    "segment_chain": (
+        "implicit_regression",
+        "level_members",
+        "level_names",
+        "level_table",
+        "logistic",
+        "observed_levels",
+    ),
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
-TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
+TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_pools", "hull_fits", "hull_changes", "hull_tree")
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
 CELLS = (
     *("cell_points", "cell_sums", "cell_bins", "bin_edges", "binnings", "point_nodes", "quadratic_model"),
@@ -87,8 +103,8 @@ CELLS = (
 CELLS_USE = ("beta_scores", "compensated", "fast_path", "logistic", "recent_points", *CELLS)
 #: The same.
 LEVELS = (
-    *("level_table", "balance", "groups", "capitals", "accounts", "observed_levels", "joint_effects", "level_members"),
-    "segment_chain",
+    *("level_names", "level_table", "balance", "groups", "capitals", "accounts", "observed_levels", "joint_effects"),
+    *("level_members", "segment_chain"),
 )
 #: The same.
 TRENDS = ("deviances", "kinks", "kink_path")

@@ -12,7 +12,7 @@ from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import newtons_of
 from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsLearner
-from streamcal.kernels.newton.online_newton import predict_each
+from streamcal.kernels.newton.newton_each import predict_each
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap
 from streamcal.multiclass.labels import ClassLabel, shares, shares_many
 from streamcal.multiclass.strategies import Strategy

@@ -23,8 +23,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, solve
+from scipy.spatial.distance import cdist
 
-from streamcal.kernels.tree.stiffness import between_blocks, stiffnesses
 from streamcal.solvers.partial_order import PartialOrder
 from streamcal.solvers.solution import Solution
 
@@ -53,8 +53,14 @@ class ManifoldIsotonic:
         self.order = PartialOrder(x)
         total = float(weight.sum())
         self._share = weight / total
-        with np.errstate(over="ignore"):  # the uncompiled kernel, of distances whose squares overflow
-            self._stiffness = stiffnesses(np.ascontiguousarray(x), self._share, 0.5 * penalty * total, STIFFEST)
+        stiffness = np.outer(self._share, 0.5 * penalty * total * self._share)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            # the limit where the distance, or its square, underflows to 0; a stiffness of 0 stays 0
+            np.divide(stiffness, cdist(x, x), out=stiffness, where=stiffness > 0.0)
+        np.fill_diagonal(stiffness, 0.0)
+        if not stiffness.max() <= STIFFEST * self._share.min():
+            np.minimum(stiffness, STIFFEST * np.minimum.outer(self._share, self._share), out=stiffness)
+        self._stiffness = stiffness
         self._degree = self._stiffness.sum(axis=1)
         self._majorant = self._share + 2.0 * self._degree
         self._counts = np.minimum(self._majorant / (LIGHT * self._majorant.sum()), 1.0)
@@ -86,9 +92,10 @@ class ManifoldIsotonic:
         """Return the minimum of f over all values that are equal where those of `p` are, isotonic or not."""
         rank = np.argsort(p, kind="stable")
         start = np.flatnonzero(np.diff(p[rank], prepend=-1.0))
-        block = np.empty(len(p), dtype=np.intp)
+        block = np.empty(len(p), dtype=int)
         block[rank] = np.repeat(np.arange(len(start)), np.diff(start, append=len(p)))
-        between = between_blocks(self._stiffness, block, len(start))
+        between = np.add.reduceat(np.add.reduceat(self._stiffness[rank], start, axis=0)[:, rank], start, axis=1)
+        np.fill_diagonal(between, 0.0)
         root = np.sqrt(np.add.reduceat(self._share[rank], start) + between.sum(axis=1))
         system = np.eye(len(start)) - between / root[:, None] / root  # scaled, so that light points keep their digits
         sums = np.add.reduceat((self._share * mean)[rank], start)

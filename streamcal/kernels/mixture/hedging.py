@@ -190,11 +190,11 @@ class Calibeaten:
         if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
             raise ValueError("lengths differ")
         with cython.nogil:
-            x = log_odds(scores[0], newton._limit) if n > 0 else 0.0
+            x = log_odds(scores[0], newton.limit) if n > 0 else 0.0
             for i in range(n):
                 p = newton._forecast(x, z)
                 if i + 1 < n:
-                    x = log_odds(scores[i + 1], newton._limit)
+                    x = log_odds(scores[i + 1], newton.limit)
                 row = bin_of(p, bins._size)
                 if predicts:
                     predictions[i] = bins._forecast(row)

@@ -14,7 +14,7 @@ cdef class OnlineNewton:
     cdef double _initial
     cdef double _radius
     cdef double _discount
-    cdef double _limit
+    cdef readonly double limit
     cdef double[3] _theta
     cdef double[3] _d
     cdef double[3] _l

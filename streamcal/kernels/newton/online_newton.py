@@ -49,14 +49,6 @@ def log_odds(s: cython.double, limit: cython.double) -> cython.double:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _fast_score(score: object, limit: cython.double) -> cython.double:
-    """Return the log-odds of a float in [0, 1], clamped to ±limit; NaN for anything else."""
-    return log_odds(score, limit) if fast_score(score, 0.0, 1.0) else nan
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 def _fast_observation(score: object, y: object, w: object, limit: cython.double) -> cython.double:
     """Return the log-odds of a score, within ±limit, if `fast_observation` accepts the observation; NaN otherwise."""
     s: cython.double
@@ -229,36 +221,21 @@ class OnlineNewton:
         self._initial = initial
         self._radius = radius
         self._discount = discount
-        self._limit = limit
+        self.limit = limit
         self._scale = WeightScale()
         self.relative = 1.0
         self.load(*theta, *[initial] * len(theta), *[0.0] * (len(theta) * (len(theta) - 1) // 2), 0.0, 0.0, 0.0)
 
     def predict_fast(self, score: object) -> cython.double:
         """Return the prediction at `score`, a float in [0, 1]; NaN for anything else."""
-        x: cython.double = _fast_score(score, self._limit)
-        return self.predict(x) if x == x else nan
+        return self.predict(log_odds(score, self.limit)) if fast_score(score, 0.0, 1.0) else nan
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
         """`step` for a float in [0, 1], a bool and a float weight within the limit; whether it was."""
-        x: cython.double = _fast_observation(score, y, w, self._limit)
+        x: cython.double = _fast_observation(score, y, w, self.limit)
         if x != x:
             return False
         self.step(x, 1.0 if y is True else 0.0, w)
-        return True
-
-    def learn_beyond(self, score: object, y: object, w: object) -> cython.bint:
-        """`step` at ±limit for such an observation, whose score is beyond it; whether it was."""
-        s: cython.double
-        x: cython.double
-        if not fast_observation(score, y, w, 0.0, 1.0):
-            return False
-        s = score
-        if 0.0 < s < 1.0:
-            x = log(s) - log1p(-s)
-            if -self._limit <= x <= self._limit:
-                return False
-        self.step(-self._limit if s < 0.5 else self._limit, 1.0 if y is True else 0.0, w)
         return True
 
     def predict(self, x: cython.double) -> cython.double:
@@ -389,11 +366,11 @@ class OnlineNewton:
         if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
             raise ValueError("lengths differ")
         with cython.nogil:
-            x = log_odds(scores[0], self._limit) if n > 0 else 0.0
+            x = log_odds(scores[0], self.limit) if n > 0 else 0.0
             for i in range(n):
                 p = self._forecast(x, z)
                 if i + 1 < n:
-                    x = log_odds(scores[i + 1], self._limit)
+                    x = log_odds(scores[i + 1], self.limit)
                 if predicts:
                     predictions[i] = p
                 if w[i] > 0.0:
@@ -420,38 +397,3 @@ class OnlineNewton:
             self._l[k] = numbers[2 * size + k]
         self.weight = numbers[2 * size + below]
         self._scale.load(numbers[2 * size + below + 1], numbers[2 * size + below + 2])
-
-
-def predict_each(newtons: list, scores: list):
-    """`predict_fast` of each of several at its own score, a list."""
-    i: cython.Py_ssize_t
-    one: OnlineNewton
-    if len(newtons) != len(scores):
-        raise ValueError("lengths differ")
-    found: list = [nan] * len(scores)
-    for i in range(len(scores)):
-        one = newtons[i]
-        found[i] = one.predict_fast(scores[i])
-    return found
-
-
-def learn_each(newtons: list, scores: list, labels: list, w: object):
-    """`learn_fast` of each of several on its own score and label, of one weight, or `step` at ±limit.
-
-    Returns the places whose observations need the full checks, for which nothing was done, and those whose scores were
-    beyond the limit.
-    """
-    i: cython.Py_ssize_t
-    one: OnlineNewton
-    left: list = []
-    beyond: list = []
-    if not len(newtons) == len(scores) == len(labels):
-        raise ValueError("lengths differ")
-    for i in range(len(scores)):
-        one = newtons[i]
-        if not one.learn_fast(scores[i], labels[i], w):
-            if one.learn_beyond(scores[i], labels[i], w):
-                beyond.append(i)
-            else:
-                left.append(i)
-    return left, beyond

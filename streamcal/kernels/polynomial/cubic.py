@@ -170,3 +170,12 @@ def _after(x: cython.double, knots: cython.const[cython.double][::1], guess: cyt
         else:
             high = middle
     return low
+
+
+def line_between(
+    x: cython.double, left: cython.double, right: cython.double, low: cython.double, high: cython.double
+) -> cython.double:
+    """Linear between (left, low) and (right, high); the distance of two scores may exceed the largest float."""
+    if isinf(right - left):
+        return low + (high - low) * ((0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left))
+    return low + (high - low) * ((x - left) / (right - left))

@@ -26,6 +26,17 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import isfinite, sqrt
 
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.polynomial.flat_rows import (
+        accumulate_gram,
+        add_row,
+        eliminate,
+        substitute,
+        sum_rows,
+    )
+else:
+    from streamcal.kernels.polynomial.flat_rows import accumulate_gram, add_row, eliminate, substitute, sum_rows
+
 MAX_DEGREE = 50
 
 RIDGE = 1e-10
@@ -54,92 +65,6 @@ PIVOT_TOLERANCE = cython.declare(cython.double, 1e-15)
 SINGULAR = cython.declare(cython.double, 1e-6)
 # If the iterations run out, the point is still a solution when its KKT residual is at most this.
 ACCEPTED_RESIDUAL = cython.declare(cython.double, 1e-8)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _accumulate_gram(
-    sums: cython.double[::1], scaled: cython.double[::1], binomial: cython.double[::1], m: cython.Py_ssize_t
-) -> cython.void:
-    """sums[i, j] = Σ_{k≥i} Q_kj, with Q_kj = C(n,k) C(n,j) · scaled[k+j]; m = n + 1 is the length of a row."""
-    b = binomial[m - 1]
-    for j in range(m):
-        sums[(m - 1) * m + j] = b * (binomial[j] * scaled[m - 1 + j])
-    for i in range(m - 2, -1, -1):
-        b = binomial[i]
-        for j in range(m):
-            sums[i * m + j] = sums[(i + 1) * m + j] + b * (binomial[j] * scaled[i + j])
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _add_row(
-    y: cython.double[::1], a: cython.double, matrix: cython.double[::1], j: cython.Py_ssize_t, m: cython.Py_ssize_t
-) -> cython.void:
-    """Add a · row j of a matrix to y."""
-    for k in range(m):
-        y[k] += a * matrix[j * m + k]
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _eliminate(
-    factor: cython.double[::1], i: cython.Py_ssize_t, size: cython.Py_ssize_t, m: cython.Py_ssize_t
-) -> cython.void:
-    """Make row i, whose pivot is inverted already, a row of Rᵀ, and eliminate it from the rows below."""
-    inverse = factor[i * m + i]
-    for k in range(i + 1, size):
-        factor[i * m + k] *= inverse
-    for j in range(i + 1, size):
-        a = factor[i * m + j]
-        for k in range(j, size):
-            factor[j * m + k] -= a * factor[i * m + k]
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _substitute(
-    x: cython.double[::1], factor: cython.double[::1], size: cython.Py_ssize_t, m: cython.Py_ssize_t
-) -> cython.void:
-    """Solve R Rᵀ z = x in place; `factor` holds Rᵀ by rows, with the inverses of its diagonal."""
-    for i in range(size):
-        a = x[i] * factor[i * m + i]
-        x[i] = a
-        for k in range(i + 1, size):
-            x[k] -= factor[i * m + k] * a
-    for i in range(size - 1, -1, -1):
-        a = x[i] * factor[i * m + i]
-        x[i] = a
-        for k in range(i):
-            x[k] -= factor[k * m + i] * a
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _sum_rows(
-    hessian: cython.double[::1],
-    sums: cython.double[::1],
-    rows: cython.Py_ssize_t[::1],
-    number: cython.Py_ssize_t,
-    m: cython.Py_ssize_t,
-) -> cython.void:
-    """H_jk = Σ_{l≥k} sums[j, l] for some rows j: all rows at once, since each sum depends on the previous one."""
-    for i in range(number):
-        hessian[rows[i] * m + m - 1] = sums[rows[i] * m + m - 1]
-    for k in range(m - 2, -1, -1):
-        for i in range(number):
-            j = rows[i] * m + k
-            hessian[j] = hessian[j + 1] + sums[j]
 
 
 class MonotoneQP:
@@ -212,7 +137,7 @@ class MonotoneQP:
             return self._give_up(_NO_DATA)
         for j in range(2 * m - 1):
             self._scaled[j] = self._moments[j] / weight * self._inverse[j]
-        _accumulate_gram(self._sums, self._scaled, self._binomial, m)
+        accumulate_gram(self._sums, self._scaled, self._binomial, m)
         total = 0.0
         for j in range(m - 1, -1, -1):
             total = total + self._cross[j] / weight
@@ -292,7 +217,7 @@ class MonotoneQP:
             self._slope[j] = self._multiplier - self._g[j]
         for k in range(self._size):
             j = self._free[k]
-            _add_row(self._slope, self._d[j], self._hessian, j, self._m)
+            add_row(self._slope, self._d[j], self._hessian, j, self._m)
             if j > 0:
                 self._slope[j] += self.ridge * self._d[j]
         for j in range(self._m):
@@ -367,7 +292,7 @@ class MonotoneQP:
             self._residual[k] = self._g[self._free[k]]
             self._unit[k] = 1.0
         if self._full:
-            _substitute(self._unit, self._factor, self._size, self._m)
+            substitute(self._unit, self._factor, self._size, self._m)
         self._correct(1.0)
         if self._smallest < SINGULAR:
             self._correct(self._measure_residual())
@@ -381,7 +306,7 @@ class MonotoneQP:
                 self._known[j] = 1
                 self._free[self._size] = j
                 self._size += 1
-        _sum_rows(self._hessian, self._sums, self._free, self._size, self._m)
+        sum_rows(self._hessian, self._sums, self._free, self._size, self._m)
 
     def _factorise(self) -> cython.bint:
         """List F and factor H_FF; False if an index depends on those before it, and has been dropped from F."""
@@ -406,12 +331,12 @@ class MonotoneQP:
                 return False
             self._smallest = min(self._smallest, pivot / diagonal)
             self._factor[i * m + i] = 1.0 / sqrt(pivot)
-            _eliminate(self._factor, i, self._size, m)
+            eliminate(self._factor, i, self._size, m)
         return True
 
     def _correct(self, missing: cython.double) -> cython.void:
         """Add to `_target` the solution of H_FF x = `_residual`, with Σx = missing if full."""
-        _substitute(self._residual, self._factor, self._size, self._m)
+        substitute(self._residual, self._factor, self._size, self._m)
         excess = 0.0
         if self._full:
             total, weight = 0.0, 0.0

@@ -12,10 +12,12 @@ from cython.cimports.libc.math import floor
 
 if cython.compiled:
     from cython.cimports.streamcal.kernels.common.logistic import logit
-    from cython.cimports.streamcal.kernels.segments.level_table import LevelPair, LevelTable
+    from cython.cimports.streamcal.kernels.segments.level_names import LevelPair
+    from cython.cimports.streamcal.kernels.segments.level_table import LevelTable
 else:
     from streamcal.kernels.common.logistic import logit
-    from streamcal.kernels.segments.level_table import LevelPair, LevelTable
+    from streamcal.kernels.segments.level_names import LevelPair
+    from streamcal.kernels.segments.level_table import LevelTable
 
 MISSING = -2
 """The slot of a family in which the observation has no group."""

@@ -27,6 +27,7 @@ if cython.compiled:
         sum_up,
         whole,
     )
+    from cython.cimports.streamcal.kernels.tree.hull_pools import find_pool, settle
 else:
     from streamcal.kernels.tree.hull_fits import Fits
     from streamcal.kernels.tree.hull_nodes import (
@@ -42,6 +43,7 @@ else:
         sum_up,
         whole,
     )
+    from streamcal.kernels.tree.hull_pools import find_pool, settle
 
 _BALANCE = cython.declare(cython.int, 3)
 _ROTATION = cython.declare(cython.int, 2)
@@ -138,7 +140,7 @@ class Changes(Fits):
                 return child
         if inner.leaves != leaves and not _balanced(inner.left.leaves, inner.right.leaves):
             return self._rebalanced(inner)
-        self._settle(inner, side)
+        settle(self, inner, side)
         return inner
 
     @cython.locals(i=cython.int)
@@ -211,7 +213,7 @@ class Changes(Fits):
     def _joined(self, left: Node, right: Node, cut: cython.double) -> Inner:
         """Return a new node over two subtrees."""
         inner = Inner(left, right, cut)
-        self._find_pool(inner)
+        find_pool(self, inner)
         return inner
 
     @cython.locals(middle=cython.Py_ssize_t, first=Leaf)

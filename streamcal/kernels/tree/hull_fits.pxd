@@ -27,7 +27,4 @@ cdef class Fits(Search):
     ) noexcept
     cdef bint _sum_left(self, Inner inner, Borrowed above) noexcept
     cdef bint _sum_right(self, Inner inner, Borrowed above) noexcept
-    cdef double _last_below(self, double score, bint itself) noexcept
-    cdef double _first_of_at_least(self, double value) noexcept
-    cdef int _first_in_leaf(self, Leaf leaf, double value) noexcept
     cdef void _sum_between(self, double first, double after) noexcept

@@ -13,12 +13,32 @@ import cython
 from streamcal.kernels.tree.hull_nodes import LEAF_CAPACITY, LEFT, LIGHTEST, RIGHT
 
 if cython.compiled:
-    from cython.cimports.streamcal.kernels.polynomial.cubic import value_beside
-    from cython.cimports.streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, outermost, position
+    from cython.cimports.streamcal.kernels.polynomial.cubic import line_between, value_beside
+    from cython.cimports.streamcal.kernels.tree.hull_nodes import (
+        Borrowed,
+        Inner,
+        Leaf,
+        Node,
+        blocks_of,
+        first_of_at_least,
+        last_below,
+        outermost,
+        position,
+    )
     from cython.cimports.streamcal.kernels.tree.hull_search import Search
 else:
-    from streamcal.kernels.polynomial.cubic import value_beside
-    from streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, outermost, position
+    from streamcal.kernels.polynomial.cubic import line_between, value_beside
+    from streamcal.kernels.tree.hull_nodes import (
+        Borrowed,
+        Inner,
+        Leaf,
+        Node,
+        blocks_of,
+        first_of_at_least,
+        last_below,
+        outermost,
+        position,
+    )
     from streamcal.kernels.tree.hull_search import Search
 
 _LEFT = cython.declare(cython.int, LEFT)
@@ -68,7 +88,7 @@ class Fits(Search):
         value = self._value_of(below)
         if above == _INFINITY:
             return value
-        return _line(score, below, above, value, self._value_of(above))
+        return line_between(score, below, above, value, self._value_of(above))
 
     def _value_of(self, score: cython.double) -> cython.double:
         self._locate(score)
@@ -102,8 +122,8 @@ class Fits(Search):
             return math.nan
         self._set_ends(bound)
         if x < left:
-            return _line(x, self._last, left, self._value, value)
-        return _line(x, right, self._first, value, self._value)
+            return line_between(x, self._last, left, self._value, value)
+        return line_between(x, right, self._first, value, self._value)
 
     def _set_ends(self, bound: cython.double) -> cython.void:
         """Let the block found last end at its mean, unless it is a level."""
@@ -144,11 +164,16 @@ class Fits(Search):
     def _find_block(self, score: cython.double, tie: cython.double) -> cython.bint:
         """`block_at` for a score as it is stored; whether there is a mean."""
         if not self._find_pooled_block(score, tie):
-            own = self._last_below(score, True)
+            own = last_below(self._root, score, True)
             self._value = self._value_of(outermost(self._root, _LEFT) if own == -_INFINITY else own)
-            self._first = self._first_of_at_least(self._value - tie * self._value)
-            self._after = self._first_of_at_least(self._value + tie * self._value if self._value > 0.0 else _LIGHTEST)
-            self._before, self._last = self._last_below(self._first, False), self._last_below(self._after, False)
+            self._first = first_of_at_least(self._root, self._value - tie * self._value)
+            self._after = first_of_at_least(
+                self._root, self._value + tie * self._value if self._value > 0.0 else _LIGHTEST
+            )
+            self._before, self._last = (
+                last_below(self._root, self._first, False),
+                last_below(self._root, self._after, False),
+            )
             self._sum_between(self._first, self._after)
         if not -_INFINITY < self._moment < _INFINITY:
             return False
@@ -219,7 +244,7 @@ class Fits(Search):
             own -= 1
         if own < 0 or leaf.scores[own] < reach:
             return False
-        n = _blocks_of(leaf, ws, ps, starts)
+        n = blocks_of(leaf, ws, ps, starts)
         i = 0
         while starts[i + 1] <= own:
             i += 1
@@ -329,50 +354,6 @@ class Fits(Search):
         self._w, self._p, self._moment = w, p, moment
         return True
 
-    @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
-    def _last_below(self, score: cython.double, itself: cython.bint) -> cython.double:
-        """Return the last score held below this one, or at it where `itself` is true; −∞ if there is none."""
-        node, beside = cython.cast(Borrowed, self._root), cython.cast(Borrowed, None)
-        while cython.cast(Node, node).leaves > 1:
-            if score < cython.cast(Inner, node).cut:
-                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
-            else:
-                beside = cython.cast(Borrowed, cython.cast(Inner, node).left)
-                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
-        leaf = cython.cast(Leaf, node)
-        i = position(leaf, score)
-        if itself and i < leaf.n and leaf.scores[i] == score:
-            return score
-        if i > 0:
-            return leaf.scores[i - 1]
-        return -_INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _RIGHT)
-
-    @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
-    def _first_of_at_least(self, value: cython.double) -> cython.double:
-        """Return the first score whose fit is at least `value`, which no fit equals; ∞ if there is none."""
-        node, beside = cython.cast(Borrowed, self._root), cython.cast(Borrowed, None)
-        while cython.cast(Node, node).leaves > 1:
-            if value > cython.cast(Inner, node).P / cython.cast(Inner, node).W:
-                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
-            else:
-                beside = cython.cast(Borrowed, cython.cast(Inner, node).right)
-                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
-        leaf = cython.cast(Leaf, node)
-        i = self._first_in_leaf(leaf, value)
-        if i < leaf.n:
-            return leaf.scores[i]
-        return _INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _LEFT)
-
-    @cython.locals(i=cython.int, ws=cython.double[64], ps=cython.double[64], starts=cython.int[65])
-    def _first_in_leaf(self, leaf: Leaf, value: cython.double) -> cython.int:
-        """Return the place of the first group of a leaf whose fit is at least `value`; the number of groups if none."""
-        if not cython.compiled:
-            ws, ps, starts = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * (LEAF_CAPACITY + 1)
-        for i in range(_blocks_of(leaf, ws, ps, starts)):
-            if ps[i] / ws[i] >= value:
-                return starts[i]
-        return leaf.n
-
     @cython.locals(node=Borrowed, side=cython.int, leaf=Leaf, j=cython.int)
     @cython.locals(top=Borrowed, w=cython.double, p=cython.double, moment=cython.double)
     def _sum_between(self, first: cython.double, after: cython.double) -> cython.void:
@@ -414,33 +395,3 @@ class Fits(Search):
                     p += leaf.p[j]
                     moment += leaf.w[j] * leaf.scores[j]
         self._w, self._p, self._moment = w, p, moment
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-@cython.locals(i=cython.int, n=cython.int, w=cython.double, p=cython.double)
-def _blocks_of(leaf: Leaf, ws: cython.p_double, ps: cython.p_double, starts: cython.p_int) -> cython.int:
-    """Return the number of blocks of a leaf's own fit; write their masses, and where they start, the end included."""
-    n = 0
-    for i in range(leaf.n):
-        w, p, starts[n] = leaf.w[i], leaf.p[i], i
-        while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
-            n -= 1
-            w += ws[n]
-            p += ps[n]
-        ws[n], ps[n] = w, p
-        n += 1
-    starts[n] = leaf.n
-    return n
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _line(
-    x: cython.double, left: cython.double, right: cython.double, low: cython.double, high: cython.double
-) -> cython.double:
-    """Linear between (left, low) and (right, high); the distance of two scores may exceed the largest float."""
-    if right - left == _INFINITY:
-        return low + (high - low) * ((0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left))
-    return low + (high - low) * ((x - left) / (right - left))

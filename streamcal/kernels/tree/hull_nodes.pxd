@@ -51,4 +51,7 @@ cdef void sum_up(Leaf leaf) noexcept
 cdef void add_up(Inner inner) noexcept
 cdef Leaf merged(Leaf left, Leaf right)
 cdef double outermost(Node node, int side) noexcept
+cdef int blocks_of(Leaf leaf, double* ws, double* ps, int* starts) noexcept
+cdef double last_below(Node root, double score, bint itself) noexcept
+cdef double first_of_at_least(Node root, double value) noexcept
 cdef bint whole(double x) noexcept

@@ -23,6 +23,7 @@ HEAVIEST, 70 orders of magnitude above any sum of decayed weights, so that the f
 
 LEFT, RIGHT = 0, 1
 _LEFT = cython.declare(cython.int, LEFT)
+_RIGHT = cython.declare(cython.int, RIGHT)
 _MERGED_FILL = cython.declare(cython.int, MERGED_FILL)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
 _INFINITY = cython.declare(cython.double, math.inf)
@@ -192,6 +193,71 @@ def outermost(node: Node, side: cython.int) -> cython.double:
         node = inner.left if side == _LEFT else inner.right
     leaf = cython.cast(Leaf, node)
     return leaf.scores[0 if side == _LEFT else leaf.n - 1]
+
+
+@cython.locals(i=cython.int, n=cython.int, w=cython.double, p=cython.double)
+def blocks_of(leaf: Leaf, ws: cython.p_double, ps: cython.p_double, starts: cython.p_int) -> cython.int:
+    """Return the number of blocks of a leaf's own fit; write their masses, and where they start, the end included."""
+    n = 0
+    for i in range(leaf.n):
+        w, p, starts[n] = leaf.w[i], leaf.p[i], i
+        while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
+            n -= 1
+            w += ws[n]
+            p += ps[n]
+        ws[n], ps[n] = w, p
+        n += 1
+    starts[n] = leaf.n
+    return n
+
+
+@cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
+def last_below(root: Node, score: cython.double, itself: cython.bint) -> cython.double:
+    """Return the last score held below this one, or at it where `itself` is true; −∞ if there is none."""
+    node, beside = cython.cast(Borrowed, root), cython.cast(Borrowed, None)
+    while cython.cast(Node, node).leaves > 1:
+        if score < cython.cast(Inner, node).cut:
+            node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+        else:
+            beside = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+    leaf = cython.cast(Leaf, node)
+    i = position(leaf, score)
+    if itself and i < leaf.n and leaf.scores[i] == score:
+        return score
+    if i > 0:
+        return leaf.scores[i - 1]
+    return -_INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _RIGHT)
+
+
+@cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
+def first_of_at_least(root: Node, value: cython.double) -> cython.double:
+    """Return the first score whose fit is at least `value`, which no fit equals; ∞ if there is none."""
+    node, beside = cython.cast(Borrowed, root), cython.cast(Borrowed, None)
+    while cython.cast(Node, node).leaves > 1:
+        if value > cython.cast(Inner, node).P / cython.cast(Inner, node).W:
+            node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+        else:
+            beside = cython.cast(Borrowed, cython.cast(Inner, node).right)
+            node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+    leaf = cython.cast(Leaf, node)
+    i = _first_in_leaf(leaf, value)
+    if i < leaf.n:
+        return leaf.scores[i]
+    return _INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _LEFT)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(i=cython.int, ws=cython.double[64], ps=cython.double[64], starts=cython.int[65])
+def _first_in_leaf(leaf: Leaf, value: cython.double) -> cython.int:
+    """Return the place of the first group of a leaf whose fit is at least `value`; the number of groups if none."""
+    if not cython.compiled:
+        ws, ps, starts = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * (LEAF_CAPACITY + 1)
+    for i in range(blocks_of(leaf, ws, ps, starts)):
+        if ps[i] / ws[i] >= value:
+            return starts[i]
+    return leaf.n
 
 
 def whole(x: cython.double) -> cython.bint:

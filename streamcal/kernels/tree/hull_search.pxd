@@ -44,6 +44,9 @@ cdef struct Path:  # from the root to a score
     int above[2]  # and how many of the nodes of each side are above it
 
 
+cdef bint belongs(int side, double p, double w, double P, double W, double tie) noexcept
+
+
 cdef class Search:
     cdef Node _root
     cdef bint _exact
@@ -55,12 +58,6 @@ cdef class Search:
 
     cdef void _set_change(self, double score, double dw, double dp, long long dc, bint taking) noexcept
     cdef void _set_exact(self, bint exact) noexcept
-    cdef void _settle(self, Inner inner, int side) noexcept
-    cdef inline bint _confirmed(self, Inner inner, int side, double line) noexcept
-    cdef bint _kept(self, Inner inner, int side, double line) noexcept
-    cdef void _find_pool(self, Inner inner) noexcept
-    cdef void _set_end(self, Inner inner, int side) noexcept
-    cdef void _look_around(self, Leaf leaf, int i) noexcept
     cdef void _try_line(self, double P, double W) noexcept
     cdef inline void _set_line(self, double P, double W) noexcept
     cdef bint _step(self, double p, double w) noexcept

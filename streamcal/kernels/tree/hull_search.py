@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Searches in a hull tree: the end of a line of given slope, the pool of a node, the pool over a score.
+"""Searches in a hull tree: the end of a line of given slope, and the pool over a score.
 
 The terms are those of `hull_tree.py`, the declarations are in `hull_search.pxd`.
 """
@@ -44,10 +44,7 @@ _TIE_EXACT = cython.declare(cython.double, TIE_EXACT)
 _INFINITY = cython.declare(cython.double, math.inf)
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _belongs(
+def belongs(
     side: cython.int, p: cython.double, w: cython.double, P: cython.double, W: cython.double, tie: cython.double
 ) -> cython.bint:
     """Whether the stretch (w, p) next to a line of slope P/W clearly violates the order, and so belongs to the pool."""
@@ -80,161 +77,6 @@ class Search:
     def _set_exact(self, exact: cython.bint) -> cython.void:
         self._exact = exact
         self._tie = _TIE_EXACT if exact else _TIE
-
-    @cython.locals(other=cython.int, slope=cython.double)
-    def _settle(self, inner: Inner, side: cython.int) -> cython.void:
-        """Bring the pool of a node up to date after the change in its child on `side`; search only if necessary.
-
-        Seen from the cut, the change moves all points of the child beyond the changed group by one vector (dw, dp).
-        Where that lies outside the pool and lifts them off the supporting line, the pool stays as it is.
-        Otherwise both ends are compared with the new slope.
-        """
-        other = 1 - side
-        if self._change.taking and not self._exact:
-            inner.low[other] = _INFINITY
-        elif inner.lo <= self._change.score < inner.hi:
-            inner.near_w[side] += self._change.dw
-            inner.near_p[side] += self._change.dp
-            if inner.near_w[_LEFT] + inner.near_w[_RIGHT] > 0.0:
-                inner.W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
-                inner.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
-                slope = inner.P / inner.W
-                if inner.low[other] < slope < inner.high[other] and (
-                    self._confirmed(inner, side, slope) or self._kept(inner, side, slope)
-                ):
-                    return
-        else:
-            inner.far_w[side] += self._change.dw
-            inner.far_p[side] += self._change.dp
-            if not _belongs(side, self._change.dp, self._change.dw, inner.P, inner.W, 1.0):
-                slope = self._change.dp / self._change.dw  # lines beyond this slope see the points come down
-                if (side == _LEFT) == (self._change.dw > 0.0):
-                    inner.low[side] = max(inner.low[side], slope)
-                else:
-                    inner.high[side] = min(inner.high[side], slope)
-                return
-            if self._kept(inner, side, inner.P / inner.W):
-                return
-        inner.low[side] = _INFINITY
-        self._find_pool(inner)
-
-    @cython.locals(slope=cython.double)
-    def _confirmed(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
-        """Whether a change inside the pool, whose slope is now `line`, by itself confirms the end of the pool.
-
-        The change is added to stretches that reach to the end and belong into the pool. If it belongs there too, so do
-        the sums.
-        """
-        if not inner.low[side] < line < inner.high[side]:
-            return False
-        if not _belongs(side, self._change.dp, self._change.dw, inner.P, inner.W, self._tie):
-            return False
-        slope = (
-            self._change.dp / self._change.dw
-        )  # lines beyond this slope need no longer find the sums where they were
-        if (side == _LEFT) == (self._change.dw > 0.0):
-            inner.high[side] = min(inner.high[side], slope / self._tie)
-        else:
-            inner.low[side] = max(inner.low[side], slope * self._tie)
-        return inner.low[side] < line < inner.high[side]
-
-    @cython.locals(node=Borrowed, end=cython.double, cut=cython.double, P=cython.double, W=cython.double)
-    @cython.locals(left=cython.bint, least=cython.double, most=cython.double, low=cython.double, high=cython.double)
-    def _kept(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
-        """Whether the end of the pool is certainly unchanged, now that its slope is `line`.
-
-        The descent for the end is followed as long as it stays with the changed group. Once it turns into a subtree
-        without it, the end is found there: if the old end lies there too, it is the one, since it supported
-        the subtree at such slopes and the subtree has not changed. In the leaf of the change the old end is
-        tested: a scan for it would cost another pass.
-        """
-        if not inner.low[side] < line < inner.high[side]:
-            return False
-        node = cython.cast(Borrowed, inner.left)
-        end = inner.lo
-        least = low = -_INFINITY
-        most = high = _INFINITY
-        if side == _RIGHT:
-            node = cython.cast(Borrowed, inner.right)
-            end = inner.hi
-        while cython.cast(Node, node).leaves > 1:
-            P, W, cut = cython.cast(Inner, node).P, cython.cast(Inner, node).W, cython.cast(Inner, node).cut
-            left = _belongs(side, P, W, inner.P, inner.W, self._tie) == (side == _LEFT)
-            if left:
-                high = min(high, P / W)
-            else:
-                low = max(low, P / W)
-            if left != (self._change.score < cut):
-                inner.low[side], inner.high[side] = max(inner.low[side], low), min(inner.high[side], high)
-                return end <= cut if left else end >= cut
-            if left:
-                most = cut
-                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
-            else:
-                least = cut
-                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
-        if not least <= end <= most:
-            return False
-        self._end.low, self._end.high = low, high
-        self._look_around(cython.cast(Leaf, node), position(cython.cast(Leaf, node), end))
-        inner.low[side], inner.high[side] = self._end.low, self._end.high
-        return self._end.low < line < self._end.high
-
-    @cython.locals(w=cython.double, p=cython.double, side=cython.int)
-    def _find_pool(self, inner: Inner) -> cython.void:
-        """Find the pool of a node by Newton's method, from the slope it holds."""
-        self._try_line(inner.P, inner.W)
-        while True:
-            for side in range(2):
-                if not inner.low[side] < self._line.slope < inner.high[side]:
-                    self._find_end(inner, side)
-                    self._set_end(inner, side)
-            w = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
-            p = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
-            if w == 0.0 or not self._step(p, w):
-                break
-        if w > 0.0 and (p != self._line.P or w != self._line.W):
-            # λ* lies between two neighbouring floats, or ties with a stretch, which then belongs to the pool.
-            self._tie = 1.0 / self._tie
-            for side in range(2):
-                self._find_end(inner, side)
-                self._set_end(inner, side)
-            self._tie = 1.0 / self._tie
-            self._line.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
-            self._line.W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
-        inner.P, inner.W = self._line.P, self._line.W
-
-    @cython.locals(leaf=Leaf, i=cython.int)
-    def _set_end(self, inner: Inner, side: cython.int) -> cython.void:
-        """Set the end of the pool to the one found last, with the range of slopes for which it is valid."""
-        inner.near_w[side], inner.near_p[side] = self._end.near_w, self._end.near_p
-        inner.far_w[side], inner.far_p[side] = self._end.far_w, self._end.far_p
-        leaf = cython.cast(Leaf, self._end.leaf)
-        i = leaf.n - self._end.held if side == _LEFT else self._end.held
-        if i < leaf.n:
-            self._end.key = leaf.scores[i]
-        if side == _LEFT:
-            inner.lo = self._end.key
-        else:
-            inner.hi = self._end.key
-        self._look_around(leaf, i)
-        inner.low[side], inner.high[side] = self._end.low, self._end.high
-
-    @cython.locals(j=cython.int, w=cython.double, p=cython.double, low=cython.double, high=cython.double)
-    def _look_around(self, leaf: Leaf, i: cython.int) -> cython.void:
-        """Narrow the range of slopes for an end before position `i` by the edges of the leaf's minorant beside it."""
-        low, high = self._end.low, self._end.high
-        w = p = 0.0
-        for j in range(i, leaf.n):
-            w += leaf.w[j]
-            p += leaf.p[j]
-            high = min(high, p / w)
-        w = p = 0.0
-        for j in range(i - 1, -1, -1):
-            w += leaf.w[j]
-            p += leaf.p[j]
-            low = max(low, p / w)
-        self._end.low, self._end.high = low * self._tie, high / self._tie
 
     def _try_line(self, P: cython.double, W: cython.double) -> cython.void:
         """Start Newton's method from a line."""
@@ -281,7 +123,7 @@ class Search:
         low, high = -_INFINITY, _INFINITY
         while cython.cast(Node, node).leaves > 1:
             p, w = cython.cast(Inner, node).P, cython.cast(Inner, node).W
-            inside = _belongs(side, p, w, P, W, tie)
+            inside = belongs(side, p, w, P, W, tie)
             if inside == (side == _LEFT):  # steeper than the line
                 key, high = cython.cast(Inner, node).cut, min(high, p / w)
                 rest = cython.cast(Borrowed, cython.cast(Inner, node).right)
@@ -318,7 +160,7 @@ class Search:
         for k in range(number):
             w += leaf.w[i]
             p += leaf.p[i]
-            if _belongs(side, p, w, P, W, tie):
+            if belongs(side, p, w, P, W, tie):
                 near_w += w
                 near_p += p
                 w = p = 0.0
@@ -467,7 +309,7 @@ class Search:
         start = 0
         while start < number:
             node = self._path.beside[side][start]
-            if _belongs(side, cython.cast(Inner, node).P, cython.cast(Inner, node).W, P, W, tie):
+            if belongs(side, cython.cast(Inner, node).P, cython.cast(Inner, node).W, P, W, tie):
                 break
             start += 1
         if start == number:
@@ -492,7 +334,7 @@ class Search:
                 self._find_end_again(cython.cast(Inner, node), side)
                 far_w += self._end.near_w
                 far_p += self._end.near_p
-                if _belongs(side, far_p, far_w, P, W, tie):
+                if belongs(side, far_p, far_w, P, W, tie):
                     w += far_w
                     p += far_p
                     far_w = far_p = 0.0
