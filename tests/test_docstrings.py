@@ -1,4 +1,4 @@
-"""Everything public has a docstring of its own: what `help`, an editor and the reference of the site show."""
+"""Everything public has a docstring, its own or of the method it overrides: what `help` and the site show."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def undocumented(found):
     for cls in own:
         for name, value in vars(cls).items() if inspect.isclass(cls) else ():
             function = function_of(value)
-            if not name.startswith("_") and function is not None and not function.__doc__:
+            if not name.startswith("_") and function is not None and not inspect.getdoc(getattr(cls, name)):
                 missing.add(f"{cls.__module__}.{cls.__qualname__}.{name}")
     return missing
 

@@ -271,9 +271,11 @@ def test_parameters_named_together_have_their_own_types(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "tools" / "site")
     extensions = griffe.load_extensions(importlib.import_module("own_types").OwnTypes)
     quiet = {"warnings": False}
-    found = griffe.GriffeLoader(
+    package = griffe.GriffeLoader(
         search_paths=[ROOT], docstring_parser="numpy", docstring_options=quiet, extensions=extensions
-    ).load("streamcal")["fusion.copula.CopulaFusion"]
+    ).load("streamcal")
+    assert "start" in package["calibrators.platt.Platt.solve"].docstring.value, "that of the method it overrides"
+    found = package["fusion.copula.CopulaFusion"]
     (section,) = (one for one in found.docstring.parsed if one.kind is griffe.DocstringSectionKind.parameters)
     shown = {one.name: (str(one.annotation), str(one.value)) for one in section.value}
     assert shown["n_scores"] == ("int", "2")

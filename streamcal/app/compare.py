@@ -80,7 +80,6 @@ class Asked(Labelled):
         return segments_of(self.multicalibrate or [], "--multicalibrate")
 
     def columns(self, **others: Any) -> Columns:
-        """Return the columns to be read; `others` are further arguments of `Columns`."""
         from streamcal.live.levels import names_of
 
         return super().columns(segments=names_of((*self.fields, *self.groups)), **others)

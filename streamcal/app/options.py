@@ -234,6 +234,5 @@ class Labelled(Scores):
     weight: WeightOption = None
 
     def columns(self, **others: Any) -> Columns:
-        """Return the columns to be read; `others` are further arguments of `Columns`."""
         labels = {"positive": self.positive, "missing_label": self.missing_label, "weight": self.weight}
         return super().columns(label=self.label, **labels, **others)

@@ -72,7 +72,6 @@ class AdaptiveCalibration(AdditiveCalibrator[Table]):
             self._read_by(NearestCells(table.sums, table.grid.centres, table.grid.cell, interval.fraction - REACHED))
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         cuts, between, at = self.interval.windows(x, weight)
         first, stop = (np.concatenate(pair) for pair in zip(between, at, strict=True))

@@ -98,7 +98,6 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         self._cells, self._at, self.streams = cells, cells.at, True
 
     def new_statistic(self) -> Held:
-        """Return an empty statistic for these parameters."""
         return cast(Held, score_table(self.scale, self.resolution))
 
     def _grid_table(self) -> GridTable | None:
@@ -107,13 +106,11 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         return held if isinstance(held, GridTable) and self.refresh_every == 1 else None
 
     def pseudo_observations(self) -> PseudoObservations | None:
-        """Return the pseudo-observations of the prior; None without a prior."""
         return None if self.prior is None else self.prior.pseudo_observations(self.scale)
 
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         if t is None and self._fast_update is not None and self._fast_update(score, y, w):
             self._memory.version += 1
             return
@@ -167,7 +164,6 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         if score.__class__ is float and self._lo <= score <= self._hi:
             x = score
         else:
@@ -182,7 +178,6 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         return self._reader_at(t).at(x)
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         x = self.scale.coordinates(check_scores(scores))
         # On a grid the map has the value of every cell.
         return like(scores, (self._reader_at(t) if self.resolution is None else self._map_at(t)).at_many(x))
@@ -216,7 +211,6 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
             self._following.forget()
 
     def empty_map(self) -> ScaledMap:
-        """Return the map of an empty statistic."""
         return IdentityMap(self.scale)
 
 

@@ -112,7 +112,6 @@ class BBQ(AdditiveCalibrator[Table]):
         return self.scale.probabilities(np.concatenate(([self.scale.lo], cuts, [self.scale.hi])))
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         cuts = cuts_before(x, np.arange(1, len(x)))
         values = averaged_bins(weight, positive, self._ends(x), self.breadth)

@@ -95,12 +95,10 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self._loop = BernsteinStream(self._sums, self._kernel, self._curve)
 
     def new_statistic(self) -> BernsteinMoments:
-        """Return an empty statistic for these parameters."""
         self.scale.require_bounds("a Bernstein polynomial")
         return BernsteinMoments(self.degree, self.scale)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         if self._osqp is not None:
             return super().predict_one(score, t)
         if t is None and self._steady and score.__class__ is float and self._lo <= score <= self._hi:
@@ -140,7 +138,6 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         return self._loop.run(x[start:], y[start:], piece.w[start:], *leaving, room, predicted, p[start:])
 
     def solve(self, statistic: BernsteinMoments, start: ScaledMap | None) -> BernsteinMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         sums = statistic.sums
         if self._osqp is not None:
             solution = self._osqp.solve(sums.moments, sums.cross, sums.weight)

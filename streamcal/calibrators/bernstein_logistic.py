@@ -73,12 +73,10 @@ class BernsteinLogistic(AdditiveCalibrator[Table]):
         self._following = None if table is None else PanelFollowing(self.scale, self.degree)
 
     def new_statistic(self) -> Table:
-        """Return an empty statistic for these parameters."""
         self.scale.require_bounds("a Bernstein polynomial")
         return super().new_statistic()
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, negative, positive = statistic.points()
         u = self.scale.units(x)
         initial = np.array(start.coefficients) if isinstance(start, BernsteinLogisticMap) else np.zeros(self.degree + 1)

@@ -80,7 +80,6 @@ class Beta(AdditiveCalibrator[Table]):
         self._following = LogisticFollowing.of(self, BetaForm(self.scale, form))
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, negative, positive = statistic.points()
         z = self.scale.logits(x)
         directions = self._directions(z, negative + positive)

@@ -66,11 +66,9 @@ class CenteredIsotonic(AdditiveCalibrator[ScoreTree]):
             self._at = lambda x: centred(x, TIED_VALUES, AT_A_BOUND)
 
     def new_statistic(self) -> ScoreTree:
-        """Return an empty statistic for these parameters."""
         return score_tree(self.scale, self.resolution, keeps_fit=True, centred=True)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         first, last, centre, value = statistic.centred_blocks()
         level = (value <= AT_A_BOUND) | (value >= 1.0 - AT_A_BOUND)
         left, right = np.where(level, first, centre), np.where(level, last, centre)

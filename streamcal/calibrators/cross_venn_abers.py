@@ -149,7 +149,6 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self._merged = self._memory.statistic.merged if self._memory.steady else None
 
     def new_statistic(self) -> FoldedTrees:
-        """Return an empty statistic for these parameters."""
         grid = None if self.resolution is None else grid_of(self.scale, self.resolution)
         return FoldedTrees(self.folds, grid, self.scale, dealt=not isinstance(self.forgetting, Decay))
 
@@ -337,22 +336,18 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
 
     def map(self) -> CrossIntervalMap:
-        """Return the current map, which is immutable."""
         return cast(CrossIntervalMap, self._map_at(None))
 
     def solve(self, statistic: FoldedTrees, start: ScaledMap | None) -> CrossIntervalMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         folds = []
         for fold in range(self.folds):
             folds.append(IntervalMap(self.scale, *statistic.own_intervals(fold, 1.0), self.point, statistic.grid))
         return CrossIntervalMap(self.scale, folds, self.point)
 
     def reader(self, statistic: FoldedTrees, start: ScaledMap | None) -> CoordinateMap:
-        """Return what predicts until the next change of the statistic: the map, or the statistic read without one."""
         return HeldFolds(self.scale, statistic, self.folds, self._merge)
 
     def empty_map(self) -> CrossIntervalMap:
-        """Return the map of an empty statistic."""
         return self.solve(self.new_statistic(), None)
 
 

@@ -50,7 +50,6 @@ class ELiTE(AdditiveCalibrator[Table]):
         super().__init__(**common)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         values = self._path.average(x, weight, positive, start is not None)
         return KnotMap(self.scale, x, values, statistic.grid)

@@ -48,7 +48,6 @@ class ENIR(AdditiveCalibrator[Table]):
     default_resolution = 1024
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         values = np.zeros(len(x))
         follow_path(weight, positive, values, NEGLIGIBLE, average=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from streamcal.kernels.cells.cell_sums import CellSums
@@ -28,6 +29,8 @@ class Following(ABC):
     #: The cells that are followed, None before the first solve that can be, and the kernel with their points.
     followed: CellSums | None = None
     kernel: Any = None
+    #: Learns a piece of a batch, and writes the predictions before each row: of those with a compiled loop.
+    stream: Callable[[Any, FloatArray, FloatArray, Piece, FloatArray], None]
 
     @abstractmethod
     def fitted(self, statistic: GridTable) -> ScaledMap | None:
@@ -62,10 +65,6 @@ class Following(ABC):
         for cell in cells:
             self.replace(statistic, cell)
         return self.fitted(statistic)
-
-    def stream(self, calibrator: Any, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        """Learn a piece of a batch, and write the predictions before each row, if there is a compiled loop."""
-        raise NotImplementedError
 
     def forget(self) -> None:
         """Follow nothing until the next solve."""

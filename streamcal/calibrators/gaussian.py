@@ -82,14 +82,12 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
         self.streams = isinstance(forgetting, Forever)
 
     def new_statistic(self) -> LabelMoments:
-        """Return an empty statistic for these parameters."""
         return LabelMoments(self.scale)
 
     def _map_of(self, statistic: LabelMoments) -> ScaledMap:
         return self._solved_or_last(statistic)  # `solve` knows by itself whether anything is held
 
     def solve(self, statistic: LabelMoments, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         summary = statistic.summary(within=self.variance == "within")
         if summary is None:
             return IdentityMap(self.scale)

@@ -89,7 +89,6 @@ class HistogramBinning(AdditiveCalibrator[Table]):
             self._read_by(FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY))
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         columns = statistic.columns()
         cuts, shares = equal_frequency_bins(*columns, best_number(*columns[1:]) if self.bins is None else self.bins)
         return StepMap(self.scale, cuts, shares, statistic.grid)

@@ -40,7 +40,6 @@ class Identity(AdditiveCalibrator[Totals]):
         super().__init__(scale=scale, forgetting=forgetting)
 
     def new_statistic(self) -> Totals:
-        """Return an empty statistic for these parameters."""
         return Totals()
 
     def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray:
@@ -55,5 +54,4 @@ class Identity(AdditiveCalibrator[Totals]):
         return np.array(self.scale.probabilities(x))
 
     def solve(self, statistic: Totals, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         return IdentityMap(self.scale)

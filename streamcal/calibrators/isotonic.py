@@ -68,18 +68,15 @@ class Isotonic(AdditiveCalibrator[ScoreTree]):
         self._at = self._memory.statistic.isotonic
 
     def new_statistic(self) -> ScoreTree:
-        """Return an empty statistic for these parameters."""
         return score_tree(self.scale, self.resolution, keeps_fit=True)
 
     def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
         self._memory.statistic.stream(x, y, piece, found[0], found[0, :0])
 
     def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> CoordinateMap:
-        """Return what predicts until the next change of the statistic: the map, or the statistic read without one."""
         return HeldFit(self.scale, statistic)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         first, last, value = statistic.blocks()
         several = last > first  # a block of one score is one knot
         knots = np.concatenate((first, last[several]))

@@ -76,7 +76,6 @@ class LinearTrend(AdditiveCalibrator[Table]):
         super().__init__(**common)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         if self.penalty == 0.0:
             values = positive / weight

@@ -97,12 +97,10 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, refresh_every=refresh_every)
 
     def new_statistic(self) -> ChebyshevMoments:
-        """Return an empty statistic for these parameters."""
         self.scale.require_bounds("a polynomial")
         return ChebyshevMoments(self.degree, self.scale)
 
     def solve(self, statistic: ChebyshevMoments, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         moments = statistic.moments
         last = start.coefficients if isinstance(start, ChebyshevMap) else None
         solution = self._fit.solve(moments, statistic.cross, float(moments[0]), last)

@@ -70,7 +70,6 @@ class NearIsotonic(AdditiveCalibrator[Table]):
         super().__init__(**common)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         values = np.zeros(len(x))
         if self.penalty is None:

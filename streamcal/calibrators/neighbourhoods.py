@@ -120,7 +120,6 @@ class FixedWidth(Neighbourhood):
         object.__setattr__(self, "half_width", half_width)
 
     def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
-        """Return the windows over sorted distinct coordinates `x` of these weights, none of them empty."""
         with np.errstate(over="ignore"):  # infinite ends are as good
             return _windows_between(x, x - self.half_width, x + self.half_width)
 
@@ -164,7 +163,6 @@ class ScoreIntervals(Neighbourhood):
             raise InputError("ScoreIntervals needs lo ≤ score ≤ hi, so that every interval holds its score")
 
     def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
-        """Return the windows over sorted distinct coordinates `x` of these weights, none of them empty."""
         enter = np.interp(x, self.hi, self.scores, left=-math.inf, right=math.inf)
         leave = np.interp(x, self.lo, self.scores, left=-math.inf, right=math.inf)
         return _windows_between(x, enter, leave)

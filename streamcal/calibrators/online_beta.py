@@ -50,7 +50,6 @@ class OnlineBeta(SequentialCalibrator):
         super().__init__()
 
     def map(self) -> BetaMap:
-        """Return the current map, which is immutable."""
         return BetaMap(self.scale, *self._kernel.parameters())
 
     def _kernel_state(self) -> Reader:

@@ -57,7 +57,6 @@ class OnlinePlatt(SequentialCalibrator):
         super().__init__()
 
     def map(self) -> SigmoidMap:
-        """Return the current map, which is immutable."""
         return SigmoidMap(self.scale, *self._kernel.parameters())
 
     def _kernel_state(self) -> Reader:

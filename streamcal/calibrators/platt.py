@@ -64,7 +64,6 @@ class Platt(AdditiveCalibrator[Table]):
         self.streams = self._following is not None
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, negative, positive = statistic.points()
         initial = (start.slope, start.offset) if isinstance(start, SigmoidMap) else (1.0, 0.0)
         high, low = regularised_targets(float(negative.sum()), float(positive.sum()))

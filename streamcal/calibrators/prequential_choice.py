@@ -143,7 +143,6 @@ class PrequentialChoice(Calibrator):
 
     @property
     def bounded_memory(self) -> bool:
-        """Return whether memory has a bound that is fixed at construction."""
         return all(one.bounded_memory for one in self._candidates)
 
     @property
@@ -158,12 +157,10 @@ class PrequentialChoice(Calibrator):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         self.scale.coordinate(check_score(score))
         return self._mixture.of(self._forecasts(score, t))
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         s = check_scores(scores)
         self.scale.require(s)
         return like(scores, _mixed(self._mixture.shares, [one.predict_many(s, t) for one in self._candidates]))
@@ -274,11 +271,9 @@ class MixtureMap(CalibrationMap):
         self.maps = tuple(maps)
 
     def predict_one(self, score: float) -> float:
-        """Return the probability at `score`; raise `InputError` outside the scale's range."""
         return math.fsum(w * limited(one.predict_one(score)) for w, one in zip(self.weights, self.maps, strict=True))
 
     def predict_many(self, scores: ArrayLike) -> FloatArray:
-        """Return the probabilities at scores of shape (n,)."""
         s = check_scores(scores)
         return like(scores, _mixed(self.weights, [one.predict_many(s) for one in self.maps]))
 

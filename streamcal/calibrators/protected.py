@@ -113,25 +113,21 @@ class Protected(SequentialCalibrator):
         return math.log(1.0 / self.passive) if self._late is None else float(self._late.guard.promised)
 
     def map(self) -> SigmoidMixtureMap | LogOddsMap:
-        """Return the current map, which is immutable."""
         if self._late is not None:
             return self._late.map(self.scale)
         offsets, slopes = zip(*CALIBRATORS, strict=True)
         return SigmoidMixtureMap(self.scale, self._kernel.weights(), slopes, offsets)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         return self._predict(self.scale.coordinate(check_score(score))) if self._late else super().predict_one(score, t)
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         if self._late is None:
             return super().predict_many(scores, t)
         x = self.scale.coordinates(check_scores(scores))
         return like(scores, np.array([self._late.ask(one) for one in x.tolist()]))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         if self._late:
             self._learn(*self._checked(score, y, w, t))
         else:

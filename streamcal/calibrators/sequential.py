@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,28 +33,25 @@ class SequentialCalibrator(Calibrator):
 
     bounded_memory = True
     _kernel: Any = None
+    #: Returns the reader of the kernel's state.
+    _kernel_state: Callable[[], Reader]
 
     @property
     def n(self) -> float:
-        """Return the total weight learned; under decay, in units of a new observation."""
         return float(self._kernel.weight)
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         if self._kernel is None or not self._kernel.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         p: float = math.nan if self._kernel is None else self._kernel.predict_fast(score)
         return p if p == p else self._predict(self.scale.coordinate(check_score(score)))
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         return like(scores, self.map().at_many(self.scale.coordinates(check_scores(scores))))
 
     def learn_many(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None) -> None:
-        """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned."""
         self._run(scores, y, w, t, predicts=False)
 
     def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray:
@@ -90,10 +87,6 @@ class SequentialCalibrator(Calibrator):
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._kernel.step(x, y, w)
-
-    def _kernel_state(self) -> Reader:
-        """Return the reader of the kernel's state."""
-        raise NotImplementedError
 
     def _state(self) -> dict[str, Any]:
         kernel = {} if self._kernel is None else {"kernel": list(self._kernel.state())}

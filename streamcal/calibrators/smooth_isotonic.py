@@ -93,11 +93,9 @@ class SmoothIsotonic(AdditiveCalibrator[ScoreTree]):
             self._at = lambda x: smooth(x, TIED_VALUES)
 
     def new_statistic(self) -> ScoreTree:
-        """Return an empty statistic for these parameters."""
         return score_tree(self.scale, self.resolution, keeps_fit=True, centred=True)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         if self._spline is not None and self.penalty is not None:
             return self._smoothed(self._spline, self.penalty, statistic)
         _, _, centre, value = statistic.centred_blocks()

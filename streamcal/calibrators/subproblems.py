@@ -229,24 +229,20 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         super().__init__(**{name: params[name] for name in ("forgetting", "refresh_every") if name in params})
 
     def new_statistic(self) -> Subproblems | SequentialSubproblems:
-        """Return an empty statistic for these parameters."""
         method = self._additive
         if method is None:
             return SequentialSubproblems(self._method, self._routing)
         return Subproblems(method.new_statistic, method.scale, self._routing, method.pseudo_observations())
 
     def pseudo_observations(self) -> PseudoObservations | None:
-        """Return the pseudo-observations of the prior; None without a prior."""
         return None if self._additive is None else self._additive.pseudo_observations()
 
     @property
     def merges(self) -> bool:
-        """Return whether `merge` is possible."""
         return self._additive is not None and super().merges
 
     @property
     def unlearns(self) -> bool:
-        """Return whether `unlearn_one` is possible."""
         return self._additive is not None and super().unlearns
 
     def _unlearn(self, x: Coordinate, y: float, w: float, t: float, noted: int = 0) -> None:

@@ -62,7 +62,6 @@ class Temperature(AdditiveCalibrator[Table]):
         self.streams = self._following is not None
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, negative, positive = statistic.points()
         # Log-odds reach ±16; larger margins are rescaled to that range first, so that any unit, even 1e9, works.
         reach = max(1.0, float(np.abs(x).max()) / LOGIT_LIMIT)

@@ -65,7 +65,6 @@ class TrackingOPS(SequentialCalibrator):
         super().__init__()
 
     def map(self) -> BinnedSigmoidMap:
-        """Return the current map, which is immutable."""
         return map_of(self.scale, self._kernel)
 
     def _kernel_state(self) -> Reader:

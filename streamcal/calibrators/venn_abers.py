@@ -100,11 +100,9 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         )
 
     def new_statistic(self) -> ScoreTree:
-        """Return an empty statistic for these parameters."""
         return score_tree(self.scale, self.resolution)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
         return self._reduced(score, self.predict_interval_one(score, t=t))
 
     def _reduced(self, score: float, interval: tuple[float, float]) -> float:
@@ -164,21 +162,17 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         self._memory.statistic.stream(x, y, piece, *found)
 
     def map(self) -> IntervalMap:
-        """Return the current map, which is immutable."""
         return cast(IntervalMap, self._map_at(None))
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> IntervalMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         knots = statistic.scores()
         lower, upper = statistic.intervals(knots, 1.0)
         return IntervalMap(self.scale, knots, lower, upper, self.point, statistic.grid)
 
     def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> HeldIntervals:
-        """Return what predicts until the next change of the statistic: the map, or the statistic read without one."""
         return HeldIntervals(self.scale, statistic, self.point)
 
     def empty_map(self) -> IntervalMap:
-        """Return the map of an empty statistic."""
         nothing = np.empty(0)
         return IntervalMap(self.scale, nothing, nothing, nothing, self.point, self._memory.statistic.grid)
 

@@ -261,7 +261,6 @@ class NamedScores(Fusion):
         """Whether scores may be missing."""
 
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Learn that `scores` were followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
         observation = self._checked(scores, y, w, t)
         self._learn(*observation)
         if observation[2] > 0.0 and isinstance(scores, Mapping):
@@ -420,7 +419,6 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def merge(self, other: Self) -> None:
-        """Add everything `other` has learned, as if both streams had been one; `other` is not changed."""
         if self.same_parameters(other) and None not in (self._names, other._names) and self._names != other._names:
             raise MergeError(f"cannot merge scores named {other._names} into scores named {self._names}")
         super().merge(other)
@@ -429,16 +427,13 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `scores`, as of time `t`; the state does not change."""
         return self._map_at(t).at(coordinate(self._scales, self._read(scores)))
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at scores of shape (n, M), all as of time `t`; the state does not change."""
         x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
         return like(scores, self._map_at(t).at_many(x))
 
     def empty_map(self) -> FusionMap:
-        """Return the map of an empty statistic."""
         return MeanMap(self._scales)
 
 

@@ -109,14 +109,12 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
         return {"degrees": tuple([self._degrees[place] for place in places])}
 
     def new_statistic(self) -> TensorMoments:
-        """Return an empty statistic for these parameters."""
         self._degrees = _each_degree(self.degrees, self.n_scores)
         for scale in self._scales:
             scale.require_bounds("a Bernstein polynomial")
         return TensorMoments(self._degrees, self._scales)
 
     def solve(self, statistic: TensorMoments, start: FusionMap | None) -> FusionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         sums = statistic.sums
         solution = self._least_squares.solve(sums.moments, sums.cross, sums.weight)
         if not solution.solved:

@@ -114,12 +114,10 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
             one.require_bounds("CopulaFusion")
 
     def new_statistic(self) -> VectorTable:
-        """Return an empty statistic for these parameters."""
         more = MORE_TUPLES if self.n_scores > 2 else 1
         return vector_table(self._scales, self.resolution, None if self.limit is None else more * self.limit)
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         labels = [np.where(of > GHOST * weight, of, 0.0) for of in (weight - positive, positive)]
         u = kernel_units(self._scales, x)

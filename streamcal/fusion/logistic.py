@@ -125,7 +125,6 @@ class LogisticFusion(NamedScores):
 
     @property
     def n(self) -> float:
-        """Return the total weight learned; under decay, in units of a new observation."""
         return self._n
 
     def _step(self, x: Sequence[float], y: float, w: float) -> None:
@@ -139,19 +138,16 @@ class LogisticFusion(NamedScores):
         self._map = None
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `scores`, as of time `t`; the state does not change."""
         x = coordinate(self._scales, self._read(scores))
         if self._n > 0.0 and ABSENT not in x:  # without the moments, which a map needs
             return float(sigmoid(self._regression.predict(np.array([*features(self._scales, x, self.bound), 1.0]))))
         return self.map().at(x)
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at scores of shape (n, M), all as of time `t`; the state does not change."""
         x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
         return like(scores, self.map().at_many(x))
 
     def map(self) -> FusionMap:
-        """Return the current map, which is immutable."""
         if self._map is None:
             weights = np.array(self._regression.state()[0])
             normal = self._moments.normal()

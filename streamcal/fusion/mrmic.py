@@ -109,11 +109,9 @@ class MRMIC(AdditiveFusion[VectorTable]):
         )
 
     def new_statistic(self) -> VectorTable:
-        """Return an empty statistic for these parameters."""
         return vector_table(self._scales, self.resolution, self.limit)
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, weight, positive = statistic.columns()
         kept = weight > 0.0
         x, weight, positive = x[kept], weight[kept], positive[kept]

@@ -108,7 +108,6 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         )
 
     def new_statistic(self) -> VectorTable:
-        """Return an empty statistic for these parameters."""
         return vector_table(self._scales, self.resolution, self.limit)
 
     def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
@@ -138,11 +137,9 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         return predicted_with_intervals(scores, found)
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         return PartialOrderMap(self._scales, statistic, self.point)
 
     def empty_map(self) -> FusionMap:
-        """Return the map of an empty statistic."""
         return PartialOrderMap(self._scales, self.new_statistic(), self.point)
 
 

@@ -101,12 +101,10 @@ class PrequentialFusion(Fusion):
 
     @property
     def bounded_memory(self) -> bool:
-        """Return whether memory has a bound that is fixed at construction."""
         return all(candidate.bounded_memory for candidate in self._candidates)
 
     @property
     def n(self) -> float:
-        """Return the total weight learned; under decay, in units of a new observation."""
         return self.leader.n
 
     def tally(self) -> dict[str, int]:
@@ -162,15 +160,12 @@ class PrequentialFusion(Fusion):
             self._learn(*row)
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        """Return the probability of a positive label at `scores`, as of time `t`; the state does not change."""
         return self.leader.predict_one(scores, t)
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at scores of shape (n, M), all as of time `t`; the state does not change."""
         return self.leader.predict_many(scores, t)
 
     def map(self) -> FusionMap:
-        """Return the current map, which is immutable."""
         return self.leader.map()
 
     def _state(self) -> dict[str, Any]:

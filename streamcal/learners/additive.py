@@ -102,23 +102,19 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     @property
     def merges(self) -> bool:
-        """Return whether `merge` is possible."""
         return self.forgetting.merges
 
     @property
     def unlearns(self) -> bool:
-        """Return whether `unlearn_one` is possible."""
         return self.forgetting.unlearns
 
     @property
     def bounded_memory(self) -> bool:
-        """Return whether memory has a bound that is fixed at construction."""
         keeps_observations = self.forgetting.unlearns and not isinstance(self.forgetting, Forever)
         return self.forgetting.bounded or (self._memory.statistic.bounded and not keeps_observations)
 
     @property
     def n(self) -> float:
-        """Return the total weight learned; under decay, in units of a new observation."""
         return self._memory.n
 
     def holds_nothing(self, t: Time | None = None) -> bool:
@@ -164,7 +160,6 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
             self._changed(1)
 
     def merge(self, other: Self) -> None:
-        """Add everything `other` has learned, as if both streams had been one; `other` is not changed."""
         if not self.same_parameters(other):
             raise MergeError(f"cannot merge {other!r} into {self!r}: class and parameters must be equal")
         if other is self:

@@ -72,6 +72,8 @@ class Learner(Saved):
     #: The name of the class's own count in `tally`, such as "clamped" for scores clamped by the scale; None: no count.
     noted: ClassVar[str | None] = None
     _noted: int = 0
+    #: Learns a checked observation of weight w > 0 by one step: of sequential learners.
+    _step: Callable[[Any, Any, float], None]
     _unit_told = False  # whether times in a shorter unit than seconds have been warned of
     _first_time: Time | None = None  # of this process: a date with or without a time zone, or a number
     _known: ClassVar[dict[str, type[Learner]]] = {}
@@ -134,10 +136,6 @@ class Learner(Saved):
             if one[-1] > 0.0:
                 self._step(*one)
         self._note(noted)
-
-    def _step(self, x: Any, y: Any, w: float) -> None:
-        """Learn a checked observation of weight w > 0 by one step."""
-        raise NotImplementedError
 
     def _unlearn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
         """Remove one checked observation; counts are not reduced."""

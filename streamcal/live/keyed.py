@@ -38,12 +38,10 @@ class Keyed(Learner):
 
     @property
     def bounded_memory(self) -> bool:
-        """Return whether memory has a bound that is fixed at construction."""
         return self.overall.bounded_memory
 
     @property
     def forgets_by_time(self) -> bool:
-        """Return whether observations are forgotten by their times, so that each needs one."""
         return self.overall.forgets_by_time
 
     @property
@@ -63,7 +61,6 @@ class Keyed(Learner):
 
     @property
     def n(self) -> float:
-        """Return the total weight learned; under decay, in units of a new observation."""
         return self.overall.n
 
     def require_names(self, keys: Any) -> None:

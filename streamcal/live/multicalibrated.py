@@ -243,7 +243,6 @@ class Multicalibrated(Keyed):
 
     @property
     def merges(self) -> bool:
-        """Return whether `merge` is possible."""
         return bool(self.inner.merges)
 
     @property
@@ -259,7 +258,6 @@ class Multicalibrated(Keyed):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names that are read from `keys`."""
         return tuple(dict.fromkeys([*self._names, *(self.inner.fields if self._keyed else ())]))
 
     @property
@@ -278,7 +276,6 @@ class Multicalibrated(Keyed):
         return {**counts, "evicted": counts.get("evicted", 0) + int(self._accounts.evicted)}
 
     def require_names(self, keys: Any) -> None:
-        """Raise an `InputError` for keys that seem to have a field under another name."""
         super().require_names(keys)
         if self._keyed:
             self.inner.require_names(keys)
@@ -331,7 +328,6 @@ class Multicalibrated(Keyed):
         )
 
     def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
         keys = kept(keys)
         other = self._keyed and not self._shares
         p = self.inner.predict_many(scores, keys, t) if other else self.overall.predict_many(scores, t)
@@ -344,7 +340,6 @@ class Multicalibrated(Keyed):
         return like(scores, found)
 
     def require_columns(self, keys: Any, length: int) -> None:
-        """Raise an `InputError` for columns that are no levels of the fields, each of this length."""
         super().require_columns(keys, length)
         if self._keyed:
             self.inner.require_columns(keys, length)

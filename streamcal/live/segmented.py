@@ -196,12 +196,10 @@ class Segmented(Keyed):
 
     @property
     def merges(self) -> bool:
-        """Return whether `merge` is possible."""
         return self.overall.merges
 
     @property
     def unlearns(self) -> bool:
-        """Return whether `unlearn_one` is possible."""
         return self.overall.unlearns
 
     def tally(self) -> dict[str, int]:
@@ -250,7 +248,6 @@ class Segmented(Keyed):
             self._corrections.unlearn(self.overall.predict_one(score, t), levels, label, relative)
 
     def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
         p = np.ascontiguousarray(self.overall.predict_many(scores, t), dtype=np.float64)
         found = np.empty(len(p))
         self._corrections.predict_many(p, columns_of(self.by, keys, len(p)), found)

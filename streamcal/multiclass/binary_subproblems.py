@@ -152,7 +152,6 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], MulticlassCalibrator)
         return counts
 
     def new_statistic(self) -> Subproblems | SequentialSubproblems:
-        """Return an empty statistic for these parameters."""
         method = self._additive
         if method is None:
             return SequentialSubproblems(self._method, self._strategy)
@@ -192,7 +191,6 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], MulticlassCalibrator)
         return Limited(readers, statistic) if isinstance(statistic, ClassSubproblems) else readers
 
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: MulticlassMap | None) -> MulticlassMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         maps = self._maps_of(statistic)
         if isinstance(statistic, ClassSubproblems):
             named = {key: own for key, own in maps.items() if NOBODY not in cast(tuple[Any, ...], key)}
@@ -200,5 +198,4 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], MulticlassCalibrator)
         return SubproblemsMap(self._strategy, maps)
 
     def empty_map(self) -> MulticlassMap:
-        """Return the map of an empty statistic."""
         return SubproblemsMap(self._strategy, {})

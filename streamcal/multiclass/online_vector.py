@@ -90,7 +90,6 @@ class OnlineVectorScaling(MulticlassCalibrator):
 
     @property
     def n(self) -> float:
-        """Return the total weight learned; under decay, in units of a new observation."""
         return self._newton.weight
 
     def tally(self) -> dict[str, int]:
@@ -106,7 +105,6 @@ class OnlineVectorScaling(MulticlassCalibrator):
         *,
         labels: Sequence[ClassLabel],
     ) -> None:
-        """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned."""
         for scores, label, weight in read_batch(P, y, w, labels, self.sums_to_one).one_by_one():
             self._learn(scores, label, weight, 0.0)
 
@@ -127,7 +125,6 @@ class OnlineVectorScaling(MulticlassCalibrator):
         return self.map()
 
     def map(self) -> MulticlassMap:
-        """Return the current map, immutable."""
         if not self._places:
             return VectorSharesMap()
         return ScaledLogsMap(dict(zip(self._places, self._newton.parameters(), strict=True)))

@@ -147,17 +147,14 @@ class SoftmaxScaling(AdditiveLearner[Any, MulticlassMap], MulticlassCalibrator):
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
     def new_statistic(self) -> ClassTable:
-        """Return an empty statistic for these parameters."""
         return ClassTable(self.limit)
 
     def empty_map(self) -> MulticlassMap:
-        """Return the map of an empty statistic."""
         return VectorSharesMap()
 
     # -- solving -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: ClassTable, start: MulticlassMap | None) -> MulticlassMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         points = self._points(statistic)
         labels = in_order(dict.fromkeys(label for part in points for label in part.labels))
         names = self._parameters(labels)

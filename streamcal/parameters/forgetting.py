@@ -43,10 +43,13 @@ JUMP_SPANS = 10_000
 class Forgetting(Setting, ABC):
     """The contract of a policy."""
 
+    #: What a span of it is counted in.
+    by: By = "count"
+
     @property
-    @abstractmethod
     def merges(self) -> bool:
         """Whether two streams under this policy can be merged."""
+        return self.timed
 
     @property
     @abstractmethod
@@ -56,7 +59,7 @@ class Forgetting(Setting, ABC):
     @property
     def timed(self) -> bool:
         """Whether observations need a time."""
-        return False
+        return self.by == "time"
 
     @property
     def bounded(self) -> bool:
@@ -131,18 +134,7 @@ class Window(Forgetting):
             raise InputError(f"a window of {self.size!r} observations is not possible; give a whole number above 0")
 
     @property
-    def merges(self) -> bool:
-        """Return whether `merge` is possible."""
-        return self.by == "time"
-
-    @property
-    def timed(self) -> bool:
-        """Return whether observations need a time."""
-        return self.by == "time"
-
-    @property
     def bounded(self) -> bool:
-        """Return whether the number of observations kept is bounded."""
         return self.by == "count"
 
 
@@ -185,18 +177,7 @@ class Decay(Forgetting):
         _set_jump(self, self.half_life)  # type: ignore[arg-type]
 
     @property
-    def merges(self) -> bool:
-        """Return whether `merge` is possible."""
-        return self.by == "time"
-
-    @property
     def unlearns(self) -> bool:
-        """Return whether `unlearn_one` is possible."""
-        return self.by == "time"
-
-    @property
-    def timed(self) -> bool:
-        """Return whether observations need a time."""
         return self.by == "time"
 
 
@@ -206,8 +187,8 @@ def _set_span(policy: Forgetting, field: str, value: float | timedelta | str) ->
         value = in_seconds(value, field)
         object.__setattr__(policy, "by", "time")
     object.__setattr__(policy, field, real_number(value, field, "a finite number above 0", above=0.0))
-    if policy.by not in ("count", "time"):  # type: ignore[attr-defined]
-        raise InputError(f"by={policy.by!r} is not possible; give 'count' or 'time'")  # type: ignore[attr-defined]
+    if policy.by not in ("count", "time"):
+        raise InputError(f"by={policy.by!r} is not possible; give 'count' or 'time'")
 
 
 def _set_jump(policy: Forgetting, span: float) -> None:

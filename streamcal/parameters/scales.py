@@ -112,13 +112,13 @@ class Scale(Setting):
     def clamps(self, score: float) -> bool:
         """Return whether `coordinate` clamps this score to a bound."""
 
-    @abstractmethod
     def probability(self, x: float) -> float:
         """Return the score at coordinate `x` read as a probability: the prediction before anything was learned."""
+        return x
 
-    @abstractmethod
     def probabilities(self, x: FloatArray) -> FloatArray:
         """Return `probability` for an array of coordinates."""
+        return x
 
     def logit(self, x: float) -> float:
         """Return the log-odds of `probability(x)`, clamped to ±16."""
@@ -263,34 +263,21 @@ class Probability(Scale):
 
     @property
     def identity_range(self) -> tuple[float, float]:
-        """Return the first and last of the finite scores that are their own coordinates; (∞, −∞) without any."""
         return super().identity_range if self.decreasing else (0.0, 1.0)
 
     def coordinate(self, score: float) -> float:
-        """Return the coordinate of a finite score; raise `InputError` for a score that cannot be on this scale."""
         if not 0.0 <= score <= 1.0:
             raise InputError(_not_a_probability(score))
         return 1.0 - score if self.decreasing else score
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
-        """Return the coordinates of finite scores, shape (n,)."""
         _check_probabilities(scores)
         return 1.0 - scores if self.decreasing else scores
 
     def clamps(self, score: float) -> bool:
-        """Return whether `coordinate` clamps this score to a bound."""
         return False
 
-    def probability(self, x: float) -> float:
-        """Return the score at coordinate `x` as a probability: what is predicted before anything was learned."""
-        return x
-
-    def probabilities(self, x: FloatArray) -> FloatArray:
-        """Return `probability` for an array of coordinates."""
-        return x
-
     def sql(self, column: str) -> tuple[FloatArray, list[str]]:
-        """Return SQL for the coordinate: expressions, and the scores from which each but the first applies."""
         return np.empty(0), [column]
 
     def edges(self, cells: int) -> FloatArray:
@@ -336,23 +323,19 @@ class Logit(Scale):
             )
 
     def coordinate(self, score: float) -> float:
-        """Return the coordinate of a finite score; raise `InputError` for a score that cannot be on this scale."""
         if not 0.0 <= score <= 1.0:
             raise InputError(_not_a_probability(score))
         return min(max(logit(1.0 - score if self.decreasing else score), self.lo), self.hi)
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
-        """Return the coordinates of finite scores, shape (n,)."""
         _check_probabilities(scores)
         x: FloatArray = logits(1.0 - scores if self.decreasing else scores)
         return np.clip(x, self.lo, self.hi, out=x)
 
     def clamps(self, score: float) -> bool:
-        """Return whether `coordinate` clamps this score to a bound."""
         return not self.lo <= logit(self.rising(score)) <= self.hi
 
     def count_clamped(self, scores: FloatArray) -> int:
-        """Count the scores that are clamped to a bound."""
         scores = self.rising(scores)
         # first a quick look, by bounds within those of the scores that are not clamped
         near = (scores <= 1.001 * sigmoid(self.lo)) | (scores >= 1.0 - 1.001 * sigmoid(-self.hi))
@@ -362,27 +345,22 @@ class Logit(Scale):
         return int(np.count_nonzero((z < self.lo) | (z > self.hi)))
 
     def require(self, scores: FloatArray) -> None:
-        """Raise `InputError` unless all scores can be on this scale."""
         _check_probabilities(scores)
 
     def _sql(self, column: str) -> str:
         return f"(LN({column}) - LN(1e0 - {column}))"
 
     def sql_probability(self, x: str) -> str:
-        """Return SQL for `probability`."""
         return sql_sigmoid(x)
 
     def sql_log_probabilities(self, x: str) -> tuple[str, str]:
-        """Return SQL for ln s and ln(1 − s), s being the probability with the log-odds of `logit`."""
         largest = max(-self.lo, self.hi)
         return sql_log_sigmoid(x, largest), sql_log_sigmoid(f"(-{x})", largest)
 
     def probability(self, x: float) -> float:
-        """Return the score at coordinate `x` as a probability: what is predicted before anything was learned."""
         return sigmoid(x)
 
     def probabilities(self, x: FloatArray) -> FloatArray:
-        """Return `probability` for an array of coordinates."""
         return sigmoids(x)
 
     def logit(self, x: float) -> float:
@@ -390,7 +368,6 @@ class Logit(Scale):
         return x
 
     def logits(self, x: FloatArray) -> FloatArray:
-        """Return `logit` for an array of coordinates."""
         return x
 
 
@@ -437,54 +414,43 @@ class Interval(Scale):
 
     @property
     def identity_range(self) -> tuple[float, float]:
-        """Return the first and last of the finite scores that are their own coordinates; (∞, −∞) without any."""
         if self.decreasing:
             return super().identity_range
         return max(self.lo, self.domain[0]), min(self.hi, self.domain[1])
 
     def coordinate(self, score: float) -> float:
-        """Return the coordinate of a finite score; raise `InputError` for a score that cannot be on this scale."""
         return min(max(0.0 - score if self.decreasing else score, self.lo), self.hi)
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
-        """Return the coordinates of finite scores, shape (n,)."""
         return np.clip(self.rising(scores), self.lo, self.hi)
 
     def clamps(self, score: float) -> bool:
-        """Return whether `coordinate` clamps this score to a bound."""
         return not self.lo <= self.rising(score) <= self.hi
 
     def count_clamped(self, scores: FloatArray) -> int:
-        """Count the scores that are clamped to a bound."""
         scores = self.rising(scores)
         return int(np.count_nonzero((scores < self.lo) | (scores > self.hi)))
 
     def probability(self, x: float) -> float:
-        """Return the score at coordinate `x` as a probability: what is predicted before anything was learned."""
         if math.isinf(self.lo) or math.isinf(self.hi):
             return sigmoid(x)
         return self.unit(x)
 
     def probabilities(self, x: FloatArray) -> FloatArray:
-        """Return `probability` for an array of coordinates."""
         if math.isinf(self.lo) or math.isinf(self.hi):
             return sigmoids(x)
         return self.units(x)
 
     def logit(self, x: float) -> float:
-        """Return the log-odds of `probability(x)`, clamped to ±16."""
         return super().logit(x) if math.isfinite(self.hi - self.lo) else min(max(x, -LOGIT_LIMIT), LOGIT_LIMIT)
 
     def logits(self, x: FloatArray) -> FloatArray:
-        """Return `logit` for an array of coordinates."""
         return super().logits(x) if math.isfinite(self.hi - self.lo) else np.clip(x, -LOGIT_LIMIT, LOGIT_LIMIT)
 
     def sql_probability(self, x: str) -> str:
-        """Return SQL for `probability`."""
         return self.sql_unit(x) if math.isfinite(self.hi - self.lo) else sql_sigmoid(x)
 
     def sql_log_probabilities(self, x: str) -> tuple[str, str]:
-        """Return SQL for ln s and ln(1 − s), s being the probability with the log-odds of `logit`."""
         if math.isfinite(self.hi - self.lo):
             return super().sql_log_probabilities(x)
         limit = literal(LOGIT_LIMIT)
@@ -572,32 +538,19 @@ class EmpiricalCDF(Scale):
         return cls(tuple(values.tolist()), tuple(ranks.tolist()), decreasing=decreasing)
 
     def coordinate(self, score: float) -> float:
-        """Return the coordinate of a finite score; raise `InputError` for a score that cannot be on this scale."""
         return float(np.interp(self.rising(score), self.knots, self.ranks))
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
-        """Return the coordinates of finite scores, shape (n,)."""
         return np.interp(self.rising(scores), self.knots, self.ranks)
 
     def clamps(self, score: float) -> bool:
-        """Return whether `coordinate` clamps this score to a bound."""
         return not self.knots[0] <= self.rising(score) <= self.knots[-1]
 
     def count_clamped(self, scores: FloatArray) -> int:
-        """Count the scores that are clamped to a bound."""
         scores = self.rising(scores)
         return int(np.count_nonzero((scores < self.knots[0]) | (scores > self.knots[-1])))
 
-    def probability(self, x: float) -> float:
-        """Return the score at coordinate `x` as a probability: what is predicted before anything was learned."""
-        return x
-
-    def probabilities(self, x: FloatArray) -> FloatArray:
-        """Return `probability` for an array of coordinates."""
-        return x
-
     def sql(self, column: str) -> tuple[FloatArray, list[str]]:
-        """Return SQL for the coordinate: expressions, and the scores from which each but the first applies."""
         inside = careful(column, -math.inf, math.inf, max(map(abs, self.knots)))
         between = [
             f"({literal(low)} + ({inside} - {literal(left)}) * {literal((high - low) / (right - left))})"

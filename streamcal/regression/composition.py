@@ -94,7 +94,6 @@ class Composition(SequentialDistributionCalibrator):
 
     @property
     def bounded_memory(self) -> bool:
-        """Return whether memory has a bound that is fixed at construction."""
         return all(stage.bounded_memory for stage in self._stages)
 
     def tally(self) -> dict[str, int]:
@@ -159,14 +158,12 @@ class Composition(SequentialDistributionCalibrator):
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
-        """Return the calibrated distributions, all as of time `t`; the state does not change."""
         forecasts: Any = check_distributions(distributions)
         for stage in self._stages:
             forecasts = stage.predict_many(forecasts, t)
         return forecasts
 
     def map(self) -> DistributionMap:
-        """Return the current map, which is immutable."""
         return ComposedMap([stage.map() for stage in self._stages])
 
     # -- state ---------------------------------------------------------------------------------------------------

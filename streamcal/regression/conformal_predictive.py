@@ -96,7 +96,6 @@ class ConformalPredictive(PITCalibrator):
         return less / total, (no_more + 1.0) / total
 
     def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         order, (lowest, highest) = statistic.order(), self._ends
         least = lowest if self._edges is None else self._rounded(lowest)
         beyond = order.around(least)[2], order.total - order.around(float(np.nextafter(highest, -np.inf)))[2]

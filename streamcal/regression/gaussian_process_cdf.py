@@ -266,7 +266,6 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
     def new_statistic(self) -> ThresholdTables:
-        """Return an empty statistic for these parameters."""
         return ThresholdTables(len(self._thresholds), self._inputs.scale, self.resolution)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
@@ -286,11 +285,9 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
     # -- the solve -----------------------------------------------------------------------------------------------
 
     def empty_map(self) -> DistributionMap:
-        """Return the map of an empty statistic."""
         return GaussianProcessMap(self._knots, self._inputs, None)
 
     def solve(self, statistic: ThresholdTables, start: DistributionMap | None) -> DistributionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         problems = self._problems(statistic)
         earlier: tuple[Posterior | None, ...] = (None,) * len(problems)
         if isinstance(start, GaussianProcessMap) and start.posteriors:

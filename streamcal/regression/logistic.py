@@ -53,7 +53,6 @@ class Logistic(AdditiveCalibrator[Table]):
     default_resolution = 8192
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         x, negative, positive = statistic.points()
         share = (negative + positive) / (negative + positive).sum()
         mean = float(share @ x)

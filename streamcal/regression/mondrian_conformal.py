@@ -88,7 +88,6 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> Categories:
-        """Return an empty statistic for these parameters."""
         return Categories(self._method.new_statistic, len(self.edges) + 1)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
@@ -109,7 +108,6 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
         return self._method.bounds(part, distribution, check_outcome(y))
 
     def solve(self, statistic: Categories, start: DistributionMap | None) -> DistributionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         empty = self._method.empty_map()
         maps = [
             self._method.solve(part, None) if part.n > 0.0 else empty  # in order of the categories
@@ -118,7 +116,6 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
         return CategoryMap(self.edges, self.by, maps)
 
     def empty_map(self) -> DistributionMap:
-        """Return the map of an empty statistic."""
         return CategoryMap(self.edges, self.by, [self._method.empty_map()] * (len(self.edges) + 1))
 
 

@@ -131,7 +131,6 @@ class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrat
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> PITs:
-        """Return an empty statistic for these parameters."""
         return PITs(self._edges, self._normal)
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -163,7 +162,6 @@ class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrat
     # -- the map -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         rule = self._levels()
         if self._normal and self._edges is None and not statistic.has_intervals:
             return RecalibrationMap(RankRamp(statistic.order(), rule))
@@ -207,7 +205,6 @@ class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrat
         """Return the rule that turns weights into R."""
 
     def empty_map(self) -> DistributionMap:
-        """Return the map of an empty statistic."""
         return RecalibrationMap(IDENTITY)
 
 

@@ -367,7 +367,6 @@ class Rescored(Recalibrated):
         return np.reshape(scores, np.shape(y))
 
     def cdf(self, t: Any, /) -> Any:
-        """Return P(Y ≤ t)."""
         base = self.base
         if t.__class__ is float and t == t and type(base) is Normal:  # the most frequent one
             return self.ramp.level((t - base.mean) / base.sd)

@@ -99,7 +99,6 @@ class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], Distrib
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> ScaleMoments:
-        """Return an empty statistic for these parameters."""
         return ScaleMoments()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -129,7 +128,6 @@ class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], Distrib
     # -- the map -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: ScaleMoments, start: DistributionMap | None) -> DistributionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         error, square, within, unit = statistic.means()
         share = statistic.n / (statistic.n + self.smoothing)
         location = share * error
@@ -139,7 +137,6 @@ class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], Distrib
         return ScaleMap(location, min(max(scale, SCALES[0]), SCALES[1]), self.fit == "moments")
 
     def empty_map(self) -> DistributionMap:
-        """Return the map of an empty statistic."""
         return ScaleMap(0.0, 1.0, False)
 
 

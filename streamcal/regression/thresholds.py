@@ -82,11 +82,9 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalib
         """Return the map over these predictors (maps or readers), one for each threshold."""
 
     def empty_map(self) -> DistributionMap:
-        """Return the map of an empty statistic."""
         return SegmentsMap(self._edges)
 
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: DistributionMap | None) -> DistributionMap:
-        """Fit the map to a non-empty statistic whose weights are in units of a new observation."""
         maps = self._maps_of(statistic)
         return self._map_of_streams([maps[i] for i in range(self._size)])
 

@@ -82,7 +82,6 @@ class VennAbersRegression(ThresholdCalibrator):
         super().__init__(method, thresholds, support)
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        """Return the calibrated distribution, as of time `t`; the state does not change."""
         streams = self._live_streams(t)
         if streams is None:
             return self.empty_map().predict_one(distribution)
@@ -93,7 +92,6 @@ class VennAbersRegression(ThresholdCalibrator):
         return VennAbersRegressionMap(self._edges, streams, self.point)
 
     def empty_map(self) -> DistributionMap:
-        """Return the map of an empty statistic."""
         return VacuousMap(self._edges)
 
 

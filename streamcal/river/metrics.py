@@ -203,5 +203,4 @@ class AUC(ProbabilityMetric):
 
     @property
     def bigger_is_better(self) -> bool:
-        """Return whether a higher value is better."""
         return True

@@ -54,7 +54,6 @@ class ImpressionReader(FieldReader):
     """
 
     def many(self, batch: Batch) -> Impressions | None:  # type: ignore[override]
-        """Return the fields of a batch; None if one of them cannot be used, or only `one` can decide."""
         found, columns = super().many(batch), self._columns
         if found is None or found.times is None or columns.id is None or columns.label_time is None:
             return None
@@ -71,7 +70,6 @@ class ImpressionReader(FieldReader):
         return Impressions(found.scores, found.labels, found.weights, found.times, ids, label_times, versions)
 
     def one(self, row: Row) -> Impression:  # type: ignore[override]
-        """Return the fields of a row; its `RecordError` names the column."""
         found, columns = super().one(row), self._columns
         assert found.t is not None
         assert columns.id is not None

@@ -1,6 +1,8 @@
-"""Parameters that a docstring names together, `scale, forgetting`, each with its own type and default.
+"""What Griffe, which reads docstrings for mkdocstrings, has to be told.
 
-They are those of the signature; Griffe, which reads docstrings for mkdocstrings, gives all of them those of the first.
+Parameters that a docstring names together, `scale, forgetting`, have each its own type and default, those of the
+signature; Griffe gives all of them those of the first. A method without a docstring has that of the method it
+overrides, as in `help`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ class OwnTypes(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         correct(pkg)
+        inherit(pkg)
 
 
 def correct(found: griffe.Object) -> None:
@@ -27,6 +30,15 @@ def correct(found: griffe.Object) -> None:
     for member in found.members.values():
         if not member.is_alias:
             correct(member)
+
+
+def inherit(found: griffe.Object) -> None:
+    """Give methods without a docstring that of the method they override, in an object and in all that it contains."""
+    for member in (one for one in found.members.values() if not one.is_alias):
+        if isinstance(found, griffe.Class) and member.docstring is None:
+            above = (base.members.get(member.name) for base in found.mro())
+            member.docstring = next((one.docstring for one in above if one is not None and one.docstring), None)
+        inherit(member)
 
 
 def correct_one(parameter: griffe.DocstringParameter, signature: list[griffe.Parameter]) -> None:
