@@ -41,6 +41,8 @@ def test_names_of_other_libraries(name: str, advice: str) -> None:
 def test_methods_of_other_libraries() -> None:
     with pytest.raises(InputError, match="did you mean 'platt'"):
         chosen("sigmoid", streamcal.Calibrator, streamcal.REGISTRY)
+    with pytest.raises(InputError, match=r"calibrator is the class Platt: give an object, Platt\(\.\.\.\)"):
+        chosen(Platt, streamcal.Calibrator, streamcal.REGISTRY)
 
 
 def test_shapes_and_units() -> None:

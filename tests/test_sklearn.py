@@ -442,7 +442,7 @@ def test_margins_need_a_scale_for_margins(calibrator):
 @pytest.mark.parametrize(
     ("estimator", "calibrator", "options", "message"),
     [
-        (GaussianNB(), Platt, {}, "not a streamcal calibrator"),
+        (GaussianNB(), Platt, {}, "is the class Platt: give an object"),
         (GaussianNB(), Platt(forgetting=Decay(10.0, by="time")), {}, "forgets by time"),
         (LinearRegression(), Platt(), {}, "gives no scores"),
     ],

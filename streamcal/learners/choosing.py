@@ -39,6 +39,8 @@ def chosen(
     """
     if isinstance(given, kind):
         return given
+    if isinstance(given, type) and issubclass(given, kind):
+        raise InputError(f"{parameter} is the class {given.__name__}: give an object, {given.__name__}(...)")
     if not isinstance(given, str):
         raise InputError(f"{parameter}={given!r} is not {what}; give one, or its name: {', '.join(methods)}")
     if given not in methods:
