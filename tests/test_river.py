@@ -304,7 +304,7 @@ def test_it_refuses_what_is_no_classifier_or_calibrator():
         CalibratedClassifier(linear_model.LinearRegression(), Platt())
     with pytest.raises(InputError, match="not a River classifier"):
         CalibratedClassifier(preprocessing.StandardScaler() | preprocessing.MinMaxScaler(), Platt())
-    with pytest.raises(InputError, match="not a streamcal calibrator"):
+    with pytest.raises(InputError, match="is the class Platt: give an object"):
         CalibratedClassifier(naive_bayes.GaussianNB(), Platt)
     with pytest.raises(InputError, match="not a streamcal calibrator"):
         ScoreCalibrator(0.5)
