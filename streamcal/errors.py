@@ -9,7 +9,11 @@ class StreamcalError(Exception):
 
 
 class InputError(StreamcalError, ValueError):
-    """A value that cannot be used; the message says what came, what is allowed and what to do."""
+    """A value that cannot be used; the message says what came, what is allowed and what to do.
+
+    An argument outside its documented range always raises it, whether or not the docstring says so, and leaves the
+    state as it was. Of n rows none is learned where one is refused.
+    """
 
 
 class ClockError(InputError):
