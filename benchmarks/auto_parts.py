@@ -5,8 +5,8 @@
     STREAMCAL_DATA=/path/to/data python -m benchmarks.auto_parts --rows 500 # shortened, prints only
 
 A part is left out by a prior weight of 0; an expert is also held at coefficient 0 in the stack. Streams are the real
-ones of the race, of both sides of its split, up to 50,000 rows each. These tables decided one
-thing: that there are two smoothers and not three.
+ones of the race, of both sides of its split, up to 50,000 rows each. These tables decide
+nothing: parts are chosen on streams of the development side.
 """
 
 from __future__ import annotations

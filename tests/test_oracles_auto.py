@@ -13,7 +13,7 @@ from weights_by_hand import WeightsByHand
 from streamcal import Auto, Protected, VennAbers
 from streamcal.calibrators.auto import experts as table
 
-KNOTS = np.arange(-128, 129) / 8.0
+KNOTS = np.arange(-64, 65) / 4.0
 SHARE_RATE, RARE_SHARE_RATE = 1e-4, 6e-3
 
 
@@ -141,8 +141,8 @@ class AutoByHand:
 
     def record(self, x):
         """Return the forecast at x, from the knots beside it by nearness; a repeated score has its own."""
-        knot = min(int((x + 16.0) * 8.0), 255)
-        share = (x + 16.0) * 8.0 - knot
+        knot = min(int((x + 16.0) * 4.0), 127)
+        share = (x + 16.0) * 4.0 - knot
         left, right = (self.experts_at(KNOTS[k], k) for k in (knot, knot + 1))
         owner, counts, times, _ = self.slots[slot(x)]
         if owner == x and times >= 2.0:
@@ -209,10 +209,10 @@ class AutoByHand:
 
     def refit(self):
         """Fit the line, and the log-minimax point of the Venn-Abers interval, to all rows, shared between knots."""
-        sums = np.zeros((2, 257))
+        sums = np.zeros((2, len(KNOTS)))
         for x, y, w in self.rows:
-            knot = min(int((x + 16.0) * 8.0), 255)
-            share = (x + 16.0) * 8.0 - knot
+            knot = min(int((x + 16.0) * 4.0), 127)
+            share = (x + 16.0) * 4.0 - knot
             sums[int(y), knot] += w * (1.0 - share)
             sums[int(y), knot + 1] += w * share
 

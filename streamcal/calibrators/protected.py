@@ -68,7 +68,7 @@ class Protected(SequentialCalibrator):
     weight on the score for the promise to apply with labels in any order, and with labels that never come. A label
     judges the oldest prediction at its score that waits for one; a `LabelJoin`, `Shadow` or `Segmented` keeps what was
     predicted.
-    Ask `map()` for predictions that wait for no label. Predictions are computed at knots ⅛ apart in log-odds, and are
+    Ask `map()` for predictions that wait for no label. Predictions are computed at knots ¼ apart in log-odds, and are
     linear in log-odds between them.
 
     References

@@ -35,10 +35,10 @@ PIECE = 512
 
 
 class Auto(SequentialCalibrator):
-    """A mixture of ten experts, weighted by how right each has been: nothing to choose, nothing to tune.
+    """A mixture of eleven experts, weighted by how right each has been: nothing to choose, nothing to tune.
 
     The first experts are the score itself, a sigmoid map of all observations, and three curves that forget: a cubic
-    curve and two with fading means of the last labels. The others are two smoothers, local in the score; a Venn-Abers
+    curve and two with fading means of the last labels. The others are three smoothers, local in the score; a Venn-Abers
     map of all observations; `Protected`; and the rates of scores that repeat. They are rows of the table
     `streamcal.calibrators.auto.experts.EXPERTS`. Upon them are
 
@@ -47,7 +47,7 @@ class Auto(SequentialCalibrator):
     - a *correction by day and week* (UTC), from the first observation with a time `t` on;
     - a *guard*, which keeps enough weight on the score that the promise in the notes is kept.
 
-    Predictions are computed at knots ⅛ apart in log-odds, and are linear in log-odds between them. A score that has
+    Predictions are computed at knots ¼ apart in log-odds, and are linear in log-odds between them. A score that has
     repeated has a prediction of its own.
 
     Predicting changes what later labels are judged by, unless the predictions that were asked for get their labels in

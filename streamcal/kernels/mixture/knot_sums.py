@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What `Auto` sums at the knots of log-odds, ⅛ apart: smoothers that forget, and fits to all observations."""
+"""What `Auto` sums at the knots of log-odds, ¼ apart: smoothers that forget, and fits to all observations."""
 
 import cython
 from cython.cimports.libc.math import log
@@ -16,11 +16,11 @@ from streamcal.kernels.tree.venn_abers_curve import draw, fit_line
 #: Log-odds of scores and of predictions stay within ± this; the knots lie between.
 LARGEST = 16.0
 #: Knots in a unit of log-odds. Between two, the log-odds of predictions are linear.
-UNIT = 8.0
+UNIT = 4.0
 #: Their number.
-KNOTS = 257
+KNOTS = 129
 #: The last one.
-LAST = 256
+LAST = 128
 FULL = cython.declare(cython.double, 1e100)
 """The unit of a smoother, which grows, is rescaled to 1 when it exceeds this."""
 LEAST_KIND = cython.declare(cython.double, 4.0)
