@@ -548,6 +548,51 @@ class LabelJoin(Holding, Journaled):
         if self._curve is not None and outcome.positive:
             self._await_age(one, outcome)
 
+    def _carry_on(self, before: LabelJoin, keep: bool) -> tuple[int, int]:
+        """Take over what another join remembers and has counted, in a new one, and its calibrators if they are kept.
+
+        Return how many labels a new calibrator has learned, and how many predictions are remembered no more.
+        """
+        self._clock, self._number, self._newest, self._note = (
+            before._clock,
+            before._number,
+            before._newest,
+            before._note,
+        )
+        self._stride, self._next_stride, self._aside = before._stride, before._next_stride, before._aside
+        self.max_held, self.max_unknown = max(self.max_held, before.max_held), max(self.max_unknown, before.max_unknown)
+        learner = self._versions.pop(None)
+        self._versions = before._versions if keep else {before._newest: learner}
+        self._outcomes = before._outcomes
+        due, forgotten, learned = self._clock - self._hold, 0, 0
+        if before.spans == self.spans._replace(late=before.spans.late) and self._curve is not None:
+            self._curve, self._ages = before._curve, before._ages
+
+        def reissued(one: Issued) -> Issued:
+            """Return a prediction as it was issued, with what a new calibrator has to remember of it."""
+            if one.version != before._newest:
+                return one._replace(said=None)
+            return one._replace(said=learner.issue(one.score, one.keys, one.t, one.w)[1])
+
+        for one in before._learned:
+            if keep and one.at > due:
+                before._forget(one)
+                forgotten += 1
+            elif keep:
+                self._learned.append(one)
+            else:
+                self._waiting.append(reissued(one))
+        self._index = {one.id: one for one in (*self._learned, *self._waiting)}
+        if not keep:
+            self._settle()
+            learned = self._counts["learned"]
+        self._counts = dict(before._counts)
+        for one in before._waiting:
+            self._waiting.append(one if keep else reissued(one))
+            self._index[one.id] = self._waiting[-1]
+        self._settle()
+        return learned, forgotten
+
     def _turn_back(self, clock: float) -> None:
         super()._turn_back(clock)
         if self._curve is not None:

@@ -6,12 +6,10 @@ import math
 from typing import NamedTuple
 
 from streamcal.errors import StateError
-from streamcal.live.issued import Issued
 from streamcal.live.join_state import written_in
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import paused_collector
 from streamcal.live.label_join import LabelJoin
-from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import Time
 
@@ -89,44 +87,7 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
             lost, wanted = before.calibrator.scale.domain, join.calibrator.scale.domain
             raise StateError(f"{journal.path} has scores in {lost}, not in {wanted}; begin another journal")
         forgets = late and before.calibrator.forgets_by_time
-        done = _carry(before, join, same and before.spans[1:3] == join.spans[1:3] and not forgets)
+        keep = same and before.spans[1:3] == join.spans[1:3] and not forgets
+        learned, forgotten = join._carry_on(before, keep)
         journal.snapshot(join._parts())
-    return done
-
-
-def _carry(before: LabelJoin, join: LabelJoin, keep: bool) -> Migrated:
-    """Give a new join what another one remembers and has counted, and its calibrators if they are kept."""
-    join._clock, join._number, join._newest, join._note = before._clock, before._number, before._newest, before._note
-    join._stride, join._next_stride, join._aside = before._stride, before._next_stride, before._aside
-    join.max_held, join.max_unknown = max(join.max_held, before.max_held), max(join.max_unknown, before.max_unknown)
-    learner = join._versions.pop(None)
-    join._versions = before._versions if keep else {before._newest: learner}
-    join._outcomes = before._outcomes
-    due, forgotten, learned = join._clock - join._hold, 0, 0
-    if before.spans == join.spans._replace(late=before.spans.late) and join._curve is not None:
-        join._curve, join._ages = before._curve, before._ages
-    for one in before._learned:
-        if keep and one.at > due:
-            before._forget(one)
-            forgotten += 1
-        elif keep:
-            join._learned.append(one)
-        else:
-            join._waiting.append(_issued_by(learner, one, before._newest))
-    join._index = {one.id: one for one in (*join._learned, *join._waiting)}
-    if not keep:
-        join._settle()
-        learned = join._counts["learned"]
-    join._counts = dict(before._counts)
-    for one in before._waiting:
-        join._waiting.append(one if keep else _issued_by(learner, one, before._newest))
-        join._index[one.id] = join._waiting[-1]
-    join._settle()
     return Migrated(keep, learned, forgotten)
-
-
-def _issued_by(learner: VersionLearner, one: Issued, version: object) -> Issued:
-    """Return a prediction with what a new calibrator says of its score; its probability stays as it was issued."""
-    if one.version != version:
-        return one._replace(said=None)
-    return one._replace(said=learner.issue(one.score, one.keys, one.t, one.w)[1])

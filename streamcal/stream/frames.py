@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, Required, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -57,39 +57,23 @@ class _LazyFrame(Protocol[_CollectedT]):
     def collect(self) -> _CollectedT: ...
 
 
+class _Options(TypedDict, total=False):
+    """The keywords of `calibrate`."""
+
+    score: Required[str]
+    label: Required[str]
+    calibrator: str | Calibrator
+    weight: str | None
+    time: str | None
+    positive: Any
+
+
 @overload
-def calibrate(
-    table: _FrameT,
-    *,
-    score: str,
-    label: str,
-    calibrator: str | Calibrator = ...,
-    weight: str | None = ...,
-    time: str | None = ...,
-    positive: Any = ...,
-) -> _FrameT: ...
+def calibrate(table: _FrameT, **options: Unpack[_Options]) -> _FrameT: ...
 @overload
-def calibrate(
-    table: _LazyFrame[_CollectedT],
-    *,
-    score: str,
-    label: str,
-    calibrator: str | Calibrator = ...,
-    weight: str | None = ...,
-    time: str | None = ...,
-    positive: Any = ...,
-) -> _CollectedT: ...
+def calibrate(table: _LazyFrame[_CollectedT], **options: Unpack[_Options]) -> _CollectedT: ...
 @overload
-def calibrate(
-    table: object,
-    *,
-    score: str,
-    label: str,
-    calibrator: str | Calibrator = ...,
-    weight: str | None = ...,
-    time: str | None = ...,
-    positive: Any = ...,
-) -> pa.Table: ...
+def calibrate(table: object, **options: Unpack[_Options]) -> pa.Table: ...
 @suggesting
 def calibrate(
     table: Any,
