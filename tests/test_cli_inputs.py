@@ -188,6 +188,27 @@ def test_types_of_a_later_table_become_those_of_the_first(tmp_path: Path) -> Non
     assert "column 'n': a value does not fit the column, whose type is that of the first rows" in line
 
 
+def test_no_value_of_a_later_table_is_lost(tmp_path: Path) -> None:
+    """Arrow casts 2 to true, 0.1 to single precision, and objects to the keys that the first ones have."""
+    score = {"score": [0.1], "click": [0]}
+    for first, other, kept in (
+        (pyarrow.array([True]), [2], False),
+        (pyarrow.array([0.5], pyarrow.float32()), [0.1], False),
+        (pyarrow.array([0.5], pyarrow.float32()), [0.25], True),
+        (pyarrow.array([{"a": 1}]), [{"a": 1, "b": 2}], False),
+        (pyarrow.array([{"a": 1, "b": 2}]), [{"a": 3}], True),
+        (pyarrow.array([0.5]), pyarrow.array([float("nan")], pyarrow.float32()), True),
+        (pyarrow.array(["7"]), [7], True),
+        (pyarrow.array(["a"]).dictionary_encode(), ["b"], True),
+        (pyarrow.array(["a"]), pyarrow.array(["b"]).dictionary_encode(), True),
+    ):
+        for name, column in (("1", first), ("2", other)):
+            pyarrow.parquet.write_table(pyarrow.table({**score, "n": column}), tmp_path / f"{name}.parquet")
+        result = run(tmp_path / "1.parquet", tmp_path / "2.parquet", "--out", tmp_path / "out.parquet")
+        assert (result.exit_code == 0) == kept, (first.type, other, result.output)
+        assert kept or "would become" in the_line(result)
+
+
 def test_compare_report_and_predict_take_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     files = parts(tmp_path / "parts")

@@ -84,6 +84,45 @@ def test_dates_that_are_read_as_seconds(
     assert ("give --time-format %Y%m%d, or times such as 2026-02-01" in result.output) == warns
 
 
+@pytest.mark.parametrize(
+    ("first", "step", "options", "said"),
+    [
+        (46023.0, 0.25, [], "times from 46023 to 46028.75 are taken for seconds since 1970, up to 1970-01-01 12:47"),
+        (46023, 1, ["--method", "platt", "--window", "24h"], "up to 1970-01-01 12:47: if they are minutes, hours"),
+        (490_896, 1, ["--method", "platt", "--half-life", "7d"], "up to 1970-01-06 16:21: if"),
+        (1_767_225_600, 60, ["--time-unit", "ms"], "or of another --time-unit, give them in seconds"),
+        (46023, 1, ["--method", "platt", "--window", "500"], None),  # a span in their own unit
+        (0, 600, [], None),
+        (10_000, 100, [], None),  # the clock of a simulation
+    ],
+)
+def test_times_of_a_longer_unit(
+    tmp_path: Path, first: float, step: float, options: list[str], said: str | None
+) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("score,click,t\n" + "".join(f"0.{1 + i % 7},{i % 2},{first + i * step}\n" for i in range(24)))
+    result = run(path, "--time", "t", *options)
+    assert ("warning: times" in result.output) == (said is not None)
+    assert (said or "") in result.output
+
+
+def test_times_of_a_longer_unit_with_a_horizon(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("id,score,click,t,clicked\n" + "".join(f"a{i},0.2,0,{29_453_760 + i},\n" for i in range(24)))
+    late = ["--id", "id", "--event-time", "t", "--label-time", "clicked", "--horizon"]
+    assert "up to 1970-12-07 21:36" in run(path, *late, "6h").output
+    assert "warning" not in run(path, *late, "360").output
+
+
+def test_a_year_that_means_no_end_is_no_other_unit(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    rows = ["9999-12-31" if i == 5 else f"2026-01-{1 + i:02}" for i in range(24)]
+    path.write_text("score,click,t\n" + "".join(f"0.2,0,{t}\n" for t in rows))
+    output = run(path, "--time", "t").output
+    assert "unit" not in output
+    assert "or correct a time that is far ahead" in output
+
+
 def test_dates_that_are_read_as_seconds_of_events(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("id,score,click,t,clicked\na,0.2,0,20260131,\nb,0.2,0,20260201,\n")

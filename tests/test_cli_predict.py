@@ -118,7 +118,7 @@ def test_what_is_no_state(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [("--scale", "percent"), ("--decreasing",), ("--positive", "0")])
 def test_a_state_is_not_used_with_other_scores_or_labels(tmp_path: Path, given: tuple[str, ...]) -> None:
-    """An option that was left out would give probabilities of other scores, or of the other label, without a word."""
+    """An option left out or added would mix scores or labels of two meanings, or predict of others, without a word."""
     rows = made(100)
     source, state, out = save(tmp_path / "in.csv", rows), tmp_path / "state.json", tmp_path / "out.csv"
     command = ("run", source, "--score", "score", "--label", "click", "--method", "platt", "--state", state)
@@ -132,6 +132,13 @@ def test_a_state_is_not_used_with_other_scores_or_labels(tmp_path: Path, given: 
     assert found.exit_code == (USAGE_ERROR if of_scores else 0)
     assert predict(state, source, "--out", out, *(given if of_scores else ())).exit_code == 0
     assert ("in place of score, give" in program("map", state).stderr) == of_scores
+
+    other = tmp_path / "other.json"
+    plain = ("run", source, "--score", "score", "--label", "click", "--method", "platt", "--state", other)
+    assert program(*plain).exit_code == 0
+    before = other.read_bytes()
+    assert f"{other} learned without {option}; leave it out" in the_line(program(*plain, *given))
+    assert other.read_bytes() == before
 
 
 def test_a_state_with_cycles_of_the_day_asks_for_times(tmp_path: Path) -> None:

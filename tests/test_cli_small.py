@@ -21,6 +21,8 @@ def test_the_output_column_has_another_name(tmp_path: Path) -> None:
     assert list(read(out)[0])[-4:] == ["calibrated", "p", "lower", "upper"]
     assert program("predict", state, source, "--score", "score", *given).exit_code == 0
     assert list(read(out)[0])[-4:] == ["calibrated", "p", "lower", "upper"]
+    line = the_line(run(source, "--method", "venn-abers", "--out", out, "--output-column", "lower"))
+    assert "adds a column 'lower'; give another --output-column" in line
 
 
 def test_a_quiet_run_prints_warnings_alone(tmp_path: Path) -> None:
@@ -57,6 +59,11 @@ def test_the_sample_is_what_the_readme_runs_on(tmp_path: Path, name: str) -> Non
     program("sample", place, "--rows", 3_000)
     assert read(place) == read(tmp_path / name)
     assert name.endswith(".gz") or place.read_bytes() == before
+    for other in ("score,click\n0.5,1\n", ""):
+        log = tmp_path / "log.csv"
+        log.write_text(other)
+        assert "which the sample would overwrite" in the_line(program("sample", log))
+        assert log.read_text() == other
 
 
 def test_a_comparison_prints_its_table() -> None:

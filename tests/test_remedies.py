@@ -151,7 +151,7 @@ def test_probabilities_read_as_percentages(tmp_path: Path) -> None:
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("times", ["%Y%m%d%H%M", "%Y%m%d%H%M%S"])
+@pytest.mark.parametrize("times", ["%Y%m%d%H%M", "%Y%m%d%H%M%S", "%Y%m%d%H", "%y%m%d%H"])
 @pytest.mark.parametrize("method", [("auto",), ("platt", "--half-life", "2d")])
 def test_dates_as_numbers(tmp_path: Path, times: str, method: tuple[str, ...]) -> None:
     given = (rows(tmp_path, times), "--score", "p", "--label", "y", "--time", "t", "--method", *method)
@@ -159,6 +159,26 @@ def test_dates_as_numbers(tmp_path: Path, times: str, method: tuple[str, ...]) -
     assert f"--time-format {times}" in found.output
     assert "milliseconds" not in found.output
     assert "warning" not in program("run", *given, "--time-format", times).output
+
+
+def test_thousands_are_no_decimals(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    thousands, decimal = "write thousands without commas", "give --decimal ,"
+    for w, advice in (("1,234", thousands), ("1,234,567", thousands), ("0,234", decimal), ("2,5e-3", decimal)):
+        path.write_text(f'p,y,w\n0.5,1,"{w}"\n')
+        line = the_line(program("run", path, "--score", "p", "--label", "y", "--weight", "w"))
+        assert f"1e+60; {advice}" in line
+
+
+def test_no_positive_label_is_told_by_all_commands(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("p,y\n" + "".join(f"0.{i % 9 + 1},\n" for i in range(60)))
+    for command in ("run", "compare", "report"):
+        page = ("--html", tmp_path / "r.html") if command == "report" else ()
+        given = (path, "--score", "p", "--label", "y", "--missing-label", "negative", *page)
+        assert "none of 60 labels is positive: look at --label" in program(command, *given).output
+    path.write_text("p,y\n" + "".join(f"{i % 97 / 100},{i % 1000 == 7:d}\n" for i in range(2_000)))
+    assert "if they are percentages" in program("compare", path, "--score", "p", "--label", "y").stderr
 
 
 def test_parquet_in_a_pipe_and_a_window_of_auto(tmp_path: Path) -> None:

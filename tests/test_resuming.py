@@ -160,7 +160,7 @@ def test_rows_that_could_not_be_written_are_not_in_the_state(tmp_path: Path) -> 
     out.symlink_to("/dev/full")
     line = the_line(run(source, "--out", out, "--state", state))
     assert "cannot be written: No space left on device" in line
-    assert "with --state it resumes after its last checkpoint, which is whole" in line
+    assert "with --state, a run resumes after its last checkpoint, which is whole" in line
     assert not state.exists()
 
 

@@ -222,6 +222,20 @@ def test_the_clock_of_the_server_is_used_where_no_time_is_given():
         assert issue(client, "b", t=time.time() - 5.0).status_code == 200
         ahead = issue(client, "c", t=time.time() + 1000.0)
         assert (ahead.status_code, ahead.json()["where"]) == (409, "t")
+        for t in (time.time() / 60.0, time.time() / 86_400.0 + 25_569.0):  # in minutes, or in days of a spreadsheet
+            behind = issue(client, "d", t=t)
+            assert (behind.status_code, behind.json()["where"]) == (409, "t")
+            assert "s behind the server" in behind.json()["error"]
+        assert outcome(client, "a", t=5.0).status_code == 409
+
+
+def test_keys_under_another_name_and_an_address_with_a_slash():
+    service = Service(ServedJoin(Segmented(OnlinePlatt(), by=["campaign"]), HORIZON), None, Settings(event_time=True))
+    with client_of(service) as client:
+        refused = issue(client, "a", keys={"campain": "c17"})
+        assert (refused.status_code, refused.json()["where"]) == (422, "keys")
+        assert "give 'campaign'" in refused.json()["allowed"]
+        assert client.post("/v1/issue/", json={"id": "a", "score": 0.5}, follow_redirects=False).status_code == 404
 
 
 def test_a_clock_that_is_behind_the_events_is_told(caplog):

@@ -7,8 +7,11 @@ import gzip
 import io
 import json
 import os
+import re
 import stat
+import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -364,6 +367,44 @@ def test_a_format_changed_by_column_is_as_by_row(tmp_path, ending, rows, source)
         more = added.tolist()
         writer.write([{**row, "calibrated": p, "lower": low} for row, (p, low) in zip(batch.rows, more, strict=True)])
     assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+@pytest.mark.parametrize(
+    ("first", "later", "becomes"),
+    [
+        (1, 1.5, "1.5 would become 1"),
+        ([1], [2, 2.5], "[2, 2.5] would become [2, 2]"),
+        ({"a": 1}, {"a": 1, "b": 2}, "{'a': 1, 'b': 2} would become {'a': 1}"),
+        (1, 2.0, None),
+        (1.5, 2, None),
+        ({"a": 1, "b": [1]}, {"b": [3.0, None]}, None),
+        (1.5, float("nan"), None),
+    ],
+)
+def test_no_value_is_cut_to_the_type_of_those_before(
+    tmp_path: Path, ending: str, first: Any, later: Any, becomes: str | None
+) -> None:
+    with RecordWriter(tmp_path / f"out.{ending}", ["x"]) as writer:
+        writer.write([{"x": first}])
+        with nullcontext() if becomes is None else pytest.raises(RecordError, match=re.escape(becomes)):
+            writer.write([{"x": later}])
+
+
+@pytest.mark.parametrize(("fails", "refused"), [(PermissionError, True), (None, False)])
+def test_locks_of_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: type[OSError] | None, refused: bool
+) -> None:
+    """Where there is no `fcntl`, a file that another run has locked is a `PermissionError`."""
+
+    def locking(*_: int) -> None:
+        if fails is not None:
+            raise fails(13, "Permission denied")
+
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(LK_NBLCK=2, locking=locking))
+    with pytest.raises(RecordError, match="another run is writing") if refused else nullcontext():
+        RecordWriter(tmp_path / "out.csv", ["score"]).close()
 
 
 def test_two_writers_of_one_file(tmp_path: Path) -> None:

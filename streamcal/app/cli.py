@@ -49,6 +49,8 @@ from streamcal.names import did_you_mean
 from streamcal.stream import checkpoints
 from streamcal.stream.formats import STANDARD_STREAM, same_file
 from streamcal.stream.prequential import Measures
+from streamcal.stream.reading import RecordReader
+from streamcal.stream.records import RecordError
 from streamcal.stream.run import CALIBRATED, KEEP_EVERY, Run
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ EVICTED_TO_STORE = "times a level of a segment made room in memory, and went to 
 UNLEARNED = 1
 #: 2026-01-01, when the clicks of `sample` begin.
 START_OF_SAMPLE = 1_767_225_600.0
+SAMPLE_COLUMNS = ("t", "campaign", "advertiser", "placement", "pctr", "click", "id", "click_t")
 
 
 def _print_version(asked: bool) -> None:
@@ -173,7 +176,7 @@ def run(
             of_state = f"{calibrator!r}{held(calibrator, write.state)}"
             console.print(of_state if join is None else f"{join!r}{waiting(join)}")
             interrupted = executed(job, read.files, write.out, read.rejects, quiet=write.quiet)
-            _report(console, job, seconds=method.in_seconds)
+            _report(console, job, seconds=method.in_seconds if late.horizon is None else bool(late.horizon.unit))
             if page is not None:
                 console.print(page.save(context))
             if interrupted:
@@ -279,22 +282,24 @@ def sample(
     from streamcal.stream.writing import RecordWriter
 
     check_place(Path(file), "sample")
+    if os.path.exists(file) and not _is_sample(file):
+        fail(f"{file}: there is another file of this name, which the sample would overwrite; give another name")
     stream = ad_clicks(rows, rate=0.02)
     clicked = (START_OF_SAMPLE + stream.t + stream.delay).round(3).astype(object)
     clicked[~stream.click] = None
-    columns = {
-        "t": (START_OF_SAMPLE + stream.t).round(3),
-        "campaign": stream.campaign,
-        "advertiser": stream.advertiser,
-        "placement": stream.placement,
-        "pctr": stream.score,
-        "click": stream.click.astype(int),
-        "id": np.arange(1, rows + 1),
-        "click_t": clicked,
-    }
-    with failing(), RecordWriter(file, list(columns)) as writer:
-        table = zip(*(column.tolist() for column in columns.values()), strict=True)
-        writer.write(dict(zip(columns, row, strict=True)) for row in table)
+    columns = (
+        (START_OF_SAMPLE + stream.t).round(3),
+        stream.campaign,
+        stream.advertiser,
+        stream.placement,
+        stream.score,
+        stream.click.astype(int),
+        np.arange(1, rows + 1),
+        clicked,
+    )
+    with failing(), RecordWriter(file, SAMPLE_COLUMNS) as writer:
+        table = zip(*(column.tolist() for column in columns), strict=True)
+        writer.write(dict(zip(SAMPLE_COLUMNS, row, strict=True)) for row in table)
     typer.echo(f"{file}: {rows:,} rows, {int(stream.click.sum()):,} clicks; score: pctr, label: click")
 
 
@@ -343,6 +348,15 @@ def main() -> None:
             if stream is not None:
                 os.dup2(nowhere, stream.fileno())  # what is still held for it is lost without another error
         raise SystemExit(USAGE_ERROR) from None
+
+
+def _is_sample(file: str) -> bool:
+    """Return whether a file has the columns that `sample` writes."""
+    try:
+        with RecordReader(file) as reader:
+            return reader.names == SAMPLE_COLUMNS
+    except RecordError:
+        return False
 
 
 def _check_state_file(state: Path, others: tuple[str | None, ...]) -> None:

@@ -226,7 +226,7 @@ class Skipped:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
-    from streamcal.app.oddities import disordered, falling, mostly_skipped, none_negative, odd_times
+    from streamcal.app.oddities import disordered, falling, mostly_skipped, none_negative, odd_ratio, odd_times
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -249,9 +249,10 @@ def _compared(asked: Asked) -> Compared:
             except KeyboardInterrupt:
                 interrupted = True
     odd = (
-        odd_times(comparison.order.latest, [REGISTRY[name] for name in names if name in REGISTRY]),
+        odd_times(comparison.order, [REGISTRY[name] for name in names if name in REGISTRY]),
         disordered(comparison.order),
         none_negative(comparison.measured, comparison.positives),
+        odd_ratio(comparison.standings[RAW], comparison.measured, asked.scale),
         falling(comparison.sample),
         comparison.sample.odd_rows(),
         mostly_skipped(comparison.rows, skipped.reasons) or _skipped(skipped.reasons.rows),

@@ -3,6 +3,7 @@
 | odd | rule |
 |---|---|
 | scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
+| no positive label | the raw scores predict 20 positives or more, by log loss, and there is none |
 | no negative label | from 20 rows on, all labels are positive |
 | falling scores | the method is monotone, and the rank sum of positives is 5 standard deviations too low |
 | labels in blocks | the label changes less than a twentieth as often as in random order |
@@ -12,6 +13,7 @@
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
 | times of another unit, too | the latest time is above 1e11, and the method learns cycles of the day |
 | dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
+| times of a longer unit | from 20 rows on, all times are close together and before 1973, and seconds matter |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times in no order, too | times are read, and over half of the rows are far older than one before |
 | times that are not read | `--time` with a method that does not forget by time |
@@ -26,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from streamcal.calibrators.base import Calibrator
@@ -35,10 +37,11 @@ from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.records import Reasons
 from streamcal.stream.run import Run
 from streamcal.stream.sample import StreamSample
-from streamcal.stream.times import TIME_UNITS, TimeOrder
+from streamcal.stream.times import ROWS_FOR_ORDER, TIME_UNITS, TimeOrder
 
 if TYPE_CHECKING:
     from streamcal.live.keyed import Keyed
+    from streamcal.stream.comparing import Standing
 
 #: Rows from which on the ratio of predicted to observed positives says something.
 ROWS_FOR_RATIO = 1_000
@@ -49,8 +52,15 @@ LARGEST_RATIO = 20.0
 #: Factors up to it are written with all digits.
 LARGEST_WRITTEN = 1e9
 #: Dates that are read as numbers, such as 20260131: their digits, and the years in which most of them are.
-DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+DATES = {
+    8: ("%Y%m%d", "%y%m%d%H"),
+    10: ("%Y%m%d%H",),
+    12: ("%Y%m%d%H%M",),
+    14: ("%Y%m%d%H%M%S",),
+}
 EARLIEST_YEAR, LATEST_YEAR = 1970, 2100
+#: Times up to here, in 1973, that are close together are no seconds since 1970; those of a simulation begin near 0.
+EARLY, CLOSE = 1e8, 1.1
 #: Rows from which on it is odd that most were skipped.
 ROWS_SKIPPED = 20
 #: Rows with an id of a row before from which on it is odd that they are the most.
@@ -66,20 +76,20 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
     ----------
     job : Run
     seconds : bool
-        Whether the span of the forgetting was given with a unit, and is in seconds whatever its size.
+        Whether the span of the forgetting, or the horizon, was given with a unit, and is in seconds whatever its size.
     """
+    board = job.evaluation.raw
     found = (
         none_negative(job.evaluation.measured, job.evaluation.positives) if job.replay is None else None,
         falling(job.evaluation.sample) if overall(job.calibrator).monotone else None,
         job.evaluation.sample.odd_rows(),
         mostly_skipped(job.taken, job.reasons),
-        _odd_ratio(job),
+        None if board is None else odd_ratio(board, job.evaluation.rows, job.unit),
         odd_unit_of_time(job, seconds=seconds),
         _odd_order(job),
         _disordered(job),
         _unread_times(job),
         times_left_out(job, job.checkpoint),
-        _odd_unit_of_events(job),
         _odd_labels(job),
         _odd_ids(job),
     )
@@ -125,22 +135,22 @@ def overall(calibrator: Calibrator | Keyed) -> Calibrator:
     return calibrator if isinstance(calibrator, Calibrator) else calibrator.overall
 
 
-def _odd_ratio(job: Run) -> str | None:
-    board, rows = job.evaluation.raw, job.evaluation.rows
-    ratio = None if board is None else board.ratio.get()
-    if board is None or ratio is None or rows < ROWS_FOR_RATIO:
-        return None
-    if math.isinf(ratio):
+def odd_ratio(board: Scoreboard | Standing, rows: int, unit: str | None) -> str | None:
+    """Describe what is odd about the number of positives that raw scores predict: another unit, or no positive."""
+    ratio = board.ratio.get()
+    if ratio is not None and math.isinf(ratio):
         if rows * (board.log_loss.get() or 0.0) < LARGEST_RATIO:  # nearly the predicted number of positives
             return None
         return f"none of {rows:,} labels is positive: look at --label and --positive"
+    if ratio is None or rows < ROWS_FOR_RATIO:
+        return None
     if ratio > LARGEST_RATIO:
         return (
             f"the raw scores predict {plain_factor(ratio)} times the positives there were; if they are percentages, "
             "give --scale percent; if negatives were left out where the model was trained, that is what calibration "
             "corrects"
         )
-    if ratio < 1.0 / LARGEST_RATIO and job.unit == "percent" and ratio >= 0.1 / 100.0:
+    if ratio < 1.0 / LARGEST_RATIO and unit == "percent" and ratio >= 0.1 / 100.0:
         return (
             f"there were {plain_factor(1.0 / ratio)} times the positives that the raw scores predict as percentages; "
             "if they are probabilities, leave out --scale percent"
@@ -163,13 +173,13 @@ def plain_factor(factor: float) -> str:
     return f"{factor:,.0f}" if factor < LARGEST_WRITTEN else f"{factor:.1e}"
 
 
-def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrator]]) -> str | None:
-    """Describe what is odd about times up to `latest`, if one of these methods learns cycles of the day."""
-    names = [one.name for one in methods if one.learns_time]
+def odd_times(order: TimeOrder, methods: Sequence[Calibrator | type[Calibrator]]) -> str | None:
+    """Describe what is odd about times, if one of these methods learns cycles of the day."""
+    names, latest = [one.name for one in methods if one.learns_time], order.latest
     if not names or latest is None:
         return None
     if latest <= LARGEST_SECONDS or _odd_dates(latest):
-        return _odd_dates(latest)
+        return _odd_dates(latest) or _odd_longer_unit(order)
     return (
         f"times up to {latest:.4g} look like {shorter_unit(latest)[1]}, which {names[0]} takes for seconds, so that it "
         f"finds no cycle of the day: give {_unit_option(latest)}, or times in seconds or in ISO 8601"
@@ -178,26 +188,41 @@ def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrat
 
 def _odd_dates(latest: float) -> str | None:
     """Describe what is odd about times up to `latest` in seconds: the number is a date, such as 20260131."""
-    digits = f"{latest:.15g}"
-    with suppress(ValueError, KeyError):
-        format = DATES[len(digits)]
-        moment = datetime.strptime(digits, format)
-        if EARLIEST_YEAR <= moment.year <= LATEST_YEAR:
-            return (
-                f"times up to {digits} look like dates, and are taken for seconds: give --time-format {format}, "
-                f"or times such as {moment.isoformat()}"
-            )
+    digits = f"{latest:.0f}" if latest.is_integer() else ""
+    for format in DATES.get(len(digits), ()):
+        with suppress(ValueError):
+            moment = datetime.strptime(digits, format)
+            if EARLIEST_YEAR <= moment.year <= LATEST_YEAR:
+                return (
+                    f"times up to {digits} look like dates, and are taken for seconds: give --time-format {format}, "
+                    f"or times such as {moment.isoformat()}"
+                )
     return None
+
+
+def _odd_longer_unit(order: TimeOrder) -> str | None:
+    """Describe what is odd about times in seconds that are close together and soon after 1970."""
+    first, last = order.earliest or 0.0, order.latest or 0.0
+    if order.rows < ROWS_FOR_ORDER or not 0.0 < first <= last <= min(EARLY, CLOSE * first):
+        return None
+    day = datetime.fromtimestamp(last, UTC)
+    return (
+        f"times from {first:.10g} to {last:.10g} are taken for seconds since 1970, up to {day:%Y-%m-%d %H:%M}: if they "
+        "are minutes, hours or days, such as those of a spreadsheet, or of another --time-unit, give them in seconds "
+        "or in ISO 8601"
+    )
 
 
 def odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     """Report that times look like those of another unit, or dates, if that matters to the method."""
-    if job.join is None and (odd := odd_times(job.latest, [overall(job.calibrator)])):
+    if job.join is not None:
+        return _odd_unit_of_events(job, seconds=seconds)
+    if odd := odd_times(job.order, [overall(job.calibrator)]):
         return odd
     if not job.calibrator.forgets_by_time or job.latest is None:
         return None
     if job.latest <= LARGEST_SECONDS or _odd_dates(job.latest):
-        return _odd_dates(job.latest) if job.join is None else None
+        return _odd_dates(job.latest) or (_odd_longer_unit(job.order) if seconds else None)
     forgetting = overall(job.calibrator).forgetting  # type: ignore[attr-defined]
     span = float(forgetting.size if hasattr(forgetting, "size") else forgetting.half_life)
     if not seconds and span >= LARGEST_SPAN:
@@ -236,7 +261,7 @@ def disordered(order: TimeOrder) -> str | None:
         return None
     return (
         f"{order.behind:,} of {order.rows:,} rows are far older than rows before them: methods learn in the order of "
-        "the rows; sort them by their time"
+        "the rows; sort them by their time, or correct a time that is far ahead"
     )
 
 
@@ -264,11 +289,11 @@ def times_left_out(job: Run, before: Checkpoint) -> str | None:
     return "the state learned cycles of the day, which predictions without a time leave out: give --time"
 
 
-def _odd_unit_of_events(job: Run) -> str | None:
+def _odd_unit_of_events(job: Run, *, seconds: bool) -> str | None:
     if job.join is None or job.latest is None:
         return None
     if job.latest <= LARGEST_SECONDS or _odd_dates(job.latest):
-        return _odd_dates(job.latest)
+        return _odd_dates(job.latest) or (_odd_longer_unit(job.order) if seconds else None)
     return (
         f"times up to {job.latest:.4g} look like {shorter_unit(job.latest)[1]}, of which the horizon of "
         f"{job.join.spans.horizon:.15g} is that number: give {_unit_option(job.latest)}, or times in seconds or in "

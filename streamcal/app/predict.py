@@ -63,7 +63,7 @@ def predict(state: StateArgument, read: Scores, write: Predicted, scale: UnitOpt
         rows = (read.format, out, skips, read.rejects, read.delimiter, scale)
         job = Run(calibrator, read.files, columns, *rows, frozen=True, column=write.output_column)
         if before.reading is not None:
-            replace(before.reading, positive=None).require(job.reading, state)  # no labels are read
+            replace(before.reading, positive=None).require(job.reading, state, learned=False)  # no labels are read
         console.print(f"{calibrator!r}, which has learned {calibrator.n:,.15g} observations")
         interrupted = executed(job, read.files, *outputs, quiet=write.quiet)
     for line in (

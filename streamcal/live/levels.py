@@ -34,6 +34,10 @@ LARGEST_SUM = 1e25
 LARGEST_MEAN = 1e9
 
 
+class KeysError(InputError):
+    """Keys that have a field under another name."""
+
+
 def check_fields(by: Any) -> tuple[Field, ...]:
     """Return the fields given, with lists as tuples.
 
@@ -167,7 +171,7 @@ def _require_names(missing: tuple[str, ...], others: tuple[str, ...], none: bool
         like = difflib.get_close_matches(name, others, 1, SIMILAR)
         if like or none:
             shown = ", ".join(map(repr, like or others[:3]))
-            raise InputError(f"keys have no {name!r}, but {shown}; give {name!r}, with None where its level is missing")
+            raise KeysError(f"keys have no {name!r}, but {shown}; give {name!r}, with None where its level is missing")
 
 
 def whole_level(parts: Sequence[str | int | None]) -> Level | None:

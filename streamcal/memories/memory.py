@@ -229,7 +229,7 @@ def require_jumps(clock: float, t: FloatArray, most: float) -> None:
     if ahead.any():
         row = int(np.argmax(ahead))
         where = f" at place {row}" if len(t) > 1 else ""
-        remedy = "drop the observation, or give the forgetting policy a larger max_jump"
+        remedy = "drop the observation, repair its unit of time, or give the forgetting policy a larger max_jump"
         if in_shorter_unit(before[row].item()):
             unit = shorter_unit(before[row].item())[1]
             remedy = f"if these are {unit}, give them in seconds (streamcal run: --time-unit); else {remedy}"

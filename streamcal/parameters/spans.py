@@ -7,8 +7,8 @@ from typing import Any
 
 from streamcal.errors import InputError
 
-#: No time in seconds: as seconds since 1970 it is the year 5138, and as milliseconds 1973.
-LARGEST_SECONDS = 1e11
+#: The end of the year 9999, which stands for no end in some tables; as milliseconds since 1970 it is in 1978.
+LARGEST_SECONDS = 253_402_300_799.0
 #: In the year 2286, and no time of today in a shorter unit.
 LARGEST_NANOSECONDS = 1e19
 #: Hardly a span in milliseconds: below 17 minutes, and as seconds up to 11 days.

@@ -75,7 +75,9 @@ def application(service: Service) -> Starlette:
         Exception: lambda _, error: answer({"error": "internal error", "where": "", "allowed": ""}, 500),
     }
     guard = Middleware(Guard, service=service, meters=meters, known={route.path for route in routes})
-    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
+    found = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
+    found.router.redirect_slashes = False  # many clients do not send a body again: 404 says what is wrong
+    return found
 
 
 # -- requests ----------------------------------------------------------------------------------------------------

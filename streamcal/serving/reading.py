@@ -9,11 +9,11 @@ from typing import Any
 
 from streamcal.errors import ClockError, InputError
 from streamcal.live.judged import ConflictError
+from streamcal.live.levels import KeysError
 from streamcal.names import did_you_mean
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.serving.settings import LONGEST_TEXT
 
-#: Beyond it a float does not hold every whole number.
 #: Ids and levels are integers of 64 bits, signed or not; of floats, those that are exact.
 LEAST_WHOLE, LARGEST_WHOLE, LARGEST_LEVEL = -(2**63), 2**64 - 1, 2**53
 #: Raises `InputError`; what it returns, unless None, is used in place of the value.
@@ -78,7 +78,7 @@ def refused(error: InputError) -> RefusedError:
         return RefusedError(409, str(error), "id")
     if isinstance(error, ClockError):
         return RefusedError(409, str(error), "t")
-    return RefusedError(422, str(error), "score")
+    return RefusedError(422, str(error), "keys" if isinstance(error, KeysError) else "score")
 
 
 def check_id(value: Any) -> int | None:

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 TICK = 1.0
 #: Seconds between two full collections of garbage, which hold up requests: 0.1 s for 200,000 predictions held.
 COLLECTED = 600.0
+#: Seconds by which no event is behind the server's clock: a year. Its time is in another unit, or of another year.
+LONGEST_BEHIND = 31_536_000.0
 #: Levels of a field that are shown.
 MOST_LEVELS = 1_000
 #: Impressions of which it is odd that none has keys.
@@ -153,9 +155,10 @@ class Service:
         now = time.time()
         if t is None:
             return now
-        if t > now + self.settings.max_ahead:
-            allowed = f"leave it out, or give seconds since 1970, at most {self.settings.max_ahead:g} s ahead"
-            raise RefusedError(409, f"time {t!r} is {t - now:.4g} s ahead of the server; {allowed}", "t")
+        if not now - LONGEST_BEHIND <= t <= now + self.settings.max_ahead:
+            place = f"{t - now:.4g} s ahead of the server" if t > now else f"{now - t:.4g} s behind the server"
+            allowed = f"give seconds since 1970, at most a year behind and {self.settings.max_ahead:g} s ahead"
+            raise RefusedError(409, f"time {t!r} is {place}; leave it out, or {allowed}", "t")
         if t < now - TICK and self.join.clock < now - TICK:  # nothing has told the join the time for long
             self._tell_time(now)
         return float(t)

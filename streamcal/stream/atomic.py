@@ -52,13 +52,24 @@ def remove_left_over(path: str | os.PathLike[str]) -> None:
 
 
 def lock(file: Any) -> None:
-    """Lock an open file until it is closed; `OSError` if another process, or another opened file, has locked it."""
+    """Lock an open file until it is closed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process, or another opened file, has locked it.
+    OSError
+        If the file system has no locks.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
         import msvcrt
 
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except PermissionError as error:  # of a file that is locked
+            raise BlockingIOError(*error.args) from None
         return
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -66,8 +66,7 @@ class Reading:
     @property
     def conversion(self) -> str:
         """The options that convert scores, with a space between them; empty without any."""
-        unit = [] if self.unit is None else [f"--scale {self.unit}"]
-        return " ".join([*unit, *(["--decreasing"] if self.decreasing else [])])
+        return " ".join(filter(None, self._meaning[:2]))
 
     def formula(self, *, probabilities: bool) -> str:
         """Return what a method is given for a score.
@@ -79,23 +78,36 @@ class Reading:
         top = "1 - " if probabilities else "-"
         return f"{top if self.decreasing else ''}{read}"
 
-    def require(self, now: Reading, place: str | os.PathLike[str]) -> None:
+    def require(self, now: Reading, place: str | os.PathLike[str], *, learned: bool) -> None:
         """Raise `StateError` where an option is left out now, so that scores or labels are taken for others.
+
+        Where more is `learned`, also for an option that is given now and was not before.
 
         Examples
         --------
-        >>> Reading("percent").require(Reading(), "clicks.json")
+        >>> Reading("percent").require(Reading(), "clicks.json", learned=False)
         Traceback (most recent call last):
         ...
         streamcal.errors.StateError: clicks.json learned with --scale percent; give it again, or use another
+        >>> Reading().require(Reading(decreasing=True), "clicks.json", learned=True)
+        Traceback (most recent call last):
+        ...
+        streamcal.errors.StateError: clicks.json learned without --decreasing; leave it out, or use another
         """
-        for option, left_out in (
-            (f"--scale {self.unit}", self.unit is not None and now.unit is None),
-            ("--decreasing", self.decreasing and not now.decreasing),
-            (f"--positive {self.positive}", now.positive is None and _is_negative(self.positive)),
-        ):
-            if left_out:
-                raise StateError(f"{place} learned with {option}; give it again, or use another")
+        for before, given in zip(self._meaning, now._meaning, strict=True):
+            if before and not given:
+                raise StateError(f"{place} learned with {before}; give it again, or use another")
+            if learned and given != before:
+                raise StateError(f"{place} learned without {given}; leave it out, or use another")
+
+    @property
+    def _meaning(self) -> tuple[str, ...]:
+        """The options on which the meaning of scores and labels depends, empty where they are not given."""
+        return (
+            "" if self.unit is None else f"--scale {self.unit}",
+            "--decreasing" if self.decreasing else "",
+            f"--positive {self.positive}" if _is_negative(self.positive) else "",
+        )
 
 
 #: Reads a `Reading` in a state.
@@ -135,9 +147,9 @@ class Checkpoint:
     reading: Reading | None = None
 
     def require(self, now: Reading, place: str | os.PathLike[str]) -> None:
-        """Raise `StateError` where `Reading.require` does."""
+        """Raise `StateError` where `Reading.require` does for rows that are learned."""
         if self.reading is not None:
-            self.reading.require(now, place)
+            self.reading.require(now, place, learned=True)
 
     def inputs_then(self, position: Position, before: Position | None) -> tuple[Position, ...]:
         """Return the inputs after more of one was read; `before` was its position until then."""

@@ -40,8 +40,8 @@ MISSING = "the value is missing"
 
 #: What to do about a full disk, and what is on it.
 DISK_FULL = (
-    "make space, and give the same command: with --state it resumes after its last checkpoint, which is whole, and "
-    "cuts the output to its rows; without, it writes the output from its start"
+    "make space, and give the same command: with --state, a run resumes after its last checkpoint, which is whole, and "
+    "cuts the output to its rows; otherwise the output is written from its start"
 )
 
 LINE_END = re.compile(r"\r\n?|\n")
@@ -54,7 +54,11 @@ _NO_VALUE = re.compile(r"\s*([-+]?nan|nat|null|\\n|none|<?na>?|#?n/a|-|\?)?\s*",
 #: Texts that probably mean a number, or a missing one, and what to do about them.
 _NEARLY_NUMBERS = (
     (_NO_VALUE, LEAVE_OUT),
-    (re.compile(r"\s*[-+]?\d*,\d+\s*"), "give --decimal , for decimal commas"),
+    (
+        re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*"),
+        "write thousands without commas; for decimal ones give --decimal ,",
+    ),
+    (re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*"), "give --decimal , for decimal commas"),
     (re.compile(r"\s*[-+]?[\d.,]+\s*%\s*"), "write numbers without a percent sign; for scores give --scale percent"),
 )
 

@@ -143,6 +143,8 @@ class Run:
         self._known: frozenset[str] | None = None
         #: The columns that the output adds.
         self._added = (self.column, *self.evaluation.added[1:])
+        if self.column in self._added[1:]:
+            raise InputError(f"{self.calibrator!r} adds a column {self.column!r}; give another --output-column")
         # While rows are learned and written, an interrupt takes effect after the part of a batch, so that output and
         # calibrator contain the same rows; while the run waits for input, it takes effect at once.
         self._waiting = True
@@ -322,7 +324,8 @@ class Run:
             self._unwritten = True
             raise
         outputs = {option: Written(path, size) for option, (path, size) in sizes.items() if size is not None}
-        self.keep(Checkpoint(self._inputs, outputs, self.reading))
+        reading = self.reading if self.taken else self.checkpoint.reading
+        self.keep(Checkpoint(self._inputs, outputs, reading))
         self._kept = time.perf_counter()
 
     def _keep_after(self, error: BaseException) -> None:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from streamcal.stream import arrow
 from streamcal.stream.arrow import ERRORS, pyarrow
 from streamcal.stream.parquet_footer import MAGIC, Footer
-from streamcal.stream.records import UTF_8, RecordError
+from streamcal.stream.records import UTF_8, RecordError, shown
 
 #: Rows of a row group of a Parquet file: small groups make files large and slow to read.
 GROUP_ROWS = 1 << 17
@@ -96,7 +96,7 @@ class TableWriter:
         columns = []
         for field, column in zip(self._schema, table.columns, strict=True):
             try:
-                columns.append(column if column.type == field.type else arrow.cast(column, field.type))
+                columns.append(column if column.type == field.type else _with_type(column, field.type))
             except ERRORS as error:
                 reason = f"a value does not fit the column, whose type is that of the first rows: {error}"
                 raise RecordError(reason, str(field.type), file=self.path, column=field.name) from None
@@ -160,6 +160,8 @@ class TableWriter:
             column = pyarrow.array(values, type=self._types.get(name))
             if pyarrow.types.is_null(column.type):
                 column = column.cast(pyarrow.string())
+            if pyarrow.types.is_integer(column.type) or pyarrow.types.is_nested(column.type):  # Arrow cuts off decimals
+                _require_whole(values, column.to_pylist())
         except ERRORS as error:
             what = "Parquet" if self._parquet else "Arrow"
             reason = f"a value does not fit the {what} column: {error}"
@@ -184,3 +186,29 @@ def _is_regular(file: BinaryIO) -> bool:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except OSError:
         return False
+
+
+def _with_type(column: Any, kind: Any) -> Any:
+    """Return a column with another type; one of `ERRORS` if a value would be lost or changed."""
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    found = arrow.cast(column, kind)
+    back = found.dictionary_decode() if pyarrow.types.is_dictionary(kind) else found
+    _require_whole(column.to_pylist(), arrow.cast(back, column.type).to_pylist())
+    return found
+
+
+def _require_whole(values: Sequence[Any], written: Sequence[Any]) -> None:
+    """Raise `ValueError` where a value was changed, such as 1.5 among whole numbers or a key that others lack."""
+    for value, one in zip(values, written, strict=True):
+        if not _is_whole(value, one):
+            raise ValueError(f"{shown(value)} would become {shown(one)}")
+
+
+def _is_whole(value: Any, written: Any) -> bool:
+    """Return whether all of a value was written: of an object every key, of a list every element."""
+    if isinstance(value, dict):
+        return all(_is_whole(part, written.get(key)) for key, part in value.items())
+    if isinstance(value, list):
+        return all(map(_is_whole, value, written))
+    return bool(value == written) or value != value  # not a number
