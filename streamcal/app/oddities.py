@@ -42,6 +42,7 @@ from streamcal.stream.times import ROWS_FOR_ORDER, TIME_UNITS, TimeOrder
 if TYPE_CHECKING:
     from streamcal.live.keyed import Keyed
     from streamcal.stream.comparing import Standing
+    from streamcal.stream.prequential import Scoreboard
 
 #: Rows from which on the ratio of predicted to observed positives says something.
 ROWS_FOR_RATIO = 1_000
