@@ -17,7 +17,10 @@ from streamcal.regression import (
     EmpiricalDensity,
     MondrianConformal,
     Normal,
+    Quantiles,
+    Sample,
 )
+from streamcal.regression.reading import counted, pit_interval
 
 # -- difficulty and categories -------------------------------------------------------------------------------------
 
@@ -122,6 +125,43 @@ def test_the_long_run_coverage_is_within_its_bound_for_any_outcomes(method, rate
         assert abs(covered / n - level) < (0.03 if rate == 0.1 else 0.08 if method != "tracking" else 0.2)
 
 
+@pytest.mark.parametrize("method", ["pid", "aci", "tracking"])
+@pytest.mark.parametrize("width", [0.2, 1.0])
+def test_intervals_of_samples_contain_the_outcomes_that_are_counted(method, width):
+    """Outcomes lie between the values of a sample, where they tie, and beyond all of them."""
+    rng, cal, compared = np.random.default_rng(8), AdaptiveConformal((0.5, 0.9), method, 0.2), 0
+    for _ in range(400):
+        forecast, y = Sample(width * rng.normal(size=8)), float(np.round(rng.normal(), 2))
+        tracked = [end.score(cal._scores, cal._size) for end in (*cal._lower, *cal._upper)]
+        if tracked == sorted(tracked):
+            found, score = cal.predict_one(forecast), counted(pit_interval(forecast, y)[1], forecast)
+            for level, end, other in ((0.5, 1, 2), (0.9, 0, 3)):
+                low, high = found.interval(level)
+                assert (low <= y <= high) == (tracked[end] <= score <= tracked[other])
+                compared += 1
+        cal.learn_one(forecast, y)
+    assert compared > 400
+
+
+def test_the_default_covers_outcomes_beyond_samples_that_are_too_narrow():
+    rng, cal, hits = np.random.default_rng(9), Composition(), []
+    for _ in range(500):
+        forecast, y = Sample(0.3 * rng.normal(size=20)), float(rng.normal())
+        low, high = cal.predict_one(forecast).interval(0.9)
+        hits.append(low <= y <= high)
+        cal.learn_one(forecast, y)
+    assert np.mean(hits[200:]) == pytest.approx(0.9, abs=0.03)
+
+
+def test_ends_are_infinite_only_where_no_mass_follows():
+    for base, ends in ((Quantiles([0.1, 0.9], [-0.5, 0.5]), True), (stats.norm(0.0, 1.0), False)):
+        cal = AdaptiveConformal(0.9, "tracking", 2.0)
+        cal.learn_many([base] * 6, [60.0] * 6)
+        low, high = cal.predict_one(base).interval(0.9)
+        assert math.isfinite(low)
+        assert math.isinf(high) == ends
+
+
 def test_the_static_interval_fails_where_the_adaptive_one_holds():
     z = hostile(1200)
     static = ConformalPredictive()
@@ -194,7 +234,7 @@ def test_a_slack_leaves_ends_alone_until_the_count_is_off_by_it(method):
         cal.learn_one(forecast, 1.6)
         if method == "pid" and x <= 2.0:
             assert cal.map().ramp.score_knots == pytest.approx(start)
-    assert ends[-1] > 1.6
+    assert ends[-1] >= 1.6
     z = hostile(1200)
     cal, below = AdaptiveConformal(0.8, method, rate=0.1, window=100, slack=5.0), 0
     for one in z.tolist():

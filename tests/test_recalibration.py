@@ -24,6 +24,7 @@ from streamcal.regression import (
     Normal,
     Piecewise,
     QuantileRecalibration,
+    Quantiles,
     Sample,
     ScaleRecalibration,
 )
@@ -646,3 +647,31 @@ def test_conformal_intervals_cover_where_outcomes_lie_beyond_all_predicted_mass(
         finite += math.isfinite(low) and math.isfinite(high)
     assert hits >= runs * level - 3.0 * math.sqrt(runs * level * (1.0 - level))
     assert finite == 0 if level == 0.8 else finite > runs / 5  # 21 % of the outcomes lie beyond on either side
+
+
+CONSTANT = {
+    "gamma": stats.gamma(1.7),
+    "scipy": stats.norm(2.1, 0.7),
+    "normal": Normal(2.1, 0.7),
+    "quantiles": Quantiles([0.1, 0.5, 0.9], [1.2, 2.3, 2.9]),
+    "sample": Sample([1.05, 1.45, 2.2, 2.8]),
+}
+
+
+@pytest.mark.parametrize("scale", ["normal", "uniform"])
+@pytest.mark.parametrize("forecast", CONSTANT)
+def test_conformal_intervals_contain_what_ties_with_their_ends(forecast, scale):
+    """All outcomes between two values of a sample tie; elsewhere those tie whose PITs differ by rounding."""
+    base, rng = CONSTANT[forecast], np.random.default_rng(6)
+    for level in (0.3, 0.5, 0.8, 0.9):
+        outcomes = np.round(rng.choice([1.1, 1.2, 1.3, 2.5, 2.6], 25), 1)
+        cal = ConformalPredictive(scale=scale)
+        cal.learn_many([base] * 25, outcomes)
+        low, high = cal.predict_one(base).interval(level)
+        pits, below = base.cdf(outcomes), math.floor(0.5 * (1.0 - level) * 26 + 1e-9)
+        for y in np.unique(np.append(outcomes, np.linspace(1.11, 2.79, 29))):
+            u = float(base.cdf(y))
+            inside = (pits <= u).sum() >= below and (pits >= u).sum() >= below
+            assert (low <= y <= high) == inside, (level, y)
+        read = pickle.loads(pickle.dumps(cal.map())).predict_one(base)
+        assert read.interval(level) == (low, high)

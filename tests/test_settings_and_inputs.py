@@ -462,13 +462,15 @@ def test_a_score_is_anything_that_is_a_number(value):
     assert type(check_score(value)) is float
 
 
-@pytest.mark.parametrize("value", [True, 1, 1.0, np.True_, np.int8(1), np.float32(1.0), np.uint64(1)])
+@pytest.mark.parametrize("value", [True, 1, 1.0, np.True_, np.int8(1), np.float32(1.0), np.uint64(1), Decimal(1)])
 def test_a_positive_label_is_true_or_equal_to_one(value):
     assert check_label(value) == 1.0
     assert check_label(type(value)(0)) == 0.0
 
 
-@pytest.mark.parametrize("value", ["1", b"1", None, 2, -1, 0.5, math.nan, np.nan, [1], "True", object()])
+@pytest.mark.parametrize(
+    "value", ["1", b"1", None, 2, -1, 0.5, math.nan, np.nan, [1], "True", object(), Decimal("sNaN")]
+)
 def test_any_other_label_is_refused_by_name(value):
     with pytest.raises(InputError) as error:
         check_label(value)
@@ -515,6 +517,14 @@ def test_an_array_of_shape_0_without_a_number_is_none(held):
     for call in (check_score, check_label, check_weight, check_time, lambda w: check_batch([0.5], [1], w)):
         with pytest.raises(InputError):
             call(np.array(held))
+
+
+@pytest.mark.parametrize("value", [b"1", bytearray(b"1"), memoryview(b"1")])
+def test_bytes_are_no_number(value):
+    """`float` reads all three as texts."""
+    for call in (check_score, check_label, check_weight, check_time):
+        with pytest.raises(InputError):
+            call(value)
 
 
 def test_a_date_without_a_time_of_day_is_no_time():

@@ -22,6 +22,8 @@ from streamcal.parameters.types import FloatArray, Time
 SMALLEST_WEIGHT, LARGEST_WEIGHT = fast_path.SMALLEST_WEIGHT, fast_path.LARGEST_WEIGHT
 #: NumPy's spans and points of time. `float` reads them as numbers, without their unit.
 MOMENTS = (np.timedelta64, np.datetime64)
+#: `float` reads buffers of bytes as texts.
+NO_NUMBERS = (str, bytes, bytearray, memoryview, complex, np.complexfloating, *MOMENTS)
 WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 
 
@@ -41,13 +43,13 @@ def check_label(y: Any) -> float:
         return 1.0
     if y is False:
         return 0.0
-    value = _held(y)
-    if isinstance(value, (int, float, np.bool_, np.number)) and not isinstance(value, MOMENTS):
-        if value == 1:
-            return 1.0
-        if value == 0:
-            return 0.0
-    raise InputError(f"label {y!r} is not binary; give True or False, or 1 or 0")
+    try:
+        value = as_number(y, "label", "")
+    except InputError:
+        value = math.nan
+    if value not in (0.0, 1.0):
+        raise InputError(f"label {y!r} is not binary; give True or False, or 1 or 0")
+    return value + 0.0  # without the sign of -0.0
 
 
 def check_weight(w: Any) -> float:
@@ -296,7 +298,7 @@ def as_number(value: Any, what: str, allowed: str) -> float:
     """Return `value` as a float; a text is not a number."""
     value = _held(value)
     try:
-        if not isinstance(value, (str, bytes, complex, np.complexfloating, *MOMENTS)):
+        if not isinstance(value, NO_NUMBERS):
             return float(value)
     except (TypeError, ValueError):
         pass

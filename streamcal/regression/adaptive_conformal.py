@@ -19,10 +19,19 @@ from streamcal.errors import InputError
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap, SequentialDistributionCalibrator
-from streamcal.regression.distributions import Distribution
-from streamcal.regression.pit_calibrator import RecalibrationMap
+from streamcal.regression.distributions import CalibratedDistribution, Distribution
+from streamcal.regression.pit_calibrator import OVER_NORMAL, RecalibrationMap
 from streamcal.regression.ramps import ScoreRamp
-from streamcal.regression.reading import counted, pit_interval, pit_intervals
+from streamcal.regression.reading import (
+    OUTSIDE,
+    counted,
+    normal_scores,
+    outermost,
+    pit_interval,
+    pit_intervals,
+    quantiles_at_scores,
+)
+from streamcal.regression.recalibrated import Wrapped
 from streamcal.states import HEAVIEST, Reader, ensure, number, numbers, row, whole
 from streamcal.statistics.pits import FURTHEST
 
@@ -34,6 +43,9 @@ MEAN_SIZE, SIZE_RATE = math.sqrt(2.0 / math.pi), 0.02
 MOST_LEVEL = 1.0 - 2.0**-52
 #: A larger relative weight counts as this: an end would otherwise stay far away for as many observations.
 MOST_WEIGHT = 10.0
+#: An outcome this far beyond an end, relative to the end and to its distance from the median, has predicted mass unless
+#: the mass ends there.
+JUST_AFTER, TINY = 1e-6, 1e-300
 #: No rate or slack is larger.
 LARGEST = 1e300
 #: Beyond this angle its tangent is above 10⁶.
@@ -79,8 +91,8 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
     in order, the predicted ones are their isotonic regression, for which there is no guarantee: of one level both are
     then the mean, and the interval is a point.
 
-    An outcome to which the forecast gave no mass counts as one at a normal score of ±8.25. No interval of levels
-    contains it, and the guarantee is not for such forecasts.
+    An outcome to which the forecast gave no mass, as one beyond a `Sample` that is too narrow, counts as one at a
+    normal score of ±8.25. An end that is tracked beyond this score is infinite where the predicted mass ends before it.
 
     The calibrated distribution has these intervals as its `interval(level)`, and elsewhere the shape of the forecast.
 
@@ -174,7 +186,10 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
         scores = np.array(found)
         if any(map(lt, found[1:], found)):
             scores = isotonic_regression(scores).x
-        self._map = RecalibrationMap(ScoreRamp(scores, *self._end_levels, True))
+        levels = len(self._lower)
+        tracked = zip(scores[levels - 1 :: -1].tolist(), scores[levels:].tolist(), strict=True)
+        by_level = dict(zip(_levels(self.level), tracked, strict=True))
+        self._map = TrackedMap(ScoreRamp(scores, *self._end_levels, True), by_level, self.method == "aci")
         return self._map
 
     def _state(self) -> dict[str, Any]:
@@ -196,6 +211,59 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
                 end.excess, end.steps = excess, steps
         self._scores.load(scores.tolist())
         self._size = size
+
+
+class TrackedMap(RecalibrationMap):
+    """A map whose intervals end at the tracked scores, which belong to them.
+
+    Parameters
+    ----------
+    ramp : ScoreRamp
+        R.
+    ends : dict
+        level → the normal scores of the lower and the upper end.
+    held : bool
+        Whether the ends are scores of outcomes.
+    """
+
+    def __init__(self, ramp: ScoreRamp, ends: dict[float, tuple[float, float]], held: bool) -> None:
+        super().__init__(ramp)
+        self.ends = ends
+        #: Whether the quantiles of continuous distributions are the intervals.
+        self.plain = not held and -OUTSIDE < ramp.knots[0] <= ramp.knots[-1] < OUTSIDE
+
+    def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
+        found = super().predict_one(distribution)
+        return (
+            found
+            if self.plain and type(distribution) in OVER_NORMAL
+            else TrackedDistribution(found, distribution, self)
+        )
+
+
+class TrackedDistribution(Wrapped):
+    """A distribution with the intervals of a `TrackedMap`."""
+
+    def __init__(self, inner: CalibratedDistribution, base: Distribution, learned: TrackedMap) -> None:
+        super().__init__(inner)
+        self.base = base
+        self.learned = learned
+
+    def interval(self, level: float) -> tuple[float, float]:
+        ends = super().interval(level)  # which checks the level
+        tracked = self.learned.ends.get(level)
+        return ends if tracked is None else (self._end(tracked[0], -1.0), self._end(tracked[1], 1.0))
+
+    def _end(self, score: float, sign: float) -> float:
+        """Return the end that a tracked score is; infinite if it contains outcomes without predicted mass."""
+        if sign * score >= FURTHEST:
+            return sign * math.inf
+        end = float(quantiles_at_scores(self.base, np.array(score)))
+        if sign * score >= OUTSIDE:
+            after = end + sign * JUST_AFTER * max(abs(end), abs(end - self.ppf(0.5)), TINY)
+            if math.isinf(float(normal_scores(self.base, np.array(after)))):
+                return sign * math.inf
+        return outermost(self.base, score, end, sign)
 
 
 class Scores:

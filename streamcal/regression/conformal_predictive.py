@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
+from streamcal.kernels.tree.rank_tree import RankTree
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_outcome
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import Time
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
-from streamcal.regression.pit_calibrator import Levels, PITCalibrator
-from streamcal.regression.reading import pit_interval
-from streamcal.statistics.pits import PITs
+from streamcal.regression.pit_calibrator import Levels, PITCalibrator, RecalibrationMap
+from streamcal.regression.ramps import Ramp
+from streamcal.regression.reading import outermost, pit_interval
+from streamcal.regression.recalibrated import Wrapped
+from streamcal.statistics.pits import PITs, SortedWeights
 
 
 class ConformalPredictive(PITCalibrator):
@@ -28,7 +31,8 @@ class ConformalPredictive(PITCalibrator):
     PIT is tied. `predict_one` gives a proper cdf between the two: R(F(t)), where R is linear through (0, 0), the points
     (u₍ₖ₎, k/(n + 1)) and (1, 1). The ends of its `interval(level)` are at the multiples of 1/(n + 1) beside the levels
     (1 ± level)/2, outwards, so that the interval contains the new outcome with a probability of at least `level`. An
-    end is infinite where n + 1 < 2/(1 − level), that is for n < 19 at 0.9. It is infinite, too, where a share of (1 −
+    end at a PIT that is held contains all outcomes with this PIT, as those between two values of a `Sample`. An end is
+    infinite where n + 1 < 2/(1 − level), that is for n < 19 at 0.9. It is infinite, too, where a share of (1 −
     level)/2 of the outcomes or more lay beyond all predicted mass, as beyond a `Sample` that is too narrow, or in the
     first or the last cell of a grid. Before any observation it is that of the forecast.
 
@@ -99,7 +103,8 @@ class ConformalPredictive(PITCalibrator):
         order, (lowest, highest) = statistic.order(), self._ends
         least = lowest if self._edges is None else self._rounded(lowest)
         beyond = order.around(least)[2], order.total - order.around(float(np.nextafter(highest, -np.inf)))[2]
-        return ConformalMap(super().solve(statistic, None), statistic.n, beyond)
+        found = cast(RecalibrationMap, super().solve(statistic, None))
+        return ConformalMap(found, statistic.n, beyond, order if self._edges is None else None)
 
     def _levels(self) -> Levels:
         return Levels(0.0, 1.0)
@@ -110,66 +115,74 @@ ROUNDED = 1e-9
 
 
 class ConformalMap(DistributionMap):
-    """A map whose distributions have conformal intervals, n being the weight learned.
+    """A map whose distributions have conformal intervals.
 
-    `beyond` is the weight of outcomes below and above all predicted mass; on a grid, of the first and the last cell.
+    Parameters
+    ----------
+    inner : RecalibrationMap
+        F → R ∘ F.
+    n : float
+        The weight learned.
+    beyond : tuple of float
+        The weight of outcomes below and above all predicted mass; on a grid, of the first and the last cell.
+    order : RankTree or SortedWeights or None
+        The PITs held; None on a grid.
     """
 
-    def __init__(self, inner: DistributionMap, n: float, beyond: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        inner: RecalibrationMap,
+        n: float,
+        beyond: tuple[float, float],
+        order: RankTree | SortedWeights | None,
+    ) -> None:
         self.inner = inner
         self.n = n
         self.beyond = beyond
+        self.order = order
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        order = None if self.order is None else SortedWeights(*self.order.to_arrays())
+        return ConformalMap, (self.inner, self.n, self.beyond, order)
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
-        return ConformalDistribution(self.inner.predict_one(distribution), self.n, self.beyond)
+        return ConformalDistribution(self.inner.predict_one(distribution), distribution, self)
+
+    def point_at(self, level: float) -> float | None:
+        """Return the PIT held at which R reaches a level; None if there is none."""
+        if self.order is None:
+            return None
+        ramp, wanted = self.inner.ramp, np.array(level)
+        place = float(ramp.scores(wanted) if isinstance(ramp, Ramp) else ramp.ppf(wanted))
+        near = [one for one in self.order.around(place)[::3] if abs(one - place) <= ROUNDED * max(1.0, abs(place))]
+        return near[0] if near else None
 
 
-class ConformalDistribution(CalibratedDistribution):
+class ConformalDistribution(Wrapped):
     """A distribution whose intervals end at levels k/(n + 1), k whole.
 
     Intervals beyond the first and the last of these levels are infinite, and those whose end would have to contain
-    outcomes without predicted mass, of which `beyond` is the weight below and above.
+    outcomes without predicted mass. An end at a PIT that is held contains all outcomes with this PIT.
     """
 
-    def __init__(self, inner: CalibratedDistribution, n: float, beyond: tuple[float, float]) -> None:
-        self.inner = inner
-        self.n = n
-        self.beyond = beyond
-
-    def __repr__(self) -> str:
-        return repr(self.inner)
-
-    @property
-    def mean(self) -> float:
-        return self.inner.mean
+    def __init__(self, inner: CalibratedDistribution, base: Distribution, learned: ConformalMap) -> None:
+        super().__init__(inner)
+        self.base = base
+        self.learned = learned
 
     def interval(self, level: float) -> tuple[float, float]:
         super().interval(level)  # which checks the level
-        below = math.floor(0.5 * (1.0 - level) * (self.n + 1.0) + ROUNDED)
-        low, high = below / (self.n + 1.0), (self.n + 1.0 - below) / (self.n + 1.0)
-        first, last = self.beyond
+        whole = self.learned.n + 1.0
+        below = math.floor(0.5 * (1.0 - level) * whole + ROUNDED)
+        first, last = self.learned.beyond
         return (
-            self.ppf(low) if below > first + ROUNDED else -math.inf,
-            self.ppf(high) if below > last + ROUNDED else math.inf,
+            self._end(below / whole, -1.0) if below > first + ROUNDED else -math.inf,
+            self._end((whole - below) / whole, 1.0) if below > last + ROUNDED else math.inf,
         )
 
-    def _cdf(self, t: FloatArray) -> FloatArray:
-        return self.inner._cdf(t)
-
-    def _pdf(self, t: FloatArray) -> FloatArray:
-        return self.inner._pdf(t)
-
-    def _log_prob(self, y: FloatArray) -> FloatArray:
-        return self.inner._log_prob(y)
-
-    def _ppf(self, level: FloatArray) -> FloatArray:
-        return self.inner._ppf(level)
-
-    def _crps(self, y: FloatArray) -> FloatArray:
-        return self.inner._crps(y)
-
-    def _normal_scores(self, t: FloatArray) -> FloatArray:
-        return self.inner._normal_scores(t)
-
-    def _at_normal_scores(self, z: FloatArray) -> FloatArray:
-        return self.inner._at_normal_scores(z)
+    def _end(self, level: float, sign: float) -> float:
+        end, point = float(self.ppf(level)), self.learned.point_at(level)
+        if point is None:
+            return end
+        normal = isinstance(self.learned.inner.ramp, Ramp)
+        return outermost(self.base, point, end, sign, normal)

@@ -14,7 +14,7 @@ from streamcal.errors import InputError
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray
-from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal
+from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
 from streamcal.statistics.pits import FURTHEST
 
 #: A cdf that is a sum may leave [0, 1], or decrease, by its rounding: a thousand terms of 1e-16 each, with a margin.
@@ -25,6 +25,8 @@ LIGHT_TAIL = 1e-6
 #: An outcome is an atom of its distribution if its normal score jumps by more than this there. Between two neighbouring
 #: floats, continuous distributions move by less, unless their width is below 1e-10 of the outcome.
 JUMP = 1e-6
+#: PITs that differ by less, relative to the larger one and to 1, may be of one outcome.
+PIT_ROUNDING = 1e-13
 #: An outcome to which no mass was predicted counts as one at this normal score, of the last level below 1.
 OUTSIDE = 8.25
 RETURNED = "it must give a number for a float, and may give an array for an array"
@@ -110,6 +112,34 @@ def pit_intervals(
     pairs = [pit_interval(one, outcome, normal) for one, outcome in zip(given, y.tolist(), strict=True)]
     low, high = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
     return low, high
+
+
+def outermost(distribution: Distribution, pit: float, start: float, sign: float, normal: bool = True) -> float:
+    """Return the end of the outcomes with a PIT: from `start` on, upwards for `sign` 1.0 and downwards for -1.0.
+
+    All outcomes between two values of a `Sample` have one PIT, and those that differ by rounding. `start` itself if its
+    PIT is beyond the given one.
+    """
+    # The cdfs of scipy fall by their rounding here and there.
+    last = sign * pit + (0.0 if type(distribution) is Normal else PIT_ROUNDING * max(1.0, abs(pit)))
+
+    def within(t: float) -> bool:
+        return sign * pit_interval(distribution, t, normal)[1] <= last
+
+    if not within(start):
+        return start
+    if isinstance(distribution, Piecewise) and sign > 0.0:  # to the end of a piece without mass
+        start = float(distribution.knots[distribution.levels == distribution.cdf(start)].max(initial=start))
+        if not within(start):
+            return start
+    near, step = start, float(np.spacing(abs(start)))
+    while within(far := near + sign * step):
+        if math.isinf(far):
+            return far
+        near, step = far, 2.0 * step
+    while near < (middle := 0.5 * near + 0.5 * far) < far or far < middle < near:
+        near, far = (middle, far) if within(middle) else (near, middle)
+    return near
 
 
 def quantiles_at_scores(distribution: Distribution, z: FloatArray) -> FloatArray:

@@ -394,3 +394,38 @@ class Rescored(Recalibrated):
         least = np.array(LEAST_TAIL)
         scores = np.array([self.ramp.scores(least), self.ramp.scores_above(least)])
         return quantiles_at_scores(self.base, scores)
+
+
+class Wrapped(CalibratedDistribution):
+    """The distribution `inner`; subclasses give it other intervals."""
+
+    def __init__(self, inner: CalibratedDistribution) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+    @property
+    def mean(self) -> float:
+        return self.inner.mean
+
+    def _cdf(self, t: FloatArray) -> FloatArray:
+        return self.inner._cdf(t)
+
+    def _pdf(self, t: FloatArray) -> FloatArray:
+        return self.inner._pdf(t)
+
+    def _log_prob(self, y: FloatArray) -> FloatArray:
+        return self.inner._log_prob(y)
+
+    def _ppf(self, level: FloatArray) -> FloatArray:
+        return self.inner._ppf(level)
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        return self.inner._crps(y)
+
+    def _normal_scores(self, t: FloatArray) -> FloatArray:
+        return self.inner._normal_scores(t)
+
+    def _at_normal_scores(self, z: FloatArray) -> FloatArray:
+        return self.inner._at_normal_scores(z)
