@@ -328,7 +328,6 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             self.calibrator_.learn_many(scores, *levels, sample.y == self.classes_[1], sample.w)
 
     def _scores_of_base(self, X: Any) -> FloatArray:
-        """Return the base's scores for the calibrator."""
         return self._scores(self.estimator_, X)
 
     def _scores(self, estimator: Any, X: Any) -> FloatArray:
@@ -593,7 +592,6 @@ def _levels(calibrator: Any, X: Any) -> list[dict[str, Any]]:
 
 
 def _has_interval(calibrator: Any) -> bool:
-    """Return whether a calibrator, or the method of this name, has an interval."""
     method = REGISTRY.get(calibrator) if isinstance(calibrator, str) else calibrator
     return bool(getattr(method, "has_interval", False))
 

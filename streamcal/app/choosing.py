@@ -186,7 +186,6 @@ def segments_of(given: list[str], option: str = "--segment") -> tuple[Field, ...
 
 
 def _parameters(settings: list[str]) -> dict[str, Any]:
-    """Return the parameters given by `--set`."""
     parameters: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = (part.strip() for part in setting.partition("="))

@@ -276,7 +276,6 @@ def _delayed(rows: int, delay: int) -> str | None:
 
 
 def _save_report(job: Compared, asked: Asked, path: Path) -> None:
-    """Write the HTML report."""
     from streamcal.app.html_report import save_report
 
     with failing():

@@ -154,7 +154,6 @@ def _figure(one: Figure, number: int) -> str:
 
 
 def _alarms(series: tuple[Series, ...]) -> list[str]:
-    """List the first alarms of each series."""
     found = ["<h2>Alarms</h2>"]
     for one in series:
         listed = "".join(f"<li>{escape(str(alarm))}</li>" for alarm in one.alarms[:LISTED])

@@ -234,7 +234,6 @@ def _settings(labels: ServedLabels, events: ServedEvents, requests: ServedReques
 
 
 def _calibrator(choice: Choice, state: Path | None) -> tuple[Calibrator | Keyed, Checkpoint]:
-    """Return the calibrator of a new journal, and the checkpoint of its state."""
     if state is not None and not state.exists():
         fail(f"{state}: there is no such file; give a state that `streamcal run --state` or `save` wrote")
     return calibrator_of(choice, state)

@@ -187,7 +187,6 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         return self.solve(statistic, start)
 
     def _reader_at(self, t: Time | None) -> CoordinateMap:
-        """Return the reader that predicts as of `t`."""
         if self.reads_statistic:
             statistic = self._present(t)
             if statistic.n > 0.0:

@@ -137,7 +137,6 @@ class LogisticFollowing(Following):
         loop.solved, loop.fitted, loop.following = solved, False, self.followed is not None
 
     def _take_from_loop(self, calibrator: AdditiveCalibrator[Table]) -> None:
-        """Take over where the loop has got to."""
         if self._loop.fitted:
             calibrator._solved = calibrator._start = self._form.map_with(self._loop.slope, 0.0, self._loop.offset)
         if not self._loop.following:

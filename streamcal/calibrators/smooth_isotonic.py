@@ -103,7 +103,6 @@ class SmoothIsotonic(AdditiveCalibrator[ScoreTree]):
         return CubicMap(self.scale, centre, value, rises, falls, statistic.grid)
 
     def _smoothed(self, spline: MonotoneSpline, penalty: float, statistic: ScoreTree) -> CubicMap:
-        """Return the monotone spline with this λ."""
         x, weight, positive, _ = statistic.tree.to_arrays()
         lo, hi = self.scale.lo, self.scale.hi
         solution = spline.solve(self.scale.units(x), weight, positive, penalty / (hi - lo) / (hi - lo) / (hi - lo))

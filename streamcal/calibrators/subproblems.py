@@ -259,7 +259,6 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         return self._readers_over(statistic)
 
     def _readers_over(self, statistic: Subproblems) -> Readers:
-        """Return the readers of subproblems over the present statistic."""
         method, state = cast(AdditiveCalibrator[Any], self._additive), (self._source.version, statistic.unit)
         if self._readers is None or self._readers_for != state:
             self._readers = Readers(method, statistic, self._readers, self._count_unsolved)
@@ -280,7 +279,6 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
             self._additive._forget_solved()
 
     def _maps_of(self, statistic: Subproblems | SequentialSubproblems) -> Mapping[Key, CalibrationMap]:
-        """Return the map of each subproblem."""
         if isinstance(statistic, SequentialSubproblems):
             return statistic.all()
         if self._readers is not None and self._readers.reads(statistic):

@@ -239,7 +239,6 @@ def _are_plain(text: str, ids: Sequence[Any]) -> bool:
 
 
 def _places(value: Any, number: int) -> list[int]:
-    """Read places in a list of length `number`."""
     found = counts()(value)
     ensure(not len(found) or int(found.max()) < number, "a place is beyond the end")
     return list(found.tolist())

@@ -469,7 +469,6 @@ class Segmented(Keyed):
         return self._corrections.found() if self.pairs else []
 
     def _place(self, field: Field) -> int:
-        """Return the position of a field in `by`."""
         wanted = tuple(field) if isinstance(field, list) else field
         if not isinstance(wanted, (str, tuple)) or wanted not in self.by:
             nearest = did_you_mean(field, [one for one in self.by if isinstance(one, str)])

@@ -293,7 +293,6 @@ class VersionLearner:
 def _told(
     write: Callable[[str, str, dict[str, Any] | None], None], what: str, name: str, calibrator: Calibrator | None
 ) -> None:
-    """Write a change, with the state of what is added."""
     write(what, name, None if calibrator is None else calibrator._written())
 
 

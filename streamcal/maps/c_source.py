@@ -257,7 +257,6 @@ def _add_spots(source: Source, spots: dict[str, Any]) -> None:
 
 
 def _add_coordinate(source: Source, scale: dict[str, Any]) -> None:
-    """Add `x`, the coordinate of s."""
     if scale["kind"] == "empirical-cdf":
         knots, ranks = scale["knots"], scale["ranks"]
         slopes = np.concatenate(([0.0], np.diff(ranks) / np.diff(knots), [0.0]))

@@ -24,15 +24,23 @@ PIECE_DEGREE = 4
 PIECE_TAIL = 1e-14
 
 
-class BernsteinMap(ScaledMap):
-    """Σ cᵢ Bᵢⁿ(u) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
+class SeriesMap(ScaledMap):
+    """A map made of a polynomial of the scale's unit coordinate u, whose `coefficients` have shape (n + 1,)."""
 
-    kind = "bernstein"
     shape = "smooth"
 
     def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
         super().__init__(scale)
         self.coefficients = frozen(coefficients)
+
+    def _content(self) -> dict[str, Any]:
+        return {"coefficients": self.coefficients.tolist()}
+
+
+class BernsteinMap(SeriesMap):
+    """Σ cᵢ Bᵢⁿ(u) at the scale's unit coordinate u."""
+
+    kind = "bernstein"
 
     def at(self, x: float) -> float:
         return min(max(float(evaluate(self.coefficients, self.scale.unit(x))), 0.0), 1.0)
@@ -40,22 +48,14 @@ class BernsteinMap(ScaledMap):
     def at_many(self, x: FloatArray) -> FloatArray:
         return np.clip(evaluate_many(self.coefficients, self.scale.units(x)), 0.0, 1.0)
 
-    def _content(self) -> dict[str, Any]:
-        return {"coefficients": self.coefficients.tolist()}
-
     def _pieces(self) -> Pieces:
         return bernstein_halves(self.scale, self.coefficients)
 
 
-class BernsteinLogisticMap(ScaledMap):
+class BernsteinLogisticMap(SeriesMap):
     """1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
 
     kind = "bernstein-logistic"
-    shape = "smooth"
-
-    def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
-        super().__init__(scale)
-        self.coefficients = frozen(coefficients)
 
     def at(self, x: float) -> float:
         return sigmoid(evaluate(self.coefficients, self.scale.unit(x)))
@@ -63,33 +63,22 @@ class BernsteinLogisticMap(ScaledMap):
     def at_many(self, x: FloatArray) -> FloatArray:
         return sigmoids(evaluate_many(self.coefficients, self.scale.units(x)))
 
-    def _content(self) -> dict[str, Any]:
-        return {"coefficients": self.coefficients.tolist()}
-
     def _pieces(self) -> Pieces:
         cut, halves = bernstein_halves(self.scale, self.coefficients)
         largest = float(np.abs(self.coefficients).max())
         return cut, [lambda x, half=half: sql.sigmoid(f"({half(x)})", largest) for half in halves]
 
 
-class ChebyshevMap(ScaledMap):
+class ChebyshevMap(SeriesMap):
     """Σ cₘ Tₘ(u) at the scale's unit coordinate u; `coefficients` has shape (k + 1,)."""
 
     kind = "chebyshev"
-    shape = "smooth"
-
-    def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
-        super().__init__(scale)
-        self.coefficients = frozen(coefficients)
 
     def at(self, x: float) -> float:
         return min(max(float(chebyshev.evaluate(self.coefficients, self.scale.unit(x))), 0.0), 1.0)
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return np.clip(chebyshev.evaluate_many(self.coefficients, self.scale.units(x)), 0.0, 1.0)
-
-    def _content(self) -> dict[str, Any]:
-        return {"coefficients": self.coefficients.tolist()}
 
     def _pieces(self) -> Pieces:
         """Return polynomials in powers of t, which runs from −1 to 1 between two cuts.

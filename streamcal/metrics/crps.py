@@ -244,7 +244,6 @@ class Pinball(_MeanTerm):
 
 
 def _finite(value: float, what: str, distribution: Distribution) -> float:
-    """Return `value`; `InputError` if it is not finite."""
     if not math.isfinite(value):
         raise InputError(f"the {what} of {distribution!r} is {value!r}; it must be finite")
     return value

@@ -102,7 +102,6 @@ class GridECE(Summed):
         return np.array([abs(one.predicted - one.positive) / one.n for one in self.cells().values()], dtype=np.float64)
 
     def _cells_of(self, scores: ArrayLike) -> list[tuple[int, ...]]:
-        """Return the cell of each row."""
         s = check_scores_matrix(scores, self.n_scores)
         outside = np.argwhere((s < 0.0) | (s > 1.0))
         if len(outside):

@@ -130,7 +130,6 @@ class OnlineVectorScaling(MulticlassCalibrator):
         return ScaledLogsMap(dict(zip(self._places, self._newton.parameters(), strict=True)))
 
     def _step(self, scores: dict[ClassLabel, float], y: ClassLabel, w: float) -> None:
-        """Make one step on checked scores that include y."""
         places = list(map(self._places.get, scores))
         if None in places:
             for label in scores:

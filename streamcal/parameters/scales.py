@@ -227,7 +227,6 @@ def _keys(x: FloatArray) -> NDArray[np.int64]:
 
 
 def _floats(keys: NDArray[np.int64]) -> FloatArray:
-    """Return the floats of `_keys`."""
     return np.where(keys < 0, np.iinfo(np.int64).min - keys, keys).view(np.float64)
 
 

@@ -430,7 +430,6 @@ def _log_mass(z: float) -> float:
 
 
 def _ratio(far: float, near: float) -> float:
-    """Return Φ(far)/Φ(near)."""
     return math.exp(_log_mass(far) - _log_mass(near))
 
 

@@ -59,7 +59,6 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalib
         return median(distribution)
 
     def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
-        """Return `_scores` for n distributions, shape (n, size) or (n,)."""
         return medians(distributions)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[Coordinate, float, bool]:

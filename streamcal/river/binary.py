@@ -324,7 +324,6 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         return int.from_bytes(digest, "little") % len(self.classifiers)
 
     def _features(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """Return the features without `id`."""
         return x if self.id is None else {name: value for name, value in x.items() if name != self.id}
 
 

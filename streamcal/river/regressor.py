@@ -190,7 +190,6 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
                 self._add(min(one, most), weight)
 
     def _add(self, error: float, w: float) -> None:
-        """Add a residual to the mean squared error."""
         kept = 1.0 if self.half_life is None else 0.5 ** (1.0 / self.half_life)
         squares = kept * self._squares + w * error * error
         if squares < math.inf:

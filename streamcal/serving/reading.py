@@ -158,7 +158,6 @@ def _is_text(value: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    """Return a value as a short text for a message."""
     try:
         text = ascii(value)
     except (ValueError, RecursionError):  # an integer of more digits than Python writes

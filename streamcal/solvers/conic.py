@@ -285,7 +285,6 @@ class MonotonePolynomialFit:
         return coefficients / max(top, 1.0)
 
     def _settings(self, tolerance: float) -> Any:
-        """Return Clarabel's settings: silent, one thread, this tolerance."""
         settings = self._clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_threads = 1  # the systems are small, and sums of several threads would not repeat

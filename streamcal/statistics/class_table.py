@@ -167,7 +167,6 @@ class ClassTable(Statistic):
             self.depth = None
 
     def _add(self, x: _Coordinate, row: list[float]) -> None:
-        """Add a row under the coordinate of the present depth."""
         self._n = None
         held = self._rows.get(x)
         self._rows[x] = held = row if held is None else [one + other for one, other in zip(held, row, strict=True)]

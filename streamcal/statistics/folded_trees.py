@@ -186,7 +186,6 @@ class FoldedTrees(Keyed[ScoreTree]):
         return _settled(positive, weight), _settled(weight - positive, weight)
 
     def _all_held(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `_held` for an array."""
         if len(x) < FEW:
             pairs = np.array([self._held(one) for one in x.tolist()]).reshape(-1, 2)
             return pairs[:, 0], pairs[:, 1]
@@ -331,7 +330,6 @@ def _settled(part: float, weight: float) -> float:
 
 
 def _all_settled(part: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return `_settled` for arrays."""
     nearest = np.rint(part)
     part = np.where(np.abs(part - nearest) <= WHOLE * nearest, nearest, part)
     return np.where(part <= ROUNDING * weight, 0.0, part)

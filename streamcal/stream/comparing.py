@@ -222,7 +222,6 @@ class Comparison:
                 standing.mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
 
     def _levels(self, field: Field) -> list[Any]:
-        """Return the levels of a field whose effects are reported."""
         worst = [one for name in self.names for one in self.segments.worst(field, name, MOST_WORST)]
         found = dict.fromkeys([*self.segments.heaviest(field, MOST_EFFECTS), *worst])
         return [one for one in found if one not in (OTHERS, MISSING)]

@@ -194,7 +194,6 @@ def say_in_python(error: RecordError) -> None:
 
 
 def _names(table: Any) -> list[str]:
-    """Return the names of the columns of a table."""
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
@@ -223,7 +222,6 @@ def _column_of(table: Any, name: str) -> Any:
 
 
 def _texts_of(column: Any, missing: Any) -> Any:
-    """Return the texts of values, as a column of Arrow."""
     values = zip(column.to_list(), missing.to_list(), strict=True)
     return pyarrow.array([None if null else str(as_read(value)) for value, null in values], pyarrow.string())
 
@@ -238,7 +236,6 @@ def _predicted(evaluation: Prequential, batch: TableBatch, found: Observations, 
 
 
 def _with_columns(table: Any, added: dict[str, Any]) -> Any:
-    """Return the table with these columns at its end."""
     library = library_of(table)
     if library == "pandas":
         return table.assign(**added)

@@ -107,7 +107,6 @@ def can_be_read_twice(file: str) -> bool:
 
 
 def _files_of(name: str) -> list[str]:
-    """Return the files that one name stands for."""
     if name == STANDARD_STREAM or ADDRESS in name or os.path.isfile(name):
         return [name]
     if os.path.isdir(name):

@@ -392,7 +392,6 @@ class RecordReader:
         self._at = len(self._text) - len(text) + begin
 
     def _numbered(self, count: int) -> NDArray[np.int64]:
-        """Return the numbers of the next `count` rows."""
         self._row += count
         return np.arange(self._row - count + 1, self._row + 1)
 

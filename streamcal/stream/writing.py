@@ -251,7 +251,6 @@ class RecordWriter:
         return [self._csv_field(row.get(name)) for name in self.names]
 
     def _csv_field(self, value: Any) -> Any:
-        """Return the CSV field for a value."""
         if value.__class__ is str:
             return value
         if isinstance(value, (float, Decimal)):
@@ -328,7 +327,6 @@ def _open_uncut(path: str, flags: int) -> int:
 
 
 def _column(values: FloatArray | None, j: int) -> FloatArray:
-    """Return a column of the values that are added."""
     return np.empty(0) if values is None else values[:, j]
 
 
