@@ -122,14 +122,14 @@ def cell(page, name, *said, after=""):
 def drift():
     reached = {row["row"]: numbers(row["reached"]) for row in table("race", "## The goals")}
     rank = "best mean rank in log loss, {} streams"
-    return {"2.0": reached[rank.format("development")][0], "2.8": reached[rank.format("held-out")][0]}
+    return {"2.0": reached[rank.format("development")][0], "2.7": reached[rank.format("held-out")][0]}
 
 
 def where_it_loses():
     worse = "nowhere more than 0.002 nats worse than {}, held-out streams"
     return {
         figure: cell("race", "reached", worse.format(other), after="## The goals")[0]
-        for figure, other in (("0.0135", "the raw score"), ("0.12", "`online-platt`"))
+        for figure, other in (("0.0141", "the raw score"), ("0.12", "`online-platt`"))
     }
 
 
@@ -137,7 +137,8 @@ def abrupt():
     goal = "generators: at least 40 % of the gap closed, median of the settings, held-out streams"
     at_0, _, at_48, early, at_1000, late, *_ = cell("race", "reached", goal, after="## The goals")
     assert at_1000 < 0.0
-    return {"41": at_0, "40": at_48, "48": early, "1,000": late}
+    assert f"{at_0:.0f}" == f"{at_48:.0f}"
+    return {"41": at_0, "48": early, "1,000": late}
 
 
 def rare():
