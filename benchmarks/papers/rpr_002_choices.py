@@ -131,7 +131,7 @@ def trend_penalty(x: Array, y: Array, shared: bool) -> float | None:
         return None
 
     def score(share: float) -> float:
-        slope = np.diff(trend.solve_share(share).x) / np.diff(at)
+        slope = np.diff(trend.solve(share * trend.straight).x) / np.diff(at)
         change = np.abs(np.diff(slope))
         kinks = 1 + np.flatnonzero(change > SMALLEST_KINK * max(float(np.abs(slope).max()), float(change.max())))
         return bdeu(y, first[np.concatenate([[0], kinks])], shared)

@@ -109,14 +109,7 @@ class TrendFilter:
 
     def solve(self, penalty: float) -> Solution:
         """Return the fit at λ > 0, in the unit of x; `residual` is the excess of |u| over λ on the unit range."""
-        return self._solve(0.5 * penalty / self._spread if self._most > 0.0 else np.inf)
-
-    def solve_share(self, share: float) -> Solution:
-        """Return the fit at this share, > 0, of the smallest λ at which the fit is a straight line."""
-        return self._solve(share * self._most if self._most > 0.0 else np.inf)
-
-    def _solve(self, limit: float) -> Solution:
-        """Return the fit at the penalty `limit` for scores of range 1."""
+        limit = 0.5 * penalty / self._spread if self._most > 0.0 else np.inf  # for scores of range 1
         status = self._active.solve(limit, ROUNDS * len(self._active.fit))
         return Solution(self.values(), STATUS[status], status == SOLVED, self._active.rounds, self._active.excess)
 
