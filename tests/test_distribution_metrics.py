@@ -25,7 +25,7 @@ from streamcal.metrics import (
     Sharpness,
     ThresholdWeightedCRPS,
 )
-from streamcal.regression import Normal, Piecewise, Quantiles, Sample
+from streamcal.regression import ConformalPredictive, Normal, Piecewise, Quantiles, Sample
 
 METRICS = [
     LogLikelihood,
@@ -177,6 +177,22 @@ def test_coverage_of_points_and_its_width():
     metric = IntervalCoverage(0.5)
     metric.update_many([1.0, 1.0, 1.0, 2.0], [Sample([1.0])] * 4)
     assert (metric.get(), metric.width) == (0.75, 0.0)
+
+
+def test_infinite_intervals_count_and_are_reverted():
+    cal = ConformalPredictive()
+    cal.learn_many([Normal(0.0, 1.0)] * 3, [-1.0, 0.0, 1.0])
+    infinite = cal.predict_one(Normal(0.0, 1.0))
+    for make in (IntervalCoverage, IntervalScore):
+        metric, other = make(0.8), make(0.8)
+        metric.update(0.5, Normal(0.0, 1.0))
+        before = (metric.get(), getattr(metric, "width", 0.0))
+        other.update(9.0, infinite, 2.0)
+        metric.merge(other)
+        assert getattr(metric, "width", metric.get()) == math.inf
+        assert metric.get() == (1.0 if make is IntervalCoverage else math.inf)
+        metric.revert(9.0, infinite, 2.0)
+        assert (metric.get(), getattr(metric, "width", 0.0)) == before
 
 
 # -- the PIT -----------------------------------------------------------------------------------------------------

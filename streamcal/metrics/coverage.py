@@ -17,7 +17,7 @@ class IntervalCoverage(DistributionMetric):
 
     It is close to `level` for calibrated distributions, and above it where outcomes repeat. `width` is the mean width
     of the intervals, in the unit of y: of two forecasts with equal coverage, the one with the narrower intervals is
-    sharper.
+    sharper. Conformal intervals may have infinite ends: they count, and `width` is then infinite.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class IntervalCoverage(DistributionMetric):
     Raises
     ------
     InputError
-        For another level; by `update`, where the interval of a distribution is not finite.
+        For another level; by `update`, where an end of an interval is not a number.
 
     Notes
     -----
@@ -59,27 +59,36 @@ class IntervalCoverage(DistributionMetric):
 
     @property
     def width(self) -> float | None:
-        """Mean width of the intervals; `None` before the first observation."""
+        """Mean width of the intervals; infinite if one is; `None` before the first observation."""
+        if self._unbounded:
+            return math.inf
         return self._width / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
         self._covered = self._width = 0.0
+        self._unbounded = 0
 
     def _term(self, distribution: Distribution, y: float) -> float:
         # The width, with a negative sign where the outcome is outside; −0.0 for an interval of width 0.
         low, high = complete(distribution).interval(self.level)
-        if not math.isfinite(high - low):
-            raise InputError(f"the interval of {distribution!r} is ({low!r}, {high!r}); its ends must be finite")
+        if math.isnan(high - low):
+            raise InputError(
+                f"the interval of {distribution!r} is ({low!r}, {high!r}); finite or infinite ends are needed"
+            )
         return high - low if low <= y <= high else -(high - low)
 
     def _add(self, term: float, w: float, sign: int) -> None:
         if math.copysign(1.0, term) > 0.0:
             self._covered += sign * w
-        self._width += sign * w * abs(term)
+        if math.isinf(term):
+            self._unbounded += sign
+        else:
+            self._width += sign * w * abs(term)
 
     def _absorb(self, other: Self) -> None:
         self._covered += other._covered
         self._width += other._width
+        self._unbounded += other._unbounded
 
     def _params(self) -> dict[str, Any]:
         return {"level": self.level}

@@ -20,7 +20,6 @@ class _MeanTerm(DistributionMetric):
         return self._sum / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
-        """Return the mean; `None` before the first observation."""
         self._sum = 0.0
 
     def _add(self, term: float, w: float, sign: int) -> None:
@@ -116,7 +115,8 @@ class IntervalScore(_MeanTerm):
     """Mean interval score of the central interval [l, u] of a level 1 − α: (u − l) + (2/α)·(l − y)₊ + (2/α)·(y − u)₊.
 
     It is in the unit of y, and lower is better: the width, and a penalty for an outcome outside by how far it is
-    outside. It is proper for the two quantiles, and α/2 times it is the sum of their pinball losses.
+    outside. It is proper for the two quantiles, and α/2 times it is the sum of their pinball losses. It is infinite
+    where an interval is, as conformal ones may be.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class IntervalScore(_MeanTerm):
     Raises
     ------
     InputError
-        For another level; by `update`, where the interval of a distribution is not finite.
+        For another level; by `update`, where an end of an interval is not a number.
 
     Notes
     -----
@@ -151,10 +151,30 @@ class IntervalScore(_MeanTerm):
         self.level = real_number(level, "level", allowed, above=0.0, below=1.0)
         super().__init__()
 
+    def get(self) -> float | None:
+        """Return the mean; infinite with an infinite interval, `None` before the first observation."""
+        return math.inf if self._unbounded else super().get()
+
+    def _clear(self) -> None:
+        super()._clear()
+        self._unbounded = 0
+
     def _term(self, distribution: Distribution, y: float) -> float:
         low, high = complete(distribution).interval(self.level)
+        if math.isinf(high - low):
+            return math.inf
         outside = max(low - y, y - high, 0.0)
         return _finite(high - low + 2.0 / (1.0 - self.level) * outside, "interval score", distribution)
+
+    def _add(self, term: float, w: float, sign: int) -> None:
+        if math.isinf(term):
+            self._unbounded += sign
+        else:
+            super()._add(term, w, sign)
+
+    def _absorb(self, other: Self) -> None:
+        super()._absorb(other)
+        self._unbounded += other._unbounded
 
     def _params(self) -> dict[str, Any]:
         return {"level": self.level}
