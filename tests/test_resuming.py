@@ -384,6 +384,33 @@ def test_a_file_that_was_changed_is_not_learned_again_without_a_word(tmp_path: P
     assert weight(state) == 610
 
 
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
+@pytest.mark.parametrize("skip", [(), ("--on-error", "skip")])
+def test_half_a_line_of_a_growing_file_waits_for_the_rest(tmp_path: Path, name: str, skip: tuple[str, ...]) -> None:
+    rows = made(80)
+    source, state, out = save(tmp_path / name, rows), tmp_path / "state.json", tmp_path / f"out.{name[3:]}"
+    expected = whole(tmp_path, source, f"whole.{name[3:]}")
+    content = source.read_bytes()
+    lines = content.splitlines(keepends=True)
+    given = ("--method", "ops", "--state", state, "--out", out, *skip)
+    for end in (b"".join(lines[:41])[:-1], b"".join(lines[:61])[:-9], content[:-2]):
+        source.write_bytes(end)
+        result = run(source, *given)
+        assert result.exit_code == 0, result.output
+        assert f"the last line of {name} has no line end, and is left for the next run" in result.output
+        assert "1 skipped" not in result.output
+    source.write_bytes(content)
+    result = run(source, *given)
+    assert "no line end" not in result.output
+    assert weight(state) == 80
+    assert read(out) == expected
+    source.write_bytes(content[:-1])  # without a state all rows are read, as they are of other kinds of files
+    assert "80 rows" in run(source, "--method", "ops").output
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(content[:-1]))
+    assert "80 rows" in run(packed, "--method", "ops", "--state", tmp_path / "other.json").output
+
+
 def test_a_new_file_under_the_old_name_is_learned_with_a_word(tmp_path: Path) -> None:
     rows, source, state = made(), tmp_path / "in.csv", tmp_path / "state.json"
     save(source, rows[:100])

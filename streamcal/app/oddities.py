@@ -8,17 +8,18 @@
 | falling scores | the method is monotone, and the rank sum of positives is 5 standard deviations too low |
 | labels in blocks | the label changes less than a twentieth as often as in random order |
 | scores in order | less than 1 % of the changes of the score are in the other direction |
+| a line without an end | with a state or a journal: it may be half a row, and is left for the next run |
 | rows skipped | at least 20 rows, and more than were used, could not be used |
 | classes as scores | from 20 rows on, all scores are 0 or 1 |
-| times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
-| times of another unit, too | the latest time is above 1e11, and the method learns cycles of the day |
+| times of another unit | the latest time is after the year 9999, and the forgetting has a span with a unit or below 1e6 |
+| times of another unit, too | the latest time is after the year 9999, and the method learns cycles of the day |
 | dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
 | times of a longer unit | from 20 rows on, all times are close together and before 1973, and seconds matter |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times in no order, too | times are read, and over half of the rows are far older than one before |
 | times that are not read | `--time` with a method that does not forget by time |
 | times that are left out | no `--time`, and a state that learned cycles of the day from times |
-| times of events in another unit | with late labels: the latest is above 1e11 |
+| times of events in another unit | with late labels: the same of either |
 | ids of something else | of at least 20 rows more than half have an id that was issued before |
 | labels of another unit of time | of at least 20 positive labels more than half came after the horizon |
 """
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING
 from streamcal.calibrators.base import Calibrator
 from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
 from streamcal.stream.checkpoints import Checkpoint
+from streamcal.stream.inputs import title_of
 from streamcal.stream.records import Reasons
 from streamcal.stream.run import Run
 from streamcal.stream.sample import StreamSample
@@ -84,6 +86,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         none_negative(job.evaluation.measured, job.evaluation.positives) if job.replay is None else None,
         falling(job.evaluation.sample) if overall(job.calibrator).monotone else None,
         job.evaluation.sample.odd_rows(),
+        _open_ended(job),
         mostly_skipped(job.taken, job.reasons),
         None if board is None else odd_ratio(board, job.evaluation.rows, job.unit),
         odd_unit_of_time(job, seconds=seconds),
@@ -111,6 +114,16 @@ def none_negative(rows: int, positives: int) -> str | None:
     return (
         f"none of {rows:,} labels is negative: positives alone were learned; if a row without a label is a negative "
         "one, give --missing-label negative; else look at --label, --positive and --weight"
+    )
+
+
+def _open_ended(job: Run) -> str | None:
+    """Report that last lines were left for the next run, if they were."""
+    if not job.open_ended:
+        return None
+    return (
+        f"the last line of {title_of(job.open_ended)} has no line end, and is left for the next run, since it may be "
+        "half a row: if it is whole, end it"
     )
 
 

@@ -87,6 +87,9 @@ class RecordReader:
         yielded.
     batch_rows
         Maximum number of rows per batch; by default `BATCH_ROWS`.
+    growing
+        Whether a text may be growing: a last line without a line end is then not read, since it may be half a row.
+        Pipes, compressed files and those of stores are never taken to grow.
 
     Raises
     ------
@@ -118,6 +121,7 @@ class RecordReader:
         delimiter: str | None = None,
         on_bad_row: BadRowHandler | None = None,
         batch_rows: int | None = None,
+        growing: bool = False,
     ) -> None:
         self.path = os.fspath(path)
         self._closing = contextlib.ExitStack()
@@ -138,6 +142,9 @@ class RecordReader:
         self._text, self._at = b"", 0  # what was read of a text, and the place after the last record
         self._begun = 0  # batches of a table that were begun
         self._ended = False  # whether the text was read to its end
+        self._growing = growing and self.kind.compression is None and ADDRESS not in self.path
+        #: Whether a last line was not read, since it has no line end.
+        self.open_ended = False
         self._failure: BaseException | None = None  # an error that comes after what was read before it
         self._share: Callable[[], float | None] = lambda: None
         #: Names of the columns; for JSON Lines the keys of the first object, while later objects may have others, and
@@ -361,7 +368,8 @@ class RecordReader:
             self._failure = error
         if not size:
             self._ended = True
-            parts.append(b"\n")
+            self.open_ended = self._growing and not self._live and bool(self.names and rest) and rest[-1] not in b"\r\n"
+            parts = [] if self.open_ended else [rest, b"\n"]
         self._text, self._at = b"".join(parts), 0
 
     def _texts(

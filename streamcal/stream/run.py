@@ -108,6 +108,8 @@ class Run:
     passed_over: int = field(default=0, init=False)
     #: The sources with the name of an input that was read before, and another first row.
     replaced: list[str] = field(default_factory=list, init=False)
+    #: Sources whose last line has no line end: it may be half a row, and is left for the next run.
+    open_ended: list[str] = field(default_factory=list, init=False)
     interrupted_by: int = field(default=signal.SIGINT, init=False)  #: the signal that ended the run, if one did
 
     def __post_init__(self) -> None:
@@ -241,11 +243,13 @@ class Run:
 
     def _readers(self) -> Generator[RecordReader]:
         """Yield the readers of the sources, each open until the next one is requested."""
-        reading = {**self._reading, "on_bad_row": self._reject_unread if self.skip else None}
+        bad_row = self._reject_unread if self.skip else None
+        reading = {**self._reading, "on_bad_row": bad_row, "growing": self.keep is not None}
         for reader in readers_of(self.sources, self.columns.used(), **reading):
             self._before = self._found.get(reader.path)
             self._position = replace(self._before or Position(reader.path), name=reader.path)
             yield reader
+            self.open_ended += [reader.path] * reader.open_ended
             self.checkpoint = replace(self.checkpoint, inputs=self._inputs)
             self._before = self._position
 
