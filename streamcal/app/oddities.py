@@ -11,7 +11,7 @@
 | a line without an end | with a state or a journal: it may be half a row, and is left for the next run |
 | rows skipped | at least 20 rows, and more than were used, could not be used |
 | classes as scores | from 20 rows on, all scores are 0 or 1 |
-| times of another unit | the latest time is after the year 9999, and the forgetting has a span with a unit or below 1e6 |
+| times of another unit | the latest time is after the year 9999, and the forgetting span has a unit or is below 1e6 |
 | times of another unit, too | the latest time is after the year 9999, and the method learns cycles of the day |
 | dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
 | times of a longer unit | from 20 rows on, all times are close together and before 1973, and seconds matter |
