@@ -154,7 +154,7 @@ def in_segments():
     gains = [-nats for nats in sums if nats < 0.0]
     lost = [nats for nats in late if nats > 0.0]
     counts = {"10": len(gains), "11": len(sums), "3": len(lost)}
-    return {"18": min(gains), "343": max(gains), "19": max(lost), **counts}
+    return {"18": min(gains), "342": max(gains), "16": max(lost), **counts}
 
 
 def in_every_group():
