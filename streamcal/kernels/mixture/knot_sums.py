@@ -15,7 +15,7 @@ from streamcal.kernels.tree.venn_abers_curve import draw, fit_line
 
 #: Log-odds of scores and of predictions stay within ± this; the knots lie between.
 LARGEST = 16.0
-#: Knots in a unit of log-odds. Between two, the log-odds of predictions are linear; with twice as many `Auto` is no better.
+#: Knots in a unit of log-odds. Between two, the log-odds of predictions are linear; twice as many gain nothing.
 UNIT = 4.0
 #: Their number.
 KNOTS = 129
