@@ -9,6 +9,7 @@ import itertools
 import json
 
 import pytest
+from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -340,6 +341,7 @@ SOLVED_FROM_THE_LAST = {
 def test_a_stream_that_was_predicted_leads_to_the_bytes_of_one_that_was_not(case, draw):
     """Later forecasts are equal too, but for where a solve ends that starts from the last one."""
     silent = draw(case.calibrators())
+    assume(not getattr(silent, "delay", 0))  # here too a label finds the forecast it is for
     asked, stream = silent.clone(), draw(case.streams(silent, max_size=LONGEST))
     for one in stream:
         case.predictions(asked)
