@@ -170,6 +170,18 @@ def test_thousands_are_no_decimals(tmp_path: Path) -> None:
         assert f"1e+60; {advice}" in line
 
 
+def test_the_label_is_no_other_column(tmp_path: Path) -> None:
+    """As a segment it gave the label away: a log loss of 0.03 in place of 0.32, called better."""
+    path = rows(tmp_path)
+    for command in ("run", "compare", "report"):
+        page = ("--html", tmp_path / "r.html") if command == "report" else ()
+        for other in ("--segment", "--multicalibrate", "--weight", "--time", "--score"):
+            given = (*(("--score", "p") if other != "--score" else ()), "--label", "y", other, "y", *page)
+            assert "column 'y' is the label" in the_line(program(command, path, *given))
+    with pytest.raises(InputError, match="which the score would give away"):
+        streamcal.calibrate({"p": [0.5], "y": [1]}, score="y", label="y")
+
+
 def test_no_positive_label_is_told_by_all_commands(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("p,y\n" + "".join(f"0.{i % 9 + 1},\n" for i in range(60)))

@@ -37,7 +37,7 @@ def configure(context: typer.Context, path: Path | None) -> Path | None:
         given = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{path}: the file cannot be read as TOML: {error}") from None
-    options = {named(one): one.name for one in context.command.params if named(one) not in NOT_IN_FILES}
+    options = {named(one): one for one in context.command.params if named(one) not in NOT_IN_FILES}
     for name, value in given.items():
         if name not in options:
             known = ", ".join(sorted(options))
@@ -46,7 +46,11 @@ def configure(context: typer.Context, path: Path | None) -> Path | None:
             raise typer.BadParameter(
                 f"{path}: {name} is a table; give a text, a number, true or false, or a list of texts"
             )
-    context.default_map = {options[name]: as_given(value) for name, value in given.items()}
+    several = {name for name, option in options.items() if getattr(option, "multiple", False)}
+    context.default_map = {
+        str(options[name].name): as_given([value] if name in several and not isinstance(value, list) else value)
+        for name, value in given.items()
+    }
     return path
 
 

@@ -85,6 +85,10 @@ class Columns:
             except TypeError:
                 kind = type(name).__name__
                 raise InputError(f"a column is given by its name, and {kind} is none; give the name") from None
+        uses = {"the score": self.score, "the time": self.time, "the weight": self.weight, "the id": self.id}
+        for what, names in ("a segment", self.segments), *((what, (name,)) for what, name in uses.items()):
+            if self.label is not None and self.label in names:
+                raise InputError(f"column {self.label!r} is the label, which {what} would give away; give another")
 
     def used(self) -> list[str]:
         """Return the names given, each once."""
