@@ -1233,8 +1233,8 @@ def test_options_come_from_the_command_line_the_environment_and_a_file_in_this_o
     ):
         file.write_text(content)
         assert message in told()
-    file.write_text('horizon = "6"\nsegment = "c"\nset = "lag=1"\n')  # one value of several
-    assert "'6' has no unit" in told()
+    file.write_text('horizon = "6h"\nsegment = "c"\nset = "lag=1"\n')  # one value of several
+    assert "give --journal FILE" in told()
 
 
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.full)])
