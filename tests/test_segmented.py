@@ -17,7 +17,8 @@ from streamcal import InputError, Platt, Window
 from streamcal.datasets import bank
 from streamcal.kernels.segments.observed_levels import SHARE
 from streamcal.kernels.segments.segment_chain import NOTHING
-from streamcal.live import LabelJoin, Multicalibrated, Segmented
+from streamcal.live import LabelJoin, Multicalibrated, Segmented, Shadow
+from streamcal.multiclass import OneVsRest
 
 BY = ["campaign", ("campaign", "placement")]
 
@@ -620,3 +621,52 @@ def test_an_empty_text_is_no_level():
     assert one.levels("c") == ["a"]
     assert one.to_bytes() == many.to_bytes() == none.to_bytes()
     assert one.predict_one(0.3, {"c": "", "d": ""}) == one.predict_one(0.3, {"c": None, "d": None})
+
+
+# -- a calibrator that waits for the labels of its predictions ------------------------------------------------------
+
+
+def tied(n=80, seed=3):
+    """Scores of four values, so that a label could be that of several predictions; some weights are 0."""
+    rng = np.random.default_rng(seed)
+    scores, y = rng.choice([0.0, 0.1, 0.5, 1.0], n).tolist(), (rng.random(n) < 0.3).tolist()
+    return scores, y, rng.choice([0.0, 1.0, 2.0], n).tolist(), rng.choice(["a", "b"], n).tolist()
+
+
+AROUND_AUTO = {
+    "segmented": lambda: Segmented("auto", ["c"]),
+    "multicalibrated": lambda: Multicalibrated("auto", ["c"]),
+    "multicalibrated segments": lambda: Multicalibrated(Segmented("auto", ["c"]), ["c"]),
+    "shadow": lambda: Shadow("auto", {"segments": Segmented("auto", ["c"]), "ops": "ops"}),
+}
+
+
+@pytest.mark.parametrize("name", AROUND_AUTO)
+def test_a_prediction_that_was_asked_for_is_not_asked_for_again_by_learning(name):
+    """Otherwise the second one would wait for the label of the next observation with the same score."""
+    scores, y, w, levels = tied()
+    many, one, unasked = (AROUND_AUTO[name]() for _ in range(3))
+    keyed, found = name != "shadow", []
+    for score, label, weight, level in zip(scores, y, w, levels, strict=True):
+        keys = {"c": level}
+        if keyed:
+            found.append(one.predict_one(score, keys))
+            one.learn_one(score, keys, label, weight)
+            unasked.learn_one(score, keys, label, weight)
+        else:
+            found.append(one.predict_one(score, keys=keys))
+            one.learn_one(score, label, weight, keys=keys)
+            unasked.learn_one(score, label, weight, keys=keys)
+    columns = {"c": levels}
+    args = (scores, columns, y, w) if keyed else (scores, y, w)
+    assert many.predict_learn_many(*args, **({} if keyed else {"keys": columns})).tolist() == found
+    assert many.to_bytes() == one.to_bytes() == unasked.to_bytes()
+
+
+def test_a_prediction_of_weight_0_waits_for_no_label_in_any_subproblem():
+    rng = np.random.default_rng(4)
+    P, y = rng.dirichlet([1.0, 1.0], 40).round(1), rng.choice(["a", "b"], 40)
+    cals, w = [OneVsRest("auto") for _ in range(2)], rng.choice([0.0, 1.0], 40)
+    cals[0].predict_learn_many(P, y, w, labels=["a", "b"])
+    cals[1].learn_many(P, y, w, labels=["a", "b"])
+    assert cals[0].to_bytes() == cals[1].to_bytes()

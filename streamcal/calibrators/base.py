@@ -112,6 +112,10 @@ class Calibrator(Learner):
     def map(self) -> CalibrationMap:
         """Return the current calibration map, which is immutable."""
 
+    def _predict_to_learn(self, score: float, t: Time | None) -> float:
+        """Do `predict_one` right before the label is learned: the prediction that was asked for, not a further one."""
+        return self.predict_one(score, t)
+
     # -- late labels ---------------------------------------------------------------------------------------------
 
     def _issue(self, x: float, t: float) -> Sequence[float] | None:

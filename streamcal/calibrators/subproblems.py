@@ -158,6 +158,14 @@ class SequentialSubproblems(Statistic):
         for calibrator, score, positive in zip(calibrators, each, labels, strict=False):
             calibrator.learn_one(score, positive, w)
 
+    def give_up(self, x: Coordinate, y: float) -> None:
+        """Tell the calibrators that predictions of an observation are not judged: its weight is 0."""
+        keys, scores, labels = self._routing.route(x, y)
+        each = repeat(scores) if isinstance(scores, float) else scores
+        for calibrator, score, positive in zip(self.each(keys), each, labels, strict=False):
+            if isinstance(calibrator, Calibrator):
+                calibrator.learn_one(score, positive, 0.0)
+
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(y) == 0:
             return
@@ -244,6 +252,11 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
     @property
     def unlearns(self) -> bool:
         return self._additive is not None and super().unlearns
+
+    def _learn(self, x: Coordinate, y: float, w: float, t: float, noted: int = 0) -> None:
+        super()._learn(x, y, w, t, noted)
+        if w == 0.0 and self._additive is None:
+            self._memory.statistic.give_up(x, y)
 
     def _unlearn(self, x: Coordinate, y: float, w: float, t: float, noted: int = 0) -> None:
         if self._additive is None:

@@ -80,6 +80,10 @@ class Keyed(Learner):
         """Return the probability of a positive label at `score` for these levels, as of time `t`."""
 
     @abstractmethod
+    def _predict_to_learn(self, score: float, keys: Keys, t: Time | None) -> float:
+        """Do `predict_one` right before the label is learned, as `Calibrator._predict_to_learn` does."""
+
+    @abstractmethod
     def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
 

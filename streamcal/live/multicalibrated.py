@@ -302,17 +302,26 @@ class Multicalibrated(Keyed):
         score, keys, levels = x
         inner, positive = self.inner, y > 0.0
         if self._shares:
-            p = inner._overall.predict_one(score, t)
+            p = inner._overall._predict_to_learn(score, t)
             z = inner._corrections.predict(p, levels)
             inner._learn_from(p, score, levels, y, w, t)
         elif self._keyed:
-            z = inner.predict_one(score, keys, t)
+            z = inner._predict_to_learn(score, keys, t)
             inner.learn_one(score, keys, positive, w, t)
         else:
-            z = inner.predict_one(score, t)
+            z = inner._predict_to_learn(score, t)
             inner.learn_one(score, positive, w, t)
         if w > 0.0:
             self._accounts.learn(z, levels, y, self._weight_scale.relative(w))
+
+    def _predict_to_learn(self, score: float, keys: Keys, t: Time | None) -> float:
+        inner, levels = self.inner, self._levels(keys)
+        if self._shares:
+            z = inner._corrections.predict(inner._overall._predict_to_learn(score, t), levels)
+        else:
+            z = inner._predict_to_learn(score, keys, t) if self._keyed else inner._predict_to_learn(score, t)
+        p: float = self._accounts.predict(z, levels)
+        return p
 
     def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Refuse: the capital of an account is a product over its observations in their order.

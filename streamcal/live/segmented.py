@@ -221,7 +221,11 @@ class Segmented(Keyed):
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, _, levels = x
-        self._learn_from(self.overall.predict_one(score, t), score, levels, y, w, t)
+        self._learn_from(self.overall._predict_to_learn(score, t), score, levels, y, w, t)
+
+    def _predict_to_learn(self, score: float, keys: Keys, t: Time | None) -> float:
+        p: float = self._corrections.predict(self.overall._predict_to_learn(score, t), self._levels(keys))
+        return p
 
     def _learn_from(self, p: float, score: float, levels: list[Any], y: float, w: float, t: Any) -> None:
         """Learn a checked observation of which the calibrator predicts p."""

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -282,8 +282,15 @@ class Shadow(Saved):
         InputError
             Where one of the calibrators does not accept the observation; then none has learned it.
         """
-        said = {name: _predicted(one, score, keys, t) for name, one in self._calibrators.items()}
-        self._learn(ShadowForecast(score, said[self.version.name], said, keys=keys), check_label(y), check_weight(w), t)
+        label, weight = check_label(y), check_weight(w)
+        said = {name: _predicted_to_learn(one, score, keys, t) for name, one in self._calibrators.items()}
+        self._learn(ShadowForecast(score, said[self.version.name], said, keys=keys), label, weight, t)
+        if weight == 0.0:  # the predictions that were asked for wait for no label
+            for one in self._calibrators.values():
+                if isinstance(one, Keyed):
+                    one.learn_one(score, cast(Keys, keys), label > 0.0, 0.0, t)
+                else:
+                    one.learn_one(score, label > 0.0, 0.0, t)
 
     def learn_issued(self, issued: ShadowForecast, y: Label | None, w: float = 1.0, t: Time | None = None) -> None:
         """Compare what was issued with its label, and have all calibrators learn it.
@@ -660,6 +667,11 @@ def _numbers(value: Any) -> Any:
 def _predicted(one: Entrant, score: float, keys: Any, t: Time | None) -> float:
     """Return the probability of a calibrator, with the levels of keys if it reads them."""
     return one.predict_one(score, keys, t) if isinstance(one, Keyed) else one.predict_one(score, t)
+
+
+def _predicted_to_learn(one: Entrant, score: float, keys: Any, t: Time | None) -> float:
+    """Do `_predicted` right before the label is learned."""
+    return one._predict_to_learn(score, keys, t) if isinstance(one, Keyed) else one._predict_to_learn(score, t)
 
 
 def _issued(one: Entrant, score: float, keys: Any, t: Time | None, w: float) -> Sequence[float] | None:

@@ -161,6 +161,12 @@ class Auto(SequentialCalibrator):
         self._steps.ask(x, time)
         return sigmoid(self._mixture.at(x, time))
 
+    def _predict_to_learn(self, score: float, t: Time | None) -> float:
+        x, time = self.scale.coordinate(check_score(score)), self._time(t)
+        if not self._steps.awaits(x):
+            self._steps.ask(x, time)
+        return sigmoid(self._mixture.at(x, time))
+
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
         x = self.scale.coordinates(check_scores(scores))

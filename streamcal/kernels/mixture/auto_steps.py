@@ -167,6 +167,14 @@ class AutoSteps:
             place = place + 1 if place + 1 < self._size else 0
         return -1
 
+    def awaits(self, x):
+        """Return whether a forecast at x has been asked for whose label has not come."""
+        i: cython.Py_ssize_t
+        found: cython.bint = self._asked and self._x == x
+        for i in range(self._logged):
+            found = found or self._scores[(self._first + i) % self._size] == x
+        return bool(found)
+
     def step(self, x, y, w, t):
         """Learn the label y at the log-odds x and the time t, with weight w > 0."""
         place: cython.Py_ssize_t = -1
