@@ -163,9 +163,10 @@ class AutoByHand:
         if late and not self.late:
             self.late, self.shares[1] = True, self.shares[0]
         steps = max(1, math.ceil(w))
-        self.learn_once(x, y, w / steps, issued, late)
+        self.judge(y, w, issued, late)
+        self.learn_once(x, y, w / steps, issued)
         for _ in range(1, steps):
-            self.learn_once(x, y, w / steps, self.record(x), 0)
+            self.learn_once(x, y, w / steps, self.record(x))
         self.jumper.learn_one(sigmoid(x), bool(y), weight)
         self.rows.append((x, y, w))
         self.count(x, y, w)
@@ -173,7 +174,7 @@ class AutoByHand:
             self.refit()
             self.due = len(self.rows) + max(1, len(self.rows) // 16)
 
-    def learn_once(self, x, y, w, issued, late):
+    def judge(self, y, w, issued, late):
         rate = w * (1.0 + late) ** -0.75
         part = shared(issued["both"])
         gains = np.array([likelihood(z, y) for z in (*issued["experts"], issued["stacked"])])
@@ -187,6 +188,8 @@ class AutoByHand:
         updated = self.corrected * odds / (1.0 - self.corrected + self.corrected * odds)
         part = shared(issued["base"])
         self.corrected = (1.0 - part) * updated + part * table.CORRECTION_PRIOR
+
+    def learn_once(self, x, y, w, issued):
         self.stack.learn(np.array([issued["mixed"], *issued["experts"], 1.0]), y, w)
         self.correction.learn(issued["base"], y, w)
         phi = self.phi(x, issued["means"])

@@ -127,6 +127,20 @@ def test_sampled_negatives_with_importance_weights_give_the_truth(name, share):
     assert 0.5 < ratio < 2.0
 
 
+@pytest.mark.parametrize("heavy", ["any", "positive"])
+def test_auto_is_about_as_good_with_unequal_weights_as_one_of_its_kind(heavy):
+    """A label judges the forecasts that were issued before it, and heavy ones leave the guard something to bet."""
+    rng = np.random.default_rng(0)
+    s = rng.random(12_000) ** 3
+    y = rng.random(len(s)) < 0.7 * s
+    w = np.where(y if heavy == "positive" else rng.random(len(s)) < 0.2, 10.0, 1.0)
+    loss = {}
+    for name in ("auto", "online-beta", "identity"):
+        p = REGISTRY[name]().predict_learn_many(s, y, w).clip(1e-9, 1.0 - 1e-9)
+        loss[name] = np.average(-np.log(np.where(y, p, 1.0 - p)), weights=w)
+    assert loss["auto"] < loss["online-beta"] + 0.015 < loss["identity"] - 0.02
+
+
 def test_importance_weights_through_a_join():
     s, t, y = clicks(8, 100_000)
     keep = (y > 0.0) | (np.random.default_rng(9).random(len(s)) < 0.01)

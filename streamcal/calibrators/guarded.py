@@ -130,7 +130,8 @@ class GuardedJumper:
         z = self.at(x) if record is None else record[1]
         sign = 1.0 if y > 0.0 else -1.0
         gain = math.log1p(math.exp(-sign * x)) - math.log1p(math.exp(-sign * z))
-        self.guard.learn(self._scale.relative(w) * gain)
+        relative = self._scale.relative(w)
+        self.guard.learn(relative * gain, relative)
         self.jumper.step(x, y, w)
         self.learned += 1
 
@@ -160,8 +161,10 @@ def guard_state(value: Any) -> list[Any]:
     """Check and return the account of a guard."""
     slot = row(number(0.0, HEAVIEST), whole(1, LONGEST_DELAY + 1), whole(0, LONGEST_DELAY + 1))
     nats = number(0.0, HEAVIEST)
-    read = row(whole(0, LONGEST_DELAY), nats, nats, number(-ROUNDING, HEAVIEST), listed(slot))(value)
-    delay, _, budget, aside, slots = read
+    account = whole(0, LONGEST_DELAY), nats, nats, number(-ROUNDING, HEAVIEST), listed(slot)
+    weighted = isinstance(value, list) and len(value) > len(account)  # by other weights than 1
+    read = row(*account, *([number(1.0, HEAVIEST)] if weighted else []))(value)
+    delay, _, budget, aside, slots = read[: len(account)]
     stakes = [each for each, *_ in slots]
     ensure(sum(number for _, number, _ in slots) == delay + 1, "the stakes are not those of the delay")
     ensure(sum(tokens for *_, tokens in slots) <= delay + 1, "there are more surprises than labels")

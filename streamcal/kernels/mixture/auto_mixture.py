@@ -186,7 +186,8 @@ class AutoMixture:
         """Learn the label y at the log-odds x and the time t, with weight w > 0, from the record of its forecast.
 
         `late` is the number of labels learned since. Without a record, None, the present forecast is in its place. A
-        label of relative weight r > 1 is learned in ⌈r⌉ equal steps, 32 at most; the guard books it once.
+        label of relative weight r > 1 is learned in ⌈r⌉ equal steps, 32 at most. It judges the forecast of its record
+        alone, once: after a step, what adapts fastest has the label that it forecasts.
         """
         r: cython.double
         if issued is None:
@@ -201,11 +202,15 @@ class AutoMixture:
         steps: cython.Py_ssize_t = steps_of(r)
         if self.regressions.see(x):
             self.sums.hold(self._line[0], self._line[1], self.regressions.hold())
-        self._learn_once(x, y, r / steps, t, issued, late)
+        rate: cython.double = r * power(1.0 + late, -LATE_POWER) if late > 0.0 else r
+        self.combination.judge(y, r, rate, late, issued)
+        if issued[self.size + TIMED] != NONE:
+            self.times.judge(issued[self.size + BOTH], issued[self.size + TIMED], y, rate)
+        self._learn_once(x, y, r / steps, t, issued)
         for _ in range(1, steps):
             self._knot, self._spot = -1, nan
             self.write(x, t, self._record)
-            self._learn_once(x, y, r / steps, t, self._record, 0.0)
+            self._learn_once(x, y, r / steps, t, self._record)
         self.jumper.step(x, y, w)
         self.sums.learn(x, y, r)
         self.repeated.learn(x, y, r)
@@ -214,15 +219,11 @@ class AutoMixture:
         if self.learned >= self.due:
             self.sums.refit()
             self.due = self.learned + max(1, self.learned // GROWTH)
-        self.guard.learn(gain)
+        self.guard.learn(gain, r)
         self._knot, self._spot = -1, nan
 
-    def _learn_once(self, x, y, w, t, issued, late):
-        """One step of what learns by steps: weights, the stack, corrections, regressions and means of labels."""
-        rate: cython.double = w * power(1.0 + late, -LATE_POWER) if late > 0.0 else w
-        self.combination.judge(y, w, rate, late, issued)
-        if issued[self.size + TIMED] != NONE:
-            self.times.judge(issued[self.size + BOTH], issued[self.size + TIMED], y, rate)
+    def _learn_once(self, x, y, w, t, issued):
+        """One step of what learns by steps: the stack, corrections, regressions and means of labels."""
         self.combination.learn(y, w, issued)
         if t == t:
             self.times.learn(x, y, w, t, issued[self.size + BOTH])

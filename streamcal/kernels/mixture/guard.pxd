@@ -13,6 +13,8 @@ cdef class Guard:
     cdef readonly double budget  # nats: what is promised, and what the forecasts have gained on the score
     cdef readonly double staked  # nats that a forecast issued now may lose, at most
     cdef readonly long long delay
+    cdef readonly double heaviest  # relative weight of a label of late, at least 1
+    cdef double _share  # nats that a label of weight 1 may cost
     cdef double _set_aside  # nats: the sum over all slots
     cdef double[:, ::1] _slots  # in the order in which their labels come
     cdef Py_ssize_t _first  # the oldest
@@ -22,7 +24,7 @@ cdef class Guard:
 
     cpdef double share(self, double x, double z) noexcept nogil
     cpdef double guarded(self, double x, double z) noexcept nogil
-    cpdef learn(self, double gain)
+    cpdef learn(self, double gain, double weight=*)
     cpdef grow(self, long long delay)
     cdef _stake(self, double tokens)
     cdef _append(self, double each, double number, double tokens)

@@ -23,6 +23,8 @@ SLACK = cython.declare(cython.double, 0.995)
 """The part of a stake that the knots use. Between knots the log-odds are linear, which may add a 1/512 of it."""
 LEAST_BUDGET = cython.declare(cython.double, 1e-12)
 """Nats that are always left for the next forecast, so that the score never keeps all weight for good."""
+LIGHTER = cython.declare(cython.double, 0.999)
+"""What the heaviest weight is above 1 falls by this factor with each label."""
 LARGE = cython.declare(cython.double, 40.0)
 """Nats at which the prior weight of the score, e⁻⁴⁰, is below rounding: it is 0."""
 
@@ -77,6 +79,9 @@ class Guard:
 
     With d = 0 nothing is a surprise, aₙ = B, and the forecast is the mixture of the score and the others with the prior
     weight exp(−`constant`) on the score.
+
+    A label of weight r costs r times its loss. Forecasts are therefore given a share of their stake: one part in the
+    largest weight so far, whose memory fades. With the whole stake, labels of weight 3 would end the account for good.
     """
 
     def __init__(
@@ -88,7 +93,7 @@ class Guard:
         likely: cython.double,
     ):
         self.constant, self.a_label, self.a_surprise, self.likely = constant, a_label, a_surprise, likely
-        self.delay = delay
+        self.delay, self.heaviest = delay, 1.0
         self.promised = self.budget = constant + a_label * delay
         self._slots = np.zeros((3, 4))
         self._first = self._count = 0
@@ -152,12 +157,12 @@ class Guard:
 
     def _set(self, stake):
         """Set what depends on the stake and on the budget."""
-        self.staked = stake
-        self._extra_staked = self._extra(stake) if self.delay > 0 else 0.0
-        self._prior = exp(-self.budget) if self.budget < LARGE else 0.0
+        self.staked, self._share = stake, stake / self.heaviest
+        self._extra_staked = self._extra(stake) / self.heaviest if self.delay > 0 else 0.0
+        self._prior = exp(-self.budget / self.heaviest) if self.budget < LARGE * self.heaviest else 0.0
 
-    def learn(self, gain):
-        """Book what the forecast has gained on the score by a label, in nats."""
+    def learn(self, gain, weight=1.0):
+        """Book what the forecast has gained on the score by a label of this relative weight, in nats times weight."""
         tokens: cython.double = 0.0
         first: cython.Py_ssize_t = self._first
         self._set_aside -= self._of(first)
@@ -178,6 +183,7 @@ class Guard:
         else:
             self._set_aside += self._of(first)
         self.budget += gain
+        self.heaviest = max(weight, 1.0 + LIGHTER * (self.heaviest - 1.0))
         self._stake(tokens)
 
     def grow(self, delay):
@@ -194,7 +200,7 @@ class Guard:
         """Return the weight of the score at the log-odds x beside another forecast of log-odds z."""
         ratio: cython.double
         least: cython.double
-        stake: cython.double = SLACK * self.staked
+        stake: cython.double = SLACK * self._share
         if abs(z - x) <= stake:  # neither label can cost more
             return self._prior
         # The score's probability of the label that speaks more against z, relative to that of z.
@@ -216,14 +222,15 @@ class Guard:
         return z if z == x else of_two(z, x, self.share(x, z))
 
     def state(self):
-        """[Delay, promised, budget, set aside, slots with their tokens] as plain data, for `load`."""
+        """[Delay, promised, budget, set aside, slots with their tokens, heaviest weight above 1], for `load`."""
         entries = np.array(self._slots)[:, self._first : self._first + self._count]
         slots = [[each, int(number), int(tokens)] for each, number, tokens in entries.T.tolist()]
-        return [self.delay, float(self.promised), float(self.budget), float(self._set_aside), slots]
+        heaviest = [float(self.heaviest)] if self.heaviest > 1.0 else []
+        return [self.delay, float(self.promised), float(self.budget), float(self._set_aside), slots, *heaviest]
 
-    def load(self, delay, promised, budget, set_aside, slots):
+    def load(self, delay, promised, budget, set_aside, slots, heaviest=1.0):
         """Load an earlier `state`."""
-        self.delay, self.promised, self.budget = delay, promised, budget
+        self.delay, self.promised, self.budget, self.heaviest = delay, promised, budget, heaviest
         self._first = self._count = 0
         self._set_aside = 0.0
         for each, number, tokens in slots:
