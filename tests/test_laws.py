@@ -331,7 +331,7 @@ def test_predicting_changes_nothing(case, draw):
 
 #: Methods whose solve starts from the last map: docs/states_measured.md says by how much later forecasts differ.
 SOLVED_FROM_THE_LAST = {
-    *("platt", "temperature", "beta", "bernstein-logistic", "bernstein-fusion"),
+    *("platt", "temperature", "beta", "bernstein-logistic", "bernstein-fusion", "monotone-polynomial"),
     *("temperature-scaling", "vector-scaling", "dirichlet", "structured-matrix-scaling", "one-vs-rest"),
     *("empirical-density", "gaussian-process-cdf"),
 }
