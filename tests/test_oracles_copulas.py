@@ -454,3 +454,16 @@ def test_a_stream_of_fusions_is_solved_as_from_nothing():
     cold = CopulaFusion()
     cold.learn_many(p, y)
     np.testing.assert_allclose(cal.predict_many(p), cold.predict_many(p), atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [5, 12])
+def test_predicting_before_does_not_move_a_fit_of_few_tied_points(seed):
+    """The likelihood of Student's copula has several maxima then, and a start would choose among them."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(20, 45))
+    scores, y = np.round(rng.random((n, 2)), 1).clip(0.05, 0.95), rng.random(n) < 0.5
+    followed, fitted = CopulaFusion(families=("student",)), CopulaFusion(families=("student",))
+    followed.predict_learn_many(scores, y)
+    fitted.learn_many(scores, y)
+    places = [[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]]
+    np.testing.assert_allclose(followed.predict_many(places), fitted.predict_many(places), atol=2.0 * copulas.WIDTH)

@@ -68,8 +68,8 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
     1.06 σ n^(−1/5), where n is the weight of the class, and at least 1/128 of the range and a cell of `resolution`.
 
     Cost: an observation O(M log k) for k tuples held. The first prediction after it starts from the parameters of all
-    families found before and makes some 50 passes over the tuples of each class, O(k) each: 4 to 6 ms a step at the
-    limit. Without a start there are some 250 passes.
+    families found before and makes some 70 passes over the tuples of each class, O(k) each: 7 to 10 ms a step at the
+    limit. Without a start there are some 170 passes.
 
     References
     ----------

@@ -27,14 +27,14 @@ from scipy.special import gammaln, ndtri, stdtrit
 
 Array = NDArray[np.float64]
 
-#: Logarithms of degrees of freedom are multiples of this: the mean log likelihood is right to 1e-6, and the best
-#: multiple does not depend on where the search starts.
+#: Logarithms of degrees of freedom are multiples of this: the mean log likelihood is right to 1e-6.
 DEGREES_STEP = 0.02
-#: Degrees of freedom of which the search without a start takes the best, and the least and the most of all searches.
-DEGREES = (2.0, 5.0, 12.0, 30.0)
+#: Degrees of freedom of which the search takes the best first, from the nearest to the Gaussian copula; the least and
+#: the most.
+DEGREES = (30.0, 12.0, 5.0, 2.0)
 DEGREES_RANGE = (0.8, 75.0)
-#: The first change of a search without a start, in steps; one with a start climbs at most this many single steps.
-FIRST_CHANGE, MOST_CLIMBED = 32, 4
+#: The first change of the search for degrees of freedom, in steps. A start is used this near to the best of DEGREES.
+FIRST_CHANGE, BESIDE = 32, 48
 #: Probabilities are clipped to [EDGE, 1 − EDGE]: densities are unbounded in the corners, where samples are empty.
 EDGE = 1e-6
 #: Smaller eigenvalues of a matrix of pairwise correlations are raised to this.
@@ -193,8 +193,8 @@ def fit_copulas(
     For M > 2 the correlations are fitted pair by pair, and moved to a positive definite matrix where they do not form
     one. A search cannot fail: it ends inside the bounds of the parameter or at one of them. Cost: some 10 to 15
     evaluations of a density, O(k) each, for every parameter that is searched, and 5 with a start. The correlations of
-    the Student copula are searched for some 15 values of ν, and for 3 with a start. Those of the Gaussian copula are
-    searched in O(1), from sums of squares.
+    the Student copula are searched for some 15 values of ν, and for 7 with a start, each from those of the ν before.
+    Those of the Gaussian copula are searched in O(1), from sums of squares.
     """
     share = weight / weight.sum()
     width = u.shape[1]
@@ -243,28 +243,25 @@ def _fit_elliptical(u: Array, share: Array, family: str, degrees: float, near: A
 def _fit_student(u: Array, share: Array, start: Copula | None) -> Copula:
     """Fit the Student copula, its degrees of freedom included.
 
-    The likelihood rises and then falls with the degrees of freedom, each with its best correlations. So a multiple of
-    DEGREES_STEP that is better than both of its neighbours is the best of all.
+    The likelihood may have several maxima in the degrees of freedom and in the correlations, as of few or tied points.
+    So the search begins at DEGREES whatever the start is, and goes on from the start if that is near the best of them.
     """
     least, most = (int(np.log(degrees) / DEGREES_STEP) for degrees in DEGREES_RANGE)
     tried: dict[int, Copula] = {}
-    near = None if start is None else start.correlation
+    gaussian = _fit_elliptical(u, share, "gaussian", np.inf)
 
     def value(step: int) -> float:
         if not least <= step <= most:
             return -np.inf
         if step not in tried:
+            near = (tried[min(tried, key=lambda one: abs(one - step))] if tried else gaussian).correlation
             tried[step] = _fit_elliptical(u, share, "student", float(np.exp(DEGREES_STEP * step)), near)
         return tried[step].log_likelihood
 
-    if start is not None:
-        best = _step_of(start.degrees)
-        for _ in range(MOST_CLIMBED):
-            place = max((best, best - 1, best + 1), key=value)  # the first of equals
-            if place == best:
-                return tried[best]
-            best = place
     best, change = max((_step_of(degrees) for degrees in DEGREES), key=value), FIRST_CHANGE
+    place = best if start is None else _step_of(start.degrees)
+    if abs(place - best) <= BESIDE and value(place) > value(best):
+        best, change = place, 1
     while change:
         place = max((best, best - change, best + change), key=value)
         if place == best:
