@@ -170,10 +170,12 @@ def odd_ratio(board: Scoreboard | Standing, rows: int, unit: str | None) -> str 
             "if they are probabilities, leave out --scale percent"
         )
     if ratio < 1.0 / LARGEST_RATIO:
-        many = f"{plain_factor(1.0 / ratio)} times" if ratio > 0.0 else "many, and none was predicted of,"
+        many = (
+            f"{plain_factor(1.0 / ratio)} times the positives that" if ratio > 0.0 else "positive labels, and none that"
+        )
         return (
-            f"there were {many} the positives that the raw scores predict; look whether the labels are the other way "
-            "round (--positive) and the scores probabilities of that label"
+            f"there were {many} the raw scores predict; look whether the labels are the other way round (--positive) "
+            "and the scores probabilities of that label"
         )
     return None
 
