@@ -13,7 +13,7 @@ from streamcal.live import LabelJoin, Segmented, importance_weight
 from streamcal.multiclass import OneVsRest, OnlineVectorScaling
 from streamcal.regression import AdaptiveConformal, AdaptiveScale, Composition, Normal
 
-SEQUENTIAL = sorted(name for name, method in REGISTRY.items() if not method.merges)
+SEQUENTIAL = sorted(name for name, method in REGISTRY.items() if not method().merges)
 #: Aggregated clicks come in blocks of one label, up to hundreds of times the mean weight: in nats an impression.
 LITTLE = 0.02
 #: The lowest of ten bins of equal width is above the rates here: see `docs/rare_events.md`.
@@ -116,7 +116,7 @@ def test_a_common_factor_changes_nothing_in_other_learners(name, power):
 @pytest.mark.parametrize("name", NARROW)
 @pytest.mark.parametrize("share", [0.1, 0.01, 0.001])
 def test_sampled_negatives_with_importance_weights_give_the_truth(name, share):
-    """Negatives kept at this share: no method is off by a factor of two, where the score itself is off by 1.97."""
+    """Negatives kept at this share: methods are nearer to the truth than the score, which is off by 1.97."""
     s, t, y = clicks(6, 400_000 if share < 0.01 else 100_000)
     keep = (y > 0.0) | (np.random.default_rng(7).random(len(s)) < share)
     s, t, y = s[keep], t[keep], y[keep]
@@ -124,7 +124,7 @@ def test_sampled_negatives_with_importance_weights_give_the_truth(name, share):
     p = REGISTRY[name]().predict_learn_many(s, y, w)
     half = len(s) // 2
     ratio = np.average(p[half:], weights=w[half:]) / np.average(t[half:], weights=w[half:])
-    assert 0.5 < ratio < 2.0
+    assert 0.7 < ratio < 1.9
 
 
 @pytest.mark.parametrize("heavy", ["any", "positive"])
@@ -157,7 +157,11 @@ def test_importance_weights_through_a_join():
 @pytest.mark.parametrize("name", SEQUENTIAL)
 @pytest.mark.parametrize("weight", [3.0, 20.0])
 def test_one_heavy_observation_is_like_several(name: str, weight: float):
-    """After the same past, an observation of weight w moves a forecast about as far as w observations do."""
+    """After the same past, an observation of weight w moves a forecast about as far as w observations do.
+
+    `Auto` moves less far after a heavy one: w observations are a sequence of equal labels, after which it believes the
+    experts that follow the last labels. A label judges them once, by what they said before it.
+    """
     s, _, y = clicks(10, 2_000, rate=2.0)
     once, often = (REGISTRY[name]() for _ in range(2))
     for cal in (once, often):
@@ -167,7 +171,10 @@ def test_one_heavy_observation_is_like_several(name: str, weight: float):
     for _ in range(int(weight)):
         often.learn_one(0.3, True)
     moved, expected = once.predict_one(0.3) - before, often.predict_one(0.3) - before
-    assert moved == pytest.approx(expected, rel=0.6, abs=0.04)
+    if name == "auto":
+        assert 0.1 * expected < moved < expected
+    else:
+        assert moved == pytest.approx(expected, rel=0.6, abs=0.04)
     assert 0.0 <= once.predict_one(0.3) <= 1.0
 
 
