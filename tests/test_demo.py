@@ -126,10 +126,12 @@ def test_the_line_it_ends_with_does_the_same_to_a_file(shown: tuple[str, Path], 
     program, *arguments = shlex.split(shown[0].splitlines()[-1])
     assert program == "streamcal"
     source, out = tmp_path / "in.csv", tmp_path / "calibrated.csv"
-    source.write_text("COLUMN\n0\n1\n")
+    source.write_text("score,label\n0,0\n1,1\n")
     named = {"FILE.csv": str(source), "calibrated.csv": str(out)}
-    assert CliRunner().invoke(app, [named.get(word, word) for word in arguments]).exit_code == 0
-    assert out.read_text().startswith("COLUMN,calibrated\n0,")
+    columns = iter(("score", "label"))
+    given = [next(columns) if word == "COLUMN" else named.get(word, word) for word in arguments]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    assert out.read_text().startswith("score,label,calibrated\n0,0,")
 
 
 @pytest.mark.usefixtures("short")
