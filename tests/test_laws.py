@@ -349,6 +349,8 @@ def test_a_stream_that_was_predicted_leads_to_the_bytes_of_one_that_was_not(case
         learned(silent, [one])
     if "osqp" not in repr(silent):  # which leaves open what the data do
         within = case.within(silent) if silent.name in SOLVED_FROM_THE_LAST else 0.0
+        if silent.name == "monotone-polynomial":
+            within = 1e-5
         assert_close(case.predictions(asked), case.predictions(silent), within)
     assert asked.to_bytes() == silent.to_bytes()
     assert_close(case.predictions(asked), case.predictions(silent), 0.0)

@@ -75,9 +75,7 @@ def _confirmed(search: Search, inner: Inner, side: cython.int, line: cython.doub
         return False
     if not belongs(side, search._change.dp, search._change.dw, inner.P, inner.W, search._tie):
         return False
-    slope = (
-        search._change.dp / search._change.dw
-    )  # lines beyond this slope need no longer find the sums where they were
+    slope = search._change.dp / search._change.dw  # lines beyond it may find other sums
     if (side == _LEFT) == (search._change.dw > 0.0):
         inner.high[side] = min(inner.high[side], slope / search._tie)
     else:
