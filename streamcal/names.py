@@ -72,6 +72,12 @@ class Suggesting(ABCMeta):
                 raise suggested from None
 
 
+@functools.cache
+def parameter_names(cls: type) -> tuple[str, ...]:
+    """Return the names of a constructor's arguments, cached: `inspect` takes longer than writing a small state."""
+    return tuple(inspect.signature(cls).parameters)
+
+
 def suggesting(function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that names the nearest parameter where one is misspelt."""
 

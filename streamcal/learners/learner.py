@@ -7,7 +7,6 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from streamcal import lazy
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError, warn
+from streamcal.names import parameter_names
 from streamcal.parameters.inputs import check_time, check_times_of_one_kind, of_one_kind
 from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.showing import html_table, shown_value
@@ -209,7 +209,7 @@ class Learner(Saved):
 
     def params(self) -> dict[str, Any]:
         """Return the constructor's arguments by name."""
-        return {name: getattr(self, name) for name in _parameter_names(type(self))}
+        return {name: getattr(self, name) for name in parameter_names(type(self))}
 
     def same_parameters(self, other: object) -> bool:
         """Return whether `other` is of this class and has equal parameters, as merging requires."""
@@ -322,12 +322,6 @@ for _name in HERE:
     setattr(Learner, _name, Elsewhere(_name))
 
 
-@cache
-def _parameter_names(cls: type[Learner]) -> tuple[str, ...]:
-    """Return the names of the constructor's arguments, cached: `inspect` takes longer than writing a small state."""
-    return tuple(inspect.signature(cls).parameters)
-
-
 def in_turn(predict: Callable[..., Any], learn: Callable[..., None], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
     """Collect `predict(x, t)` before `learn(x, y, w, t)` for each row (x, y, w, t); the rows have been checked."""
     found = []
@@ -380,7 +374,7 @@ def _plain(value: Any) -> Any:
 
 def _parameters_in(cls: type[Learner], plain: dict[str, Any]) -> dict[str, Any]:
     """Invert `_parameters_of`; raise `StateError` if a parameter is missing, even one with a default."""
-    ensure(plain.keys() == set(_parameter_names(cls)), f"the parameters are not those of {cls.__name__}")
+    ensure(plain.keys() == set(parameter_names(cls)), f"the parameters are not those of {cls.__name__}")
     return {name: _read(value) for name, value in plain.items()}
 
 

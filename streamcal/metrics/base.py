@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from streamcal.errors import InputError, MergeError, RetractionError, StreamcalError
 from streamcal.kernels.common.fast_path import fast_observation
 from streamcal.kernels.common.measures import log_losses
-from streamcal.names import Suggesting
+from streamcal.names import Suggesting, parameter_names
 from streamcal.parameters.inputs import FORECASTS, as_number, check_batch, check_label, check_weight
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Label
@@ -65,6 +65,8 @@ class Summed(metaclass=Suggesting):
 
     #: Add (the sign, the last argument, is 1) or remove (−1) a checked observation, whose weight w > 0 comes before it.
     _add: Callable[..., None]
+    #: The attributes that are sums, of which the class has the empty values; `_clear` and `_absorb` see to any others.
+    _sums: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         self._count = 0
@@ -116,7 +118,7 @@ class Summed(metaclass=Suggesting):
 
     def _params(self) -> dict[str, Any]:
         """Return the constructor's arguments by name."""
-        return {}
+        return {name: getattr(self, name) for name in parameter_names(type(self))}
 
     def _take(self, *observation: Any) -> None:
         """Add a checked observation, whose weight w ≥ 0 comes last."""
@@ -154,13 +156,26 @@ class Summed(metaclass=Suggesting):
             self._weight = 0.0
             self._clear()
 
-    @abstractmethod
     def _clear(self) -> None:
         """Set the sums of an empty metric."""
+        for name in self._sums:
+            setattr(self, name, getattr(type(self), name))
 
-    @abstractmethod
     def _absorb(self, other: Self) -> None:
         """Add the sums of `other`, which may be this very object."""
+        for name in self._sums:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Mean(Summed):
+    """A metric that is a weighted mean: the sum of a term of each observation, over the weight."""
+
+    _sums: ClassVar[tuple[str, ...]] = ("_sum",)
+    _sum = 0.0
+
+    def get(self) -> float | None:
+        """Return the mean; `None` before the first observation."""
+        return self._sum / self._weight if self._weight > 0.0 else None
 
 
 class Metric(Summed):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 
-from streamcal.metrics.base import Forecasts, Metric
+from streamcal.metrics.base import Forecasts, Mean, Metric
 
 
-class Brier(Metric):
+class Brier(Mean, Metric):
     """Mean squared error of the probabilities: Σ w (p − y)² / Σ w, in [0, 1]; lower is better.
 
     Notes
@@ -32,19 +30,9 @@ class Brier(Metric):
     0.25
     """
 
-    def get(self) -> float | None:
-        """Return the mean squared error; `None` before the first observation."""
-        return self._sum / self._weight if self._weight > 0.0 else None
-
-    def _clear(self) -> None:
-        self._sum = 0.0
-
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         self._sum += sign * w * (p - y) * (p - y)
 
     def _add_many(self, forecasts: Forecasts) -> None:
         errors = forecasts.p - forecasts.y
         self._sum += float(np.sum(forecasts.w * errors * errors))
-
-    def _absorb(self, other: Self) -> None:
-        self._sum += other._sum

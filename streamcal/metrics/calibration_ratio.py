@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import Self
 
 import numpy as np
 
@@ -32,6 +31,11 @@ class CalibrationRatio(Metric):
     >>> tuple(round(end, 1) for end in ratio.interval())
     (0.6, 8.1)
     """
+
+    #: Predicted and observed positives, Σ w², and an exact count of the positives beside their weight: after reverts a
+    #: float sum may keep a rounding error that is not 0.
+    _sums = ("_predicted", "_positive", "_squares", "_positives")
+    _predicted, _positive, _squares, _positives = 0.0, 0.0, 0.0, 0
 
     def get(self) -> float | None:
         """Return the ratio: infinite without a positive label, `None` if the predicted positives are 0 as well."""
@@ -70,13 +74,6 @@ class CalibrationRatio(Metric):
         lower, upper = (self._predicted / self._weight / end if end > 0.0 else math.inf for end in reversed(ends))
         return lower, upper
 
-    def _clear(self) -> None:
-        self._predicted = 0.0
-        self._positive = 0.0
-        self._squares = 0.0  # Σ w²
-        # An exact count beside the weight: after reverts a float sum may keep a rounding error that is not 0.
-        self._positives = 0
-
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         self._predicted += sign * w * p
         self._squares += sign * w * w
@@ -90,9 +87,3 @@ class CalibrationRatio(Metric):
         self._squares += float(np.sum(weights * weights))
         self._positive += float(np.sum(weights * forecasts.y))
         self._positives += int(np.count_nonzero(forecasts.y))
-
-    def _absorb(self, other: Self) -> None:
-        self._predicted += other._predicted
-        self._positive += other._positive
-        self._positives += other._positives
-        self._squares += other._squares

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,9 +208,6 @@ class CORP(CellMetric):
         """Return the mean score of a probability for each cell."""
         of_positive, of_negative = LOSSES[self.loss](p)
         return float(positive @ of_positive + (weight - positive) @ of_negative) / float(weight.sum())
-
-    def _params(self) -> dict[str, Any]:
-        return {"loss": self.loss}
 
 
 def _squared(p: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
 
 from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
@@ -48,6 +47,9 @@ class IntervalCoverage(DistributionMetric):
     (0.5, 1.349)
     """
 
+    _sums = ("_covered", "_width", "_unbounded")
+    _covered, _width, _unbounded = 0.0, 0.0, 0
+
     def __init__(self, level: float = 0.9) -> None:
         allowed = "a level above 0 and below 1, such as 0.9"
         self.level = real_number(level, "level", allowed, above=0.0, below=1.0)
@@ -63,10 +65,6 @@ class IntervalCoverage(DistributionMetric):
         if self._unbounded:
             return math.inf
         return self._width / self._weight if self._weight > 0.0 else None
-
-    def _clear(self) -> None:
-        self._covered = self._width = 0.0
-        self._unbounded = 0
 
     def _term(self, distribution: Distribution, y: float) -> float:
         # The width, with a negative sign where the outcome is outside; −0.0 for an interval of width 0.
@@ -84,11 +82,3 @@ class IntervalCoverage(DistributionMetric):
             self._unbounded += sign
         else:
             self._width += sign * w * abs(term)
-
-    def _absorb(self, other: Self) -> None:
-        self._covered += other._covered
-        self._width += other._width
-        self._unbounded += other._unbounded
-
-    def _params(self) -> dict[str, Any]:
-        return {"level": self.level}

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
 
 from streamcal.errors import InputError
+from streamcal.metrics.base import Mean
 from streamcal.metrics.distribution import DistributionMetric
 from streamcal.parameters.given import plain_number, real_number
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.recalibrated import complete, variance_of, weighted_crps
 
 
-class _MeanTerm(DistributionMetric):
+class _MeanTerm(Mean, DistributionMetric):
     """The weighted mean of a finite term."""
-
-    def get(self) -> float | None:
-        """Return the mean; `None` before the first observation."""
-        return self._sum / self._weight if self._weight > 0.0 else None
-
-    def _clear(self) -> None:
-        self._sum = 0.0
 
     def _add(self, term: float, w: float, sign: int) -> None:
         self._sum += sign * w * term
-
-    def _absorb(self, other: Self) -> None:
-        self._sum += other._sum
 
 
 class CRPS(_MeanTerm):
@@ -107,9 +97,6 @@ class ThresholdWeightedCRPS(_MeanTerm):
     def _term(self, distribution: Distribution, y: float) -> float:
         return _finite(weighted_crps(distribution, y, self.low, self.high), "weighted CRPS", distribution)
 
-    def _params(self) -> dict[str, Any]:
-        return {"low": self.low, "high": self.high}
-
 
 class IntervalScore(_MeanTerm):
     """Mean interval score of the central interval [l, u] of a level 1 − α: (u − l) + (2/α)·(l − y)₊ + (2/α)·(y − u)₊.
@@ -146,6 +133,9 @@ class IntervalScore(_MeanTerm):
     3.0
     """
 
+    _sums = (*Mean._sums, "_unbounded")
+    _unbounded = 0
+
     def __init__(self, level: float = 0.9) -> None:
         allowed = "a level above 0 and below 1, such as 0.9"
         self.level = real_number(level, "level", allowed, above=0.0, below=1.0)
@@ -154,10 +144,6 @@ class IntervalScore(_MeanTerm):
     def get(self) -> float | None:
         """Return the mean; infinite with an infinite interval, `None` before the first observation."""
         return math.inf if self._unbounded else super().get()
-
-    def _clear(self) -> None:
-        super()._clear()
-        self._unbounded = 0
 
     def _term(self, distribution: Distribution, y: float) -> float:
         low, high = complete(distribution).interval(self.level)
@@ -171,13 +157,6 @@ class IntervalScore(_MeanTerm):
             self._unbounded += sign
         else:
             super()._add(term, w, sign)
-
-    def _absorb(self, other: Self) -> None:
-        super()._absorb(other)
-        self._unbounded += other._unbounded
-
-    def _params(self) -> dict[str, Any]:
-        return {"level": self.level}
 
 
 class Sharpness(_MeanTerm):
@@ -258,9 +237,6 @@ class Pinball(_MeanTerm):
     def _term(self, distribution: Distribution, y: float) -> float:
         above = y - _finite(complete(distribution).ppf(self.level), "quantile", distribution)
         return max(self.level * above, (self.level - 1.0) * above)
-
-    def _params(self) -> dict[str, Any]:
-        return {"level": self.level}
 
 
 def _finite(value: float, what: str, distribution: Distribution) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from streamcal.errors import InputError
@@ -125,6 +123,3 @@ class EqualMassECE(CellMetric):
         """Return the error over these cells. O(c)."""
         first = first_cells(columns.weight, self.bins)
         return float(np.abs(np.add.reduceat(columns.predicted - columns.positive, first)).sum()) / self._weight
-
-    def _params(self) -> dict[str, Any]:
-        return {"bins": self.bins}

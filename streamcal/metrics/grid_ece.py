@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -120,6 +120,3 @@ class GridECE(Summed):
 
     def _absorb(self, other: Self) -> None:
         self._field.merge(other._field)
-
-    def _params(self) -> dict[str, Any]:
-        return {"bins": self.bins, "fewest": self.fewest, "n_scores": self.n_scores}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Self
 
 from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
@@ -44,6 +43,9 @@ class LogLikelihood(DistributionMetric):
     (-inf, 1, -0.9189)
     """
 
+    _sums = ("_sum", "_finite_weight", "_impossible", "_certain")
+    _sum, _finite_weight, _impossible, _certain = 0.0, 0.0, 0, 0
+
     def get(self) -> float | None:
         """Return the mean: ±∞ with an infinite term, `None` with terms of both signs or without observations."""
         if self._impossible and self._certain:
@@ -68,10 +70,6 @@ class LogLikelihood(DistributionMetric):
         """Number of outcomes with infinite density."""
         return self._certain
 
-    def _clear(self) -> None:
-        self._sum = self._finite_weight = 0.0
-        self._impossible = self._certain = 0
-
     def _term(self, distribution: Distribution, y: float) -> float:
         term = complete(distribution).log_prob(y)
         if math.isnan(term):
@@ -85,9 +83,3 @@ class LogLikelihood(DistributionMetric):
         else:
             self._sum += sign * w * term
             self._finite_weight += sign * w
-
-    def _absorb(self, other: Self) -> None:
-        self._sum += other._sum
-        self._finite_weight += other._finite_weight
-        self._impossible += other._impossible
-        self._certain += other._certain

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import ClassVar
 
 import numpy as np
 
-from streamcal.metrics.base import Forecasts, Metric
+from streamcal.metrics.base import Forecasts, Mean, Metric
 from streamcal.parameters.given import real_number
 
 #: Lower bound of the probability of the observed label. A label with predicted probability 0 has an infinite loss;
@@ -16,7 +16,7 @@ from streamcal.parameters.given import real_number
 LOG_LOSS_CLIP = 1e-6
 
 
-class LogLoss(Metric):
+class LogLoss(Mean, Metric):
     """Mean logarithmic loss in nats: Σ w ℓ / Σ w with ℓ = −log max(q, clip), q = p if y = 1 and 1 − p if y = 0.
 
     Lower is better. A loss lies between 0 and −log(clip). `infinite` counts the observations whose loss would be
@@ -46,24 +46,19 @@ class LogLoss(Metric):
     (7.254, 1)
     """
 
+    _sums: ClassVar[tuple[str, ...]] = ("_sum", "_infinite")
+    _infinite = 0
+
     def __init__(self, clip: float = LOG_LOSS_CLIP) -> None:
         allowed = "a probability above 0 and below 1, such as 1e-6"
         self.clip = real_number(clip, "clip", allowed, above=0.0, below=1.0)
         self._cap = -math.log(self.clip)
         super().__init__()
 
-    def get(self) -> float | None:
-        """Return the mean loss in nats; `None` before the first observation."""
-        return self._sum / self._weight if self._weight > 0.0 else None
-
     @property
     def infinite(self) -> int:
         """Number of observations with p = 0 and a positive label, or p = 1 and a negative one."""
         return self._infinite
-
-    def _clear(self) -> None:
-        self._sum = 0.0
-        self._infinite = 0
 
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         if p == 1.0 - y:
@@ -74,13 +69,6 @@ class LogLoss(Metric):
         losses = np.where(forecasts.y > 0.0, *forecasts.log_losses)
         self._infinite += int(np.count_nonzero(np.isinf(losses)))
         self._sum += float(np.sum(forecasts.w * np.minimum(losses, self._cap)))
-
-    def _absorb(self, other: Self) -> None:
-        self._sum += other._sum
-        self._infinite += other._infinite
-
-    def _params(self) -> dict[str, Any]:
-        return {"clip": self.clip}
 
 
 def capped_log_loss(p: float, y: float, cap: float) -> float:

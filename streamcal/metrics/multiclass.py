@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, RetractionError
-from streamcal.metrics.base import Summed, check_true
+from streamcal.metrics.base import Mean, Summed, check_true
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_observation
@@ -72,28 +72,18 @@ def _read(y_true: Any, y_pred: Any) -> tuple[dict[ClassLabel, float], ClassLabel
     return read_observation(y_pred, y_true, True)
 
 
-class _Mean(MulticlassMetric):
+class _MeanLoss(Mean, MulticlassMetric):
     """A weighted mean of losses."""
-
-    def get(self) -> float | None:
-        """Return the mean loss; `None` before the first observation."""
-        return self._sum / self._weight if self._weight > 0.0 else None
-
-    def _clear(self) -> None:
-        self._sum = 0.0
 
     def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
         self._sum += sign * w * self._loss(p, y)
-
-    def _absorb(self, other: Self) -> None:
-        self._sum += other._sum
 
     @abstractmethod
     def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
         """Return the loss of one observation."""
 
 
-class MulticlassLogLoss(_Mean):
+class MulticlassLogLoss(_MeanLoss):
     """Mean of −log max(p_y, clip) in nats, where p_y is the probability of the label that occurred; lower is better.
 
     Parameters
@@ -125,11 +115,8 @@ class MulticlassLogLoss(_Mean):
     def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
         return -math.log(max(p.get(y, 0.0), self.clip))
 
-    def _params(self) -> dict[str, Any]:
-        return {"clip": self.clip}
 
-
-class MulticlassBrier(_Mean):
+class MulticlassBrier(_MeanLoss):
     """Mean of Σ_L (p_L − [y = L])² over the labels L, in [0, 2]; lower is better.
 
     For two classes it is twice `Brier`.
@@ -224,6 +211,3 @@ class ClasswiseECE(MulticlassMetric):
     def _absorb(self, other: Self) -> None:
         for label, theirs in list(other._by_label.items()):
             self._by_label.setdefault(label, EqualMassECE(self.bins)).merge(theirs)
-
-    def _params(self) -> dict[str, Any]:
-        return {"bins": self.bins}

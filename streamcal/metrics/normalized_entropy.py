@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Self
 
 import numpy as np
 
@@ -39,6 +38,9 @@ class NormalizedEntropy(LogLoss):
     1.0
     """
 
+    _sums = (*LogLoss._sums, "_positive", "_positives")
+    _positive, _positives = 0.0, 0
+
     def get(self) -> float | None:
         """Return the normalised entropy, ≥ 0; `None` before there are a positive and a negative label."""
         loss = super().get()
@@ -47,11 +49,6 @@ class NormalizedEntropy(LogLoss):
         share = self._positive / self._weight
         # Reverted float weights may leave a share outside (0, 1) by a rounding error.
         return loss / binary_entropy(share) if 0.0 < share < 1.0 else None
-
-    def _clear(self) -> None:
-        super()._clear()
-        self._positive = 0.0
-        self._positives = 0
 
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         super()._add(p, y, w, sign)
@@ -63,11 +60,6 @@ class NormalizedEntropy(LogLoss):
         super()._add_many(forecasts)
         self._positives += int(np.count_nonzero(forecasts.y))
         self._positive += float(np.sum(forecasts.w * forecasts.y))
-
-    def _absorb(self, other: Self) -> None:
-        super()._absorb(other)
-        self._positives += other._positives
-        self._positive += other._positive
 
 
 def binary_entropy(share: float) -> float:

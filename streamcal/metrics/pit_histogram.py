@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -131,6 +131,3 @@ class PITHistogram(DistributionMetric):
     def _absorb(self, other: Self) -> None:
         self._weights = self._weights + other._weights
         self._counts = self._counts + other._counts
-
-    def _params(self) -> dict[str, Any]:
-        return {"bins": self.bins}
