@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import math
+import os
 import sqlite3
 
 import numpy as np
@@ -105,6 +107,32 @@ def test_segments_are_a_map_and_a_table_of_levels(tmp_path):
     found = dict(database.execute(run(path, *options).stdout).fetchall())
     want = {k: cal.predict_one(0.25, {"campaign": f"c{k}"}) for k in range(6)}
     assert found == pytest.approx(want, abs=1e-12)
+
+
+def test_a_map_and_its_levels_are_two_files(tmp_path, monkeypatch):
+    cal = Segmented("ops", by=["campaign"])
+    cal.learn_one(0.25, {"campaign": "a"}, True)
+    save(cal, tmp_path / "state.json")
+    monkeypatch.chdir(tmp_path)
+    for out, levels, why in (("x", "./x", "would overwrite the table of levels"), ("x", "-", "is a file; give")):
+        done = run(tmp_path / "state.json", "--to", "sql", "--out", out, "--levels", levels)
+        assert done.exit_code == 2
+        assert why in " ".join(done.output.split())
+    assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_map_that_cannot_be_written_leaves_the_one_before(state, tmp_path, monkeypatch):
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "map.json"
+    assert run(state[1], "--out", out).exit_code == 0
+    before = out.read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    done = run(state[1], "--to", "c", "--out", out)
+    assert done.exit_code == 2
+    assert f"streamcal: {out}: the file cannot be written: No space left on device" in done.output
+    assert out.read_bytes() == before
 
 
 def test_levels_are_of_segments_alone(state, tmp_path):

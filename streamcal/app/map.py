@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from streamcal.live.keyed import Keyed
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sql import DIALECTS
 from streamcal.maps.writing import FORMATS, written
+from streamcal.stream.atomic import atomic_write
 from streamcal.stream.formats import STANDARD_STREAM, same_file
 
 
@@ -55,9 +57,13 @@ class Export:
             if same_file(self.state, self.out):
                 fail(f"{self.state}: the state would be overwritten; give another --out")
         if self.levels is not None:
+            if self.levels == STANDARD_STREAM:
+                fail("a table of levels is a file; give its name in place of -")
             check_place(Path(self.levels), "table of levels")
             if same_file(self.state, self.levels):
                 fail(f"{self.state}: the state would be overwritten; give another --levels")
+            if same_file(self.out, self.levels):
+                fail(f"{self.levels}: the map would overwrite the table of levels; give another --out")
 
 
 @grouped
@@ -104,10 +110,13 @@ def map_(asked: Export) -> None:
 
 
 def _write(out: str, content: bytes) -> None:
-    if out != STANDARD_STREAM:
-        Path(out).write_bytes(content)
-    else:
+    if out == STANDARD_STREAM:
         sys.stdout.buffer.write(content)
+        return
+    try:
+        atomic_write(out, content)  # whoever serves the map before reads all of it, or all of this one
+    except OSError as error:
+        fail(f"{out}: the file cannot be written: {error.strerror or error}")
 
 
 def _with_levels(calibrator: Any, asked: Export) -> bytes | None:
@@ -122,8 +131,7 @@ def _with_levels(calibrator: Any, asked: Export) -> bytes | None:
         names = {"source": asked.source, "keep": asked.keep, "dialect": asked.dialect}
         query = levels_sql(calibrator, asked.column, **names)
     assert asked.levels is not None
-    with open(asked.levels, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(level_columns(calibrator))
-        writer.writerows(rows)
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows([level_columns(calibrator), *rows])
+    _write(asked.levels, file.getvalue().encode())
     return None if query is None else f"{query}\n".encode()
