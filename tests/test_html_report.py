@@ -371,12 +371,25 @@ def test_report_and_compare_write_the_same_page(file, tmp_path, monkeypatch):
     assert re.sub(timed, "", text) == re.sub(timed, "", other)
 
 
+@pytest.mark.parametrize(("stream", "name"), [(".", "day"), ("../day/", "day"), ("*.csv", "stream")])
+def test_a_report_has_the_name_of_the_folder(file, tmp_path, monkeypatch, stream, name):
+    (tmp_path / "day").mkdir()
+    file.rename(tmp_path / "day" / "clicks.csv")
+    monkeypatch.chdir(tmp_path / "day")
+    result = program("report", stream, "--score", "score", "--label", "click", "--methods", "ops")
+    assert result.stdout.splitlines()[-1] == f"{name}.html"
+    assert sorted(one.name for one in (tmp_path / "day").iterdir()) == ["clicks.csv", f"{name}.html"]
+
+
 def test_a_report_that_cannot_be_written_is_said_before_the_stream_is_read(file, tmp_path):
     for command in ("report", "compare"):
         result = program(command, file, "--score", "score", "--label", "click", "--html", tmp_path / "no" / "r.html")
         assert "the report cannot be written" in the_line(result)
         result = program(command, file, "--score", "score", "--label", "click", "--html", file)
         assert "the report would overwrite the stream" in the_line(result)
+        given = ("--on-error", "skip", "--rejects", tmp_path / "r", "--html", tmp_path / "r")
+        result = program(command, file, "--score", "score", "--label", "click", *given)
+        assert "the report would overwrite another file" in the_line(result)
     assert file.read_text().startswith("score,click\n")
 
 

@@ -20,7 +20,7 @@ from streamcal.app.options import Labelled, UnitOption
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal
 from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
 from streamcal.stream.columns import Columns
-from streamcal.stream.formats import STANDARD_STREAM, same_file
+from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, same_file
 from streamcal.stream.inputs import is_among, title_of
 
 if TYPE_CHECKING:  # what a comparison needs is imported in its functions, since `run` does not need it
@@ -123,7 +123,7 @@ def compare(
     from streamcal.app.segment_data import segment_tables
 
     if html is not None:
-        check_report(html, asked.files)
+        check_report(html, asked.files, asked.rejects)
     job = _compared(asked)
     if asked.time is not None and html is None and not job.reads_time:
         typer.echo(f"streamcal: warning: --time has no effect: {NO_TIMES}", err=True)
@@ -163,9 +163,11 @@ def report(
     """
     from streamcal.app.compare_report import sentences
 
-    name = "stream" if len(asked.stream) > 1 or asked.stream == [STANDARD_STREAM] else Path(asked.stream[0]).name
+    one = asked.stream[0]
+    named = len(asked.stream) == 1 and (os.path.exists(one) or ADDRESS in one)  # unlike a glob or standard input
+    name = os.path.basename(os.path.abspath(one)) if named else "stream"
     place = Path(f"{name}.html") if html is None else html
-    check_report(place, asked.files)
+    check_report(place, asked.files, asked.rejects)
     job = _compared(asked)
     _save_report(job, asked, place)
     typer.echo(f"{sentences(job.comparison)[0]}\n{place}")
