@@ -74,6 +74,12 @@ def test_segments_and_a_state_that_goes_on(file, tmp_path):
     assert not (tmp_path / "nothing.html").exists()
 
 
+def test_a_span_is_shown_with_all_its_digits(file, tmp_path):
+    options = (*READ, "--method", "platt", "--window", "1234567")
+    assert program("run", file, *options, "--html", tmp_path / "run.html").exit_code == 0
+    assert "--window 1234567 " in (tmp_path / "run.html").read_text(encoding="utf-8")
+
+
 def test_an_interrupted_run_has_a_report_of_its_rows(file, tmp_path, monkeypatch):
     take = Run._take
 

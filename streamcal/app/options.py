@@ -36,7 +36,7 @@ class Span:
     unit: str = ""
 
     def __str__(self) -> str:
-        return f"{self.size / UNITS.get(self.unit, 1.0):g}{self.unit}"
+        return f"{self.size / UNITS.get(self.unit, 1.0):.15g}{self.unit}"
 
 
 def span_of(text: str) -> Span:
