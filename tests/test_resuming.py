@@ -397,7 +397,7 @@ def test_half_a_line_of_a_growing_file_waits_for_the_rest(tmp_path: Path, name: 
         source.write_bytes(end)
         result = run(source, *given)
         assert result.exit_code == 0, result.output
-        assert f"the last line of {name} has no line end, and is left for the next run" in result.output
+        assert f"the last row of {name} has no line end, or a quote that is open, and is left" in result.output
         assert "1 skipped" not in result.output
     source.write_bytes(content)
     result = run(source, *given)
@@ -409,6 +409,48 @@ def test_half_a_line_of_a_growing_file_waits_for_the_rest(tmp_path: Path, name: 
     packed = tmp_path / f"{name}.gz"
     packed.write_bytes(gzip.compress(content[:-1]))
     assert "80 rows" in run(packed, "--method", "ops", "--state", tmp_path / "other.json").output
+
+
+@pytest.mark.parametrize("skip", [(), ("--on-error", "skip")])
+def test_half_a_row_with_line_ends_in_quotes_waits_for_the_rest(tmp_path: Path, skip: tuple[str, ...]) -> None:
+    source, state, out = tmp_path / "in.csv", tmp_path / "state.json", tmp_path / "out.csv"
+    content = as_csv([{**row, "id": f"of two\nlines, {row['id']}"} for row in made(60)])
+    source.write_bytes(content)
+    expected = whole(tmp_path, source)
+    source.write_bytes(content[: content.index(b"lines, a30")])
+    given = ("--method", "ops", "--state", state, "--out", out, *skip)
+    result = run(source, *given)
+    assert result.exit_code == 0, result.output
+    assert "a quote that is open, and is left for the next run" in result.output
+    assert weight(state) == 30
+    source.write_bytes(content)
+    assert run(source, *given).exit_code == 0
+    assert weight(state) == 60
+    assert read(out) == expected
+    source.write_bytes(content[: content.index(b"lines, a30")])  # without a state all rows are read
+    assert "row 31: the row is not valid CSV" in the_line(run(source, "--method", "ops"))
+
+
+def test_an_output_of_csv_is_not_continued_with_other_columns(tmp_path: Path) -> None:
+    state, out, first = tmp_path / "state.json", tmp_path / "out.csv", as_csv(made(20))
+    given = ("--method", "ops", "--out", out, "--state", state)
+    assert run("-", *given, stdin=first).exit_code == 0
+    before = out.read_bytes()
+    others = (
+        as_csv([{"click": 0, "score": 0.5}] * 20),
+        first.replace(b",", b";"),
+        b'{"score": 0.5, "click": 1}\n',
+    )
+    for other in others:
+        assert "other columns than those in the file; allowed: 'id" in the_line(run("-", *given, stdin=other))
+    line = the_line(run("-", *given, "--output-column", "p", stdin=first))
+    assert "other columns than those in the file" in line
+    out.write_bytes(b"")
+    assert "the file is shorter than the" in the_line(run("-", *given, stdin=first))
+    out.write_bytes(before)
+    assert run("-", *given, stdin=first).exit_code == 0
+    assert weight(state) == 40
+    assert len(read(out)) == 40
 
 
 def test_a_new_file_under_the_old_name_is_learned_with_a_word(tmp_path: Path) -> None:

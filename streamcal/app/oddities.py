@@ -8,7 +8,7 @@
 | falling scores | the method is monotone, and the rank sum of positives is 5 standard deviations too low |
 | labels in blocks | the label changes less than a twentieth as often as in random order |
 | scores in order | less than 1 % of the changes of the score are in the other direction |
-| a line without an end | with a state or a journal: it may be half a row, and is left for the next run |
+| a row without an end | with a state or a journal: it may be half a row, and is left for the next run |
 | rows skipped | at least 20 rows, and more than were used, could not be used |
 | classes as scores | from 20 rows on, all scores are 0 or 1 |
 | times of another unit | the latest time is after the year 9999, and the forgetting span has a unit or is below 1e6 |
@@ -118,12 +118,12 @@ def none_negative(rows: int, positives: int) -> str | None:
 
 
 def _open_ended(job: Run) -> str | None:
-    """Report that last lines were left for the next run, if they were."""
+    """Report that last rows were left for the next run, if they were."""
     if not job.open_ended:
         return None
     return (
-        f"the last line of {title_of(job.open_ended)} has no line end, and is left for the next run, since it may be "
-        "half a row: if it is whole, end it"
+        f"the last row of {title_of(job.open_ended)} has no line end, or a quote that is open, and is left for the "
+        "next run, since it may be half a row: if it is whole, end it"
     )
 
 

@@ -88,7 +88,8 @@ class RecordReader:
     batch_rows
         Maximum number of rows per batch; by default `BATCH_ROWS`.
     growing
-        Whether a text may be growing: a last line without a line end is then not read, since it may be half a row.
+        Whether a text may be growing: a last row without a line end, or with an open quote, is then not read, since
+        it may be half a row.
         Pipes, compressed files and those of stores are never taken to grow.
 
     Raises
@@ -143,7 +144,7 @@ class RecordReader:
         self._begun = 0  # batches of a table that were begun
         self._ended = False  # whether the text was read to its end
         self._growing = growing and self.kind.compression is None and ADDRESS not in self.path
-        #: Whether a last line was not read, since it has no line end.
+        #: Whether a last row was not read, since it has no line end, or a quote that is open.
         self.open_ended = False
         self._failure: BaseException | None = None  # an error that comes after what was read before it
         self._share: Callable[[], float | None] = lambda: None
@@ -270,6 +271,7 @@ class RecordReader:
             self._live = not regular
             if ADDRESS in self.path:
                 raw = self._closing.enter_context(pyarrow.BufferedInputStream(raw, REQUEST_BYTES))
+        self._growing = self._growing and not self._live
         if self.kind.compression is not None:
             self._refuse_uncompressed(raw)
             raw = self._closing.enter_context(opened_to_read(raw, self.kind.compression))
@@ -368,7 +370,7 @@ class RecordReader:
             self._failure = error
         if not size:
             self._ended = True
-            self.open_ended = self._growing and not self._live and bool(self.names and rest) and rest[-1] not in b"\r\n"
+            self.open_ended = self._growing and bool(self.names and rest) and rest[-1] not in b"\r\n"
             parts = [] if self.open_ended else [rest, b"\n"]
         self._text, self._at = b"".join(parts), 0
 
@@ -385,7 +387,8 @@ class RecordReader:
             spans = np.empty((room, 3 + 2 * len(wanted)), dtype=np.int64)
             count, end = find_records(text, delimiter, places, longest, spans)
             if not count and self._ended:
-                if end == len(text):
+                self.open_ended |= end < len(text) and self._growing and bool(self.names)
+                if end == len(text) or self.open_ended:
                     return
                 spans[0, :3] = end, len(text) - 1, -1
                 count, end = 1, len(text)

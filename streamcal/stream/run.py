@@ -593,7 +593,7 @@ def _end_of_rows(written: Written) -> int:
     if kind.format == "parquet":
         return end_of_tables(written.path, written.size)
     with open(written.path, "rb") as file:
-        file.seek(min(size, written.size))
+        file.seek(written.size)
         return file.tell() + file.read().rfind(b"\n") + 1
 
 

@@ -25,6 +25,7 @@ from streamcal.stream.atomic import lock
 from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch
 from streamcal.stream.compression import opened_to_write
 from streamcal.stream.formats import DELIMITERS, STANDARD_STREAM, FileKind
+from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.tables import TableWriter
 
@@ -215,8 +216,18 @@ class RecordWriter:
         if status.st_size < size:
             reason = f"the file is shorter than the {size:,} bytes that a run has written"
             raise RecordError(reason, "the file as it was, or another one", file=self.path)
+        if self.kind.format == "csv":
+            self._require_same_names()
         raw.truncate(size)
         raw.seek(size)
+
+    def _require_same_names(self) -> None:
+        """Raise `RecordError` if the file that is continued has another header than these rows."""
+        with RecordReader(self.path, "csv", delimiter=self._delimiter) as before:
+            names = before.names
+        if names != self.names:
+            allowed = f"{', '.join(map(repr, names))}; or another file"
+            raise RecordError("the rows have other columns than those in the file", allowed, file=self.path)
 
     def _opened(self) -> BinaryIO:
         """Return the file to which texts are written as bytes; its compression is opened when first needed."""
