@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from record_files import read
 
 from streamcal.errors import InputError
@@ -359,6 +360,18 @@ def test_missing_column_says_which_there_are(tmp_path: Path) -> None:
             reader.require("score", "pctr")
     assert caught.value.column == "pctr"
     assert "header row" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["in.parquet", "in.jsonl"])
+def test_a_file_without_columns_has_no_numbers_as_names(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "in.parquet":
+        parquet.write_table(pa.table({}), path)
+    else:
+        path.write_text("{}\n{}\n")
+    with RecordReader(path) as reader, pytest.raises(RecordError) as error:
+        reader.require("score")
+    assert str(error.value).endswith("column 'score': there is no such column")
 
 
 def test_a_header_that_is_missing_is_asked_for(tmp_path: Path) -> None:

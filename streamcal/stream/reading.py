@@ -230,7 +230,7 @@ class RecordReader:
     def _perhaps_no_header(self) -> str:
         """Return a remedy for a message if half of the names of CSV or more are numbers; otherwise empty."""
         numbers = sum(map(_is_number, self.names)) if self.kind.format == "csv" else 0
-        many = 2 * numbers >= len(self.names)
+        many = 0 < len(self.names) <= 2 * numbers
         return "; names are numbers: if the file has no header row, give it one" if many else ""
 
     def _bad_row(self, error: RecordError, row: int) -> None:
