@@ -209,6 +209,29 @@ def test_no_value_of_a_later_table_is_lost(tmp_path: Path) -> None:
         assert kept or "would become" in the_line(result)
 
 
+@pytest.mark.parametrize("target", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("values", "kind", "texts"),
+    [
+        ([0, 253402300800], pyarrow.timestamp("s"), ["1970-01-01T00:00:00", "10000-01-01 00:00:00"]),
+        ([0, -719163], pyarrow.date32(), ["1970-01-01", "0000-12-31"]),
+        ([1_000, 1_001], pyarrow.time64("ns"), ["00:00:00.000001", "00:00:00.000001001"]),
+        ([1, 2**62], pyarrow.duration("s"), ["0:00:01", str(2**62)]),
+    ],
+)
+def test_times_that_python_has_not_are_text(
+    tmp_path: Path, target: str, values: list[int], kind: pyarrow.DataType, texts: list[str]
+) -> None:
+    source, out = tmp_path / "in.arrow", tmp_path / f"out.{target}"
+    table = pyarrow.table({"score": [0.25, 0.5], "click": [0, 1], "when": pyarrow.array(values, kind)})
+    with pyarrow.ipc.new_file(source, table.schema) as writer:
+        writer.write_table(table)
+    assert run(source, "--method", "ops", "--out", out).exit_code == 0
+    assert [row["when"] for row in read(out)] == texts
+    other = ("--time", "when") if kind == pyarrow.duration("s") else ("--weight", "when")
+    assert "column 'when'" in the_line(run(source, "--method", "platt", "--window", 5, *other))
+
+
 def test_compare_report_and_predict_take_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     files = parts(tmp_path / "parts")

@@ -120,6 +120,29 @@ def as_array(column: Any, dtype: Any) -> NDArray[Any]:
     return values[column.offset : column.offset + len(column)]
 
 
+def values_of(column: Any) -> list[Any]:
+    """Return a column as Python objects; times that these cannot represent, such as of the year 10000, as texts.
+
+    One of `ERRORS` if a value has no text either: a moment in an unknown zone.
+    """
+    try:
+        return _micros(column).to_pylist()
+    except ERRORS:
+        return [_value_of(one) for one in column]
+
+
+def _value_of(one: Any) -> Any:
+    try:
+        return _micros(one).as_py()
+    except ERRORS:
+        return cast(one, pyarrow.string()).as_py()
+
+
+def _micros(given: Any) -> Any:
+    """Return times of the day in microseconds, as Python has them; one of `ERRORS` if nanoseconds would be lost."""
+    return cast(given, pyarrow.time64("us")) if pyarrow.types.is_time64(given.type) else given
+
+
 def codes(column: Any) -> tuple[list[Any], NDArray[np.int32]]:
     """Return a column's distinct values in order of appearance, missing ones as None, and the code of each row."""
     if pyarrow.types.is_dictionary(column.type):  # whose missing entries have no place in the dictionary

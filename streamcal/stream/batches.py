@@ -237,7 +237,14 @@ class TableBatch(Batch):
         return [dict(zip(self.names, fields, strict=True)) for fields in zip(*columns.values(), strict=True)]
 
     def fields(self) -> dict[str, Sequence[Any]]:
-        return dict(zip(self.names, (column.to_pylist() for column in self.table.columns), strict=True))
+        return {name: self._values(name) for name in self.names}
+
+    def _values(self, name: str) -> list[Any]:
+        column = self.table.column(self.names.index(name))
+        try:
+            return arrow.values_of(column)
+        except arrow.ERRORS as error:
+            raise RecordError(f"a value of the column cannot be read: {error}", column=name) from None
 
     def column(self, name: str) -> Any:
         column = self.table.column(self.names.index(name))
@@ -298,5 +305,5 @@ def _cells(column: Any) -> NDArray[np.uint64]:
     try:
         distinct, places = arrow.codes(column)
     except arrow.ERRORS:  # a type whose values cannot be compared
-        return np.array([crc32(repr(value).encode()) for value in column.to_pylist()], dtype=np.uint64)
+        return np.array([crc32(repr(value).encode()) for value in arrow.values_of(column)], dtype=np.uint64)
     return np.array([crc32(repr(value).encode()) for value in distinct], dtype=np.uint64)[places]
