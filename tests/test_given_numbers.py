@@ -41,6 +41,7 @@ VALUES = {
     "ranks": (0.0, 0.25, 1.0),
     "half_width": 0.125,
     "bins": 5,
+    "fewest": 20.5,
     "seed": 7,
     "lo": -3.0,
     "hi": 2.5,

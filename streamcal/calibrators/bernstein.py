@@ -7,14 +7,14 @@ from typing import Literal
 import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.errors import InputError, SolverError
+from streamcal.errors import SolverError
 from streamcal.kernels.polynomial.bernstein import MAX_DEGREE, BernsteinSums, Curve
 from streamcal.kernels.polynomial.bernstein_stream import BernsteinStream
 from streamcal.kernels.polynomial.monotone_qp import SOLVED, STATUS, MonotoneQP
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinMap
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.given import one_of, real_number, whole_number
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
@@ -78,11 +78,9 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
     ) -> None:
         self.degree = whole_number(degree, "degree", 1, MAX_DEGREE)
         self.tolerance = real_number(tolerance, "tolerance", "a number between 0 and 1", above=0.0, below=1.0)
-        if solver not in ("active-set", "osqp"):
-            raise InputError(f"solver={solver!r} is not possible; give 'active-set' or 'osqp'")
+        self.solver = one_of(solver, "solver", ("active-set", "osqp"))
         self._kernel = MonotoneQP(self.degree)
         self._osqp = WarmOSQP(self.degree, self.tolerance) if solver == "osqp" else None
-        self.solver = solver
         super().__init__(scale=scale, forgetting=forgetting, prior=prior)
         # The fast path of predictions: the kernel watches the sums that are held and writes coefficients in place.
         self._sums = self._memory.statistic.sums

@@ -9,9 +9,10 @@ import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.calibrators.logistic import LogisticFollowing, LogisticForm
-from streamcal.errors import InputError, SolverError
+from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import BetaMap, log_probabilities
+from streamcal.parameters.given import one_of
 from streamcal.parameters.scales import Logit, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.logistic import RIDGE, fit_logistic
@@ -73,9 +74,7 @@ class Beta(AdditiveCalibrator[Table]):
     default_resolution = 16384
 
     def __init__(self, form: Literal["abm", "ab", "am"] = "abm", **common: Unpack[Common]) -> None:
-        if form not in ("abm", "ab", "am"):
-            raise InputError(f"form={form!r} is not possible; give 'abm', 'ab' or 'am'")
-        self.form = form
+        self.form = one_of(form, "form", ("abm", "ab", "am"))
         super().__init__(**common)
         self._following = LogisticFollowing.of(self, BetaForm(self.scale, form))
 

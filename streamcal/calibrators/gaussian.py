@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.errors import InputError
 from streamcal.kernels.normal.recent_moments import normal_line
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import one_of
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Scale
 from streamcal.parameters.types import FloatArray
@@ -74,9 +74,7 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
         forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
     ) -> None:
-        if variance not in ("within", "total"):
-            raise InputError(f"variance={variance!r} is not possible; give 'within' or 'total'")
-        self.variance = variance
+        self.variance = one_of(variance, "variance", ("within", "total"))
         super().__init__(scale=scale, forgetting=forgetting, prior=prior)
         # Under other policies each prediction is made from sums of integers.
         self.streams = isinstance(forgetting, Forever)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import get_args
 
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.errors import InputError, SolverError, StreamcalError
+from streamcal.errors import SolverError, StreamcalError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import ChebyshevMap
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.given import one_of, real_number, whole_number
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.solvers.conic import MAX_DEGREE, Basis, MonotonePolynomialFit
@@ -87,13 +87,11 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
         self.degree = whole_number(degree, "degree", 1, MAX_DEGREE)
         finite = "None or a finite number above 0"
         self.bound = None if bound is None else real_number(bound, "bound", finite, above=0.0)
-        if basis not in get_args(Basis):
-            raise InputError(f"basis={basis!r} is not possible; give 'monomial' or 'chebyshev'")
+        self.basis = one_of(basis, "basis", get_args(Basis))
         try:
             self._fit = MonotonePolynomialFit(self.degree, self.bound, basis)
         except ModuleNotFoundError as error:
             raise StreamcalError(f"MonotonePolynomial cannot be used: {error}") from None
-        self.basis = basis
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, refresh_every=refresh_every)
 
     def new_statistic(self) -> ChebyshevMoments:

@@ -107,6 +107,8 @@ class Readers:
 class SequentialSubproblems(Statistic):
     """Sequential calibrators, one for each subproblem, which forget by their own steps, under `Forever`."""
 
+    drifts = False  # nothing is ever unlearned
+
     def __init__(self, calibrator: Calibrator, routing: Routing) -> None:
         self._calibrator = calibrator
         self._routing = routing
@@ -123,10 +125,6 @@ class SequentialSubproblems(Statistic):
     @property
     def count(self) -> int:
         return self._totals.count
-
-    @property
-    def drifts(self) -> bool:
-        return False  # nothing is ever unlearned
 
     def get(self, key: Key) -> CalibrationMap | Calibrator | None:
         """Return the calibrator of a subproblem; None if the subproblem has no observation."""

@@ -22,7 +22,7 @@ from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Held
 from streamcal.parameters.columns import as_objects, column_names, like, with_columns
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import whole_number
+from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import Shown
@@ -376,9 +376,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
         forgetting: Forgetting = Forever(),
         refresh_every: int = 1,
     ) -> None:
-        if missing not in ("raise", "marginal"):
-            raise InputError(f"missing={missing!r} is not possible; give 'raise' or 'marginal'")
-        self.missing = missing
+        self.missing = one_of(missing, "missing", ("raise", "marginal"))
         self._fusions: dict[Places, AdditiveFusion[Held]] = {}
         NamedScores.__init__(self, n_scores, scale)
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)

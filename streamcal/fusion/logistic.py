@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamcal.errors import InputError, StateError
+from streamcal.errors import StateError
 from streamcal.fusion.base import FusionMap, MeanMap, NamedScores, Scores, coordinate, coordinates_of
 from streamcal.fusion.missing import Missing
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
@@ -17,7 +17,7 @@ from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.newton.implicit_regression import ForgettingRegression
 from streamcal.maps.base import frozen
 from streamcal.parameters.columns import like
-from streamcal.parameters.given import real_number
+from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import HEAVIEST as HEAVIEST_SUM
@@ -106,10 +106,8 @@ class LogisticFusion(NamedScores):
     ) -> None:
         self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
         self.bound = real_number(bound, "bound", "a finite number above 0", above=0.0)
-        if missing not in ("raise", "marginal"):
-            raise InputError(f"missing={missing!r} is not possible; give 'raise' or 'marginal'")
+        self.missing = one_of(missing, "missing", ("raise", "marginal"))
         super().__init__(n_scores, scale)
-        self.missing = missing
         n_scores, discount = self.n_scores, self.discount
         start = [1.0 / n_scores] * n_scores + [0.0] * n_scores + [0.0]
         precisions = [*PRECISIONS[:1] * n_scores, *PRECISIONS[1:2] * n_scores, PRECISIONS[2]]

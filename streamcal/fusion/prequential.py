@@ -13,7 +13,7 @@ from streamcal.fusion.bernstein_fusion import BernsteinFusion
 from streamcal.fusion.missing import Missing, check_present_batch, coordinates_present
 from streamcal.learners.additive import require
 from streamcal.learners.mixing import reread, states_of, written
-from streamcal.parameters.given import real_number
+from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import HEAVIEST, Reader, numbers
@@ -79,10 +79,8 @@ class PrequentialFusion(Fusion):
         if len({candidate.n_scores for candidate in given}) > 1:
             raise InputError(f"candidates={candidates!r} take different numbers of scores; give all the same n_scores")
         self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
-        if missing not in ("raise", "marginal"):
-            raise InputError(f"missing={missing!r} is not possible; give 'raise' or 'marginal'")
+        self.missing = one_of(missing, "missing", ("raise", "marginal"))
         self.candidates = candidates
-        self.missing = missing
         self.n_scores = given[0].n_scores
         self._candidates = [candidate.clone() for candidate in given]
         if missing == "marginal":

@@ -84,13 +84,15 @@ def _types() -> dict[str, int]:
     return {"double": TensorProto.DOUBLE, "float": TensorProto.FLOAT, "int64": TensorProto.INT64}
 
 
-def _check_installed() -> None:
-    """Raise `ModuleNotFoundError` with the remedy if the package onnx is missing."""
+def _check(input: str = "double") -> None:
+    """Raise `ModuleNotFoundError` if the package onnx is missing, and `InputError` for another type of scores."""
     try:
         import onnx
     except ModuleNotFoundError:
         raise ModuleNotFoundError('models in ONNX need the package onnx; pip install ".[onnx]" installs it') from None
     assert onnx
+    if input not in ("double", "float"):
+        raise InputError(f"input={input!r} is not possible; give 'double' or 'float', the type of the scores")
 
 
 # -- a map -------------------------------------------------------------------------------------------------------
@@ -98,9 +100,7 @@ def _check_installed() -> None:
 
 def onnx_model(data: dict[str, Any], input: Literal["double", "float"] = "double", column: bool = False) -> Any:
     """Return the plain data of a map as a model with the input `score` and the output `probability`."""
-    _check_installed()
-    if input not in ("double", "float"):
-        raise InputError(f"input={input!r} is not possible; give 'double' or 'float', the type of the scores")
+    _check(input)
     add, types = Nodes("map_"), _types()
     found = add_map(add, reduced(data), add("Cast", "score", to=types["double"]))
     return _model(add, found, "score", "probability", input, ["n", 1] if column else ["n"])
@@ -108,9 +108,7 @@ def onnx_model(data: dict[str, Any], input: Literal["double", "float"] = "double
 
 def folds_model(data: dict[str, Any], input: Literal["double", "float"] = "double") -> Any:
     """Return the plain data of a map of K folds as a model of their scores: `scores` of shape (n, K), `probability`."""
-    _check_installed()
-    if input not in ("double", "float"):
-        raise InputError(f"input={input!r} is not possible; give 'double' or 'float', the type of the scores")
+    _check(input)
     add, scale = Nodes("map_"), reduced({**data, "kind": "identity"})
     scores = add("Cast", "scores", to=_types()["double"])
     content = portable.as_arrays({name: data[name] for name in ("folds", "point")})
@@ -335,9 +333,7 @@ def softmax_model(
     Logarithms of the shares are at least `floor`. A row of scores that are not in [0, 1], or whose sum is further than
     `tolerance` from 1, becomes NaN.
     """
-    _check_installed()
-    if input not in ("double", "float"):
-        raise InputError(f"input={input!r} is not possible; give 'double' or 'float', the type of the scores")
+    _check(input)
     add, types, axis = Nodes("map_"), _types(), np.array([1])
     s = add("Cast", "scores", to=types["double"])
     total = add("ReduceSum", s, axis, keepdims=1)
@@ -391,7 +387,7 @@ def append_to_onnx(
     >>> from streamcal import append_to_onnx  # doctest: +SKIP
     >>> calibrated = append_to_onnx(model, "probabilities", cal.map())  # doctest: +SKIP
     """
-    _check_installed()
+    _check()
     from onnx import ModelProto, helper
 
     if not hasattr(map, "to_onnx"):

@@ -8,13 +8,13 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.errors import InputError
 from streamcal.learners.learner import in_turn
 from streamcal.multiclass.base import rows_like
 from streamcal.multiclass.binary_subproblems import BinarySubproblems
 from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores
 from streamcal.multiclass.strategies import OneAgainstOne, OneAgainstRest, Strategy, Subproblem, coupled
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import one_of
 from streamcal.parameters.types import FloatArray, Time, Times
 
 STRATEGIES: dict[str, type[Strategy]] = {"ovr": OneAgainstRest, "ovo": OneAgainstOne}
@@ -73,9 +73,7 @@ class MulticlassVennAbers(BinarySubproblems):
         forgetting: Forgetting = Forever(),
         resolution: int | None = None,
     ) -> None:
-        if strategy not in STRATEGIES:
-            raise InputError(f"strategy={strategy!r} is not possible; give 'ovr' or 'ovo'")
-        self.strategy = strategy
+        self.strategy = one_of(strategy, "strategy", STRATEGIES)
         self.point = point
         self.forgetting = forgetting
         self._venn_abers = VennAbers(point, forgetting=forgetting, resolution=resolution)

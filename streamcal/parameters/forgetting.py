@@ -29,7 +29,7 @@ from datetime import timedelta
 from typing import Literal
 
 from streamcal.errors import InputError
-from streamcal.parameters.given import real_number
+from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.settings import OMITTED, Setting, written_fields
 from streamcal.parameters.spans import in_seconds
 
@@ -187,8 +187,7 @@ def _set_span(policy: Forgetting, field: str, value: float | timedelta | str) ->
         value = in_seconds(value, field)
         object.__setattr__(policy, "by", "time")
     object.__setattr__(policy, field, real_number(value, field, "a finite number above 0", above=0.0))
-    if policy.by not in ("count", "time"):
-        raise InputError(f"by={policy.by!r} is not possible; give 'count' or 'time'")
+    one_of(policy.by, "by", ("count", "time"))
 
 
 def _set_jump(policy: Forgetting, span: float) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from streamcal.errors import InputError
+
+Text = TypeVar("Text", bound=str)
 
 
 def is_number(value: object) -> bool:
@@ -67,3 +70,17 @@ def real_number(
     if not (above < number < below and least <= number <= most):
         raise InputError(f"{name}={value!r} is not possible; give {allowed}")
     return number
+
+
+def one_of(value: Text, name: str, allowed: Iterable[str]) -> Text:
+    """Check for one of these texts; `InputError` naming the parameter, its value and what is allowed.
+
+    Examples
+    --------
+    >>> one_of("ab", "form", ("abm", "ab", "am"))
+    'ab'
+    """
+    *others, last = allowed
+    if value in (*others, last):
+        return value
+    raise InputError(f"{name}={value!r} is not possible; give {', '.join(map(repr, others))} or {last!r}")

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from sortedcontainers import SortedList
 
 from streamcal.errors import InputError
-from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.given import one_of, real_number, whole_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap, SequentialDistributionCalibrator
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
@@ -128,11 +128,9 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
         window: int = 500,
         slack: float = 0.0,
     ) -> None:
-        if method not in tuple(TRACKED):
-            raise InputError(f"method={method!r} is not possible; give 'pid', 'aci' or 'tracking'")
+        self.method = one_of(method, "method", TRACKED)
         levels = _levels(level)
         self.level = levels if isinstance(level, (tuple, list)) else levels[0]
-        self.method = method
         self.rate = rate = real_number(rate, "rate", "a finite number above 0", above=0.0, most=LARGEST)
         self.window = whole_number(window, "window", 1)
         outcomes = "a finite number of outcomes, 0 or more"

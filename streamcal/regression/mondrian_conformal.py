@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from streamcal.errors import InputError
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import one_of
 from streamcal.parameters.inputs import check_outcome, check_scores
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
@@ -77,10 +78,8 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
         found = check_scores(edges)
         if len(found) == 0 or not (np.diff(found) > 0.0).all():
             raise InputError(f"edges={edges!r} are not possible; give strictly increasing numbers, one or more")
-        if by not in READERS:
-            raise InputError(f"by={by!r} is not possible; give 'spread' or 'median'")
+        self.by = one_of(by, "by", READERS)
         self.edges = tuple(found.tolist())
-        self.by = by
         self.scale = scale
         #: The method of every category.
         self._method = ConformalPredictive(resolution=resolution, scale=scale)

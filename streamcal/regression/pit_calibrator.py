@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from streamcal.errors import InputError
 from streamcal.kernels.normal.ramp_chain import depths_of
 from streamcal.kernels.tree.rank_tree import RankTree, levels_around, weights_around
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import one_of
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
@@ -117,10 +117,8 @@ class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrat
         resolution: int | None = None,
         scale: Literal["normal", "uniform"] = "normal",
     ) -> None:
-        if scale not in ("normal", "uniform"):
-            raise InputError(f"scale={scale!r} is not possible; give 'normal' or 'uniform'")
+        self.scale = one_of(scale, "scale", ("normal", "uniform"))
         self.resolution = check_resolution(resolution)
-        self.scale = scale
         self._normal = scale == "normal"
         #: The lowest and the highest coordinate, of outcomes to which no mass was predicted.
         self._ends = (-FURTHEST, FURTHEST) if self._normal else (0.0, 1.0)

@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 from streamcal.errors import InputError
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import real_number
+from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import LOG_SQRT_2PI, CalibratedDistribution, Distribution, Normal
@@ -92,9 +92,7 @@ class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], Distrib
         *,
         forgetting: Forgetting = Forever(),
     ) -> None:
-        if fit not in ("likelihood", "moments"):
-            raise InputError(f"fit={fit!r} is not possible; give 'likelihood' or 'moments'")
-        self.fit = fit
+        self.fit = one_of(fit, "fit", ("likelihood", "moments"))
         self.smoothing = real_number(smoothing, "smoothing", "a finite weight above 0", above=0.0)
         super().__init__(forgetting=forgetting)
 

@@ -44,6 +44,8 @@ class Statistic(ABC):
     unit: float = 1.0
     #: The scale of the coordinates, by which saved ones are checked; None where any finite number may be one.
     scale: Scale | None = None
+    #: `count`, of statistics that have no other place for it.
+    _count: int
 
     def present(self, unit: float) -> Self:
         """Return a read-only view of this statistic in which every weight is divided by `unit`.
@@ -63,9 +65,9 @@ class Statistic(ABC):
         """Total weight held."""
 
     @property
-    @abstractmethod
     def count(self) -> int:
         """Number of observations held; when it is 0, all sums are exactly 0."""
+        return self._count
 
     @property
     def drifts(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, ensure, listed, unread
+from streamcal.states import ensure
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.pits import PITs
 from streamcal.statistics.vector_table import require_tuples
@@ -36,18 +36,6 @@ class Categories(Keyed[PITs]):
 
     def empty(self) -> Self:
         return type(self)(self._make, self._size)
-
-    def state(self) -> dict[str, Any]:
-        return {"parts": [part.state() for part in self._parts.values()]}
-
-    def fields(self) -> Fields:
-        return {"parts": listed(unread, length=self._size)}
-
-    def _load(self, parts: list[Any]) -> None:
-        fresh = self.empty()
-        for part, saved in zip(fresh._parts.values(), parts, strict=True):
-            part.restore(saved)
-        self._parts = fresh._parts
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         require_tuples(x, None, 2)

@@ -50,10 +50,6 @@ class ChebyshevMoments(Statistic):
     def n(self) -> float:
         return float(self.moments[0]) / self.unit
 
-    @property
-    def count(self) -> int:
-        return self._count
-
     def update(self, x: float, y: float, w: float) -> None:
         add(self.moments, self.cross, self.low, self.scale.unit(x), w, w * y)
         self._count += 1

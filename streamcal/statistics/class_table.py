@@ -93,10 +93,6 @@ class ClassTable(Statistic):
             self._n = math.fsum(weight for x, row in self._rows.items() for weight in row[: len(x[2])])
         return self._n / self.unit
 
-    @property
-    def count(self) -> int:
-        return self._count
-
     def points(self) -> list[ClassPoints]:
         """Return the content of the table, one entry for each set of labels."""
         parts: dict[tuple[Any, Any], tuple[list[tuple[float, ...]], list[list[float]]]] = {}

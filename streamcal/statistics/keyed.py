@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import RetractionError
 from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, listed, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import not_held
 
@@ -35,6 +36,9 @@ class Keyed(Statistic, Generic[Part]):
     observations of different ages from different parts. If a part refuses a retraction, it is undone in the parts
     already changed, whose sums are then restored up to rounding.
     """
+
+    #: The name in a state of the parts of `keys`, in their order.
+    saved_as: ClassVar[str] = "parts"
 
     def __init__(self, make: Callable[[], Part], keys: Iterable[Key] = ()) -> None:
         self._make = make
@@ -139,6 +143,23 @@ class Keyed(Statistic, Generic[Part]):
         if self._parts.keys() != other._parts.keys():
             return False
         return super().agrees(other) and all(part.agrees(other._parts[key]) for key, part in self._parts.items())
+
+    def state(self) -> dict[str, Any]:
+        return {self.saved_as: [part.state() for part in self._parts.values()]}
+
+    def fields(self) -> Fields:
+        return {self.saved_as: listed(unread, length=len(self._parts))}
+
+    def _load(self, *_: Any, **fields: Any) -> None:
+        fresh = self.empty()
+        for part, saved in zip(fresh._parts.values(), fields[self.saved_as], strict=True):
+            part.restore(saved)
+        self._require_together(list(fresh._parts.values()))
+        self._parts = fresh._parts
+
+    def _require_together(self, parts: list[Part]) -> None:
+        """Raise `StateError` unless these parts of `keys` can be of the same observations."""
+        return None
 
     def _check(self) -> None:
         """Raise `AssertionError` if an invariant of a part does not hold."""

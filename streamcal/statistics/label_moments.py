@@ -39,6 +39,7 @@ class LabelMoments(Statistic):
     """
 
     bounded = True
+    drifts = False
 
     def __init__(self, scale: Scale | None = None) -> None:
         self.scale = scale
@@ -83,14 +84,6 @@ class LabelMoments(Statistic):
             return float(self._recent.total())
         self._settle()
         return self._as_float(self._sums[0][0] + self._sums[1][0]) / self.unit
-
-    @property
-    def count(self) -> int:
-        return self._count
-
-    @property
-    def drifts(self) -> bool:
-        return False
 
     def weights(self) -> tuple[float, float]:
         """Return the weights of the negative and of the positive observations."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, ensure, listed, unread
+from streamcal.states import ensure
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.label_moments import LabelMoments
 from streamcal.statistics.vector_table import require_tuples
@@ -25,6 +25,7 @@ class ScaleMoments(Keyed[LabelMoments]):
     """
 
     bounded = True
+    saved_as = "moments"
 
     def __init__(self) -> None:
         super().__init__(LabelMoments, (ERROR, WITHIN, UNIT))
@@ -52,18 +53,8 @@ class ScaleMoments(Keyed[LabelMoments]):
     def empty(self) -> Self:
         return type(self)()
 
-    def state(self) -> dict[str, Any]:
-        return {"moments": [part.state() for part in self._parts.values()]}
-
-    def fields(self) -> Fields:
-        return {"moments": listed(unread, length=3)}
-
-    def _load(self, moments: list[Any]) -> None:
-        fresh = self.empty()
-        for part, saved in zip(fresh._parts.values(), moments, strict=True):
-            part.restore(saved)
-        ensure(len({part.count for part in fresh._parts.values()}) == 1, "the sums are of different observations")
-        self._parts = fresh._parts
+    def _require_together(self, parts: list[LabelMoments]) -> None:
+        ensure(len({part.count for part in parts}) == 1, "the sums are of different observations")
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         require_tuples(x, None, 3)

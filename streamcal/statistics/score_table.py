@@ -67,10 +67,6 @@ class ScoreTable(Statistic):
         return math.fsum([row[0] for row in dict.values(self._rows)]) / self.unit
 
     @property
-    def count(self) -> int:
-        return self._count
-
-    @property
     def highest(self) -> float:
         """The largest coordinate held; NaN where nothing is. O(log k)."""
         return float(self._rows.peekitem(-1)[0]) if self._rows else math.nan

@@ -40,10 +40,6 @@ class TensorMoments(Statistic):
     def n(self) -> float:
         return float(self.sums.weight) / self.unit
 
-    @property
-    def count(self) -> int:
-        return self._count
-
     def update(self, x: tuple[float, ...], y: float, w: float) -> None:
         self.sums.update(self._units(x), w, w * y)
         self._count += 1

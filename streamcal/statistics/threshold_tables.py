@@ -9,7 +9,7 @@ import numpy as np
 
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import ROUNDING, Fields, ensure, listed, unread
+from streamcal.states import ROUNDING, ensure
 from streamcal.statistics.grid import grid_of
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.score_table import GridTable, ScoreTable
@@ -23,6 +23,7 @@ class ThresholdTables(Keyed[ScoreTable | GridTable]):
     the outcome; table j is updated with (xⱼ, 1[y ≤ j], w). Every operation costs K times that of one table.
     """
 
+    saved_as = "tables"
     scale: Scale
 
     def __init__(self, size: int, scale: Scale, resolution: int | None) -> None:
@@ -51,16 +52,7 @@ class ThresholdTables(Keyed[ScoreTable | GridTable]):
     def empty(self) -> Self:
         return type(self)(self.size, self.scale, self.resolution)
 
-    def state(self) -> dict[str, Any]:
-        return {"tables": [table.state() for table in self._parts.values()]}
-
-    def fields(self) -> Fields:
-        return {"tables": listed(unread, length=self.size)}
-
-    def _load(self, tables: list[Any]) -> None:
-        for table, saved in zip(self._parts.values(), tables, strict=True):
-            table.restore(saved)
-        parts = list(self._parts.values())
+    def _require_together(self, parts: list[ScoreTable | GridTable]) -> None:
         ensure(len({part.count for part in parts}) <= 1, "the tables hold different numbers of observations")
         slack = ROUNDING * max(part._peak for part in parts)
         ensure(all(abs(part.n - parts[0].n) <= slack for part in parts), "the tables hold different weights")

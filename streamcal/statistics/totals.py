@@ -24,6 +24,7 @@ class Totals(Statistic):
     """
 
     bounded = True
+    drifts = False
 
     def __init__(self) -> None:
         # The total weight, the positive weight and the largest total ever held (see `require_held`) are these over
@@ -37,14 +38,6 @@ class Totals(Statistic):
     @property
     def n(self) -> float:
         return self._sum / self._denominator / self.unit
-
-    @property
-    def count(self) -> int:
-        return self._count
-
-    @property
-    def drifts(self) -> bool:
-        return False
 
     def update(self, x: Any, y: float, w: float) -> None:
         if y == 1.0:  # the common case, without a function call
