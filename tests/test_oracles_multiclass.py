@@ -199,6 +199,26 @@ def test_the_fit_is_the_minimum_that_scipy_finds(name, prior):
     np.testing.assert_allclose(cal.predict_many(P, labels=[0, 1, 2]), expected, rtol=0, atol=ORACLE_STOPS)
 
 
+@pytest.mark.parametrize("seed", [20, 137])
+def test_the_fit_is_found_where_its_log_odds_cancel(seed):
+    """Without a prior, certain and wrong scores make parameters in the thousands, whose log-odds round."""
+    random = np.random.default_rng(seed)
+    P = 10.0 ** random.integers(-9, 1, (8, 3))
+    cal = Dirichlet(prior=0.0)
+    cal.learn_many(P / P.sum(axis=1, keepdims=True), random.integers(0, 3, 8), labels=[0, 1, 2])
+    cal.map()
+    assert cal.tally()["unsolved"] == 0
+
+
+def test_of_little_weight_the_fit_is_the_prior():
+    """A billionth of an observation, as after 30 half-lives: the penalties are huge, and so is their rounding."""
+    cal = Dirichlet(prior=3.0)
+    cal.learn_many([[1.0, *[0.0] * 7]], [1], 1e-9, labels=range(8))
+    scores = dict(zip(range(8), [0.5, *[0.5 / 7] * 7], strict=True))
+    assert cal.predict_one(scores) == pytest.approx(scores, abs=1e-7)
+    assert cal.tally()["unsolved"] == 0
+
+
 def test_odir_is_the_penalty_of_the_paper():
     P, y = stream(7, 300, 3)
     build, size = built_dirichlet(logs_of(P))

@@ -123,12 +123,30 @@ class _Problem:
         return largest
 
     def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, list[_Terms], float, bool]:
-        """Backtrack."""
-        return backtrack(self.assess, lambda share: delta + share * step, loss, slope, ROUNDING * loss)
+        """Backtrack; take the full step where the expected decrease is below the rounding of the loss.
+
+        As in logistic regression with one score, log-odds whose terms nearly cancel round by more than their size.
+        """
+        found = backtrack(self.assess, lambda share: delta + share * step, loss, slope, ROUNDING * loss)
+        if found[-1] or -slope > ROUNDING * self._cancelling(delta):
+            return found
+        return delta + step, *self.assess(delta + step), True
+
+    def _cancelling(self, delta: Array) -> float:
+        """Return the change of F, to first order, if every term of a log-odds changed by its own size."""
+        terms, change = self.assess(delta)[0], 0.0
+        for part, found in zip(self.parts, terms, strict=True):
+            sizes = np.einsum("nkd,kd->nk", np.abs(part.features), np.abs(delta[part.places]))
+            change += float((np.abs(found.excess) * sizes).sum())
+        return change
 
     def violation(self, delta: Array, terms: list[_Terms]) -> float:
-        """Return the largest absolute derivative of F."""
-        return float(np.abs(self.gradient(delta, terms)).max())
+        """Return the largest absolute derivative of F, per unit of the penalty where that is above 1.
+
+        With little weight the penalties are huge, and so is the rounding of their derivatives.
+        """
+        stiffness = self.penalty + (self.sums**2).sum(axis=0)
+        return float((np.abs(self.gradient(delta, terms)) / np.maximum(stiffness, 1.0)).max())
 
 
 def _change(part: Part, delta: Array) -> Array:
