@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -184,48 +185,32 @@ def _stripes(x: FloatArray) -> FloatArray:
     return 0.1 + 0.8 * np.mod(np.floor(x / 5.0), 2.0)
 
 
-def _cov_1d(_: Generator) -> World:
+def _cov_1d(rng: Generator, t: FloatArray) -> Draw:
     """Draw x ~ N(i/250, 4), which drifts over fixed stripes."""
-
-    def draw(rng: Generator, t: FloatArray) -> Draw:
-        x = t / 250.0 + 2.0 * rng.standard_normal(len(t))
-        return _labelled(rng, x[:, None], _stripes(x))
-
-    return draw
+    x = t / 250.0 + 2.0 * rng.standard_normal(len(t))
+    return _labelled(rng, x[:, None], _stripes(x))
 
 
-def _lab_1d(_: Generator) -> World:
+def _lab_1d(rng: Generator, t: FloatArray) -> Draw:
     """Let the share of positives fall from 0.95 to 0.05, with x ~ N(2y, 1)."""
-
-    def draw(rng: Generator, t: FloatArray) -> Draw:
-        b = 0.95 - 0.9 * t / STEPS
-        y = (rng.random(len(t)) < b).astype(np.float64)
-        x = 2.0 * y + rng.standard_normal(len(t))
-        return Draw(x[:, None], y, _sigmoid(np.log(b / (1.0 - b)) + 2.0 * x - 2.0))
-
-    return draw
+    b = 0.95 - 0.9 * t / STEPS
+    y = (rng.random(len(t)) < b).astype(np.float64)
+    x = 2.0 * y + rng.standard_normal(len(t))
+    return Draw(x[:, None], y, _sigmoid(np.log(b / (1.0 - b)) + 2.0 * x - 2.0))
 
 
-def _reg_1d(_: Generator) -> World:
+def _reg_1d(rng: Generator, t: FloatArray) -> Draw:
     """Draw x ~ N(0, 10) over stripes that fade to ½ after the training."""
-
-    def draw(rng: Generator, t: FloatArray) -> Draw:
-        x = math.sqrt(10.0) * rng.standard_normal(len(t))
-        faded = np.maximum(0.0, t - TRAIN) / (STEPS - TRAIN)
-        return _labelled(rng, x[:, None], (1.0 - faded) * _stripes(x) + faded / 2.0)
-
-    return draw
+    x = math.sqrt(10.0) * rng.standard_normal(len(t))
+    faded = np.maximum(0.0, t - TRAIN) / (STEPS - TRAIN)
+    return _labelled(rng, x[:, None], (1.0 - faded) * _stripes(x) + faded / 2.0)
 
 
-def _warp(_: Generator) -> World:
+def _warp(rng: Generator, t: FloatArray) -> Draw:
     """Draw x ~ N(0, 4); after the training σ(x) becomes a wave of x, which no sigmoid of the score can follow."""
-
-    def draw(rng: Generator, t: FloatArray) -> Draw:
-        x = 2.0 * rng.standard_normal(len(t))
-        turned = np.maximum(0.0, t - TRAIN) / (STEPS - TRAIN)
-        return _labelled(rng, x[:, None], (1.0 - turned) * _sigmoid(x) + turned * (0.5 + 0.45 * np.sin(2.0 * x)))
-
-    return draw
+    x = 2.0 * rng.standard_normal(len(t))
+    turned = np.maximum(0.0, t - TRAIN) / (STEPS - TRAIN)
+    return _labelled(rng, x[:, None], (1.0 - turned) * _sigmoid(x) + turned * (0.5 + 0.45 * np.sin(2.0 * x)))
 
 
 # -- worlds of ten dimensions --------------------------------------------------------------------------------------
@@ -259,91 +244,77 @@ def _to_and_fro(t: FloatArray) -> FloatArray:
     return math.radians(90.0) * np.mod(np.floor(t / 1_000.0), 2.0)
 
 
-def _reg_10d(angle: Callable[[FloatArray], FloatArray]) -> Callable[[Generator], World]:
+def _reg_10d(world_rng: Generator, angle: Callable[[FloatArray], FloatArray]) -> World:
     """Draw x ~ N(0, I), y ~ σ(φ(x)·u); u turns by `angle` in a plane that contains a v ∈ {±1}⁶⁵."""
+    v1 = world_rng.choice([-1.0, 1.0], DIMENSIONS * (DIMENSIONS + 3) // 2)
+    v2 = _orthogonal(world_rng, v1)
 
-    def make(world_rng: Generator) -> World:
-        v1 = world_rng.choice([-1.0, 1.0], DIMENSIONS * (DIMENSIONS + 3) // 2)
-        v2 = _orthogonal(world_rng, v1)
+    def draw(rng: Generator, t: FloatArray) -> Draw:
+        x = rng.standard_normal((len(t), DIMENSIONS))
+        features, theta = _quadratics(x), angle(t)
+        return _labelled(rng, x, _sigmoid(np.cos(theta) * (features @ v1) + np.sin(theta) * (features @ v2)))
 
-        def draw(rng: Generator, t: FloatArray) -> Draw:
-            x = rng.standard_normal((len(t), DIMENSIONS))
-            features, theta = _quadratics(x), angle(t)
-            return _labelled(rng, x, _sigmoid(np.cos(theta) * (features @ v1) + np.sin(theta) * (features @ v2)))
-
-        return draw
-
-    return make
+    return draw
 
 
-def _cov_10d(degrees: float) -> Callable[[Generator], World]:
+def _cov_10d(world_rng: Generator, degrees: float) -> World:
     """Draw x = z + 10 u (u·z), z ~ N(0, I), y ~ σ(φ(x)·β), β ∈ {±1}⁶⁵; the unit vector u turns by `degrees` in all."""
+    beta = world_rng.choice([-1.0, 1.0], DIMENSIONS * (DIMENSIONS + 3) // 2)
+    v1 = world_rng.standard_normal(DIMENSIONS)
+    v1 /= np.linalg.norm(v1)
+    v2, angle = _orthogonal(world_rng, v1), _turning(degrees)
 
-    def make(world_rng: Generator) -> World:
-        beta = world_rng.choice([-1.0, 1.0], DIMENSIONS * (DIMENSIONS + 3) // 2)
-        v1 = world_rng.standard_normal(DIMENSIONS)
-        v1 /= np.linalg.norm(v1)
-        v2, angle = _orthogonal(world_rng, v1), _turning(degrees)
+    def draw(rng: Generator, t: FloatArray) -> Draw:
+        z, theta = rng.standard_normal((len(t), DIMENSIONS)), angle(t)
+        u = np.cos(theta)[:, None] * v1 + np.sin(theta)[:, None] * v2
+        x = z + 10.0 * u * np.sum(u * z, axis=1, keepdims=True)
+        return _labelled(rng, x, _sigmoid(_quadratics(x) @ beta))
 
-        def draw(rng: Generator, t: FloatArray) -> Draw:
-            z, theta = rng.standard_normal((len(t), DIMENSIONS)), angle(t)
-            u = np.cos(theta)[:, None] * v1 + np.sin(theta)[:, None] * v2
-            x = z + 10.0 * u * np.sum(u * z, axis=1, keepdims=True)
-            return _labelled(rng, x, _sigmoid(_quadratics(x) @ beta))
-
-        return draw
-
-    return make
+    return draw
 
 
-def _lab_10d(end: float) -> Callable[[Generator], World]:
+def _lab_10d(rng: Generator, t: FloatArray, end: float) -> Draw:
     """Let P(y = 1) change from 0.5 to `end`, with normal features.
 
     For negatives, x₁ has deviation 2. For positives, x₁ has mean 1 and x₂ has deviation 2. Every other mean is 0 and
     every other deviation 1.
     """
-
-    def make(_: Generator) -> World:
-        def draw(rng: Generator, t: FloatArray) -> Draw:
-            b = 0.5 + (end - 0.5) * t / STEPS
-            y = (rng.random(len(t)) < b).astype(np.float64)
-            x = rng.standard_normal((len(t), DIMENSIONS))
-            x[:, 0] = np.where(y == 1.0, 1.0 + x[:, 0], 2.0 * x[:, 0])
-            x[:, 1] *= 1.0 + y
-            x1, x2 = x[:, 0], x[:, 1]
-            # The deviations 1 and 2 change places, so that their factors cancel in the ratio of the densities.
-            ratio = -0.5 * (x1 - 1.0) ** 2 - x2**2 / 8.0 + x1**2 / 8.0 + 0.5 * x2**2
-            return Draw(x, y, _sigmoid(np.log(b / (1.0 - b)) + ratio))
-
-        return draw
-
-    return make
+    b = 0.5 + (end - 0.5) * t / STEPS
+    y = (rng.random(len(t)) < b).astype(np.float64)
+    x = rng.standard_normal((len(t), DIMENSIONS))
+    x[:, 0] = np.where(y == 1.0, 1.0 + x[:, 0], 2.0 * x[:, 0])
+    x[:, 1] *= 1.0 + y
+    x1, x2 = x[:, 0], x[:, 1]
+    # The deviations 1 and 2 change places, so that their factors cancel in the ratio of the densities.
+    ratio = -0.5 * (x1 - 1.0) ** 2 - x2**2 / 8.0 + x1**2 / 8.0 + 0.5 * x2**2
+    return Draw(x, y, _sigmoid(np.log(b / (1.0 - b)) + ratio))
 
 
-def _clicks(rate: float) -> Callable[[Generator], World]:
+def _clicks(world_rng: Generator, rate: float) -> World:
     """Draw clicks with log-odds a + v·x of N(0, 1) features, |v| = 1, where a and v change after the training.
 
     After the training, a swings by ½ with each tenth of the stream, v turns by 60 degrees, and at two thirds the rate
     doubles at once. `rate` is approximately the rate in the training: the mean of σ(a + v·x) for small rates.
     """
+    v1 = world_rng.standard_normal(DIMENSIONS)
+    v1 /= np.linalg.norm(v1)
+    v2 = _orthogonal(world_rng, v1)
+    offset = math.log(rate / (1.0 - rate)) - 0.5  # exp(½) is the mean of exp(v·x)
 
-    def make(world_rng: Generator) -> World:
-        v1 = world_rng.standard_normal(DIMENSIONS)
-        v1 /= np.linalg.norm(v1)
-        v2 = _orthogonal(world_rng, v1)
-        offset = math.log(rate / (1.0 - rate)) - 0.5  # exp(½) is the mean of exp(v·x)
+    def draw(rng: Generator, t: FloatArray) -> Draw:
+        x = rng.standard_normal((len(t), DIMENSIONS))
+        gone = np.maximum(0.0, t - TRAIN_CLICKS) / (STEPS_CLICKS - TRAIN_CLICKS)
+        theta = math.radians(60.0) * gone
+        moved = 0.5 * np.sin(20.0 * math.pi * gone) + math.log(2.0) * (gone > 2.0 / 3.0)
+        z = offset + moved + np.cos(theta) * (x @ v1) + np.sin(theta) * (x @ v2)
+        return _labelled(rng, x, _sigmoid(z))
 
-        def draw(rng: Generator, t: FloatArray) -> Draw:
-            x = rng.standard_normal((len(t), DIMENSIONS))
-            gone = np.maximum(0.0, t - TRAIN_CLICKS) / (STEPS_CLICKS - TRAIN_CLICKS)
-            theta = math.radians(60.0) * gone
-            moved = 0.5 * np.sin(20.0 * math.pi * gone) + math.log(2.0) * (gone > 2.0 / 3.0)
-            z = offset + moved + np.cos(theta) * (x @ v1) + np.sin(theta) * (x @ v2)
-            return _labelled(rng, x, _sigmoid(z))
+    return draw
 
-        return draw
 
-    return make
+def _always(world: World) -> Callable[[Generator], World]:
+    """Return what makes this world, whatever the random numbers."""
+    return lambda _: world
 
 
 def _labelled(rng: Generator, x: FloatArray, p: FloatArray) -> Draw:
@@ -398,17 +369,26 @@ BASES: dict[str, Callable[..., Callable[[FloatArray], FloatArray]]] = {
 
 #: Every setting by name; the number at the end of a name is δ in degrees, f, or the click rate.
 SETTINGS: dict[str, Setting] = {
-    "cov-1d": Setting(_cov_1d, "waves", 50, 0.002),
-    "lab-1d": Setting(_lab_1d, "logistic", 50, 0.01),
-    "reg-1d": Setting(_reg_1d, "waves", 50, 0.002),
-    **{f"reg-10d-{degrees}": Setting(_reg_10d(_turning(degrees)), "forest", 250, 0.04) for degrees in (0, 30, 60, 90)},
-    **{f"cov-10d-{degrees}": Setting(_cov_10d(degrees), "forest", 250, 0.04) for degrees in (0, 60, 120, 180)},
-    **{f"lab-10d-{end}": Setting(_lab_10d(end), "forest", 250, 0.04) for end in (0.5, 0.6, 0.7, 0.9)},
-    "abrupt": Setting(_reg_10d(_once), "forest", 250, 0.04, jumps=(ABRUPT,)),
-    "recurring": Setting(_reg_10d(_to_and_fro), "forest", 250, 0.04, jumps=(2e3, 3e3, 4e3, 5e3)),
-    "warp": Setting(_warp, "logistic", 50, 0.01),
+    "cov-1d": Setting(_always(_cov_1d), "waves", 50, 0.002),
+    "lab-1d": Setting(_always(_lab_1d), "logistic", 50, 0.01),
+    "reg-1d": Setting(_always(_reg_1d), "waves", 50, 0.002),
     **{
-        f"clicks-{rate}": Setting(_clicks(rate), "logistic", 1_000, 0.01, STEPS_CLICKS, TRAIN_CLICKS)
+        f"reg-10d-{degrees}": Setting(partial(_reg_10d, angle=_turning(degrees)), "forest", 250, 0.04)
+        for degrees in (0, 30, 60, 90)
+    },
+    **{
+        f"cov-10d-{degrees}": Setting(partial(_cov_10d, degrees=degrees), "forest", 250, 0.04)
+        for degrees in (0, 60, 120, 180)
+    },
+    **{
+        f"lab-10d-{end}": Setting(_always(partial(_lab_10d, end=end)), "forest", 250, 0.04)
+        for end in (0.5, 0.6, 0.7, 0.9)
+    },
+    "abrupt": Setting(partial(_reg_10d, angle=_once), "forest", 250, 0.04, jumps=(ABRUPT,)),
+    "recurring": Setting(partial(_reg_10d, angle=_to_and_fro), "forest", 250, 0.04, jumps=(2e3, 3e3, 4e3, 5e3)),
+    "warp": Setting(_always(_warp), "logistic", 50, 0.01),
+    **{
+        f"clicks-{rate}": Setting(partial(_clicks, rate=rate), "logistic", 1_000, 0.01, STEPS_CLICKS, TRAIN_CLICKS)
         for rate in (0.0005, 0.005, 0.05)
     },
 }
