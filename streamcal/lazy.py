@@ -75,8 +75,7 @@ class Methods(Mapping[str, Class]):
         self.places = dict(places)
 
     def __getitem__(self, name: str) -> Class:
-        cls: Class = imported(self.places[self.called(name)])
-        return cls
+        return imported(self.places[self.called(name)])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)

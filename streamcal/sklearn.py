@@ -227,8 +227,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the features, if the base has them."""
-        names: NDArray[Any] = self.estimator_.feature_names_in_
-        return names
+        return self.estimator_.feature_names_in_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -342,8 +341,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         if not hasattr(estimator, "predict_proba"):
             margins: FloatArray = np.asarray(estimator.decision_function(X), dtype=np.float64)
             return margins if place else -margins
-        of_class: FloatArray = _probabilities(estimator, X)[:, place]
-        return of_class
+        return _probabilities(estimator, X)[:, place]
 
     def _check_classes(self, estimator: Any, many: bool) -> None:
         """Raise `ValueError` for a base of other classes; one of many classes may lack some: their scores are 0."""
@@ -451,8 +449,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the features, if the bases have them."""
-        names: NDArray[Any] = self.estimators_[0].feature_names_in_
-        return names
+        return self.estimators_[0].feature_names_in_
 
     def _start(self, classes: NDArray[Any]) -> None:
         """Set K unfitted bases and an empty calibrator."""
@@ -612,8 +609,7 @@ def _probabilities(estimator: Any, X: Any) -> FloatArray:
             f"{estimator!r} gives {margins.shape[1]} margins for {len(estimator.classes_)} classes; "
             "give a base with one margin a class, such as SVC(decision_function_shape='ovr')"
         )
-    found: FloatArray = softmax(margins, axis=1)
-    return found
+    return softmax(margins, axis=1)
 
 
 def _inside(p: FloatArray) -> FloatArray:
@@ -650,8 +646,7 @@ def _for_base(given: Any, estimator: Any) -> Any:
     cls: Any = Platt if given == DEFAULT_METHOD else REGISTRY[given]
     known = inspect.signature(cls).parameters
     options = {"scale": Interval(), "resolution": None}  # a grid would need bounds
-    found: Calibrator = cls(**{name: value for name, value in options.items() if name in known})
-    return found
+    return cls(**{name: value for name, value in options.items() if name in known})
 
 
 def _check_pair(estimator: Any, calibrator: Any) -> None:

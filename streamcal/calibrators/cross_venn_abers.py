@@ -366,8 +366,7 @@ class HeldFolds(CoordinateMap):
 
     def at_many(self, x: FloatArray) -> FloatArray:
         ends = self._trees.intervals([x] * self._folds, 1.0)
-        points: FloatArray = self._merge(*(of_holding(self._trees, end) for end in ends))
-        return points
+        return self._merge(*(of_holding(self._trees, end) for end in ends))
 
 
 def of_holding(trees: FoldedTrees, values: list[Value]) -> list[Value]:

@@ -80,8 +80,7 @@ class RegularisedLine(LogisticForm):
     targets = True
 
     def targets_of(self, negative: float, positive: float) -> tuple[float, float]:
-        found: tuple[float, float] = regularised_targets(negative, positive)
-        return found
+        return regularised_targets(negative, positive)
 
     def map_with(self, a: float, b: float, c: float) -> ScaledMap:
         return SigmoidMap(self.scale, a, c)

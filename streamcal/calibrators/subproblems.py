@@ -265,8 +265,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         """Return the readers that predict for subproblems as of `t`."""
         statistic = self._present(t)
         if self._additive is None:
-            sequential: SequentialSubproblems = statistic
-            return sequential
+            return statistic
         return self._readers_over(statistic)
 
     def _readers_over(self, statistic: Subproblems) -> Readers:

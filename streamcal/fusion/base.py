@@ -87,8 +87,7 @@ class MeanMap(FusionMap):
     def at_many(self, x: FloatArray) -> FloatArray:
         each = zip(self.scales, np.ascontiguousarray(x.T), strict=True)
         columns = [scale.probabilities(column) for scale, column in each]
-        mean: FloatArray = np.sum(columns, axis=0) / len(columns)
-        return mean
+        return np.sum(columns, axis=0) / len(columns)
 
 
 class MarginalMap(FusionMap):
@@ -118,8 +117,7 @@ class MarginalMap(FusionMap):
 
     def at(self, x: tuple[float, ...]) -> float:
         places = places_of(x)
-        p: float = self.map_at(places).at(tuple([x[place] for place in places]))
-        return p
+        return self.map_at(places).at(tuple([x[place] for place in places]))
 
     def at_many(self, x: FloatArray) -> FloatArray:
         p = np.empty(len(x))
@@ -130,8 +128,7 @@ class MarginalMap(FusionMap):
     def interval_at(self, x: tuple[float, ...], w: float = 1.0) -> tuple[float, float]:
         """Return the pair (p₀, p₁) of a method that has intervals."""
         places = places_of(x)
-        pair: tuple[float, float] = self.map_at(places).interval_at(tuple([x[place] for place in places]), w)
-        return pair
+        return self.map_at(places).interval_at(tuple([x[place] for place in places]), w)
 
     def intervals_at(self, x: FloatArray, w: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """Return the pairs at coordinates of shape (n, M)."""

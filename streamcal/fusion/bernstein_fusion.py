@@ -147,8 +147,7 @@ class TensorMap(FusionMap):
         return float(self._polynomial.at([scale.unit(one) for scale, one in zip(self.scales, x, strict=True)]))
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        found: FloatArray = self._polynomial.at_many(units(self.scales, x))
-        return found
+        return self._polynomial.at_many(units(self.scales, x))
 
 
 def _degree(degree: int) -> int:

@@ -175,5 +175,4 @@ class PartialOrderMap(FusionMap):
         return float(self._point(np.array([low]), np.array([high]))[0])
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        values: FloatArray = self._point(*self.intervals_at(x))
-        return values
+        return self._point(*self.intervals_at(x))

@@ -176,5 +176,4 @@ def paused_collector() -> Iterator[None]:
 
 def _rows_of(learner: VersionLearner) -> LevelRows | None:
     """Return the rows of a version's levels in a store; None without a store."""
-    rows: LevelRows | None = getattr(learner.calibrator, "_level_rows", None)
-    return rows
+    return getattr(learner.calibrator, "_level_rows", None)

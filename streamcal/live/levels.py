@@ -246,8 +246,7 @@ def level_reader(field: Field) -> Reader:
 
 def _part(value: Any) -> str | int:
     """Read a text or a whole number in a state."""
-    level: str | int = text(LONGEST_LEVEL)(value) if isinstance(value, str) else whole(-(2**53), 2**53)(value)
-    return level
+    return text(LONGEST_LEVEL)(value) if isinstance(value, str) else whole(-(2**53), 2**53)(value)
 
 
 def field_state(field: Field, most: int, absent: int = 0) -> Reader:

@@ -116,8 +116,7 @@ class PairedChain:
         return int(self.chain.evicted + self.effects.evicted)
 
     def predict(self, p: float, levels: list[Any]) -> float:
-        found: float = self.effects.predict(p, self.chain.predict(p, levels), levels)
-        return found
+        return self.effects.predict(p, self.chain.predict(p, levels), levels)
 
     def parts(self, p: float, levels: list[Any]) -> tuple[float, list[Any]]:
         """Return the probability, the members of each field, and the log-odds of the two models that are mixed."""

@@ -167,8 +167,7 @@ class CrossIntervalMap(ScaledMap):
 
     def _merged_many(self, x: Sequence[FloatArray]) -> FloatArray:
         pairs = [self.folds[k].intervals_at(x[k]) for k in self._holding]
-        merged: FloatArray = self._merge(*zip(*pairs, strict=True))
-        return merged
+        return self._merge(*zip(*pairs, strict=True))
 
     def _scale_written(self) -> Scale:
         return scale_of_scores(self.scale)
@@ -190,16 +189,14 @@ def point_at(point: str, scale: Scale, x: float, lower: float, upper: float) -> 
 def points_at(point: str, scale: Scale, x: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Return the points that represent the pairs at an array of coordinates."""
     scored = SCORED_POINTS.get(point)
-    values: FloatArray = POINTS[point](lower, upper) if scored is None else scored(lower, upper, scale.probabilities(x))
-    return values
+    return POINTS[point](lower, upper) if scored is None else scored(lower, upper, scale.probabilities(x))
 
 
 def steps_of_points(scale: Scale, folds: Sequence[IntervalMap], merge: Callable) -> StepMap:
     """Return the step map of the probability merged from the folds' pairs; all folds share a grid."""
 
     def merged(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
-        values: FloatArray = merge(*zip(*pairs, strict=True))
-        return values
+        return merge(*zip(*pairs, strict=True))
 
     grid = folds[0].grid
     if grid is not None:

@@ -39,8 +39,7 @@ class Reduced:
     @property
     def spots(self) -> dict[str, FloatArray] | None:
         """Return the scores with a value of their own, None for a map without any."""
-        found: dict[str, FloatArray] | None = self.content.get("spots")
-        return found
+        return self.content.get("spots")
 
     @property
     def domain(self) -> tuple[float, float]:

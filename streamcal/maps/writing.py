@@ -25,8 +25,7 @@ def written(
 ) -> bytes:
     """Return a map in one of `FORMATS`; `column` and `dialect` are of "sql", `name` is of "c", `single` of "onnx"."""
     if format == "onnx":
-        model: bytes = map.to_onnx("float" if single else "double").SerializeToString()
-        return model
+        return map.to_onnx("float" if single else "double").SerializeToString()
     texts = {
         "c": lambda: map.to_c(name),
         "json": lambda: f"{map.to_json()}\n",

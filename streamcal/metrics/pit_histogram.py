@@ -116,8 +116,7 @@ class PITHistogram(DistributionMetric):
             shares[max(math.ceil(high * self.bins), 1) - 1] = 1.0
             return shares
         edges = np.clip(np.arange(self.bins + 1) / self.bins, low, high)
-        spread: FloatArray = np.diff(edges) / (high - low)
-        return spread
+        return np.diff(edges) / (high - low)
 
     def _add(self, term: FloatArray, w: float, sign: int) -> None:
         counts = self._counts + sign * term

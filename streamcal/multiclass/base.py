@@ -104,8 +104,7 @@ class MulticlassMap(Shown, ABC):
 
 def by_label(scores: ClassScores, labels: list[ClassLabel], p: list[float]) -> dict[ClassLabel, float]:
     """Return the probabilities of labels in order as a dict whose keys are the labels as given in `scores`."""
-    found: dict[ClassLabel, float] = class_scores.by_label(scores, labels, p)
-    return found
+    return class_scores.by_label(scores, labels, p)
 
 
 class SharesMap(MulticlassMap):

@@ -46,13 +46,11 @@ class UpToHighest:
         return float(self._own.at(min(self.scale.coordinate(score), self._highest)))
 
     def predict_many(self, scores: FloatArray) -> FloatArray:
-        found: FloatArray = self._own.at_many(np.minimum(self.scale.coordinates(scores), self._highest))
-        return found
+        return self._own.at_many(np.minimum(self.scale.coordinates(scores), self._highest))
 
     def interval_at(self, x: float) -> tuple[float, float]:
         """Return the multiprobability (p₀, p₁)."""
-        interval: tuple[float, float] = self._own.interval_at(min(x, self._highest))
-        return interval
+        return self._own.interval_at(min(x, self._highest))
 
 
 class Limited:

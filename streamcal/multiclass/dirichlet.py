@@ -80,8 +80,7 @@ class Dirichlet(SoftmaxScaling):
     def _sums(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray:
         beyond = self.prior * (float(r.max(initial=1.0)) - 1.0)
         columns = np.tile(np.eye(len(labels) if beyond else 0, len(labels) + 1), len(labels))
-        found: FloatArray = math.sqrt(beyond) * columns
-        return found
+        return math.sqrt(beyond) * columns
 
     def _penalty(self, labels: list[ClassLabel]) -> FloatArray:
         k = len(labels)

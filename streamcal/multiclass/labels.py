@@ -32,8 +32,7 @@ SUM_TOLERANCE = 0.01
 def check_class(label: Any) -> ClassLabel:
     """Return the label as a plain Python value; `InputError` for values that JSON cannot write and read back."""
     if label.__class__ is str:  # fast path
-        plain: str = label
-        return plain
+        return label
     held = isinstance(label, np.generic) or (isinstance(label, np.ndarray) and label.ndim == 0)
     value = label.item() if held else label
     if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
@@ -201,8 +200,7 @@ def read_batch(P: ArrayLike, y: Any, w: ArrayLike | None, labels: Sequence[Class
 
 def shares(values: Sequence[float]) -> list[float]:
     """Divide nonnegative numbers by their sum; return equal shares if all of them are 0."""
-    found: list[float] = class_scores.shares(list(values))
-    return found
+    return class_scores.shares(list(values))
 
 
 def shares_many(values: FloatArray) -> FloatArray:

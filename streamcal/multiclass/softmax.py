@@ -49,8 +49,7 @@ class ScaledLogsMap(MulticlassMap):
     def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
         pairs = [self.parameters.get(label, (self.slope, 0.0)) for label in labels]
         z = [a * log + b for (a, b), log in zip(pairs, log_scores(scores), strict=True)]
-        found: list[float] = softmax(z)
-        return found
+        return softmax(z)
 
     def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
         a, b = np.array([self.parameters.get(label, (self.slope, 0.0)) for label in labels]).T
@@ -77,16 +76,14 @@ class DirichletMap(MulticlassMap):
 
     def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
         z: list[float] = self._log_odds(labels, np.array([log_scores(scores)]))[0].tolist()
-        found: list[float] = softmax(z)
-        return found
+        return softmax(z)
 
     def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
         return softmax_many(self._log_odds(labels, log_scores_many(scores)))
 
     def _log_odds(self, labels: list[ClassLabel], logs: FloatArray) -> FloatArray:
         weights, offsets = self._affine(labels)
-        z: FloatArray = logs @ weights.T + offsets
-        return z
+        return logs @ weights.T + offsets
 
     def _affine(self, labels: list[ClassLabel]) -> tuple[FloatArray, FloatArray]:
         known = [place for place, label in enumerate(labels) if label in self._places]
@@ -218,8 +215,7 @@ def strengths(points: Sequence[ClassPoints], labels: list[ClassLabel]) -> FloatA
         total[columns] += part.weights.sum(axis=0)
     mean = np.divide(squares, total, out=np.zeros(len(labels)), where=total > 0.0)
     excess = mean / (USUAL_SQUARE * np.maximum(total, 1.0) ** 2)
-    r: FloatArray = np.maximum(excess, 1.0) ** 3
-    return r
+    return np.maximum(excess, 1.0) ** 3
 
 
 def among_all(points: Sequence[ClassPoints]) -> ClassPoints:

@@ -33,8 +33,7 @@ class Strategy(ClassRouting):
 
     def labels_of(self, x: Any) -> tuple[ClassLabel, ...]:
         texts, numbers, _ = x
-        labels: tuple[ClassLabel, ...] = texts + numbers
-        return labels
+        return texts + numbers
 
     def ordered(self, labels: Any) -> list[ClassLabel]:
         return in_order(labels)

@@ -126,8 +126,7 @@ class Scale(Setting):
 
     def logits(self, x: FloatArray) -> FloatArray:
         """Return `logit` for an array of coordinates."""
-        clipped: FloatArray = np.clip(logits(self.probabilities(x)), -LOGIT_LIMIT, LOGIT_LIMIT)
-        return clipped
+        return np.clip(logits(self.probabilities(x)), -LOGIT_LIMIT, LOGIT_LIMIT)
 
     def edges(self, cells: int) -> FloatArray:
         """Return the cells − 1 inner edges of a grid of `cells` cells over the coordinate."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
 from streamcal.kernels.tree.rank_tree import RankTree
-from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_outcome
 from streamcal.parameters.types import Time
 from streamcal.regression.base import DistributionMap
@@ -73,15 +72,6 @@ class ConformalPredictive(PITCalibrator):
 
     name = "conformal-predictive"
     summary = "split conformal predictive distributions of the PIT, valid in finite samples"
-
-    def __init__(
-        self,
-        *,
-        forgetting: Forgetting = Forever(),
-        resolution: int | None = None,
-        scale: Literal["normal", "uniform"] = "normal",
-    ) -> None:
-        super().__init__(forgetting=forgetting, resolution=resolution, scale=scale)
 
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:
         """Return (Q(y, 0), Q(y, 1)), as of time `t`: every conformal P(Y ≤ y) lies between them."""

@@ -134,8 +134,7 @@ class CalibratedDistribution(ABC):
 
     def _normal_scores(self, t: FloatArray) -> FloatArray:
         """Return Φ⁻¹(P(Y ≤ t)); a subclass may know its tails beyond the precision of the cdf and override this."""
-        scores: FloatArray = ndtri(self._cdf(t))
-        return scores
+        return ndtri(self._cdf(t))
 
     def _at_normal_scores(self, z: FloatArray) -> FloatArray:
         """Return the quantiles at the levels Φ(z)."""
@@ -189,8 +188,7 @@ class Normal(CalibratedDistribution):
         return (t - self._mean) / self._sd
 
     def _cdf(self, t: FloatArray) -> FloatArray:
-        cdf: FloatArray = ndtr(self._z(t))
-        return cdf
+        return ndtr(self._z(t))
 
     @overflows
     def _pdf(self, t: FloatArray) -> FloatArray:
@@ -215,10 +213,7 @@ class Normal(CalibratedDistribution):
         # Gneiting and Raftery 2007, §4.2.
         error = y - self._mean
         z = error / self._sd  # infinite at a tiny sd, where the score is |error|
-        score: FloatArray = error * (ndtr(z) - ndtr(-z)) + self._sd * (
-            2.0 * np.exp(-0.5 * z * z - LOG_SQRT_2PI) - INVERSE_SQRT_PI
-        )
-        return score
+        return error * (ndtr(z) - ndtr(-z)) + self._sd * (2.0 * np.exp(-0.5 * z * z - LOG_SQRT_2PI) - INVERSE_SQRT_PI)
 
 
 class Piecewise(CalibratedDistribution):

@@ -147,8 +147,7 @@ class NormalInputs(Inputs):
 
     def log_odds(self, x: FloatArray) -> FloatArray:
         z = np.sinh(x)
-        found: FloatArray = TAIL * np.arcsinh((log_ndtr(z) - log_ndtr(-z)) / TAIL)
-        return found
+        return TAIL * np.arcsinh((log_ndtr(z) - log_ndtr(-z)) / TAIL)
 
 
 class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], DistributionCalibrator):

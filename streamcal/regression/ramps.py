@@ -90,8 +90,7 @@ class NormalRamp(Ramp):
         return log_ndtr(self._z(z)), log_ndtr(-self._z(z))
 
     def log_slope(self, z: FloatArray) -> FloatArray:
-        slope: FloatArray = 0.5 * (z - self._z(z)) * (z + self._z(z)) - math.log(self.scale)
-        return slope
+        return 0.5 * (z - self._z(z)) * (z + self._z(z)) - math.log(self.scale)
 
     def scores(self, level: FloatArray) -> FloatArray:
         return self.shift + self.scale * ndtri(level)
@@ -202,8 +201,7 @@ class ScoreRamp(Ramp):
             return np.where(upper, self._score_above(np.where(upper, mass, 0.0)), np.minimum(low, 0.0))
 
     def _score_above(self, mass: FloatArray) -> FloatArray:
-        found: FloatArray = np.maximum(-ndtri_exp(-self._upper.shallowest(mass)), 0.0)
-        return found
+        return np.maximum(-ndtri_exp(-self._upper.shallowest(mass)), 0.0)
 
 
 def _at_the_middle(z: FloatArray, below: FloatArray, above: FloatArray) -> tuple[float, float]:

@@ -52,8 +52,7 @@ def cdfs_at(distributions: Sequence[Distribution], thresholds: FloatArray) -> Fl
         return np.empty((0, len(thresholds)))
     if all(type(one) is Normal for one in given):
         mean, sd = _parameters(given)
-        cdfs: FloatArray = ndtr((thresholds - mean[:, np.newaxis]) / sd[:, np.newaxis])
-        return cdfs
+        return ndtr((thresholds - mean[:, np.newaxis]) / sd[:, np.newaxis])
     return np.array([cdf_at(one, thresholds) for one in given])
 
 
@@ -237,8 +236,7 @@ def check_distribution(distribution: Any) -> Distribution:
             f"distribution {distribution!r} has no cdf; give Normal(mean, sd), Quantiles(levels, values), "
             "Sample(values), a frozen scipy.stats distribution, or any object with cdf(t)"
         )
-    found: Distribution = distribution
-    return found
+    return distribution
 
 
 def check_distributions(distributions: Any) -> list[Distribution]:

@@ -215,8 +215,7 @@ class Recalibrated(CalibratedDistribution):
         return float(ends[origin] + (above - below))
 
     def _cdf(self, t: FloatArray) -> FloatArray:
-        found: FloatArray = self.ramp._cdf(self._base_cdf(t))
-        return found
+        return self.ramp._cdf(self._base_cdf(t))
 
     def _pdf(self, t: FloatArray) -> FloatArray:
         return np.exp(self._log_prob(t))
@@ -224,8 +223,7 @@ class Recalibrated(CalibratedDistribution):
     def _log_prob(self, y: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = self._log_slope(y)
-            found: FloatArray = np.where(np.isneginf(slope), slope, slope + self._base_log_prob(y))
-            return found
+            return np.where(np.isneginf(slope), slope, slope + self._base_log_prob(y))
 
     def _ppf(self, level: FloatArray) -> FloatArray:
         return quantiles_of(self.base, self.ramp._ppf(level))
@@ -281,8 +279,7 @@ class Recalibrated(CalibratedDistribution):
 
     def _log_slope(self, t: FloatArray) -> FloatArray:
         """Return log R′ at F(t)."""
-        slope: FloatArray = np.log(self.ramp._pdf(self._base_cdf(t)))
-        return slope
+        return np.log(self.ramp._pdf(self._base_cdf(t)))
 
     def _smooth_ends(self) -> FloatArray:
         """Return quantiles of the base between which R ∘ F is smooth."""

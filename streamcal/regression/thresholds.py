@@ -127,8 +127,7 @@ class AtThresholds(Routing):
         return self._places
 
     def key(self, plain: Any) -> int:
-        place: int = whole(0, len(self._places) - 1)(plain)
-        return place
+        return whole(0, len(self._places) - 1)(plain)
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         ensure(isinstance(x, np.ndarray) and x.dtype == np.float64, "scores are no numbers")

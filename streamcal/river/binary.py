@@ -97,6 +97,8 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     [0.34, 0.01]
     """
 
+    _multiclass = False
+
     @suggesting
     def __init__(
         self,
@@ -111,10 +113,6 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         fields = given.fields if isinstance(given, Keyed) else ()
         if isinstance(keys, str) or any(key not in fields for key in keys or ()):
             raise InputError(f"keys={keys!r} are not fields of the calibrator, which has {list(fields)}")
-
-    @property
-    def _multiclass(self) -> bool:
-        return False
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -268,6 +266,8 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     (5, 1250.0)
     """
 
+    _multiclass = False
+
     @suggesting
     def __init__(
         self, classifier: Classifier, calibrator: str | CrossVennAbers | None = None, id: str | None = None
@@ -281,10 +281,6 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         self.id = id
         self.classifiers = [classifier.clone() for _ in range(method.folds)]
         self._learned = 0
-
-    @property
-    def _multiclass(self) -> bool:
-        return False
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -388,5 +384,4 @@ class ScoreCalibrator(base.Classifier):
         if self.on not in x:
             known = f"{did_you_mean(self.on, x)}; it has {', '.join(map(repr, x))}"
             raise InputError(f"x has no feature {self.on!r} to read the score from{known}")
-        score: float = x[self.on]
-        return score
+        return x[self.on]

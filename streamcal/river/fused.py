@@ -85,10 +85,6 @@ class FusedClassifier(base.Classifier):
     def __str__(self) -> str:
         return f"{type(self).__name__}([{', '.join(map(str, self.classifiers))}], {self.fusion})"
 
-    @property
-    def _multiclass(self) -> bool:
-        return False
-
     def _more_tags(self) -> set[str]:
         return set().union(*(model._tags for model in self.models))
 

@@ -43,21 +43,13 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     """
 
     _fmt = ".6f"
+    bigger_is_better = False
+    requires_labels = False
 
     def __init__(self, measure: measures.Metric, pos_val: Any) -> None:
         super().__init__(pos_val=pos_val)
         self.measure = measure
         self.__dict__.update(measure._params())  # as attributes, which River's `clone` reads
-
-    @property
-    def bigger_is_better(self) -> bool:
-        """Return whether a higher value is better."""
-        return False
-
-    @property
-    def requires_labels(self) -> bool:
-        """Return whether labels are required, rather than probabilities."""
-        return False
 
     def update(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
         """Add a prediction (a probability, or River's dict of them) for the label `y_true`."""
@@ -198,9 +190,7 @@ class SmoothECE(ProbabilityMetric):
 class AUC(ProbabilityMetric):
     """Area under the ROC curve, with cells finer than River's thresholds. Higher is better."""
 
+    bigger_is_better = True
+
     def __init__(self, pos_val: Any = True) -> None:
         super().__init__(measures.AUC(), pos_val)
-
-    @property
-    def bigger_is_better(self) -> bool:
-        return True

@@ -63,10 +63,6 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
         calibrator = chosen(calibrator, MulticlassCalibrator, METHODS, "a calibrator of many classes")
         self.calibrator = calibrator.clone()
 
-    @property
-    def _multiclass(self) -> bool:
-        return bool(self.classifier._multiclass)
-
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"classifier": preprocessing.StandardScaler() | naive_bayes.GaussianNB()}

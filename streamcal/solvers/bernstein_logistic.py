@@ -137,8 +137,7 @@ class _Problem:
         by_coefficient = (2.0 / LIMIT) * (point.terms.excess @ self.basis)
         penalty = RIDGE * _increments(point.c)
         penalty[0] = 0.0
-        gradient: Array = np.cumsum(by_coefficient[::-1])[::-1] + penalty
-        return gradient
+        return np.cumsum(by_coefficient[::-1])[::-1] + penalty
 
     def gap(self, point: _Point) -> float:
         """Return an upper bound on F(c) − min F, in units of the log loss (the Frank-Wolfe gap).

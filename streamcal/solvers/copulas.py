@@ -333,5 +333,4 @@ def _repaired(correlation: Array) -> Array:
         return correlation
     raised = (vectors * np.maximum(values, SMALLEST_EIGENVALUE)) @ vectors.T
     scale = np.sqrt(np.diag(raised))
-    repaired: Array = raised / scale[:, None] / scale
-    return repaired
+    return raised / scale[:, None] / scale

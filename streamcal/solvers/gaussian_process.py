@@ -63,8 +63,7 @@ class Axis(NamedTuple):
 
     def features(self, x: Array) -> Array:
         """Return a(x), shape (len(x), size). |a(x)|² is the share of the variance at x that g(Z) explains."""
-        features: Array = _correlation(x, self.inducing, self.length) @ self.whitening
-        return features
+        return _correlation(x, self.inducing, self.length) @ self.whitening
 
 
 def axis_through(inducing: Array, length: float) -> Axis:
@@ -262,8 +261,7 @@ class LaplaceProblem:
         by_threshold = np.empty((len(self._parts), self.shape[0]))
         for part, found in zip(self._parts, by_threshold, strict=True):
             np.dot(excess[part], self.rows[part], out=found)
-        gradient: Array = (by_threshold.T @ self.columns).reshape(-1) + point
-        return gradient
+        return (by_threshold.T @ self.columns).reshape(-1) + point
 
     def _curvature(self, terms: Terms) -> Array:
         """Return H: Σ over the thresholds of (Σ over their points of h a aᵀ) ⊗ b bᵀ, plus the identity."""
@@ -294,5 +292,4 @@ class LaplaceProblem:
 def covariance(precision: Array) -> Array:
     """Return the inverse of a positive definite matrix."""
     factor = cho_factor(precision, check_finite=False)
-    inverse: Array = cho_solve(factor, np.eye(len(precision)), check_finite=False)
-    return inverse
+    return cho_solve(factor, np.eye(len(precision)), check_finite=False)

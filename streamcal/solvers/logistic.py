@@ -171,8 +171,7 @@ class _Problem:
 
     def gradient(self, delta: Array, terms: Terms) -> Array:
         """Return the derivatives of the objective at δ, shape (m,)."""
-        gradient: Array = terms.excess @ self.features + RIDGE * delta
-        return gradient
+        return terms.excess @ self.features + RIDGE * delta
 
     def violation(self, delta: Array, terms: Terms) -> float:
         """Return the largest violation of the optimality conditions, per unit of weight and of the features."""

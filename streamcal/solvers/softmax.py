@@ -151,8 +151,7 @@ class _Problem:
 
 def _change(part: Part, delta: Array) -> Array:
     """Return the change of the log-odds by δ, shape (n, K)."""
-    change: Array = np.einsum("nkd,kd->nk", part.features, delta[part.places])
-    return change
+    return np.einsum("nkd,kd->nk", part.features, delta[part.places])
 
 
 def _chunks(part: Part) -> Iterator[slice]:

@@ -67,8 +67,7 @@ class IsotonicTensor:
 
     def quadratic(self, moments: Floats, weight: float) -> Floats:
         """Return P, shape (N, N), from Π (2K_m + 1) flat moments over the total weight > 0. O(N²)."""
-        quadratic: Floats = self._ratio * (moments / weight)[self._place] + self._penalty
-        return quadratic
+        return self._ratio * (moments / weight)[self._place] + self._penalty
 
     def followed(self) -> ForestQP:
         """Make the kernel that solves this problem from a working set; its edges are numbered like the constraints."""
@@ -79,8 +78,7 @@ class IsotonicTensor:
     def slacks(self, c: Floats) -> Floats:
         """Return Ac − b, shape (p,)."""
         ends = np.append(c, 0.0)  # the value at index −1
-        slacks: Floats = ends[self.above] - ends[self.below] - self.bound
-        return slacks
+        return ends[self.above] - ends[self.below] - self.bound
 
     def repaired(self, c: Floats) -> Floats:
         """Return the least point above c that satisfies the constraints: maxima over lower sets, clipped to [0, 1].
@@ -169,5 +167,4 @@ def _ratios(degree: int) -> Floats:
     """Return C(K, i) C(K, j) / C(2K, i+j)."""
     row = binomials(degree)
     index = np.add.outer(np.arange(degree + 1), np.arange(degree + 1))
-    ratios: Floats = np.multiply.outer(row, row) / binomials(2 * degree)[index]
-    return ratios
+    return np.multiply.outer(row, row) / binomials(2 * degree)[index]

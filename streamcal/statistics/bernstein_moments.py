@@ -136,8 +136,7 @@ def _gram(sums: FloatArray) -> FloatArray:
     """Return the Gram matrix of the basis of degree m, from the sums of degree 2m."""
     half = (len(sums) - 1) // 2
     scale, index = binomials(half), np.add.outer(np.arange(half + 1), np.arange(half + 1))
-    gram: FloatArray = np.multiply.outer(scale, scale) / binomials(2 * half)[index] * sums[index]
-    return gram
+    return np.multiply.outer(scale, scale) / binomials(2 * half)[index] * sums[index]
 
 
 def require_moments(

@@ -46,8 +46,7 @@ class ClassPoints(NamedTuple):
 
 def log_scores(scores: Sequence[float]) -> list[float]:
     """Return ln of the scores divided by their sum, at least LOG_FLOOR."""
-    found: list[float] = class_scores.log_scores(list(scores), LOG_FLOOR)
-    return found
+    return class_scores.log_scores(list(scores), LOG_FLOOR)
 
 
 def log_scores_many(scores: FloatArray) -> FloatArray:

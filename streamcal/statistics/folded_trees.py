@@ -135,8 +135,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         if not self.dealt:
             return None
         self._kernel.set_fast_range(lo, hi)
-        update: Callable[[Any, Any, Any], bool] = self._kernel.deal_fast
-        return update
+        return self._kernel.deal_fast
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         super().update_many(x, y, w)
@@ -344,8 +343,7 @@ def _shares(weight: float, first: int, folds: int) -> list[float]:
 def _shares_of_one(weight: FloatArray, turn: NDArray[np.int64], folds: int) -> FloatArray:
     """Return `_shares` of one fold for arrays of weights and of its turns, counted from 0."""
     rounds, rest = np.divmod(weight, float(folds))
-    shares: FloatArray = rounds + np.clip(rest - turn, 0.0, 1.0)
-    return shares
+    return rounds + np.clip(rest - turn, 0.0, 1.0)
 
 
 def _all_mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

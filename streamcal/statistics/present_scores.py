@@ -70,8 +70,7 @@ class PresentScores(Keyed[Part], Generic[Part]):
                 found.merge(part)
             elif set(places) <= set(own):
                 found.add_projection(part, [own.index(place) for place in places])
-        view: Part = found.present(self.unit)
-        return view
+        return found.present(self.unit)
 
     def empty(self) -> Self:
         return type(self)(self._make_at, self.width)

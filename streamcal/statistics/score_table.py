@@ -248,18 +248,14 @@ class GridTable(Statistic):
 
     def stored_points_of(self, cell: int) -> tuple[float, float, float, float]:
         """Return mean coordinate and stored weight of the negatives of a cell, and those of its positives."""
-        found: tuple[float, float, float, float] = points_of(
-            self._cells, cell, self._borders[cell], self._borders[cell + 1]
-        )
-        return found
+        return points_of(self._cells, cell, self._borders[cell], self._borders[cell + 1])
 
     def update(self, x: float, y: float, w: float) -> None:
         self.sums.add(x, y, w)
 
     def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool]:
         self.sums.set_fast_range(lo, hi)
-        update: Callable[[Any, Any, Any], bool] = self.sums.add_fast
-        return update
+        return self.sums.add_fast
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:

@@ -90,8 +90,7 @@ class ScoreTree(Statistic):
 
     def interval(self, x: float, w: float) -> tuple[float, float]:
         """Return the isotonic fits at x of the data with (x, 0, w), and of the data with (x, 1, w). O(log² k)."""
-        interval: tuple[float, float] = self._tree.interval(x, w * self.unit)
-        return interval
+        return self._tree.interval(x, w * self.unit)
 
     def isotonics(self, x: FloatArray) -> FloatArray:
         """Return `isotonic` for an array."""
@@ -132,14 +131,12 @@ class ScoreTree(Statistic):
 
     def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool]:
         self._tree.set_fast_range(lo, hi)
-        update: Callable[[Any, Any, Any], bool] = self._tree.update_fast
-        return update
+        return self._tree.update_fast
 
     def fast_interval(self, lo: float, hi: float) -> Callable[[Any], tuple[float, float] | None]:
         """Return the compiled `interval` with weight 1 of an unchecked score: None unless a float in [lo, hi]."""
         self._tree.set_fast_range(lo, hi)
-        interval: Callable[[Any], tuple[float, float] | None] = self._tree.interval_fast
-        return interval
+        return self._tree.interval_fast
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:

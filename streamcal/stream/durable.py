@@ -142,5 +142,4 @@ def _described(one: Saved) -> str:
 
 def _class_named(name: str) -> type[Saved]:
     """Return the class of a state; `StateError` if there is none."""
-    found: type[Saved] = imported(SAVED[name]) if name in SAVED else Learner.class_named(name)
-    return found
+    return imported(SAVED[name]) if name in SAVED else Learner.class_named(name)
