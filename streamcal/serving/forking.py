@@ -154,7 +154,8 @@ def _write(make: Callable[[], Iterable[bytes]], pipe: int) -> None:
     try:
         gc.disable()  # it would touch, and so copy, all memory
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGINT, signal.SIGTERM):  # which the whole group may get; the parent ends this process
+        # Which the whole group may get; the parent ends this process.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         # Sockets too: where the parent is killed, its port is free at once.
         os.closerange(3, pipe)

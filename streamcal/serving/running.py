@@ -63,7 +63,9 @@ class BoundedHeaders(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Stops at SIGTERM and SIGINT when the requests under way are answered, and then ends as a process that is done.
+    """Stops at a signal to end when the requests under way are answered, and then ends as a process that is done.
+
+    These are SIGTERM, SIGINT and, unless it is ignored, SIGHUP, which a terminal sends when it is closed.
 
     Where SIGCHLD is ignored, as some parents leave it, the system tells nothing of the children that make snapshots and
     reports; it is then given its default.
@@ -80,7 +82,10 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        heard = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as by `nohup`
+            heard.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self.handle_exit) for number in heard}
         if CAN_FORK and signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
             before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         try:
