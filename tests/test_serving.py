@@ -1235,6 +1235,9 @@ def test_options_come_from_the_command_line_the_environment_and_a_file_in_this_o
         assert message in told()
     file.write_text('horizon = "6h"\nsegment = "c"\nset = "lag=1"\n')  # one value of several
     assert "give --journal FILE" in told()
+    for given in (["--memory"], ["--journal", tmp_path / "a"]):
+        assert "--backup copies the journal to another file" in told(*map(str, given), "--backup", f"{tmp_path}/a")
+    assert "the backup cannot be written" in told("--memory", "--backup", str(tmp_path / "nowhere" / "copy"))
 
 
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.full)])
@@ -1256,8 +1259,9 @@ def test_the_command_begins_from_a_state_and_migrates_its_journal(command, tmp_p
         learned.predict_one(0.5), abs=1e-12
     )
     assert asked(port, "/v1/outcome", {"id": "a", "y": 1})["known"]
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGHUP)  # as when its terminal is closed
     log = [json.loads(line) for line in process.communicate(timeout=60.0)[1].splitlines()]
+    assert (process.returncode, log[-1]["event"]) == (0, "stopped")
     assert [one["kept"] for one in log if one.get("event") == "migrated"] == [True]
     assert any(one.get("event") == "state unused" for one in log)
     if again:

@@ -30,6 +30,7 @@ from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import StateError
 from streamcal.names import did_you_mean
+from streamcal.stream.formats import same_file
 from streamcal.stream.records import shown
 
 if TYPE_CHECKING:
@@ -212,6 +213,10 @@ def _check(labels: ServedLabels, events: ServedEvents, watching: ServedWatch) ->
         fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
     if events.journal is not None:
         check_place(events.journal, "journal")
+    if events.backup is not None:
+        check_place(events.backup, "backup")
+        if events.journal is None or same_file(events.backup, events.journal):
+            fail(f"{events.backup}: --backup copies the journal to another file; give --journal, and another name")
 
 
 def _settings(labels: ServedLabels, events: ServedEvents, requests: ServedRequests, watching: ServedWatch) -> Settings:
