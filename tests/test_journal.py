@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -351,6 +352,24 @@ def test_changed_or_missing_events_are_noticed(path, change):
     database.close()
     with Journal(path) as journal, pytest.raises(StateError, match="number 2 on are damaged"):
         list(journal.events())
+
+
+@pytest.mark.parametrize("step", [509, pytest.param(17, marks=pytest.mark.full)])
+def test_a_journal_that_was_cut_is_damaged(path, step):
+    with Journal(path) as journal:
+        for event in numbered(*range(12)):
+            journal.append(event)
+            journal.acknowledge()
+    whole = path.read_bytes()
+    for size in range(2, len(whole), step):
+        path.write_bytes(whole[:size])
+        try:
+            with Journal(path) as journal:
+                found = list(journal.events())
+        except StateError as error:
+            assert re.search("damaged|cannot be read|file is not a database", str(error))  # noqa: PT017
+        else:
+            assert found == numbered(*range(12)), "only unused bytes were lost"
 
 
 @pytest.mark.parametrize(

@@ -105,10 +105,10 @@ class Journal:
             raise StateError(f"{self.path}: the journal cannot be opened: {error}") from None
         try:
             self._open()
+            self.n = self.durable = self._number()
         except BaseException:
             self._database.close()
             raise
-        self.n = self.durable = self._number()
 
     def _open(self) -> None:
         """Take the lock, and make the tables of a new file."""
@@ -130,6 +130,7 @@ class Journal:
                 raise StateError(f"{self.path} is in use by another journal; close it, or use another path") from None
             raise StateError(f"{self.path}: the journal cannot be opened: {error}") from None
         except sqlite3.DatabaseError as error:
+            self._require(error.sqlite_errorcode != sqlite3.SQLITE_CORRUPT, str(error))
             raise StateError(f"{self.path} is no journal: {error}; use another path") from None
         if kind != APPLICATION:
             raise StateError(f"{self.path} is no journal but another SQLite database; use another path")
@@ -138,9 +139,10 @@ class Journal:
 
     def _number(self) -> int:
         """Return the number of events on the disk, including those before the snapshot."""
-        last = self._database.execute("SELECT first + count FROM log ORDER BY first DESC LIMIT 1").fetchone()
-        upto = self._database.execute("SELECT upto FROM snapshot").fetchone()
-        return max(int(last[0]) if last else 0, int(upto[0]) if upto else 0)
+        queries = "SELECT first + count FROM log ORDER BY first DESC LIMIT 1", "SELECT upto FROM snapshot"
+        found = [next(self._read(query), (0,))[0] for query in queries]
+        self._require(None not in found, "the numbers of its events are missing")
+        return max(found)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
