@@ -162,10 +162,8 @@ class Auto(SequentialCalibrator):
         return sigmoid(self._mixture.at(x, time))
 
     def _predict_to_learn(self, score: float, t: Time | None) -> float:
-        x, time = self.scale.coordinate(check_score(score)), self._time(t)
-        if not self._steps.awaits(x):
-            self._steps.ask(x, time)
-        return sigmoid(self._mixture.at(x, time))
+        x = self.scale.coordinate(check_score(score))
+        return sigmoid(self._mixture.at(x, self._time(t))) if self._steps.awaits(x) else self.predict_one(score, t)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
@@ -191,7 +189,7 @@ class Auto(SequentialCalibrator):
             self._steps.step(x, y, w, t)
             self._note(noted)
         else:
-            self._steps.skip(x)
+            self._steps.take(x)
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._steps.step(x, y, w, math.nan)

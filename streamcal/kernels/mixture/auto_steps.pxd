@@ -29,9 +29,9 @@ cdef class AutoSteps:
     cdef _read(self, Py_ssize_t place, double x)
     cdef _lengthen(self, Py_ssize_t size)
     cdef _drop(self)
-    cdef Py_ssize_t _taken(self, double x)
+    cdef Py_ssize_t _found(self, double x)
+    cpdef Py_ssize_t take(self, double x)
     cpdef step(self, double x, double y, double w, double t)
-    cpdef skip(self, double x)
     cpdef learn_issued(self, double x, double y, double w, double t, const double[::1] record)
     cpdef double predict_fast(self, object score, object t) except? -1
     cpdef bint learn_fast(self, object score, object y, object w, object t) except -1

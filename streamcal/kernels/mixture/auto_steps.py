@@ -25,6 +25,7 @@ import numpy as np
 ROUNDING = cython.declare(cython.double, 1e-6)
 SECONDS = cython.declare(cython.double, 1e11)
 """A later time may be in a shorter unit than seconds, of which the caller warns."""
+NOW, NOWHERE = cython.declare(cython.Py_ssize_t, -2), cython.declare(cython.Py_ssize_t, -1)
 FAR = cython.declare(cython.double, 1.7976931348623157e308)
 nan = cython.declare(cython.double, float("nan"))
 infinity = cython.declare(cython.double, float("inf"))
@@ -154,52 +155,52 @@ class AutoSteps:
             if self._scores[self._first] == self._scores[self._first]:
                 break
 
-    def _taken(self, x):
-        """Take the oldest forecast at x out of the log: its place in `_records`, −1 where there is none."""
+    def _found(self, x):
+        """Return how many forecasts the oldest one at x follows in the log, −1 where there is none."""
         i: cython.Py_ssize_t
         place: cython.Py_ssize_t = self._first
         for i in range(self._logged):
             if self._scores[place] == x:
-                self._scores[place] = nan  # until those before it are labelled or dropped
-                if i == 0:
-                    self._drop()
-                return place
+                return i
             place = place + 1 if place + 1 < self._size else 0
         return -1
 
+    def take(self, x):
+        """Take the oldest forecast at x out of the log, which is all that a label of weight 0 does.
+
+        Return its place in `_records`, `NOW` where it was asked for last and not yet logged, or `NOWHERE`.
+        """
+        i: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        if self._asked and self._logged == 0 and self._x == x:
+            self._asked = False
+            return NOW
+        if self._asked:
+            self._keep()
+        i = self._found(x)
+        if i < 0:
+            return NOWHERE
+        place = (self._first + i) % self._size
+        self._scores[place] = nan  # until those before it are labelled or dropped
+        if i == 0:
+            self._drop()
+        return place
+
     def awaits(self, x):
         """Return whether a forecast at x has been asked for whose label has not come."""
-        i: cython.Py_ssize_t
-        found: cython.bint = self._asked and self._x == x
-        for i in range(self._logged):
-            found = found or self._scores[(self._first + i) % self._size] == x
-        return bool(found)
+        return (self._asked and self._x == x) or self._found(x) >= 0
 
     def step(self, x, y, w, t):
         """Learn the label y at the log-odds x and the time t, with weight w > 0."""
-        place: cython.Py_ssize_t = -1
-        if self._asked and self._logged == 0 and self._x == x:
-            self._asked = False
+        place: cython.Py_ssize_t = self.take(x)
+        if place == NOW:
             self.mixture.learn(x, y, w, t, None, 0.0)
+        elif place == NOWHERE:
+            self.mixture.learn(x, y, w, t, None, self.mixture.guard.delay)
         else:
-            if self._asked:
-                self._keep()
-            place = self._taken(x)
-            if place >= 0:
-                self._read(place, x)
-                self.learn_issued(x, y, w, t, self.mixture._record)
-            else:
-                self.mixture.learn(x, y, w, t, None, self.mixture.guard.delay)
+            self._read(place, x)
+            self.learn_issued(x, y, w, t, self.mixture._record)
         self._unlabelled = 0
-
-    def skip(self, x):
-        """Take the oldest forecast at x out of the log: its label has weight 0."""
-        if self._asked and self._logged == 0 and self._x == x:
-            self._asked = False
-            return
-        if self._asked:
-            self._keep()
-        self._taken(x)
 
     def require(self, record: cython.const[cython.double][::1]):
         """Raise `ValueError` for numbers that are no record of a forecast of this mixture."""
@@ -278,4 +279,4 @@ class AutoSteps:
             if w[i] > 0.0:
                 self.step(float(x[i]), float(y[i]), float(w[i]), float(t[i]))
             elif predicts:
-                self.skip(float(x[i]))
+                self.take(float(x[i]))
