@@ -1,8 +1,8 @@
 """Compiles the kernels where a C compiler is found; everything else stands in pyproject.toml.
 
-Every kernel is an ordinary Python file in Cython's pure-Python mode. A kernel that does not compile is left out and its
-`.py` serves instead: the same results, slower. `STREAMCAL_COMPILE=0` asks for that form. pip shows what is printed here
-under `-v` only; `streamcal doctor` tells afterwards which form is in use.
+Every kernel is an ordinary Python file in Cython's pure-Python mode. Where one does not compile, all serve as they are:
+the same results, slower. `STREAMCAL_COMPILE=0` asks for that form. pip shows what is printed here under `-v` only;
+`streamcal doctor` tells afterwards which form is in use.
 
 What is compiled stays in build/, and a later installation from this folder compiles only what has changed since.
 """
@@ -57,7 +57,7 @@ DIRECTIVES = {"binding": False}
 VARIABLES = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS")
 
 ADVICE = """
-streamcal: {failed} of {number} kernels could not be compiled ({reason}) and are installed uncompiled.
+streamcal: {failed} of {number} kernels could not be compiled ({reason}), and so none is used compiled.
 Everything works, with the same results, but a step takes some 20 (online-platt), 30 (bernstein), 80 (venn-abers) or
 1,000 (auto) times as long, and the default method is online-platt in place of auto. For the fast form install a C
 compiler and the header files of Python (Debian, Ubuntu: apt install gcc python3-dev; Fedora: dnf install gcc

@@ -43,6 +43,7 @@ def load_plain(**constants: float) -> ModuleType:
     left = set(constants)
     for name in FILES:
         text = (Path(str(streamcal.kernels.__path__[0])) / "tree" / f"{name}.py").read_text(encoding="utf-8")
+        text = text.replace("from cython.cimports.streamcal.", "from streamcal.")
         text = text.replace("from streamcal.kernels.tree.hull_", f"from {made}hull_")
         for constant in sorted(left):
             text, found = re.subn(

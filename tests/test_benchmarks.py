@@ -119,7 +119,7 @@ def test_command_fills_the_page(command: Any, tmp_path: Path, monkeypatch: pytes
 def test_command_refuses_uncompiled_kernels(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import environment
 
-    monkeypatch.setattr(environment, "kernel_form", lambda: "partly compiled")
+    monkeypatch.setattr(environment, "kernel_form", lambda: "uncompiled")
     with pytest.raises(SystemExit, match="pip install -e"):
         command.main(["--quick"])
 

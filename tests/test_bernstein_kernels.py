@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
-from test_kernel_forms import plain
+from test_kernel_forms import plain_kernels
 
 from streamcal.kernels.newton import sigmoid_fit
 from streamcal.kernels.polynomial import bernstein, flat_rows, monotone_qp
@@ -156,7 +156,7 @@ def assert_same_state(a, b):
 def forms():
     """Each kernel twice; where nothing was compiled, both are the source and the comparison is trivial."""
     names = {bernstein: "bernstein", flat_rows: "flat_rows", monotone_qp: "monotone_qp", sigmoid_fit: "sigmoid_fit"}
-    return {module: plain(name) for module, name in names.items()}
+    return {module: plain_kernels()[name] for module, name in names.items()}
 
 
 unit = st.one_of(st.floats(0.0, 1.0), st.sampled_from(EDGES))

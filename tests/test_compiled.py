@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 import streamcal
-from streamcal import compiled
+from streamcal import kernels
 from streamcal.app.doctor import environment
-from streamcal.kernels import module_name
 
 PACKAGE = Path(streamcal.__file__).parent
 
@@ -56,7 +55,7 @@ def test_an_uncompiled_checkout_warns_once_and_names_the_remedy(tree):
     assert str(tree) in said
     assert "pip install -e ." in said
     assert "STREAMCAL_COMPILE=0" in said
-    assert f"{len(compiled.kernels())} of {len(compiled.kernels())} kernels" in said
+    assert f"{len(kernels.FAMILIES)} of {len(kernels.FAMILIES)} kernels" in said
 
 
 def test_whoever_asks_for_uncompiled_kernels_is_not_warned(tree):
@@ -76,14 +75,13 @@ def test_no_warning_of_an_installed_package_nor_of_a_compiled_checkout(tree):
 def test_one_kernel_that_is_missing_is_enough(tree):
     compile_all(tree)
     (tree / "streamcal" / "kernels" / "common" / f"logistic{EXTENSION_SUFFIXES[0]}").unlink()
-    assert f"1 of {len(compiled.kernels())} kernels" in imported(tree)
+    assert f"1 of {len(kernels.FAMILIES)} kernels" in imported(tree)
 
 
-def test_the_list_of_kernels_says_what_python_imports():
-    """The compiled form of a kernel, where there is one, is what `import` finds."""
-    for name, is_compiled in compiled.kernels().items():
-        module = importlib.import_module(module_name(name))
-        assert module.__file__.endswith(".py") is not is_compiled, name
+def test_python_imports_the_form_that_is_in_use():
+    for name in kernels.FAMILIES:
+        module = importlib.import_module(kernels.module_name(name))
+        assert module.__file__.endswith(".py") is not kernels.COMPILED, name
 
 
 def test_doctor_says_which_files_are_in_use():

@@ -22,8 +22,8 @@ from scipy.special import betaln, gammaln, log_ndtr
 
 import streamcal
 from streamcal import Auto
-from streamcal.app.doctor import kernels
-from streamcal.kernels import NEEDS, SOURCES, USES, module_name
+from streamcal.kernels import COMPILED, FAMILIES, module_name, source
+from streamcal.kernels.as_python import CIMPORTS, AsPython
 from streamcal.kernels.newton.recent_logistic import RecentLogistic
 from streamcal.kernels.newton.recent_points import RecentPoints
 from streamcal.maps.points import MERGES
@@ -120,33 +120,33 @@ HERE = {
 
 
 @cache
-def plain(name):
-    """Load the source of a kernel as ordinary Python, together with the kernels that it uses."""
-    used = {module_name(other): plain(other) for other in USES.get(name, ())}
-    spec = importlib.util.spec_from_file_location(f"plain_{name}", SOURCES[name])
-    module = importlib.util.module_from_spec(spec)
-    in_use = {full: importlib.import_module(full) for full in used}
-    _use(used)
+def plain_kernels():
+    """Import all kernels as ordinary Python, apart from those in use: kernel → module."""
+    in_use = _taken_out()
+    finder = AsPython()
+    finder.install()
     try:
-        spec.loader.exec_module(module)
+        return {name: importlib.import_module(module_name(name)) for name in FAMILIES}
     finally:
-        _use(in_use)
-    return module
+        sys.meta_path.remove(finder)
+        _taken_out()
+        sys.modules.update(in_use)
+        for full, module in in_use.items():
+            package, _, name = full.rpartition(".")
+            setattr(sys.modules[package], name, module)
 
 
-def _use(modules):
-    """Make imports find these modules, by full name."""
-    sys.modules.update(modules)
-    for full, module in modules.items():
-        package, _, name = full.rpartition(".")
-        setattr(sys.modules[package], name, module)
+def _taken_out():
+    """Take the modules of kernels out of `sys.modules`, and return them by full name."""
+    found = [full for full in sys.modules if full.startswith(("streamcal.kernels.", CIMPORTS))]
+    return {full: sys.modules.pop(full) for full in found}
 
 
 def twins(name):
     """(compiled module, its source as ordinary Python), or skip."""
-    if not kernels()[name]:
-        pytest.skip(f"{name} is not compiled here: there is no second form to compare with")
-    return importlib.import_module(module_name(name)), plain(name)
+    if not COMPILED:
+        pytest.skip("kernels are not compiled here: there is no second form to compare with")
+    return importlib.import_module(module_name(name)), plain_kernels()[name]
 
 
 def bits(value):
@@ -155,7 +155,7 @@ def bits(value):
 
 
 def test_every_kernel_has_its_two_forms_compared():
-    assert set(kernels()) == HERE | set(ELSEWHERE)
+    assert set(FAMILIES) == HERE | set(ELSEWHERE)
     for name, file in ELSEWHERE.items():
         text = (Path(__file__).parent / file).read_text(encoding="utf-8")
         assert name in text, f"{file} does not mention {name}"
@@ -170,7 +170,8 @@ def test_the_plain_form_is_plain():
 
 def test_the_c_form_of_a_function_is_stated_once():
     """In the `.pxd`, where it is declared there, and not by decorators of the `.py` too."""
-    for name, path in SOURCES.items():
+    for name in FAMILIES:
+        path = Path(source(name))
         if not path.with_suffix(".pxd").exists():
             continue
         declared = path.with_suffix(".pxd").read_text(encoding="utf-8")
@@ -185,52 +186,29 @@ def test_the_c_form_of_a_function_is_stated_once():
         assert not twice, f"{name}: {twice}"
 
 
-def test_kernels_say_whose_c_types_they_use():
-    """In `USES`: directly or through another, those that are used before those that use them."""
-    found = {}
-    for name, path in SOURCES.items():
-        text = path.read_text(encoding="utf-8")
-        direct = re.findall(r"from cython\.cimports\.streamcal\.kernels\.\w+\.(\w+) import", text)
-        for several in re.findall(r"from cython\.cimports\.streamcal\.kernels\.\w+ import (.*)", text):
-            direct += several.split(", ")
-        assert all(SOURCES[other].with_suffix(".pxd").exists() for other in direct)
-        if direct:
-            found[name] = set(direct)
-    assert set(USES) == set(found)
-    for name, used in USES.items():
-        assert set(used) == found[name].union(*(USES.get(other, ()) for other in found[name]))
-        assert all(list(USES).index(other) < list(USES).index(name) for other in used if other in USES)
-
-
-#: A plain `pytest` tries one kernel whose users must be compiled together, and one whose functions alone are used.
-MISSING = [
-    pytest.param(name, marks=[pytest.mark.full] * (name not in ("hull_nodes", "compensated")))
-    for name in sorted({other for needed in NEEDS.values() for other in needed})
-]
-
-
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("missing", MISSING)
-def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tmp_path):
-    """A copy of the package without one compiled kernel: it, and those that use it, are ordinary Python there."""
-    if not kernels()[missing]:
-        pytest.skip(f"{missing} is not compiled here")
+@pytest.mark.parametrize("missing", ["auto_steps", pytest.param("compensated", marks=pytest.mark.full)])
+def test_where_one_kernel_is_not_compiled_none_is_used_compiled(missing, tmp_path):
+    """A copy of the package without one compiled kernel forecasts the same."""
+    if not COMPILED:
+        pytest.skip("kernels are not compiled here")
     package = shutil.copytree(PACKAGE, tmp_path / "streamcal", ignore=shutil.ignore_patterns("__pycache__"))
     for compiled in (package / "kernels").glob(f"*/{missing}.*"):
         if compiled.suffix in (".so", ".pyd"):
             compiled.unlink()
     code = """if True:
+        import sys
         from streamcal import Auto
-        from streamcal.app.doctor import kernels
+        from streamcal.app.doctor import environment
         cal = Auto(delay=2)
         for k in range(20):
             cal.learn_one(0.05 * k, k % 3 == 0)
-        print(cal.predict_one(0.3), *sorted(name for name, compiled in kernels().items() if not compiled))
+        ours = {name: module for name, module in sys.modules.items() if name.startswith("streamcal.kernels.")}
+        assert all(name == module.__spec__.name and module.__file__.endswith(".py") for name, module in ours.items())
+        print(cal.predict_one(0.3), environment()["kernels"], sep="\\n")
     """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    forecast, *uncompiled = done.stdout.split()
-    users = {name for name, needed in NEEDS.items() if missing in needed}
-    assert set(uncompiled) == {missing, *users} | {name for name, compiled in kernels().items() if not compiled}
+    forecast, said = done.stdout.splitlines()
+    assert said.startswith(f"uncompiled, since these could not be compiled: {missing}; ")
     cal = Auto(delay=2)
     for k in range(20):
         cal.learn_one(0.05 * k, k % 3 == 0)

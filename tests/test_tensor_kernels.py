@@ -1,20 +1,16 @@
 """The tensor Bernstein kernels and the dual active set: against direct sums and formulas, and compiled ≡ uncompiled."""
 
-import importlib
-import importlib.util
 import json
 import pickle
-import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
+from test_kernel_forms import twins
 
 from streamcal import Interval, Probability, RetractionError
-from streamcal.app.doctor import kernels
-from streamcal.kernels import SOURCES, module_name
 from streamcal.kernels.polynomial import tensor_bernstein
 from streamcal.kernels.polynomial.difference_qp import DifferenceQP
 from streamcal.kernels.polynomial.forest_qp import ForestQP
@@ -22,17 +18,6 @@ from streamcal.solvers.tensor import IsotonicTensor, IsotonicTensorLeastSquares
 from streamcal.statistics.tensor_moments import TensorMoments
 
 DEGREES = [(1,), (5,), (2, 3), (5, 5), (2, 1, 3)]
-
-
-def forms(name):
-    """(compiled module, its source as ordinary Python), or skip."""
-    if not kernels()[name]:
-        pytest.skip(f"{name} is not compiled here: there is no second form to compare with")
-    spec = importlib.util.spec_from_file_location(f"uncompiled_{name}", SOURCES[name])
-    plain = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = plain
-    spec.loader.exec_module(plain)
-    return importlib.import_module(module_name(name)), plain
 
 
 def basis(degrees, u):
@@ -135,7 +120,7 @@ def test_both_forms_of_the_tensor_kernel(degrees, rows):
     w = np.array([row[2] for row in rows])
     positive = w * [row[3] for row in rows]
     c = np.sort(np.random.default_rng(2).random(int(np.prod(np.array(degrees) + 1))))
-    for module in forms("tensor_bernstein"):
+    for module in twins("tensor_bernstein"):
         sums = module.TensorSums(degrees)
         sums.update_many(u, w, positive)
         sums.unlearn(u[0].tolist(), w[0], positive[0])
@@ -160,7 +145,7 @@ def random_program(seed, n=7, constraints=12):
 def test_both_forms_of_the_dual_active_set_and_the_optimality_of_its_answer(seed):
     quadratic, inverse, linear, above, below, bound = random_program(seed)
     found = []
-    for module in forms("difference_qp"):
+    for module in twins("difference_qp"):
         qp = module.DifferenceQP(len(linear), above, below, bound)
         assert qp.solve(inverse, linear) == module.SOLVED
         found.append((qp.x.tobytes(), qp.multipliers.tobytes(), qp.working, qp.iterations))
@@ -192,28 +177,28 @@ def test_the_dual_active_set_refuses_what_does_not_fit():
 def test_both_forms_of_the_forest_and_the_optimality_of_its_answer(degrees):
     """From no working set at all, and then from that of the program before."""
     problem = IsotonicTensor(degrees)
-    kernels_of = [module.ForestQP for module in forms("forest_qp")]
+    kernels_of = [module.ForestQP for module in twins("forest_qp")]
     zero = problem.size
     edges = np.where(problem.above < 0, zero + 1, problem.above), np.where(problem.below < 0, zero, problem.below)
-    twins = [one(problem.size, *edges, problem._ratio, problem._penalty, problem._place) for one in kernels_of]
+    problems = [one(problem.size, *edges, problem._ratio, problem._penalty, problem._place) for one in kernels_of]
     solved, moved = 0, 0
     for seed in range(12):
         sums = tensor_bernstein.TensorSums(degrees)
         u, w, positive = stream(degrees, 60 + seed, seed // 6)
         sums.update_many(u, w, positive if seed != 3 else 0.0 * positive)
-        found = [one.solve(sums.moments, sums.cross, sums.weight) for one in twins]
+        found = [one.solve(sums.moments, sums.cross, sums.weight) for one in problems]
         assert found[0] == found[1]
         if not found[0]:
-            for one in twins:
+            for one in problems:
                 one.start_from([])
             continue
-        solved, moved = solved + 1, moved + (twins[0].solves > 1)
-        assert twins[0].x.tobytes() == twins[1].x.tobytes()
-        assert (twins[0].gap, twins[0].solves) == (twins[1].gap, twins[1].solves)
-        x, quadratic = twins[0].x, problem.quadratic(sums.moments, sums.weight)
+        solved, moved = solved + 1, moved + (problems[0].solves > 1)
+        assert problems[0].x.tobytes() == problems[1].x.tobytes()
+        assert (problems[0].gap, problems[0].solves) == (problems[1].gap, problems[1].solves)
+        x, quadratic = problems[0].x, problem.quadratic(sums.moments, sums.weight)
         assert problem.slacks(x).min() >= 0.0
         # A gap of a few units of rounding of a sum of N terms: it bounds how far the objective is from its minimum.
-        assert 0.0 <= twins[0].gap <= 1e-13
+        assert 0.0 <= problems[0].gap <= 1e-13
         cold = IsotonicTensorLeastSquares(degrees).solve_quadratic(quadratic, sums.cross / sums.weight)
         own, other = (0.5 * c @ quadratic @ c - c @ sums.cross / sums.weight for c in (x, cold.x))
         assert own == pytest.approx(other, abs=1e-13)

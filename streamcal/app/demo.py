@@ -13,9 +13,10 @@ from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.online_platt import OnlinePlatt
-from streamcal.calibrators.registry import COMPILED, DEFAULT_METHOD
+from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC, BANK_ROWS, bank
+from streamcal.kernels import COMPILED
 from streamcal.kernels.common.logistic import sigmoid
 from streamcal.metrics import LogLossDifference
 from streamcal.parameters.forgetting import Window

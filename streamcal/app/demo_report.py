@@ -14,9 +14,9 @@ from streamcal.app.demo import BY, LOOKED_AT, MISTAKEN, SHOWN, WINDOW, Correctio
 from streamcal.app.doctor import slower
 from streamcal.app.plot import plot_rates, plot_reliability, save_side_by_side, text_reliability
 from streamcal.app.report import scores_table, verdicts
-from streamcal.calibrators.registry import COMPILED
 from streamcal.datasets import BANK_ROWS
 from streamcal.errors import InputError
+from streamcal.kernels import COMPILED
 from streamcal.metrics import ReliabilityData
 
 #: Bins of the diagrams: so few that their points lie apart.

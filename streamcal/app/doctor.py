@@ -7,7 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import streamcal
 from streamcal.calibrators.registry import DEFAULT_METHOD
-from streamcal.compiled import PACKAGE, in_source_tree, kernels
+from streamcal.compiled import PACKAGE, in_source_tree
+from streamcal.kernels import COMPILED, FAMILIES, MISSING
 
 NAME_AND_VERSION = f"streamcal {streamcal.__version__}"
 PACKAGES = ("numpy", "scipy", "river", "sortedcontainers", "osqp", "Cython", "pyarrow", "typer", "rich")
@@ -34,16 +35,15 @@ def slower() -> str:
 
 
 def kernel_form() -> str:
-    """Return the form of the kernels: "compiled", "uncompiled" or "partly compiled"."""
-    forms = set(kernels().values())
-    return "partly compiled" if len(forms) > 1 else "compiled" if True in forms else "uncompiled"
+    """Return the form of the kernels, "compiled" or "uncompiled"."""
+    return "compiled" if COMPILED else "uncompiled"
 
 
 def summary() -> str:
     """Return the header of `streamcal run`: kernel form, and versions of streamcal, Python and numerical packages."""
     numerics = ", ".join(f"{package} {_version(package)}" for package in ("numpy", "osqp"))
     header = f"{NAME_AND_VERSION}, {kernel_form()} kernels, Python {platform.python_version()}, {numerics}"
-    return header if kernel_form() == "compiled" else f"{header}\n{kernel_form()} kernels: {slower()}"
+    return header if COMPILED else f"{header}\n{kernel_form()} kernels: {slower()}"
 
 
 def environment() -> dict[str, str]:
@@ -58,12 +58,10 @@ def environment() -> dict[str, str]:
 
 
 def _kernel_line() -> str:
-    form = kernel_form()
-    if form == "compiled":
-        return form
-    missing = ", ".join(name for name, compiled in kernels().items() if not compiled)
-    which = missing if form == "partly compiled" else "all of them"
-    return f"{form} ({which}): everything works, but {slower()}; install a C compiler and reinstall"
+    if COMPILED:
+        return kernel_form()
+    which = "" if len(MISSING) == len(FAMILIES) else f", since these could not be compiled: {', '.join(MISSING)}"
+    return f"uncompiled{which}; everything works, but {slower()}; install a C compiler and reinstall"
 
 
 def _version(package: str) -> str | None:

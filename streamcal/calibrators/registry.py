@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamcal.compiled import has_binary
+from streamcal.kernels import COMPILED
 from streamcal.lazy import Methods
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ COMPOSED: Methods[type[Calibrator]] = Methods(
     {"prequential-choice": "streamcal.calibrators.prequential_choice.PrequentialChoice"}
 )
 
-#: Whether the kernels are compiled. Without a compiler a step of `auto` takes a thousand times as long, some 3 ms.
-COMPILED = has_binary("common/logistic")
-#: The method where none is chosen: first in the race, at some microseconds an observation (docs/which.md); a method of
-#: some microseconds where the kernels are not compiled.
+#: The method where none is chosen: first in the race, at some microseconds an observation (docs/which.md). Where the
+#: kernels are not compiled, a step of it takes some 3 ms, a thousand times as long: there it is one of microseconds.
 DEFAULT_METHOD = "auto" if COMPILED else "online-platt"
 #: The methods compared by default: those that the race advises (`docs/which.md`), and the exact isotonic fit.
 COMPARED = (*(("auto",) if COMPILED else ()), "online-platt", "online-beta", "bernstein", "venn-abers", "isotonic")

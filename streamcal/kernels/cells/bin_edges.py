@@ -18,13 +18,8 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.cells.cell_bins import CellTree
-    from cython.cimports.streamcal.kernels.cells.cell_sums import CellSums
-else:
-    from streamcal.kernels.cells.cell_bins import CellTree
-    from streamcal.kernels.cells.cell_sums import CellSums
+from cython.cimports.streamcal.kernels.cells.cell_bins import CellTree
+from cython.cimports.streamcal.kernels.cells.cell_sums import CellSums
 
 _MOST_CHANGES = cython.declare(cython.int, 2**16)
 """Bins that may change at once. Where more do, everything is computed again."""

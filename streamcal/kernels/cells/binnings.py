@@ -17,15 +17,9 @@ import math
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, floor
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.cells.beta_scores import bin_bound, bin_score, share_of_both
-    from cython.cimports.streamcal.kernels.cells.bin_edges import BinEdges
-    from cython.cimports.streamcal.kernels.cells.cell_sums import CellSums
-else:
-    from streamcal.kernels.cells.beta_scores import bin_bound, bin_score, share_of_both
-    from streamcal.kernels.cells.bin_edges import BinEdges
-    from streamcal.kernels.cells.cell_sums import CellSums
+from cython.cimports.streamcal.kernels.cells.beta_scores import bin_bound, bin_score, share_of_both
+from cython.cimports.streamcal.kernels.cells.bin_edges import BinEdges
+from cython.cimports.streamcal.kernels.cells.cell_sums import CellSums
 
 from streamcal.kernels.cells.beta_scores import LARGEST
 

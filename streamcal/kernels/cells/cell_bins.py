@@ -17,11 +17,7 @@ import math
 
 import cython
 import numpy as np
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.cells.cell_sums import CellRows, CellSums
-else:
-    from streamcal.kernels.cells.cell_sums import CellRows, CellSums
+from cython.cimports.streamcal.kernels.cells.cell_sums import CellRows, CellSums
 
 _NAN = cython.declare(cython.double, math.nan)
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.libc.math import floor
+from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
 
 from streamcal.kernels.tree.hull_changes import RESIDUE
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
-else:
-    from streamcal.kernels.common.fast_path import fast_observation
 
 _MOST_CHANGES = cython.declare(cython.int, 256)
 """More changes than this are not listed: one pass over all cells costs less than following them."""

@@ -5,10 +5,7 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import exp, log, log1p
 
-if cython.compiled:
-    from cython.cimports.libc.math import INFINITY as inf
-else:
-    from math import inf
+inf = cython.declare(cython.double, float("inf"))
 
 
 def logit(p: cython.double) -> cython.double:

@@ -5,10 +5,7 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import fabs, floor, log, log1p
 
-if cython.compiled:
-    from cython.cimports.libc.math import INFINITY as inf
-else:
-    from math import inf
+inf = cython.declare(cython.double, float("inf"))
 
 
 def log_losses(p: cython.const[cython.double][::1]):

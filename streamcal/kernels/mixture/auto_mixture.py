@@ -16,39 +16,26 @@ whether that was written just before or long ago.
 """
 
 import cython
-from cython.cimports.libc.math import pow as power
-
-if not cython.compiled:
-    from streamcal.kernels.common.logistic import sigmoid
-    from streamcal.kernels.common.weights import WeightScale, steps_of
-    from streamcal.kernels.mixture.combination import BOTH, COUNT, ISSUED, MEANS, NONE, TIMED, Combination, gain_of
-    from streamcal.kernels.mixture.day_and_week import DayAndWeek
-    from streamcal.kernels.mixture.guard import of_two
-    from streamcal.kernels.mixture.jumper import Jumper
-    from streamcal.kernels.mixture.knot_sums import LARGEST, LAST, UNIT, KnotSums, log_odds_of
-    from streamcal.kernels.mixture.repeated_scores import RepeatedScores
-    from streamcal.kernels.mixture.score_regressions import ScoreRegressions
-else:
-    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
-    from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
-    from cython.cimports.streamcal.kernels.mixture.combination import (
-        BOTH,
-        COUNT,
-        ISSUED,
-        MEANS,
-        NONE,
-        TIMED,
-        Combination,
-        gain_of,
-    )
-    from cython.cimports.streamcal.kernels.mixture.day_and_week import DayAndWeek
-    from cython.cimports.streamcal.kernels.mixture.guard import of_two
-    from cython.cimports.streamcal.kernels.mixture.jumper import Jumper
-    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST, LAST, UNIT, KnotSums, log_odds_of
-    from cython.cimports.streamcal.kernels.mixture.repeated_scores import RepeatedScores
-    from cython.cimports.streamcal.kernels.mixture.score_regressions import ScoreRegressions
-
 import numpy as np
+from cython.cimports.libc.math import pow as power
+from cython.cimports.streamcal.kernels.common.logistic import sigmoid
+from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
+from cython.cimports.streamcal.kernels.mixture.combination import (
+    BOTH,
+    COUNT,
+    ISSUED,
+    MEANS,
+    NONE,
+    TIMED,
+    Combination,
+    gain_of,
+)
+from cython.cimports.streamcal.kernels.mixture.day_and_week import DayAndWeek
+from cython.cimports.streamcal.kernels.mixture.guard import of_two
+from cython.cimports.streamcal.kernels.mixture.jumper import Jumper
+from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST, LAST, UNIT, KnotSums, log_odds_of
+from cython.cimports.streamcal.kernels.mixture.repeated_scores import RepeatedScores
+from cython.cimports.streamcal.kernels.mixture.score_regressions import ScoreRegressions
 
 LATE_POWER = cython.declare(cython.double, 0.75)
 """The learning rate of the second row of weights for a label d late is (1 + d)^−¾."""

@@ -2,25 +2,14 @@
 """An `AutoMixture` in a loop: which label belongs to which forecast, where labels are late."""
 
 import cython
-
-if not cython.compiled:
-    from streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from streamcal.kernels.common.logistic import sigmoid
-    from streamcal.kernels.mixture.auto_mixture import AutoMixture
-    from streamcal.kernels.mixture.combination import COUNT, ISSUED, NONE, TIMED
-    from streamcal.kernels.mixture.guard import Guard
-    from streamcal.kernels.mixture.knot_sums import LARGEST
-    from streamcal.kernels.newton.online_newton import log_odds
-else:
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
-    from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
-    from cython.cimports.streamcal.kernels.mixture.combination import COUNT, ISSUED, NONE, TIMED
-    from cython.cimports.streamcal.kernels.mixture.guard import Guard
-    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
-    from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
-
 import numpy as np
+from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
+from cython.cimports.streamcal.kernels.common.logistic import sigmoid
+from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
+from cython.cimports.streamcal.kernels.mixture.combination import COUNT, ISSUED, NONE, TIMED
+from cython.cimports.streamcal.kernels.mixture.guard import Guard
+from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
+from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
 
 ROUNDING = cython.declare(cython.double, 1e-6)
 SECONDS = cython.declare(cython.double, 1e11)

@@ -20,15 +20,10 @@ it begins at 1 − `immediate` and falls as `horizon`/(t + `horizon`). In the Sh
 
 import cython
 from cython.cimports.libc.math import exp, log, log1p
+from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
 
-if cython.compiled:
-    from cython.cimports.libc.math import INFINITY as inf
-    from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
-else:
-    from math import inf, nan
-
-    from streamcal.kernels.common.fast_path import fast_observation
+inf = cython.declare(cython.double, float("inf"))
+nan = cython.declare(cython.double, float("nan"))
 
 MOST = 12
 """The number of bets is at most this: C arrays have a fixed size, and a segment has a kilobyte."""

@@ -9,23 +9,14 @@ Symbols:
 """
 
 import cython
+import numpy as np
 from cython.cimports.libc.math import exp, log
 from cython.cimports.libc.math import pow as power
-
-if not cython.compiled:
-    from streamcal.kernels.common.logistic import log_sigmoid
-    from streamcal.kernels.mixture.guard import Guard
-    from streamcal.kernels.mixture.knot_sums import LARGEST
-    from streamcal.kernels.newton.implicit_regression import Correction, clamped
-    from streamcal.kernels.newton.regressions import Regressions
-else:
-    from cython.cimports.streamcal.kernels.common.logistic import log_sigmoid
-    from cython.cimports.streamcal.kernels.mixture.guard import Guard
-    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import Correction, clamped
-    from cython.cimports.streamcal.kernels.newton.regressions import Regressions
-
-import numpy as np
+from cython.cimports.streamcal.kernels.common.logistic import log_sigmoid
+from cython.cimports.streamcal.kernels.mixture.guard import Guard
+from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
+from cython.cimports.streamcal.kernels.newton.implicit_regression import Correction, clamped
+from cython.cimports.streamcal.kernels.newton.regressions import Regressions
 
 RATE, RARE_RATE = cython.declare(cython.double, 1e-4), cython.declare(cython.double, 6e-3)
 """The part of all weight that the prior shares out again at a label is `RATE`, or `RARE_RATE` · p (1 − p) if less, p

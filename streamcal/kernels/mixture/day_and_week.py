@@ -2,20 +2,12 @@
 """The correction of `Auto`'s forecast by the cycles of the day and of the week (UTC)."""
 
 import cython
-from cython.cimports.libc.math import cos, sin
-
-if not cython.compiled:
-    from streamcal.kernels.mixture.combination import share_after
-    from streamcal.kernels.mixture.knot_sums import LARGEST
-    from streamcal.kernels.newton.implicit_regression import clamped
-    from streamcal.kernels.newton.regressions import Regressions
-else:
-    from cython.cimports.streamcal.kernels.mixture.combination import share_after
-    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
-    from cython.cimports.streamcal.kernels.newton.regressions import Regressions
-
 import numpy as np
+from cython.cimports.libc.math import cos, sin
+from cython.cimports.streamcal.kernels.mixture.combination import share_after
+from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
+from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
+from cython.cimports.streamcal.kernels.newton.regressions import Regressions
 
 DAY = cython.declare(cython.double, 86400.0)
 TURN = cython.declare(cython.double, 6.283185307179586)

@@ -9,15 +9,8 @@ Symbols:
 """
 
 import cython
-
-if not cython.compiled:
-    import math
-
-    exp, log = math.exp, math.log
-else:
-    from cython.cimports.libc.math import exp, log
-
 import numpy as np
+from cython.cimports.libc.math import exp, log
 
 SLACK = cython.declare(cython.double, 0.995)
 """The part of a stake that the knots use. Between knots the log-odds are linear, which may add a 1/512 of it."""

@@ -15,14 +15,9 @@ the mean, whatever the label is: its linear terms, 2·e[i]·(y − r[i]) and 2·
 
 import cython
 import numpy as np
+from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
 
-if cython.compiled:
-    from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
-else:
-    from math import nan
-
-    from streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
+nan = cython.declare(cython.double, float("nan"))
 
 # SplitMix64 (Steele, Lea & Flood 2014): the k-th number is a hash of seed + k·GOLDEN, without any state.
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)

@@ -14,18 +14,11 @@ Fields and C signatures are in `jumper.pxd`, for kernels that hold such objects.
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, log, log1p
+from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
+from cython.cimports.streamcal.kernels.common.weights import WeightScale
+from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
 
-if cython.compiled:
-    from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from cython.cimports.streamcal.kernels.common.weights import WeightScale
-    from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
-else:
-    from math import nan
-
-    from streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from streamcal.kernels.common.weights import WeightScale
-    from streamcal.kernels.newton.online_newton import log_odds
+nan = cython.declare(cython.double, float("nan"))
 
 LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds of scores are clamped to ± this."""

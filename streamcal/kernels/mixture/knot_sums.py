@@ -2,14 +2,9 @@
 """What `Auto` sums at the knots of log-odds, ¼ apart: smoothers that forget, and fits to all observations."""
 
 import cython
-from cython.cimports.libc.math import log
-
-if not cython.compiled:
-    from streamcal.kernels.newton.implicit_regression import clamped
-else:
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
-
 import numpy as np
+from cython.cimports.libc.math import log
+from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
 
 from streamcal.kernels.tree.venn_abers_curve import draw, fit_line
 

@@ -1,16 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Means of the labels at scores that repeat, such as those of a tree: an expert of `Auto`."""
 
-import cython
-
-if not cython.compiled:
-    from streamcal.kernels.mixture.knot_sums import log_odds_of
-else:
-    from cython.cimports.streamcal.kernels.mixture.knot_sums import log_odds_of
-
 import math
 
+import cython
 import numpy as np
+from cython.cimports.streamcal.kernels.mixture.knot_sums import log_odds_of
 
 # The columns of the table.
 SCORE = cython.declare(cython.Py_ssize_t, 0)

@@ -2,18 +2,11 @@
 """The online regressions of `Auto`: on functions of the score and fading means of the labels."""
 
 import cython
-from cython.cimports.libc.math import expm1, log1p
-
-if not cython.compiled:
-    from streamcal.kernels.mixture.knot_sums import LARGEST
-    from streamcal.kernels.newton.implicit_regression import clamped, fill_line
-    from streamcal.kernels.newton.regressions import Regressions
-else:
-    from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, fill_line
-    from cython.cimports.streamcal.kernels.newton.regressions import Regressions
-
 import numpy as np
+from cython.cimports.libc.math import expm1, log1p
+from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
+from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, fill_line
+from cython.cimports.streamcal.kernels.newton.regressions import Regressions
 
 FIRST = cython.declare(cython.Py_ssize_t, 10)
 """Number of scores whose mean says where the prior of the regressions is centred."""

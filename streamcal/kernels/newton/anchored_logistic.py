@@ -36,17 +36,10 @@ import math
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, pow
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.newton.quadratic_model import QuadraticModel
-    from cython.cimports.streamcal.kernels.newton.recent_logistic import RecentLogistic
-    from cython.cimports.streamcal.kernels.newton.recent_points import RecentPoints
-    from cython.cimports.streamcal.kernels.newton.taylor_sums import TaylorSums
-else:
-    from streamcal.kernels.newton.quadratic_model import QuadraticModel
-    from streamcal.kernels.newton.recent_logistic import RecentLogistic
-    from streamcal.kernels.newton.recent_points import RecentPoints
-    from streamcal.kernels.newton.taylor_sums import TaylorSums
+from cython.cimports.streamcal.kernels.newton.quadratic_model import QuadraticModel
+from cython.cimports.streamcal.kernels.newton.recent_logistic import RecentLogistic
+from cython.cimports.streamcal.kernels.newton.recent_points import RecentPoints
+from cython.cimports.streamcal.kernels.newton.taylor_sums import TaylorSums
 
 from streamcal.kernels.newton.recent_logistic import CERTIFIED, LAST_STEP
 from streamcal.kernels.newton.taylor_sums import ORDER

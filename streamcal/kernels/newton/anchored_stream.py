@@ -3,17 +3,10 @@
 
 import cython
 import numpy as np
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.cells.cell_points import find_points
-    from cython.cimports.streamcal.kernels.cells.cell_sums import CellRows, CellSums
-    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
-    from cython.cimports.streamcal.kernels.newton.anchored_logistic import AnchoredLogistic, regularised_targets
-else:
-    from streamcal.kernels.cells.cell_points import find_points
-    from streamcal.kernels.cells.cell_sums import CellRows, CellSums
-    from streamcal.kernels.common.logistic import sigmoid
-    from streamcal.kernels.newton.anchored_logistic import AnchoredLogistic, regularised_targets
+from cython.cimports.streamcal.kernels.cells.cell_points import find_points
+from cython.cimports.streamcal.kernels.cells.cell_sums import CellRows, CellSums
+from cython.cimports.streamcal.kernels.common.logistic import sigmoid
+from cython.cimports.streamcal.kernels.newton.anchored_logistic import AnchoredLogistic, regularised_targets
 
 
 @cython.final

@@ -15,11 +15,7 @@ Fields and C signatures are in `implicit_regression.pxd`, for other kernels.
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
-else:
-    from streamcal.kernels.common.logistic import sigmoid
+from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 
 LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds of forecasts stay within ± this, as those of scores do: a forecast is never nearer to 0 or 1 than 1e-7."""

@@ -4,16 +4,10 @@
 
 import cython
 from cython.cimports.libc.math import log, log1p
+from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
+from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton
 
-if cython.compiled:
-    from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
-    from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton
-else:
-    from math import nan
-
-    from streamcal.kernels.common.fast_path import fast_observation
-    from streamcal.kernels.newton.online_newton import OnlineNewton
+nan = cython.declare(cython.double, float("nan"))
 
 
 def predict_each(newtons: list, scores: list):

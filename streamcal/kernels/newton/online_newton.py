@@ -19,16 +19,10 @@ cancel. The functions of a matrix take its size as an argument, so that the comp
 
 import cython
 from cython.cimports.libc.math import exp, log, log1p, sqrt
+from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
+from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
 
-if cython.compiled:
-    from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
-else:
-    from math import nan
-
-    from streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from streamcal.kernels.common.weights import WeightScale, steps_of
+nan = cython.declare(cython.double, float("nan"))
 
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the

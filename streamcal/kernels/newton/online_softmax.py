@@ -22,11 +22,7 @@ A class may be added at any time: its parameters are 0, and its part of A is ini
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, sqrt
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
-else:
-    from streamcal.kernels.common.weights import WeightScale, steps_of
+from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
 
 RARE = cython.declare(cython.double, 30.0)
 """An outcome of class k moves its slope in full if m_k³ ≥ n/30: the second among 30, the sixth among 3,750."""

@@ -33,13 +33,8 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, fabs
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.polynomial.bernstein import write_basis
-    from cython.cimports.streamcal.kernels.polynomial.monotone_qp import MonotoneQP
-else:
-    from streamcal.kernels.polynomial.bernstein import write_basis
-    from streamcal.kernels.polynomial.monotone_qp import MonotoneQP
+from cython.cimports.streamcal.kernels.polynomial.bernstein import write_basis
+from cython.cimports.streamcal.kernels.polynomial.monotone_qp import MonotoneQP
 
 from streamcal.kernels.newton.panel_tables import ORDER, tables
 

@@ -27,11 +27,7 @@ import math
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, fabs, log1p, pow, sqrt
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.newton.recent_points import RecentPoints
-else:
-    from streamcal.kernels.newton.recent_points import RecentPoints
+from cython.cimports.streamcal.kernels.newton.recent_points import RecentPoints
 
 #: The nodes of a panel, and the most panels.
 _NODES = cython.declare(cython.Py_ssize_t, 32)

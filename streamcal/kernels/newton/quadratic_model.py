@@ -22,11 +22,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, expm1, fabs, isfinite, sqrt
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.newton.recent_points import RecentPoints
-else:
-    from streamcal.kernels.newton.recent_points import RecentPoints
+from cython.cimports.streamcal.kernels.newton.recent_points import RecentPoints
 
 #: A step with a larger r is not bent.
 _MOST_BENT = cython.declare(cython.double, 0.5)

@@ -19,15 +19,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, fabs, isfinite
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.newton.point_nodes import PointNodes
-    from cython.cimports.streamcal.kernels.newton.quadratic_model import QuadraticModel
-    from cython.cimports.streamcal.kernels.newton.recent_points import RecentPoints
-else:
-    from streamcal.kernels.newton.point_nodes import PointNodes
-    from streamcal.kernels.newton.quadratic_model import QuadraticModel
-    from streamcal.kernels.newton.recent_points import RecentPoints
+from cython.cimports.streamcal.kernels.newton.point_nodes import PointNodes
+from cython.cimports.streamcal.kernels.newton.quadratic_model import QuadraticModel
+from cython.cimports.streamcal.kernels.newton.recent_points import RecentPoints
 
 from streamcal.kernels.newton.point_nodes import WORN
 

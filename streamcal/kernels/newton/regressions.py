@@ -12,11 +12,7 @@ Symbols:
 import cython
 import numpy as np
 from cython.cimports.libc.math import sqrt
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import curvature, implicit
-else:
-    from streamcal.kernels.newton.implicit_regression import curvature, implicit
+from cython.cimports.streamcal.kernels.newton.implicit_regression import curvature, implicit
 
 HEAVIEST = cython.declare(cython.double, 1e6)
 """Larger weights of observations are clipped to this, for numerical accuracy."""

@@ -9,13 +9,8 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, fabs
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.compensated import add_terms
-    from cython.cimports.streamcal.kernels.newton.quadratic_model import QuadraticModel
-else:
-    from streamcal.kernels.common.compensated import add_terms
-    from streamcal.kernels.newton.quadratic_model import QuadraticModel
+from cython.cimports.streamcal.kernels.common.compensated import add_terms
+from cython.cimports.streamcal.kernels.newton.quadratic_model import QuadraticModel
 
 #: K, the number of powers of a feature, 0 to K + 1, and that of monomials of two features.
 ORDER = 8

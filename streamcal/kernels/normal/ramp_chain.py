@@ -19,11 +19,7 @@ Six Gauss-Legendre nodes in each, or three or four where it is narrow, leave an 
 import cython
 import numpy as np
 from cython.cimports.libc.math import erfc, exp, expm1, fabs, log, log1p
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.normal.normal_depth import depth_of, quick_depth, quick_place
-else:
-    from streamcal.kernels.normal.normal_depth import depth_of, quick_depth, quick_place
+from cython.cimports.streamcal.kernels.normal.normal_depth import depth_of, quick_depth, quick_place
 
 _INF = cython.declare(cython.double, float("inf"))
 LEAST = cython.declare(cython.double, 1e-18)

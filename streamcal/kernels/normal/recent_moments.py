@@ -15,13 +15,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.libc.math import fabs, log, sqrt
+from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 
 from streamcal.kernels.cells.cell_points import TIED_MEANS
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
-else:
-    from streamcal.kernels.common.logistic import sigmoid
 
 _MOST = cython.declare(cython.int, 128)
 """As many observations are kept before they are added to the exact sums."""

@@ -18,11 +18,7 @@ from math import comb
 
 import cython
 import numpy as np
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.compensated import add_terms, settle
-else:
-    from streamcal.kernels.common.compensated import add_terms, settle
+from cython.cimports.streamcal.kernels.common.compensated import add_terms, settle
 
 from streamcal.kernels.common.compensated import add_arrays
 

@@ -2,16 +2,10 @@
 """Bernstein least squares along a stream: a prediction from the sums as they are, and then an update of them."""
 
 import cython
+from cython.cimports.streamcal.kernels.polynomial.bernstein import BernsteinSums, Curve
+from cython.cimports.streamcal.kernels.polynomial.monotone_qp import MonotoneQP
 
-if cython.compiled:
-    from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.streamcal.kernels.polynomial.bernstein import BernsteinSums, Curve
-    from cython.cimports.streamcal.kernels.polynomial.monotone_qp import MonotoneQP
-else:
-    from math import nan
-
-    from streamcal.kernels.polynomial.bernstein import BernsteinSums, Curve
-    from streamcal.kernels.polynomial.monotone_qp import MonotoneQP
+nan = cython.declare(cython.double, float("nan"))
 
 
 @cython.cclass

@@ -18,11 +18,7 @@ three-term one has m² of them near the ends.
 
 import cython
 import numpy as np
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.compensated import add_terms
-else:
-    from streamcal.kernels.common.compensated import add_terms
+from cython.cimports.streamcal.kernels.common.compensated import add_terms
 
 
 @cython.cfunc

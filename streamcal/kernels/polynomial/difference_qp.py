@@ -9,11 +9,7 @@ common, such as around the squares of a grid.
 
 import cython
 import numpy as np
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.polynomial import working_set
-else:
-    from streamcal.kernels.polynomial import working_set
+from cython.cimports.streamcal.kernels.polynomial import working_set
 
 SOLVED, ITERATION_LIMIT = 0, 1
 

@@ -13,13 +13,8 @@ import math
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.polynomial.deviances import Deviances
-    from cython.cimports.streamcal.kernels.polynomial.kinks import Kinks
-else:
-    from streamcal.kernels.polynomial.deviances import Deviances
-    from streamcal.kernels.polynomial.kinks import Kinks
+from cython.cimports.streamcal.kernels.polynomial.deviances import Deviances
+from cython.cimports.streamcal.kernels.polynomial.kinks import Kinks
 
 _SOLVED = cython.declare(cython.int, 0)
 _INFINITY = cython.declare(cython.double, math.inf)

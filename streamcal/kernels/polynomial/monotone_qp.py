@@ -25,17 +25,13 @@ from math import comb
 import cython
 import numpy as np
 from cython.cimports.libc.math import isfinite, sqrt
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.polynomial.flat_rows import (
-        accumulate_gram,
-        add_row,
-        eliminate,
-        substitute,
-        sum_rows,
-    )
-else:
-    from streamcal.kernels.polynomial.flat_rows import accumulate_gram, add_row, eliminate, substitute, sum_rows
+from cython.cimports.streamcal.kernels.polynomial.flat_rows import (
+    accumulate_gram,
+    add_row,
+    eliminate,
+    substitute,
+    sum_rows,
+)
 
 MAX_DEGREE = 50
 

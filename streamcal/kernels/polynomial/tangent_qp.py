@@ -16,11 +16,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.libc.math import fabs
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.polynomial import angular_slope, equality_qp, working_set
-else:
-    from streamcal.kernels.polynomial import angular_slope, equality_qp, working_set
+from cython.cimports.streamcal.kernels.polynomial import angular_slope, equality_qp, working_set
 
 from streamcal.kernels.polynomial.angular_slope import grid_of
 

@@ -25,19 +25,11 @@ label closes them.
 
 import cython
 from cython.cimports.libc.math import log
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.weights import steps_of
-    from cython.cimports.streamcal.kernels.segments.balance import balanced
-    from cython.cimports.streamcal.kernels.segments.capitals import _ALL, _FINE_SIZE, _GAP, _SIZE, _VARIANCE, Capitals
-    from cython.cimports.streamcal.kernels.segments.groups import MISSING
-    from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
-else:
-    from streamcal.kernels.common.weights import steps_of
-    from streamcal.kernels.segments.balance import balanced
-    from streamcal.kernels.segments.capitals import _ALL, _FINE_SIZE, _GAP, _SIZE, _VARIANCE, Capitals
-    from streamcal.kernels.segments.groups import MISSING
-    from streamcal.kernels.segments.level_table import UNKNOWN
+from cython.cimports.streamcal.kernels.common.weights import steps_of
+from cython.cimports.streamcal.kernels.segments.balance import balanced
+from cython.cimports.streamcal.kernels.segments.capitals import _ALL, _FINE_SIZE, _GAP, _SIZE, _VARIANCE, Capitals
+from cython.cimports.streamcal.kernels.segments.groups import MISSING
+from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
 
 #: Probabilities are clamped to this and 1 minus this.
 _LOWEST = cython.declare(cython.double, 2.0**-52)

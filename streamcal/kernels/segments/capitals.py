@@ -13,13 +13,8 @@ with w₀·(W/w₀)^(h/b)·exp(V·(c(b)·h/b − c(h))).
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, expm1, log
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.segments.groups import Groups
-    from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
-else:
-    from streamcal.kernels.segments.groups import Groups
-    from streamcal.kernels.segments.level_table import UNKNOWN
+from cython.cimports.streamcal.kernels.segments.groups import Groups
+from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
 
 #: The tilts of the accounts of a group, those of the other sign after them: a factor of 3 apart.
 TILTS = (1.0, 3.0**-1, 3.0**-2, 3.0**-3)

@@ -9,15 +9,9 @@ each family.
 import cython
 import numpy as np
 from cython.cimports.libc.math import floor
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.logistic import logit
-    from cython.cimports.streamcal.kernels.segments.level_names import LevelPair
-    from cython.cimports.streamcal.kernels.segments.level_table import LevelTable
-else:
-    from streamcal.kernels.common.logistic import logit
-    from streamcal.kernels.segments.level_names import LevelPair
-    from streamcal.kernels.segments.level_table import LevelTable
+from cython.cimports.streamcal.kernels.common.logistic import logit
+from cython.cimports.streamcal.kernels.segments.level_names import LevelPair
+from cython.cimports.streamcal.kernels.segments.level_table import LevelTable
 
 MISSING = -2
 """The slot of a family in which the observation has no group."""

@@ -19,15 +19,9 @@ the forecast with all of it, u + (1 − s)·m·f, against that without, u − s�
 import cython
 import numpy as np
 from cython.cimports.libc.math import floor, log
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, MISSING, ObservedLevels
-else:
-    from streamcal.kernels.common.logistic import logit, sigmoid
-    from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from streamcal.kernels.segments.observed_levels import LARGEST, MISSING, ObservedLevels
+from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
+from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
+from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, MISSING, ObservedLevels
 
 from streamcal.kernels.segments.observed_levels import SHARE
 

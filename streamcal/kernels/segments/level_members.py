@@ -15,13 +15,8 @@ end − z.
 
 import cython
 from cython.cimports.libc.math import sqrt
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, ObservedLevels
-else:
-    from streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
-    from streamcal.kernels.segments.observed_levels import LARGEST, ObservedLevels
+from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped, curvature, implicit, residual
+from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, ObservedLevels
 
 #: The members: nothing, the offset with all memory, with recent memory, with variance 1, offset and slope.
 MEMBERS = 5

@@ -6,13 +6,8 @@ level that is only in the store are read into the slot of its field, where predi
 """
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.segments.level_names import BITS, MULTIPLIER, LevelNames
-else:
-    from streamcal.kernels.segments.level_names import BITS, MULTIPLIER, LevelNames
-
 import numpy as np
+from cython.cimports.streamcal.kernels.segments.level_names import BITS, MULTIPLIER, LevelNames
 
 UNKNOWN = -1
 """The slot of a level that is neither held nor in the store."""

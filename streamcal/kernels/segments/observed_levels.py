@@ -13,11 +13,7 @@ Symbols, k being the level at place j, which is a field or what is made of field
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, log
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.segments.level_table import LevelTable
-else:
-    from streamcal.kernels.segments.level_table import LevelTable
+from cython.cimports.streamcal.kernels.segments.level_table import LevelTable
 
 #: The fraction of W that is redistributed after each outcome.
 SHARE = 1e-5

@@ -14,19 +14,11 @@ A field forecasts Σ W[a]·σ(z + m[a]), and its log-odds reach the next field.
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, log
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
-    from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
-    from cython.cimports.streamcal.kernels.segments.level_members import LevelMembers
-    from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
-    from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, MISSING
-else:
-    from streamcal.kernels.common.logistic import logit, sigmoid
-    from streamcal.kernels.newton.implicit_regression import clamped
-    from streamcal.kernels.segments.level_members import LevelMembers
-    from streamcal.kernels.segments.level_table import UNKNOWN
-    from streamcal.kernels.segments.observed_levels import LARGEST, MISSING
+from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
+from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
+from cython.cimports.streamcal.kernels.segments.level_members import LevelMembers
+from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
+from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, MISSING
 
 from streamcal.kernels.segments.level_members import HEAVIEST, MEMBERS, WIDTH
 

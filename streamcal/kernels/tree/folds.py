@@ -10,13 +10,8 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import floor
 from cython.cimports.libc.math import pow as power
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
-    from cython.cimports.streamcal.kernels.tree.hull_tree import HullTree
-else:
-    from streamcal.kernels.common.fast_path import fast_observation
-    from streamcal.kernels.tree.hull_tree import HullTree
+from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
+from cython.cimports.streamcal.kernels.tree.hull_tree import HullTree
 
 _ALL_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 #: The finalizer of SplitMix64 (Steele, Lea and Flood 2014).

@@ -8,42 +8,24 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.streamcal.kernels.tree.hull_fits import Fits
+from cython.cimports.streamcal.kernels.tree.hull_nodes import (
+    Inner,
+    Leaf,
+    Node,
+    add_up,
+    append,
+    drop,
+    merged,
+    place,
+    position,
+    sum_up,
+    whole,
+)
+from cython.cimports.streamcal.kernels.tree.hull_pools import find_pool, settle
 
 from streamcal.kernels.tree.hull_nodes import EXACT_LIMIT, LEAF_CAPACITY, LEFT, RIGHT
 from streamcal.kernels.tree.hull_search import TIE
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.tree.hull_fits import Fits
-    from cython.cimports.streamcal.kernels.tree.hull_nodes import (
-        Inner,
-        Leaf,
-        Node,
-        add_up,
-        append,
-        drop,
-        merged,
-        place,
-        position,
-        sum_up,
-        whole,
-    )
-    from cython.cimports.streamcal.kernels.tree.hull_pools import find_pool, settle
-else:
-    from streamcal.kernels.tree.hull_fits import Fits
-    from streamcal.kernels.tree.hull_nodes import (
-        Inner,
-        Leaf,
-        Node,
-        add_up,
-        append,
-        drop,
-        merged,
-        place,
-        position,
-        sum_up,
-        whole,
-    )
-    from streamcal.kernels.tree.hull_pools import find_pool, settle
 
 _BALANCE = cython.declare(cython.int, 3)
 _ROTATION = cython.declare(cython.int, 2)

@@ -9,37 +9,21 @@ from __future__ import annotations
 import math
 
 import cython
+from cython.cimports.streamcal.kernels.polynomial.cubic import line_between, value_beside
+from cython.cimports.streamcal.kernels.tree.hull_nodes import (
+    Borrowed,
+    Inner,
+    Leaf,
+    Node,
+    blocks_of,
+    first_of_at_least,
+    last_below,
+    outermost,
+    position,
+)
+from cython.cimports.streamcal.kernels.tree.hull_search import Search
 
 from streamcal.kernels.tree.hull_nodes import LEAF_CAPACITY, LEFT, LIGHTEST, RIGHT
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.polynomial.cubic import line_between, value_beside
-    from cython.cimports.streamcal.kernels.tree.hull_nodes import (
-        Borrowed,
-        Inner,
-        Leaf,
-        Node,
-        blocks_of,
-        first_of_at_least,
-        last_below,
-        outermost,
-        position,
-    )
-    from cython.cimports.streamcal.kernels.tree.hull_search import Search
-else:
-    from streamcal.kernels.polynomial.cubic import line_between, value_beside
-    from streamcal.kernels.tree.hull_nodes import (
-        Borrowed,
-        Inner,
-        Leaf,
-        Node,
-        blocks_of,
-        first_of_at_least,
-        last_below,
-        outermost,
-        position,
-    )
-    from streamcal.kernels.tree.hull_search import Search
 
 _LEFT = cython.declare(cython.int, LEFT)
 _RIGHT = cython.declare(cython.int, RIGHT)

@@ -9,15 +9,10 @@ from __future__ import annotations
 import math
 
 import cython
+from cython.cimports.streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, position
+from cython.cimports.streamcal.kernels.tree.hull_search import Search, belongs
 
 from streamcal.kernels.tree.hull_nodes import LEFT, RIGHT
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, position
-    from cython.cimports.streamcal.kernels.tree.hull_search import Search, belongs
-else:
-    from streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, position
-    from streamcal.kernels.tree.hull_search import Search, belongs
 
 _LEFT = cython.declare(cython.int, LEFT)
 _RIGHT = cython.declare(cython.int, RIGHT)

@@ -10,13 +10,9 @@ import math
 from types import SimpleNamespace
 
 import cython
+from cython.cimports.streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, position, whole
 
 from streamcal.kernels.tree.hull_nodes import LEAF_CAPACITY, LEFT, RIGHT
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, position, whole
-else:
-    from streamcal.kernels.tree.hull_nodes import Borrowed, Inner, Leaf, Node, position, whole
 
 TIE = 1.0 + 2.0**-46
 TIE_EXACT = 1.0 + 2.0**-50

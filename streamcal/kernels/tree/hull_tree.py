@@ -49,18 +49,12 @@ import math
 
 import cython
 import numpy as np
+from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
+from cython.cimports.streamcal.kernels.tree.hull_changes import Changes
+from cython.cimports.streamcal.kernels.tree.hull_nodes import Leaf, filled, outermost, rises, whole
 
 from streamcal.kernels.tree.hull_changes import check_subtree
 from streamcal.kernels.tree.hull_nodes import EXACT_LIMIT, HEAVIEST, LIGHTEST, RIGHT, leaves
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from cython.cimports.streamcal.kernels.tree.hull_changes import Changes
-    from cython.cimports.streamcal.kernels.tree.hull_nodes import Leaf, filled, outermost, rises, whole
-else:
-    from streamcal.kernels.common.fast_path import fast_observation, fast_score
-    from streamcal.kernels.tree.hull_changes import Changes
-    from streamcal.kernels.tree.hull_nodes import Leaf, filled, outermost, rises, whole
 
 LEAF_FILL = 48  # groups per leaf after `rebuild`, so that leaves do not split at once
 FEW = 16  # `update_sorted` loops while the tree is this many times larger than the update

@@ -4,11 +4,7 @@
 import cython
 import numpy as np
 from cython.cimports.libc.math import log
-
-if cython.compiled:
-    from cython.cimports.streamcal.kernels.common.logistic import sigmoid
-else:
-    from streamcal.kernels.common.logistic import sigmoid
+from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 
 LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds of forecasts stay within ± this."""
