@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.auto.experts import (
-    BY_TIME,
-    CORRECTION,
-    NAMES,
-    STACK,
-    new_mixture,
-)
+from streamcal.calibrators.auto.experts import BY_TIME, CORRECTION, NAMES, STACK, new_mixture
 from streamcal.calibrators.auto.saved import mixture_state
 from streamcal.calibrators.guarded import LOGGED, LONGEST_DELAY
 from streamcal.calibrators.sequential import SequentialCalibrator
@@ -86,9 +80,9 @@ class Auto(SequentialCalibrator):
 
     **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing.
 
-    **Cost.** O(1) per observation, 3 to 5 µs, with late labels and without. An object takes 29 kB at first and 34 kB
-    later, and 4 kB more where hundreds of scores repeat. A prediction that waits for its label takes 130 bytes,
-    in single precision. `benchmarks/auto_parts.py` measures all of them.
+    **Cost.** O(1) per observation, 3 to 5 µs, with late labels and without. An object takes 26 kB at first, 30 kB
+    later, and 4 kB more where hundreds of scores repeat. A prediction that waits for its label takes 134 bytes, in
+    single precision. `benchmarks/auto_parts.py` measures all of them.
 
     References
     ----------
