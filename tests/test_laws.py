@@ -7,6 +7,7 @@ forgetting as well (`laws.EVERYWHERE`), and the first method of each statistic u
 
 import itertools
 import json
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import assume
@@ -114,6 +115,35 @@ def test_predict_learn_many_is_a_loop_of_predict_one_and_learn_one(case, draw):
         found = [row for part in (stream[:cut], stream[cut:]) for row in case.streamed(many, part, verb).tolist()]
         assert found == expected
         assert many.state_dict() == one.state_dict()
+
+
+class Dated:
+    """A calibrator that is given its times as dates without a time zone."""
+
+    def __init__(self, cal):
+        self._cal = cal
+
+    def __getattr__(self, name):
+        verb = getattr(self._cal, name)
+        if name != "predict_learn_many":
+            return verb
+        return lambda x, y, w, t, **more: verb(x, y, w, t.astype("datetime64[s]"), **more)
+
+
+@law(ALL, under=EVERYWHERE)
+def test_dates_without_a_time_zone_are_seconds(case, draw):
+    """In one call, and in the parts of which a method is made: these are given numbers, of a date that was checked."""
+    seconds = draw(case.calibrators())
+    dates, stream = seconds.clone(), draw(case.streams(seconds, max_size=6, alike=True))
+    expected = case.streamed(seconds, stream, "predict_learn_many")
+    assert case.streamed(Dated(dates), stream, "predict_learn_many").tolist() == expected.tolist()
+    for o in stream:
+        at = datetime(1970, 1, 1) + timedelta(seconds=o.t)
+        dates.predict_one(o.x, at)
+        seconds.predict_one(o.x, o.t)
+        dates.learn_one(*o[:3], at)
+        seconds.learn_one(*o)
+    assert dates.state_dict() == seconds.state_dict()
 
 
 @each(ADDITIVE)

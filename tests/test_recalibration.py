@@ -8,6 +8,7 @@ import json
 import math
 import pickle
 import warnings
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -15,12 +16,15 @@ import scoringrules
 from scipy import stats
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from streamcal import CapabilityError, Decay, InputError, Logit, StateError
+from streamcal import CapabilityError, Decay, InputError, Logit, StateError, Window
 from streamcal.regression import (
+    AdaptiveConformal,
+    AdaptiveScale,
     Composition,
     ConformalPredictive,
     EmpiricalDensity,
     GaussianProcessCDF,
+    MondrianConformal,
     Normal,
     Piecewise,
     QuantileRecalibration,
@@ -290,6 +294,41 @@ def test_each_stage_learns_the_forecasts_that_were_issued_before_it():
     with pytest.raises(InputError):
         cal.learn_many([Normal(0.0, 1.0), None], [0.0, 0.0])
     assert cal.n == 60.0
+
+
+@pytest.mark.parametrize(
+    ("later", "refused"),
+    [
+        (MondrianConformal(), (Sample([0.0]), 1.0)),  # of one value, which has no spread
+        (Composition((ScaleRecalibration(), MondrianConformal())), (Sample([0.0]), 1.0)),
+        (ScaleRecalibration(forgetting=Window(9.0, by="time", max_jump=9.0)), (Normal(0.0, 1.0), 1.0, 1.0, 1e6)),
+    ],
+)
+def test_what_a_later_stage_refuses_no_stage_learns(later, refused):
+    cal = Composition((QuantileRecalibration(), later))
+    for k in range(12):
+        cal.learn_one(Normal(0.0, 1.0), 0.1 * k, 1.0, float(k))
+    before = cal.state_dict()
+    with pytest.raises(InputError):
+        cal.learn_one(*refused)
+    assert cal.state_dict() == before
+
+
+def test_the_density_is_0_where_no_mass_was_predicted():
+    """Outside of a support, and in a tail that is below the smallest float."""
+    for cal in (ScaleRecalibration(), AdaptiveScale(), Composition()):
+        cal.learn_many([Normal(0.0, 1.0)] * 9, [-0.5, 0.0, 0.5] * 3)
+        for base, y in ((stats.uniform(), -1.0), (stats.expon(), -0.5), (NormalDist(), 50.0)):
+            found = cal.predict_one(base)
+            assert (found.pdf(y), found.log_prob(y)) == (0.0, -math.inf)
+
+
+@pytest.mark.parametrize("cal", [AdaptiveConformal(), AdaptiveScale(), ScaleRecalibration()])
+def test_distributions_may_come_from_an_iterator(cal):
+    y, listed = [0.5, 1.0, -1.0], cal.clone()
+    cal.learn_many((Normal(0.0, 1.0) for _ in y), y)
+    listed.learn_many([Normal(0.0, 1.0)] * 3, y)
+    assert cal.state_dict() == listed.state_dict()
 
 
 @pytest.mark.parametrize("stages", [None, ("scale-recalibration", "quantile-recalibration")])

@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.maps.base import CalibrationMap
 from streamcal.parameters.columns import like
-from streamcal.parameters.inputs import check_batch, check_label, check_score, check_scores, check_weight, none_is_zero
+from streamcal.parameters.inputs import (
+    check_batch,
+    check_label,
+    check_score,
+    check_scores,
+    check_weight,
+    none_is_zero,
+    row_times,
+)
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 
@@ -97,7 +105,7 @@ class Calibrator(Learner):
         """Check all observations, then return an iterator over the arguments of `learn_one` for each of them."""
         _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
         self._require_times(times[weights > 0.0])
-        at = [None] * len(times) if t is None else times.tolist()
+        at = row_times(t, times)
         return zip(check_scores(scores).tolist(), (labels > 0.0).tolist(), weights.tolist(), at, strict=True)
 
     @abstractmethod

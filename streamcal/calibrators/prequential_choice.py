@@ -18,7 +18,7 @@ from streamcal.learners.choosing import chosen
 from streamcal.learners.mixing import Mixture, limited, reread, states_of, written
 from streamcal.maps.base import CalibrationMap
 from streamcal.parameters.columns import like
-from streamcal.parameters.inputs import check_score, check_scores
+from streamcal.parameters.inputs import CheckedTime, check_score, check_scores
 from streamcal.parameters.scales import Interval, Probability
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.states import Reader
@@ -158,12 +158,13 @@ class PrequentialChoice(Calibrator):
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         self.scale.coordinate(check_score(score))
-        return self._mixture.of(self._forecasts(score, t))
+        return self._mixture.of(self._forecasts(score, self._asked_time(t)))
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
         s = check_scores(scores)
         self.scale.require(s)
-        return like(scores, _mixed(self._mixture.shares, [one.predict_many(s, t) for one in self._candidates]))
+        at = self._asked_time(t)
+        return like(scores, _mixed(self._mixture.shares, [one.predict_many(s, at) for one in self._candidates]))
 
     def map(self) -> MixtureMap:
         """Return the current map, which is immutable: the mixture of the candidates' maps."""
@@ -224,13 +225,21 @@ class PrequentialChoice(Calibrator):
 
     # -- times ---------------------------------------------------------------------------------------------------
 
+    @property
+    def forgets_by_time(self) -> bool:
+        return any(one.forgets_by_time for one in self._candidates)
+
     def _time(self, t: Time | None) -> float:
-        times = [one._time(t) for one in self._candidates]
-        return math.nan if t is None else times[0]
+        at = None if t is None else CheckedTime(self._checked_time(t))
+        for one in self._candidates:
+            one._time(at)
+        return math.nan if at is None else at
 
     def _times(self, t: Times | None, size: int) -> FloatArray:
-        times = [one._times(t, size) for one in self._candidates]
-        return np.full(size, math.nan) if t is None else times[0]
+        at = None if t is None else self._checked_times(t, size)
+        for one in self._candidates:
+            one._times(at, size)
+        return np.full(size, math.nan) if at is None else at
 
     def _require_times(self, t: FloatArray) -> None:
         for one in self._candidates:

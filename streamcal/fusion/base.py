@@ -23,7 +23,14 @@ from streamcal.memories.memory import Held
 from streamcal.parameters.columns import as_objects, column_names, like, with_columns
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import one_of, whole_number
-from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
+from streamcal.parameters.inputs import (
+    check_label,
+    check_score,
+    check_scores_matrix,
+    check_vector_batch,
+    check_weight,
+    row_times,
+)
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Label, Time, Times
@@ -203,7 +210,7 @@ class Fusion(Learner):
         """Check all observations, then return an iterator over the arguments of `learn_one` for each of them."""
         _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
         self._require_times(times[weights > 0.0])
-        at = [None] * len(times) if t is None else times.tolist()
+        at = row_times(t, times)
         return zip(as_objects(scores).tolist(), labels.tolist(), weights.tolist(), at, strict=True)
 
     @abstractmethod

@@ -14,7 +14,7 @@ from streamcal.fusion.missing import Missing, check_present_batch, coordinates_p
 from streamcal.learners.additive import require
 from streamcal.learners.mixing import reread, states_of, written
 from streamcal.parameters.given import one_of, real_number
-from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
+from streamcal.parameters.inputs import CheckedTime, check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import HEAVIEST, Reader, numbers
 
@@ -129,11 +129,17 @@ class PrequentialFusion(Fusion):
         for candidate in self._candidates:
             candidate._keep_names(names)
 
+    @property
+    def forgets_by_time(self) -> bool:
+        return any(candidate.forgets_by_time for candidate in self._candidates)
+
     def _time(self, t: Time | None) -> float:
-        return max(candidate._time(t) for candidate in self._candidates)
+        at = None if t is None else CheckedTime(self._checked_time(t))
+        return max(candidate._time(at) for candidate in self._candidates)
 
     def _times(self, t: Times | None, size: int) -> FloatArray:
-        return np.max([candidate._times(t, size) for candidate in self._candidates], axis=0)
+        at = None if t is None else self._checked_times(t, size)
+        return np.max([candidate._times(at, size) for candidate in self._candidates], axis=0)
 
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
         predicted = [candidate.predict_one(x, t) for candidate in self._candidates]
@@ -158,10 +164,10 @@ class PrequentialFusion(Fusion):
             self._learn(*row)
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        return self.leader.predict_one(scores, t)
+        return self.leader.predict_one(scores, self._asked_time(t))
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        return self.leader.predict_many(scores, t)
+        return self.leader.predict_many(scores, self._asked_time(t))
 
     def map(self) -> FusionMap:
         return self.leader.map()

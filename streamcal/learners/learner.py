@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from streamcal import lazy
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError, warn
 from streamcal.names import parameter_names
-from streamcal.parameters.inputs import check_time, check_times_of_one_kind, of_one_kind
+from streamcal.parameters.inputs import CheckedTime, check_time, check_times_of_one_kind, of_one_kind
 from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.spans import in_shorter_unit, shorter_unit
@@ -156,6 +156,13 @@ class Learner(Saved):
         if in_shorter_unit(time):
             self._warn_of_unit(time)
         return time
+
+    def _asked_time(self, t: Time | None) -> CheckedTime | None:
+        """Check the time of a prediction, for the methods that a method is made of: they are given numbers alone."""
+        if t is None:
+            return None
+        of_one_kind(t, self._first_time)
+        return CheckedTime(check_time(t))
 
     def _checked_times(self, t: ArrayLike | Sequence[Time], size: int) -> FloatArray:
         """Check n times; warn, once, if the last one is likely to be in a shorter unit where seconds are needed."""

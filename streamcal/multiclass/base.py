@@ -29,7 +29,7 @@ from streamcal.multiclass.labels import (
 )
 from streamcal.multiclass.observations import coordinate, coordinates
 from streamcal.parameters.columns import like
-from streamcal.parameters.inputs import check_scores_matrix, check_weight
+from streamcal.parameters.inputs import check_scores_matrix, check_weight, row_times
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.statistics.class_table import LOG_FLOOR
@@ -206,7 +206,7 @@ class MulticlassCalibrator(Learner):
         given = read_labels(labels)
         rows = check_scores_matrix(in_columns_of(P, given), len(given)).tolist()
         named = [dict(zip(given, row, strict=True)) for row in rows]
-        at = [None] * len(times) if t is None else times.tolist()
+        at = row_times(t, times)
         came = [batch.labels[column] for column in batch.outcome]
         columns = named, came, batch.weights.tolist(), at
         return [(*row, self._checked(*row)) for row in zip(*columns, strict=True)]

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from streamcal.errors import InputError
 from streamcal.kernels.common import fast_path
 from streamcal.parameters.columns import as_array, as_objects
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Time, Times
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = fast_path.SMALLEST_WEIGHT, fast_path.LARGEST_WEIGHT
 #: NumPy's spans and points of time. `float` reads them as numbers, without their unit.
@@ -235,12 +235,25 @@ def check_times_of_one_kind(
     return times, first
 
 
-def of_one_kind(t: Time, first: Time | None, what: str = "time") -> Time:
+class CheckedTime(float):
+    """A time as a number that was given in another form, perhaps, and has been checked: it is of every kind."""
+
+    __slots__ = ()
+
+
+def row_times(t: Times | None, times: FloatArray) -> list[CheckedTime | None]:
+    """Return the checked time of each row of a batch, None where no times were given."""
+    return [None] * len(times) if t is None else [CheckedTime(one) for one in times.tolist()]
+
+
+def of_one_kind(t: Time, first: Time | None, what: str = "time") -> Time | None:
     """Return the first time so far: `first`, or `t` if it is None.
 
     Raise `InputError` if one of the two is a date without a time zone and the other one is not: they may be hours
     apart.
     """
+    if isinstance(t, CheckedTime):
+        return first
     if first is None:
         return t
     if _has_no_zone(t) != _has_no_zone(first):

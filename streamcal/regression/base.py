@@ -12,10 +12,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from streamcal.errors import InputError
 from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Coordinate
-from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
+from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight, row_times
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
@@ -89,7 +90,7 @@ class DistributionCalibrator(Learner):
         _, _, weights, times, _ = self._checked_many(given, y, w, t)
         self._require_times(times[weights > 0.0])
         outcomes, _ = check_outcomes(y, w)
-        at = [None] * len(times) if t is None else times.tolist()
+        at = row_times(t, times)
         rows = zip(given, outcomes.tolist(), weights.tolist(), at, strict=True)
         with self._all_or_nothing():  # a cdf may be wrong where only a prediction looks at it
             return in_turn(self.predict_one, self.learn_one, rows)
@@ -110,9 +111,12 @@ class DistributionCalibrator(Learner):
         self, distributions: Sequence[Distribution], y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """Return coordinates, labels, weights, times and the number of outcomes outside; or raise an `InputError`."""
+        given = check_distributions(distributions)
         outcomes, weights = check_outcomes(y, w)
+        if len(given) != len(outcomes):
+            raise InputError(f"distributions and y differ in length: {len(given)} and {len(outcomes)}")
         times = self._times(t, len(outcomes))
-        x, labels, outside = self._read_many(distributions, outcomes)
+        x, labels, outside = self._read_many(given, outcomes)
         return x, labels, weights, times, int(outside[weights > 0.0].sum())
 
     @abstractmethod
@@ -123,7 +127,10 @@ class DistributionCalibrator(Learner):
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
-        """Do `_read` for n distributions and outcomes: coordinates of shape (n,) or (n, m), and two arrays (n,)."""
+        """Do `_read` for n checked distributions and their outcomes.
+
+        Coordinates have shape (n,) or (n, m); labels, and whether an outcome is outside, shape (n,).
+        """
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
         """Return the calibrated distribution, as of time `t`; also before the first observation.

@@ -11,7 +11,7 @@ import numpy as np
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.parameters.forgetting import Decay
-from streamcal.parameters.inputs import check_time, check_times
+from streamcal.parameters.inputs import CheckedTime
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.regression import METHODS
 from streamcal.regression.adaptive_conformal import AdaptiveConformal
@@ -96,6 +96,10 @@ class Composition(SequentialDistributionCalibrator):
     def bounded_memory(self) -> bool:
         return all(stage.bounded_memory for stage in self._stages)
 
+    @property
+    def forgets_by_time(self) -> bool:
+        return any(stage.forgets_by_time for stage in self._stages)
+
     def tally(self) -> dict[str, int]:
         """Return the counts of the stages, as in ``{"1 outside": 3}``."""
         return {f"{i} {name}": n for i, stage in enumerate(self._stages, 1) for name, n in stage.tally().items()}
@@ -103,64 +107,69 @@ class Composition(SequentialDistributionCalibrator):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def _read(self, distribution: Distribution, y: float) -> tuple[Any, float, bool]:
-        self._stages[0]._read(distribution, y)  # which checks it
         return distribution, y, False
 
+    def _checked(
+        self, distribution: Distribution, y: float, w: float, t: Time | None
+    ) -> tuple[Any, float, float, float, int]:
+        """Return what the base does; x is what each stage that learns yet has checked of the forecast issued to it."""
+        forecast, outcome, weight, time, outside = super()._checked(distribution, y, w, t)
+        at = None if math.isnan(time) else CheckedTime(time)
+        checked: list[Any] = []
+        for place, stage in enumerate(self._stages if self._totals.count >= ALONE else self._stages[:1]):
+            if place:
+                forecast = self._stages[place - 1].predict_one(forecast, at)
+            checked.append(stage._checked(forecast, outcome, weight, at))
+            if weight > 0.0:
+                stage._require_time(time)
+        return checked, outcome, weight, time, outside
+
     def _read_many(self, distributions: Sequence[Distribution], y: FloatArray) -> tuple[Any, FloatArray, Any]:
-        given = check_distributions(distributions)
-        if len(given) != len(y):
-            raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
-        return given, y, np.zeros(len(y), dtype=bool)
+        return distributions, y, np.zeros(len(y), dtype=bool)
 
     def _time(self, t: Time | None) -> float:
         """Check the time, which stages may need; NaN without a time."""
+        at = None if t is None else CheckedTime(self._checked_time(t))
         for stage in self._stages:
-            stage._time(t)
-        return math.nan if t is None else check_time(t)
+            stage._time(at)
+        return math.nan if at is None else at
 
     def _times(self, t: Times | None, size: int) -> FloatArray:
+        at = None if t is None else self._checked_times(t, size)
         for stage in self._stages:
-            stage._times(t, size)
-        return np.full(size, math.nan) if t is None else check_times(t, size)
+            stage._times(at, size)
+        return np.full(size, math.nan) if at is None else at
 
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
         if w > 0.0:
-            self._learn_at(x, y, w, None if math.isnan(t) else t)
+            relative = self._weight_scale.relative(w)
+            for stage, (own, label, _, time, outside) in zip(self._stages, x, strict=False):
+                stage._learn(own, label, relative, time, outside)
+            self._stepped(w)
 
     def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         with self._all_or_nothing():  # a later stage may refuse what an earlier one issues
-            for row in zip(x, y.tolist(), w.tolist(), t.tolist(), strict=True):
-                self._learn(*row)
-
-    def _step(self, x: Any, y: float, w: float) -> None:
-        self._learn_at(x, y, w, None)
-
-    def _learn_at(self, distribution: Any, y: float, w: float, t: float | None) -> None:
-        """Issue the forecasts of all stages that learn yet, and then have each learn what the one before issued."""
-        learning = self._stages if self._totals.count >= ALONE else self._stages[:1]
-        forecasts = [distribution]
-        for stage in learning[:-1]:
-            forecasts.append(stage.predict_one(forecasts[-1], t))
-        relative = self._weight_scale.relative(w)
-        for stage, forecast in zip(learning, forecasts, strict=True):
-            stage.learn_one(forecast, y, relative, t)
-        self._stepped(w)
+            for one, outcome, weight, time in zip(x, y.tolist(), w.tolist(), t.tolist(), strict=True):
+                at = None if math.isnan(time) else CheckedTime(time)
+                self._learn(*self._checked(one, outcome, weight, at))
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
         """Return the calibrated distribution, as of time `t`; the state does not change."""
         forecast: Any = distribution
+        at = self._asked_time(t)
         for stage in self._stages:
-            forecast = stage.predict_one(forecast, t)
+            forecast = stage.predict_one(forecast, at)
         return forecast
 
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
         forecasts: Any = check_distributions(distributions)
+        at = self._asked_time(t)
         for stage in self._stages:
-            forecasts = stage.predict_many(forecasts, t)
+            forecasts = stage.predict_many(forecasts, at)
         return forecasts
 
     def map(self) -> DistributionMap:

@@ -114,7 +114,7 @@ class EmpiricalDensity(ThresholdCalibrator):
     def _scores(self, distribution: Distribution) -> tuple[float, ...]:
         return tuple(masses_of(distribution, self._inner))
 
-    def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
+    def _scores_many(self, distributions: Sequence[Distribution]) -> FloatArray:
         return masses(cdfs_at(distributions, self._inner))
 
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:

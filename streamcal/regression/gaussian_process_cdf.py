@@ -276,8 +276,6 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         x = self._inputs.of_many(distributions, self._thresholds)
-        if len(x) != len(y):
-            raise InputError(f"distributions and y differ in length: {len(x)} and {len(y)}")
         below = np.searchsorted(self._thresholds, y).astype(np.float64)
         return x, below, (y < self.support[0]) | (y > self.support[1])
 

@@ -17,7 +17,7 @@ from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.conformal_predictive import ConformalPredictive
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
-from streamcal.regression.reading import check_distribution, check_distributions, median, spread
+from streamcal.regression.reading import check_distribution, median, spread
 from streamcal.statistics.categories import Categories
 
 #: The functions of a forecast by which it is assigned to a category.
@@ -96,9 +96,8 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
-        given = check_distributions(distributions)
-        x, width, outside = self._method._read_many(given, y)
-        categories = np.array([category_of(one, self.edges, self.by) for one in given], dtype=np.float64)
+        x, width, outside = self._method._read_many(distributions, y)
+        categories = np.array([category_of(one, self.edges, self.by) for one in distributions], dtype=np.float64)
         return np.column_stack((categories, x)).reshape(-1, 2), width, outside
 
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:

@@ -90,7 +90,8 @@ class NormalRamp(Ramp):
         return log_ndtr(self._z(z)), log_ndtr(-self._z(z))
 
     def log_slope(self, z: FloatArray) -> FloatArray:
-        return 0.5 * (z - self._z(z)) * (z + self._z(z)) - math.log(self.scale)
+        slope: FloatArray = 0.5 * (z - self._z(z)) * (z + self._z(z)) - math.log(self.scale)
+        return np.where(np.isinf(z), -math.inf, slope)  # there R is constant
 
     def scores(self, level: FloatArray) -> FloatArray:
         return self.shift + self.scale * ndtri(level)

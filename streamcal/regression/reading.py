@@ -100,15 +100,12 @@ def pit_intervals(
     distributions: Sequence[Distribution], y: FloatArray, normal: bool = True
 ) -> tuple[FloatArray, FloatArray]:
     """Return `pit_interval` of each distribution at its outcome, shapes (n,). Normal distributions are vectorised."""
-    given = check_distributions(distributions)
-    if len(given) != len(y):
-        raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
-    if given and all(type(one) is Normal for one in given):
-        mean, sd = _parameters(given)
+    if distributions and all(type(one) is Normal for one in distributions):
+        mean, sd = _parameters(distributions)
         scores = (y - mean) / sd
         same: FloatArray = np.clip(scores, -FURTHEST, FURTHEST) if normal else ndtr(scores)
         return same, same
-    pairs = [pit_interval(one, outcome, normal) for one, outcome in zip(given, y.tolist(), strict=True)]
+    pairs = [pit_interval(one, outcome, normal) for one, outcome in zip(distributions, y.tolist(), strict=True)]
     low, high = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
     return low, high
 
@@ -339,7 +336,7 @@ def _as_cdf(values: FloatArray, distribution: Distribution) -> FloatArray:
     return np.maximum.accumulate(inside)
 
 
-def _parameters(normals: list[Any]) -> tuple[FloatArray, FloatArray]:
+def _parameters(normals: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
     return np.array([one.mean for one in normals]), np.array([one.sd for one in normals])
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from streamcal.errors import InputError
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import one_of, real_number
@@ -20,7 +19,6 @@ from streamcal.regression.distributions import LOG_SQRT_2PI, CalibratedDistribut
 from streamcal.regression.ramps import NormalRamp
 from streamcal.regression.reading import (
     check_distribution,
-    check_distributions,
     counted,
     pit_interval,
     pit_intervals,
@@ -111,15 +109,12 @@ class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], Distrib
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
-        given = check_distributions(distributions)
-        if given and all(type(one) is Normal for one in given):
-            _, scores = pit_intervals(given, y)
-            units = np.array([spread(one) if self.fit == "moments" else 1.0 for one in given])
+        if distributions and all(type(one) is Normal for one in distributions):
+            _, scores = pit_intervals(distributions, y)
+            units = np.array([spread(one) if self.fit == "moments" else 1.0 for one in distributions])
             x = np.column_stack((scores * units, np.zeros(len(y)), units))
             return x, np.zeros(len(y)), np.abs(scores) == FURTHEST
-        if len(given) != len(y):
-            raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
-        read = [self._read(one, outcome) for one, outcome in zip(given, y.tolist(), strict=True)]
+        read = [self._read(one, outcome) for one, outcome in zip(distributions, y.tolist(), strict=True)]
         x = np.array([row[0] for row in read]).reshape(-1, 3)
         return x, np.zeros(len(y)), np.array([row[2] for row in read], dtype=bool)
 

@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsLearner
-from streamcal.errors import InputError
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
-from streamcal.regression.reading import cdf_at, check_distributions, median, medians, segment_edges
+from streamcal.regression.reading import cdf_at, median, medians, segment_edges
 from streamcal.states import ensure, whole
 from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing, Subproblems
 
@@ -58,7 +57,7 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalib
         """Return the scores of a distribution for the binary subproblems: a tuple of them, or one for all."""
         return median(distribution)
 
-    def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
+    def _scores_many(self, distributions: Sequence[Distribution]) -> FloatArray:
         return medians(distributions)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[Coordinate, float, bool]:
@@ -68,11 +67,8 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalib
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
-        given = check_distributions(distributions)
-        if len(given) != len(y):
-            raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
         segments = np.searchsorted(self._inner, y).astype(np.float64)
-        return self._scores_many(given), segments, (y < self.support[0]) | (y > self.support[1])
+        return self._scores_many(distributions), segments, (y < self.support[0]) | (y > self.support[1])
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
