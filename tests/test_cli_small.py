@@ -66,6 +66,12 @@ def test_the_sample_is_what_the_readme_runs_on(tmp_path: Path, name: str) -> Non
         assert log.read_text() == other
 
 
+def test_rejects_of_a_comparison_are_not_among_its_result(tmp_path: Path) -> None:
+    source = save(tmp_path / "in.csv", made(50))
+    given = ("--score", "score", "--label", "click", "--on-error", "skip", "--rejects", "-")
+    assert "--rejects is a file, since the result is on standard output" in the_line(program("compare", source, *given))
+
+
 def test_a_comparison_prints_its_table() -> None:
     rng = np.random.default_rng(0)
     p = rng.random(2_000)

@@ -145,6 +145,10 @@ def run(
     files, skips = (*read.files, write.out, read.rejects), read.skips
     if write.html is not None:
         check_report(write.html, read.files, write.out, read.rejects, write.state, late.journal)
+    if write.checkpoint is not None and write.state is None and late.journal is None:
+        fail("--checkpoint says how often learned rows are saved: give --state too, or --journal")
+    if not write.every >= 0.0:
+        fail(f"--checkpoint {write.checkpoint} is not possible; give a number of seconds, 0 or more")
     excluded = {"--time": read.time, "--state": write.state, "--again": write.again}
     asked = late.checked({**excluded, "--missing-label": read.missing_label})
     time = read.time if asked is None else asked.event_time

@@ -236,6 +236,8 @@ def _compared(asked: Asked) -> Compared:
     skips = asked.skips
     if asked.rejects is not None and is_among(asked.rejects, sources):
         fail(f"{asked.rejects}: --rejects would overwrite the input; give another name")
+    if asked.rejects == STANDARD_STREAM:
+        fail("--rejects is a file, since the result is on standard output; give its name in place of -")
     with failing(), ExitStack() as files:
         names = [name.strip() for name in asked.methods.split(",") if name.strip()]
         fields = {"segments": asked.fields, "multicalibrate": asked.groups}

@@ -30,6 +30,7 @@ from streamcal.stream.records import (
     as_read,
     is_missing,
     label_advice,
+    label_text,
     parse_clipped,
     parse_probability,
     parse_score,
@@ -85,6 +86,8 @@ class Columns:
             except TypeError:
                 kind = type(name).__name__
                 raise InputError(f"a column is given by its name, and {kind} is none; give the name") from None
+        if self.positive is not None and not label_text(self.positive):
+            raise InputError("the positive label is empty, as labels that are missing are; give its text")
         uses = {"the score": self.score, "the time": self.time, "the weight": self.weight, "the id": self.id}
         for what, names in ("a segment", self.segments), *((what, (name,)) for what, name in uses.items()):
             if self.label is not None and self.label in names:

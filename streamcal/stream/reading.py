@@ -218,7 +218,7 @@ class RecordReader:
 
     def _header_with(self, column: str) -> int | None:
         """Return the number of the first line of CSV with a field of this name, if one of those read so far has it."""
-        if self.kind.format != "csv":
+        if self.kind.format != "csv" or not column:
             return None
         for number, line in enumerate(bytes(self._text).split(b"\n", MOST_LINES_BEFORE)[:MOST_LINES_BEFORE], 1):
             text = str(line, "utf-8", "surrogateescape").strip().removeprefix("\ufeff")

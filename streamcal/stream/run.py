@@ -520,7 +520,8 @@ class Run:
             if file is None:
                 continue
             for other, earlier in given:
-                if _would_overwrite(file, earlier):
+                both = file == earlier == STANDARD_STREAM
+                if other != "the input" if both else _would_overwrite(file, earlier):
                     raise RecordError(f"{what} would overwrite {other}", "another file", file=file)
             given.append((what, file))
 
@@ -570,8 +571,6 @@ def parts_of(rejected: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _would_overwrite(file: str, earlier: str) -> bool:
     """Return whether an output would overwrite an earlier file of the run, which may be standard input."""
-    if file == earlier == STANDARD_STREAM:
-        return False
     if earlier == STANDARD_STREAM:
         try:
             standard = os.fstat(sys.stdin.fileno())
