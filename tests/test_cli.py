@@ -1191,13 +1191,33 @@ COLUMNS = ["--score", "score", "--label", "click", "--method", "ops"]
     ],
 )
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full here")
-def test_streams_that_are_closed_or_full(stream: Path, command: str, options: list[str], message: bytes) -> None:
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_streams_that_are_closed_or_full(
+    stream: Path, command: str, options: list[str], message: bytes, buffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", buffered)
     done = shell(command, "run", *(option.format(source=stream) for option in options), *COLUMNS)
     assert done.returncode == USAGE_ERROR
     lines = [line for line in done.stderr.splitlines() if line.startswith(b"streamcal: ")]
-    assert lines == [] if not message else lines[0].startswith(b"streamcal: " + message)
+    assert [line.startswith(b"streamcal: " + message) for line in lines] == ([True] if message else [])
     assert b"Traceback" not in done.stderr
     assert b"Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_standard_output_that_takes_a_part_is_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buffered: str
+) -> None:
+    cal = VennAbers()
+    cal.learn_many(np.linspace(0.0, 1.0, 500), np.arange(500) % 2)
+    streamcal.save(cal, tmp_path / "state.json")
+    monkeypatch.setenv("PYTHONUNBUFFERED", buffered)  # with which Python leaves the rest of a write to its caller
+    line = f'ulimit -f 2; "$@" > {tmp_path / "map.json"}'
+    done = shell(line, "map", tmp_path / "state.json")
+    assert done.returncode == USAGE_ERROR
+    assert done.stderr.startswith(b"streamcal: standard output cannot be written: File too large")
+    done = shell('"$@" | head -c 5', "map", tmp_path / "state.json")
+    assert (done.stdout, done.stderr) == (b'{"str', b"")
 
 
 @pytest.mark.full

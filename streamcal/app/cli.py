@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import math
 import os
 import sys
@@ -340,13 +341,21 @@ app.command(cls=Configured, context_settings={"auto_envvar_prefix": VARIABLES})(
 
 def main() -> None:
     """Run the console script."""
+    out: Any = sys.stdout
+    if isinstance(getattr(out, "buffer", None), io.RawIOBase):  # PYTHONUNBUFFERED: it may write a part, and say nothing
+        sys.stdout = open(out.fileno(), "w", 1, out.encoding, out.errors, closefd=False)  # noqa: SIM115  (for all time)
     for told_at_the_end in ("times such as", "neighbouring labels"):  # with the options that help
         warnings.filterwarnings("ignore", told_at_the_end, RuntimeWarning)
     try:
-        app(prog_name="streamcal")
+        try:
+            app(prog_name="streamcal")
+        finally:  # what is held for it: Python would say nothing of streamcal, and exit with 120
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except OSError as error:  # of standard output or standard error; errors of files are reported already
-        with suppress(OSError):
-            typer.echo(one_line(f"standard output cannot be written: {error.strerror or error}"), err=True)
+        if not getattr(error.__context__, "code", None):  # of an exit with an error, which was reported
+            with suppress(OSError):
+                typer.echo(one_line(f"standard output cannot be written: {error.strerror or error}"), err=True)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:

@@ -112,6 +112,7 @@ def map_(asked: Export) -> None:
 def _write(out: str, content: bytes) -> None:
     if out == STANDARD_STREAM:
         sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
         return
     try:
         atomic_write(out, content)  # whoever serves the map before reads all of it, or all of this one
