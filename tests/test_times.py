@@ -16,7 +16,7 @@ from test_cli import program, save, the_line
 
 import streamcal
 from streamcal.errors import InputError
-from streamcal.live import LabelJoin
+from streamcal.live import LabelJoin, Shadow
 from streamcal.stream.records import RecordError
 from streamcal.stream.times import TimeOptions, TimeOrder, TimeReader
 
@@ -269,6 +269,19 @@ def test_times_of_two_kinds_are_refused_from_call_to_call(naive: Any, other: Any
         with pytest.raises(InputError, match=message):
             call()
     assert cal.n == 1.0
+
+
+@pytest.mark.parametrize("wrapped", [lambda cal: cal, Shadow, lambda cal: Shadow("platt", {"other": cal})])
+def test_a_join_continues_with_the_dates_that_its_calibrator_has_learned(wrapped: Any) -> None:
+    day, hour = datetime(2026, 1, 31, 12), timedelta(hours=1)
+    cal = streamcal.Platt(forgetting=streamcal.Window("1d"))
+    cal.learn_many([0.2, 0.4, 0.6], [0, 1, 1], t=[day] * 3)
+    join = LabelJoin(wrapped(cal), "1h")
+    join.issue("a", 0.2, day + hour)
+    join.advance(day + 3 * hour)
+    assert cal.n == 4.0
+    with pytest.raises(InputError, match="is a number, and .*, given before it, has no time zone"):
+        join.issue("b", 0.2, NOON)
 
 
 MILLISECONDS = 1.7e12

@@ -19,7 +19,7 @@ from streamcal.live.issued import Issued, Keys
 from streamcal.live.keyed import Keyed
 from streamcal.live.shadow import Shadow, ShadowForecast
 from streamcal.parameters.scales import LOGIT_LIMIT
-from streamcal.parameters.types import FloatArray
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.saved import Saved
 from streamcal.states import ROUNDING, Reader, ensure, maybe, number, numbers, record, unread
 
@@ -172,6 +172,17 @@ def joined(calibrator: Any) -> ByScore | ByKeys | ByShadow:
 def can_join(calibrator: Any) -> bool:
     """Return whether a join can use it: a calibrator of one score, one that reads keys, or a `Shadow`."""
     return isinstance(calibrator, (Calibrator, Keyed, Shadow))
+
+
+def first_time_of(calibrator: Any) -> Time | None:
+    """Return the first time that a calibrator was given; it forgets it, since a join gives it numbers alone."""
+    if isinstance(calibrator, Shadow):
+        found = [first_time_of(one) for one in calibrator._calibrators.values()]
+        return next((one for one in found if one is not None), None)
+    learner = calibrator.overall if isinstance(calibrator, Keyed) else calibrator
+    first: Time | None = learner._first_time
+    learner._first_time = None
+    return first
 
 
 class VersionLearner:
