@@ -154,6 +154,15 @@ def test_a_value_that_is_not_taken_is_named_with_its_column_and_key(column, valu
     assert value is None or "(key 'a')" in str(found.value)
 
 
+@pytest.mark.parametrize("few", [0, 8], ids=["in bulk", "one by one"])
+@pytest.mark.parametrize("t", [float("nan"), float("inf")])
+def test_a_time_without_a_place_in_the_order_is_refused_where_only_the_order_counts(t, few, monkeypatch):
+    monkeypatch.setattr(folding, "FEW", few)
+    rows = pa.table({"score": [0.1, 0.2], "label": [1.0, 0.0], "time": [1.0, t]})
+    with pytest.raises(InputError, match=f"^column 'at': {t} is not finite"):
+        [*folding.fold(rows.to_batches(), OnlinePlatt(), NAMES, in_order=True)]
+
+
 def test_times_are_read_as_seconds_of_utc():
     day = datetime.date(2026, 1, 2)
     moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 678_901)

@@ -117,6 +117,7 @@ def test_levels_of_every_type_are_those_of_segmented():
         ("label", 2.0, "column 'clicked': 2.0 is not binary"),
         ("weight", -1.0, "column 'w': -1.0 is not allowed"),
         ("time", None, "column 'at' has 1 null"),
+        ("time", float("nan"), "column 'at': nan is not finite"),
         ("level 0", "x" * 10_001, "of 'advertiser' is not possible"),
     ],
 )

@@ -33,9 +33,10 @@ def learn(batches: Iterable[folding.Batch], content: bytes, names: folding.Names
     calibrator = Keyed.from_bytes(content)
     for table in folding.together(batches):
         columns = [folding.one_array(table.column(level_name(i))) for i in range(len(calibrator.fields))]
-        s, y, w, t = folding.rows_of(table, names)
+        rows = folding.rows_of(table, names)
         try:
-            calibrator.learn_many(s, _keys(calibrator, columns), y, w, t)
+            folding.require_times(rows)
+            calibrator.learn_many(rows.scores, _keys(calibrator, columns), rows.y, rows.w, rows.t)
         except InputError as error:
             raise folding.named(error, names, None) from None
     yield from folding.written([(None, calibrator.to_bytes(), calibrator.n)], pyarrow.string())

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError
+from streamcal.parameters.inputs import check_times
 from streamcal.parameters.types import FloatArray
 from streamcal.stream import arrow
 
@@ -221,11 +222,21 @@ def _learn(calibrator: Calibrator, rows: Rows, names: Names, key: Any) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "times such as ", RuntimeWarning)
         try:
+            require_times(rows)
             _learned(calibrator, rows)
         except InputError as error:
             raise named(error, names, key) from None
         except RuntimeWarning as warning:
             raise named(InputError(f"time {warning}"), names, key) from None
+
+
+def require_times(rows: Rows) -> None:
+    """Raise `InputError` for NaN and infinity as a time, which have no place in an order.
+
+    A method without a clock does not read times, but rows are put in their order.
+    """
+    if rows.t is not None:
+        check_times(rows.t, len(rows.t))
 
 
 def _learned(calibrator: Calibrator, rows: Rows) -> None:
