@@ -10,6 +10,7 @@ import spark_session
 
 from streamcal import BBQ, Isotonic, OnlinePlatt, Platt, VennAbers, Window
 from streamcal.errors import InputError
+from streamcal.live import Segmented
 
 pytestmark = pytest.mark.full
 SCORES = np.linspace(0.01, 0.99, 25)
@@ -278,3 +279,109 @@ def test_rows_of_states_with_and_without_intervals_are_refused_by_the_action(spa
         states = states_of(spark, [("c1", first), ("c2", second)]).coalesce(1)
         with pytest.raises(PythonException, match="intervals, and others of the states have"):
             transform(df, states, score="ctr", key="campaign", broadcast=broadcast).collect()
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_rows_may_have_columns_of_one_name(spark, broadcast):
+    from streamcal.spark import transform
+
+    given = spark.createDataFrame([(1, 0.5, "c1", 2)], "id int, ctr double, campaign string, u int").toDF(
+        "id", "ctr", "campaign", "id"
+    )
+    found = transform(given, states_of(spark, [("c1", Platt())]), score="ctr", key="campaign", broadcast=broadcast)
+    assert found.columns == ["id", "ctr", "campaign", "id", "calibrated"]
+    assert [tuple(row) for row in found.collect()] == [(1, 0.5, "c1", 2, Platt().predict_one(0.5))]
+
+
+def test_states_with_more_columns_are_merged(spark, df):
+    from pyspark.sql import functions as F
+
+    from streamcal.spark import merge
+
+    first = fit(df, Platt(), key="campaign")
+    second = first.select("n", "state", F.lit("2026-03-08").alias("day"), "key")  # as from a partitioned table
+    found = merge(second, first)
+    assert found.columns == ["key", "state", "n"]
+    assert found.agg(F.sum("n")).collect()[0][0] == 2.0 * first.agg(F.sum("n")).collect()[0][0]
+    assert merge(first, second).count() == first.count()
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_states_that_are_null_or_of_another_type_are_refused(spark, df, broadcast):
+    from streamcal.spark import merge, states, transform
+
+    some = states_of(spark, [("c1", Platt())])
+    missing = some.union(spark.createDataFrame([("c2", None, 1.0)], some.schema))
+    text = some.withColumn("state", some["n"].cast("string"))
+    for states_, said in (
+        (missing, "1 of 2 states are null"),
+        (text, "column 'state' of the states is of type string"),
+    ):
+        with pytest.raises(InputError, match=said):
+            transform(df, states_, score="ctr", key="campaign", broadcast=broadcast)
+        with pytest.raises(InputError, match=said):
+            states(states_)
+    with pytest.raises(InputError, match="the states are of type dict"):
+        merge({"c1": Platt()})
+
+
+def test_keys_that_are_equal_in_spark_and_not_in_python_are_refused(spark, df):
+    from streamcal.spark import checksums, fit_segments, transform
+
+    given = df.selectExpr("ctr", "`click.ed`", "at", "collate(campaign, 'UTF8_LCASE') as campaign")
+    for call in (
+        lambda: fit(given, Platt(), weight=None, key="campaign"),
+        lambda: transform(given, {"c1": Platt()}, score="ctr", key="campaign"),
+        lambda: transform(given, states_of(spark, [("c1", Platt())]), score="ctr", key="campaign", broadcast=False),
+        lambda: checksums(given, key="campaign", id="campaign"),
+        lambda: fit_segments(given, Segmented("ops", by=["campaign"]), score="ctr", label="click.ed", time="at"),
+    ):
+        with pytest.raises(InputError, match="has the collation UTF8_LCASE, by which different texts may be equal"):
+            call()
+    plain = given.withColumn("campaign", given["campaign"].cast("string"))
+    assert fit(plain, Platt(), weight=None, key="campaign").count() == 6
+
+
+def test_texts_that_are_not_utf8_are_named_by_the_action(spark):
+    from pyspark.errors import SparkRuntimeException
+
+    from streamcal.spark import fit_segments, transform, transform_segments
+
+    given = spark.sql("select 0.5D as ctr, true as `click.ed`, 1 as at, cast(X'FF41' as string) as campaign")
+    cal = Segmented("ops", by=["campaign"])
+    for call in (
+        lambda: fit(given, Platt(), weight=None, key="campaign").collect(),
+        lambda: fit(given, OnlinePlatt(), weight=None, key="campaign").collect(),
+        lambda: transform(given, {"c1": Platt()}, score="ctr", key="campaign").collect(),
+        lambda: fit_segments(given, cal, score="ctr", label="click.ed", time="at"),
+        lambda: transform_segments(given, cal, score="ctr").collect(),
+    ):
+        with pytest.raises(
+            SparkRuntimeException, match="column 'campaign' has a text that is not UTF-8, the bytes FF41"
+        ):
+            call()
+
+
+def test_a_stream_is_no_table(spark, tmp_path):
+    from streamcal.spark import fit_segments
+
+    given = spark.readStream.schema("ctr double, `click.ed` boolean, at int, campaign string").parquet(str(tmp_path))
+    cal = Segmented("ops", by=["campaign"])
+    for call in (
+        lambda: fit(given, Platt(), weight=None),
+        lambda: fit_segments(given, cal, score="ctr", label="click.ed", time="at"),
+    ):
+        with pytest.raises(InputError, match="df is a stream; give a table"):
+            call()
+
+
+def test_ids_are_counted_as_a_join_reads_them(spark):
+    from streamcal.live.issued import check_id
+    from streamcal.spark import checksums
+    from streamcal.spark.joining import Learned
+
+    ids = ["7", "7.0", "-7.00", "0.0", "-0.0", "007.0", "7.", "7.5", "7.0\n", "1e3", f"{10**16}.0", f"{10**17}.0"]
+    ids += [f"-{10**15}.0", f"-{10**16}.0", "x.0", "\u0661.0", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"]
+    rows = spark.createDataFrame([(id,) for id in ids], "id string").selectExpr("id", "id as key")
+    found = {row["key"]: row["ids"] for row in checksums(rows, key="key", id="id").collect()}
+    assert found == {id: Learned().with_ids([(id if id.endswith("\n") else check_id(id), False)]).ids for id in ids}

@@ -8,6 +8,8 @@ from pyspark.sql import functions as F
 from streamcal.spark import frames
 from streamcal.spark.streams import STATE, Kept
 
+#: Whole numbers of up to 17 characters with decimals that are 0: a `LabelJoin` has such an id without the decimals.
+WITH_DECIMALS = r"^(0|[1-9][0-9]{0,16}|-[1-9][0-9]{0,15})\.0+\z"
 #: Columns of `audit` beside the key.
 TOLD = tuple(name for name in Kept._fields if name != "timer")
 
@@ -53,8 +55,8 @@ def checksums(df: DataFrame, *, key: str, id: str) -> DataFrame:
     Returns
     -------
     DataFrame
-        Columns `key`; `learned`, the number of rows; `ids`, the sum of the CRC-32 of the ids as text; and `hash`, the
-        exclusive or of the first 8 bytes of their MD5.
+        Columns `key`; `learned`, the number of rows; `ids`, the sum of the CRC-32 of the ids as text, `7.0` as `7`;
+        and `hash`, the exclusive or of the first 8 bytes of their MD5.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def checksums(df: DataFrame, *, key: str, id: str) -> DataFrame:
         assert wanted.exceptAll(learned).isEmpty() and learned.exceptAll(wanted).isEmpty()
     """
     frames.kind(df, id)
-    text = frames.quoted(id).cast("string")
+    text = F.regexp_replace(frames.quoted(id).cast("string"), WITH_DECIMALS, "$1")
     hashed = F.conv(F.substring(F.md5(text), 1, 16), 16, -10).cast("long")
     rows = df.select(frames.column(df, "key", key).alias("key"), F.crc32(text).alias("check"), hashed.alias("hashed"))
     sums = F.count("*").alias("learned"), F.sum("check").alias("ids"), F.bit_xor("hashed").alias("hash")

@@ -64,9 +64,9 @@ def fit(
     Raises
     ------
     InputError
-        For a column that is not there or is of another type, a calibrator that has learned, and a method that depends
-        on the order where `time` is not given. In the action that computes the result, for null, NaN and other values
-        that the method does not take, with column, value and key.
+        For a column that is not there or is of another type, a stream, a calibrator that has learned, and a method that
+        depends on the order where `time` is not given. In the action that computes the result, for null, NaN and other
+        values that the method does not take, with column, value and key.
 
     Notes
     -----
@@ -84,6 +84,7 @@ def fit(
         states = streamcal.spark.fit(clicks, score="ctr", label="clicked", key="campaign", calibrator=Platt())
         states.write.parquet("states")
     """
+    check_table(df)
     check_calibrator(calibrator, time)
     given = {"score": score, "label": label, "weight": weight, "time": time, "key": key}
     names = {name: column for name, column in given.items() if column is not None}
@@ -122,7 +123,8 @@ def merge(first: DataFrame, *others: DataFrame) -> DataFrame:
     for one in (first, *others):
         check_states(one)
         check_type(kind(first, "key"), one, "key")  # Spark would cast, and might find no key in a text
-    return _merged(reduce(DataFrame.unionByName, others, first), Calibrator.from_bytes)
+    union = reduce(DataFrame.unionByName, (one.select(*STATES) for one in (first, *others)))
+    return _merged(union, Calibrator.from_bytes)
 
 
 def states(df: DataFrame) -> dict[Any, Calibrator]:
@@ -192,7 +194,8 @@ def transform(
     applied = _udf(find, interval, score, new)
     own = _unused(rows, "applied")
     with_it = rows.withColumn(own, applied(column(df, "score", score), beside_score))
-    return with_it.select(*map(quoted, df.columns), *(F.col(f"{own}.{name}") for name in new))
+    found = with_it.select("*", *(F.col(f"{own}.{name}") for name in new))
+    return found.drop(own, *rows.columns[len(df.columns) :])  # a select by names would not tell equal ones apart
 
 
 class _Beside(NamedTuple):
@@ -218,14 +221,15 @@ def _broadcast(df: DataFrame, states: Any, key: str | None) -> _Beside:
 
 def _joined(df: DataFrame, states: DataFrame, key: str | None) -> _Beside:
     """Put states beside scores; the driver reads one of the states, and otherwise only counts of the keys."""
-    counts = states.groupBy("key").agg(F.count(F.lit(1)).alias("n"))
-    some, keys, n = counts.agg(F.max("key"), F.count(F.lit(1)), F.sum("n")).collect()[0]  # max is null for no other key
-    _check_once(n or 0, keys)
+    counts = states.groupBy("key").agg(F.count(F.lit(1)).alias("n"), F.count("state").alias("known"))
+    sums = counts.agg(F.max("key"), F.count(F.lit(1)), F.sum("n"), F.sum("known"))  # max is null for no other key
+    some, keys, n, known = sums.collect()[0]
+    _check_once(n or 0, keys, known or 0)
     _check_given(_hashable(some), key)
     first = states.select("state").limit(1).collect()
     its_key, state = _unused(df, "key"), _unused(df, "state")
     beside = states.select(F.col("key").alias(its_key), F.col("state").alias(state))
-    own = F.lit(None) if key is None else column(df, "key", key)
+    own = F.lit(None) if key is None else quoted(key)
     rows = df.join(beside, own.eqNullSafe(F.col(its_key)), "left")
     return _Beside(rows, F.col(state), _itself, bytes(first[0]["state"]) if first else None)
 
@@ -286,9 +290,9 @@ def _collected(df: DataFrame) -> dict[Any, bytes]:
     """Return the state of each key, in the driver."""
     check_states(df)
     rows = df.select("key", "state").collect()
-    found = {_hashable(row["key"]): bytes(row["state"]) for row in rows}
-    _check_once(len(rows), len(found))
-    return found
+    found = {_hashable(row["key"]): row["state"] for row in rows}
+    _check_once(len(rows), len(found), sum(row["state"] is not None for row in rows))
+    return {key: bytes(state) for key, state in found.items()}
 
 
 def _bytes_of(given: Any) -> dict[Any, bytes]:
@@ -325,15 +329,27 @@ def check_calibrator(calibrator: Any, time: str | None) -> None:
         raise InputError(f"{calibrator!r} forgets by time: give time=, the column of times")
 
 
-def check_states(df: DataFrame) -> None:
+def check_table(df: DataFrame) -> None:
+    """Raise `InputError` for a stream, whose rows Spark cannot sort."""
+    if df.isStreaming:
+        raise InputError("df is a stream; give a table, or use calibrate_stream or SegmentStream")
+
+
+def check_states(df: Any) -> None:
     """Raise `InputError` unless a DataFrame has the columns of states."""
+    if not isinstance(df, DataFrame):
+        raise InputError(f"the states are of type {type(df).__name__}; give what streamcal.spark.fit returned")
     if not set(STATES) <= set(df.columns):
         raise InputError(f"the states have the columns {df.columns}; give what streamcal.spark.fit returned")
+    if not isinstance(of := kind(df, "state"), T.BinaryType):
+        raise InputError(f"column 'state' of the states is of type {of.simpleString()}; give the bytes of to_bytes()")
 
 
-def _check_once(n: int, keys: int) -> None:
+def _check_once(n: int, keys: int, known: int) -> None:
     if keys < n:
         raise InputError(f"{n} states are those of {keys} keys; give one a key, as streamcal.spark.merge")
+    if known < n:
+        raise InputError(f"{n - known} of {n} states are null; drop those rows")
 
 
 def _check_given(some: Any, key: str | None) -> None:
@@ -386,12 +402,29 @@ def column(df: DataFrame, name: str, own: str) -> Any:
             raise InputError(
                 f"column {own!r} is of type {of.simpleString()}; keys are texts, whole numbers, bools or dates"
             )
-        return what
+        return exact(df, own)
     if name == "time" and isinstance(of, TIMES):
         return what
     if isinstance(of, T.NumericType) or (name == "label" and isinstance(of, T.BooleanType)):
         return what.cast("double")
     raise InputError(f"column {own!r} is of type {of.simpleString()}; cast it: a {name} is {_allowed(name)}")
+
+
+def exact(df: DataFrame, own: str) -> Any:
+    """Return a column whose values are equal in Spark if they are equal in Python.
+
+    Raise `InputError` for texts with a collation; in the action, an error of Spark for a text that is not UTF-8.
+    """
+    of, what = kind(df, own), quoted(own)
+    if not isinstance(of, T.StringType):
+        return what
+    if of.collation != T.StringType().collation:
+        raise InputError(
+            f"column {own!r} has the collation {of.collation}, by which different texts may be equal; cast it to string"
+        )
+    broken = F.concat(F.lit(f"column {own!r} has a text that is not UTF-8, the bytes "), F.hex(what))
+    error = F.raise_error(F.concat(broken, F.lit("; repair it, such as by make_valid_utf8")))
+    return F.when(~F.is_valid_utf8(what), error).otherwise(what)  # null is neither valid nor not
 
 
 def _allowed(name: str) -> str:

@@ -64,6 +64,7 @@ def fit_segments(
         cal = Segmented(OnlinePlatt(), by=["advertiser", ("advertiser", "placement")])
         cal = streamcal.spark.fit_segments(clicks, cal, score="ctr", label="clicked", time="at")
     """
+    frames.check_table(df)
     given = {"score": score, "label": label, "weight": weight, "time": time}
     return Keyed.from_bytes(_learned(df, _checked(calibrator), calibrator.to_bytes(), given))
 
@@ -247,7 +248,7 @@ def _levels(df: DataFrame, calibrator: Keyed) -> list[Any]:
         kind = frames.kind(df, name)
         if not isinstance(kind, LEVELS):
             raise InputError(f"column {name!r} is of type {kind.simpleString()}; levels are texts or whole numbers")
-    return [frames.quoted(name).alias(chaining.level_name(i)) for i, name in enumerate(calibrator.fields)]
+    return [frames.exact(df, name).alias(chaining.level_name(i)) for i, name in enumerate(calibrator.fields)]
 
 
 def _checked(calibrator: Any) -> Keyed:
