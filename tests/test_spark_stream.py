@@ -10,7 +10,7 @@ import pytest
 import spark_session
 
 from streamcal import OnlinePlatt, Platt
-from streamcal.errors import InputError
+from streamcal.errors import InputError, StateError
 from streamcal.live import LabelJoin
 from streamcal.spark import packing
 from streamcal.spark.joining import ANY_JUMP, Event, Forecast, Learned, take
@@ -226,8 +226,9 @@ def tester():
     tws = pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="TwsTester came with PySpark 4.2")
     from streamcal.spark.streams import Joins
 
-    def made(calibrator=None, initial=None):
-        processor = Joins(calibrator or OnlinePlatt(), {"horizon": HORIZON, "max_jump": ANY_JUMP}, pa.string())
+    def made(calibrator=None, initial=None, **options):
+        options = {"horizon": HORIZON, "max_jump": ANY_JUMP, **options}
+        processor = Joins(calibrator or OnlinePlatt(), options, pa.string())
         return tws.TwsTester(
             processor,
             initialStateRow=initial,
@@ -330,6 +331,31 @@ def test_an_event_without_a_time_is_refused_and_a_late_one_dropped(tester):
     assert made.peekValueState("join", "c") is None
 
 
+def test_the_state_of_a_checkpoint_with_other_parameters_is_refused(tester):
+    made = tester()
+    made.test("a", as_rows([Event("x", 0.5, None, 1000.0)]))
+    kept = made.peekValueState("join", "a")
+    for calibrator, horizon in ((Platt(), HORIZON), (OnlinePlatt(discount=0.9), HORIZON), (OnlinePlatt(), 60.0)):
+        other = tester(calibrator, horizon=horizon)
+        other.updateValueState("join", "a", kept)
+        with pytest.raises(StateError, match=r"the checkpoint is that of LabelJoin.*give the parameters of the"):
+            other.test("a", as_rows([Event("y", 0.5, None, 1001.0)]))
+        assert other.peekValueState("join", "a") == kept
+    larger = tester(max_held=7)
+    larger.updateValueState("join", "a", kept)
+    larger.test("a", as_rows([Event("y", 0.5, None, 1001.0)]))
+    assert (held(larger, "a").max_held, held(larger, "a").held) == (7, 2)
+
+
+def test_two_calibrators_of_a_backfill_for_one_key_are_refused(tester):
+    from pyspark.sql import Row
+
+    state = Row(state=OnlinePlatt().to_bytes())
+    made = tester(initial=[("a", state)])
+    with pytest.raises(InputError, match="initial has several states of the key 'a'"):
+        made.processor.handleInitialState(("a",), state, None)
+
+
 def test_a_key_begins_with_the_calibrator_of_a_backfill(tester):
     from pyspark.sql import Row
 
@@ -345,6 +371,50 @@ def test_a_key_begins_with_the_calibrator_of_a_backfill(tester):
 
 
 # -- on Spark ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+def test_what_a_stream_cannot_be_is_refused_before_anything_runs():
+    spark_session.needed()
+    from pyspark.sql import functions as F
+
+    from streamcal.spark import calibrate_stream
+    from streamcal.spark.streams import ROCKSDB, STORE
+
+    spark = spark_session.session()
+    given = spark.createDataFrame([], "key string, id string, score double, label int, at timestamp")
+    columns = ["'a' as key", "value as id", "0.5D as score", "1 as label", "timestamp as at"]
+    endless = spark.readStream.format("rate").load().selectExpr(*columns)
+    names = {"key": "key", "id": "id", "score": "score", "label": "label", "event_time": "at"}
+
+    def stream(df, **changed):
+        return calibrate_stream(df, **{**names, **changed}, horizon=HORIZON, calibrator=OnlinePlatt())
+
+    try:
+        spark.conf.set(STORE, ROCKSDB)
+        for call, said in (
+            (lambda: stream(given.withColumnRenamed("score", "Calibrated"), score="Calibrated"), "2 columns 'Calib"),
+            (lambda: stream(given.withColumnRenamed("id", "error"), id="error"), "the result has 2 columns 'error'"),
+            (lambda: stream(given, id="key"), "the result has 2 columns 'key'"),
+            (
+                lambda: stream(endless.withWatermark("at", "1 minute")),
+                "column 'at' has a watermark, and a query has one",
+            ),
+            (lambda: stream(given.withColumn("key", F.collate("key", "UTF8_LCASE"))), "the collation UTF8_LCASE"),
+        ):
+            with pytest.raises(InputError, match=said):
+                call()
+        # an id that is no text is refused, and the other events are not
+        broken = (
+            "select 'a' as key, cast(X'FF' as string) as id, 0.5D as score, null as label, timestamp_seconds(9) as at"
+        )
+        rows = stream(given.union(spark.sql(broken)).union(spark.sql(broken.replace("cast(X'FF' as string)", "'x'"))))
+        assert {(row["id"], row["calibrated"], str(row["error"])[:26]) for row in rows.collect()} == {
+            (None, None, "id None is not possible; g"),
+            ("x", 0.5, "None"),
+        }
+    finally:
+        spark.stop()
 
 
 @pytest.mark.full

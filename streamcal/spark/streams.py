@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.errors import InputError
+from streamcal.errors import InputError, StateError
 from streamcal.live.issued import Id
 from streamcal.live.label_join import LabelJoin
 from streamcal.spark import frames, joining, packing
@@ -23,6 +23,8 @@ from streamcal.stream.arrow import pyarrow
 #: Where Spark keeps states; the other store has no `transformWithState`.
 STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+#: The key of a column's metadata where it has a watermark.
+WATERMARK = "spark.watermarkDelayMs"
 
 
 def calibrate_stream(
@@ -55,7 +57,7 @@ def calibrate_stream(
     score, label : str
         Columns, null where a row has none.
     event_time : str
-        Column of timestamps: of the impression, and of the outcome.
+        Column of timestamps, without a watermark: of the impression, and of the outcome.
     horizon, early, late, max_held
         As in `streamcal.live.LabelJoin`; `max_held` is for each key.
     calibrator : Calibrator
@@ -63,7 +65,7 @@ def calibrate_stream(
     watermark : str
         How late an event may come; later ones are dropped, by the watermark as it is when the batch is processed.
     initial : DataFrame, optional
-        What `fit` returned: the calibrators that keys begin with.
+        What `fit` returned: the calibrators that keys begin with. Spark reads it in the first batch of a checkpoint.
 
     Returns
     -------
@@ -75,8 +77,10 @@ def calibrate_stream(
     Raises
     ------
     InputError
-        For a column that is not there or of another type, parameters that are not possible, and another state store
-        than RocksDB.
+        For a column that is not there or of another type, columns that the result would have twice, parameters that are
+        not possible, and another state store than RocksDB.
+    StateError
+        From Spark, for the checkpoint of a stream with another method, `horizon`, `early` or `late`.
 
     Notes
     -----
@@ -91,9 +95,13 @@ def calibrate_stream(
     _check_store(df)
     key_type, id_type, arrow_type = _types(df, key, id, event_time)
     _check_initial(initial, df, key)
+    _check_names(key, id, event_time, score, "calibrated", "error")
+    ids = frames.quoted(id).cast(id_type)
+    if id_type == T.StringType():
+        ids = F.try_validate_utf8(ids)  # null, which is refused, for what is no UTF-8
     rows = df.select(
         frames.column(df, "key", key).alias("key"),
-        frames.quoted(id).cast(id_type).alias("id"),
+        ids.alias("id"),
         frames.column(df, "score", score).alias("score"),
         frames.column(df, "label", label).alias("label"),
         F.unix_micros(frames.quoted(event_time)).alias("micros"),
@@ -137,6 +145,12 @@ def _types(df: DataFrame, key: str, id: str, event_time: str) -> tuple[Any, Any,
         raise InputError(f"column {id!r} is of type {kind.simpleString()}; ids are texts or whole numbers")
     if not isinstance(frames.kind(df, event_time), T.TimestampType):
         raise InputError(f"column {event_time!r} is not of type timestamp; cast it")
+    for field in df.schema.fields:
+        if WATERMARK in field.metadata:
+            raise InputError(
+                f"column {field.name!r} has a watermark, and a query has one; give its delay as watermark= in place of "
+                "withWatermark (duplicates are left out without it)"
+            )
     texts = isinstance(kind, T.StringType)
     id_type, arrow_type = (T.StringType(), pyarrow.string()) if texts else (T.LongType(), pyarrow.int64())
     return frames.kind(df, key), id_type, arrow_type
@@ -149,6 +163,14 @@ def _schema(**kinds: Any) -> Any:
 def _check_store(df: DataFrame) -> None:
     if df.isStreaming and df.sparkSession.conf.get(STORE, "") != ROCKSDB:
         raise InputError(f'states with timers need RocksDB: spark.conf.set("{STORE}", "{ROCKSDB}")')
+
+
+def _check_names(*names: str) -> None:
+    """Raise `InputError` for columns of the result that Spark cannot tell apart."""
+    for name in {one.lower() for one in names}:
+        same = [one for one in names if one.lower() == name]
+        if len(same) > 1:
+            raise InputError(f"the result has {len(same)} columns {same[0]!r}; rename the one that is given")
 
 
 def _check_initial(initial: DataFrame | None, df: DataFrame, key: str) -> None:
@@ -189,7 +211,7 @@ class Joins(StatefulProcessor):
         self._calibrator = calibrator
         self._options = options
         self._id_type = id_type
-        self._begun(calibrator.clone())  # raises for options that are not possible
+        self._new = self._begun(calibrator.clone())  # raises for options that are not possible
 
     def _begun(self, calibrator: Calibrator) -> LabelJoin:
         return LabelJoin(calibrator, **self._options)
@@ -202,7 +224,9 @@ class Joins(StatefulProcessor):
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         """Begin with the calibrator of a backfill."""
-        seeded = Calibrator.from_bytes(bytes(initialState["state"]))
+        if self._state.exists():
+            raise InputError(f"initial has several states of the key {key[0]!r}; give one, as streamcal.spark.merge")
+        seeded = Calibrator.from_bytes(bytes(initialState["state"] or b""))
         if not seeded.same_parameters(self._calibrator):
             raise InputError(f"initial has {seeded!r} for the key {key[0]!r}; the stream has {self._calibrator!r}")
         self._state.update(Kept(self._begun(seeded).to_bytes()))
@@ -229,7 +253,7 @@ class Joins(StatefulProcessor):
         """Let the key's join act, and keep it; `rung` is the timer that is the reason, which Spark takes away."""
         content = self._state.get()
         kept = None if content is None else Kept(*content)
-        join = self._begun(self._calibrator.clone()) if kept is None else LabelJoin.from_bytes(bytes(kept.state))
+        join = self._begun(self._calibrator.clone()) if kept is None else self._resumed(kept)
         labels: list[tuple[Id, bool]] = []
         join._on_learned = lambda one, y: labels.append((one.id, y))
         found = act(join)
@@ -238,6 +262,17 @@ class Joins(StatefulProcessor):
         timer = self._waited_for(join, timer, watermark)
         self._state.update(Kept(join.to_bytes(), timer, join.waiting, *before.with_ids(labels)))
         return found
+
+    def _resumed(self, kept: Kept) -> LabelJoin:
+        """Return the join that was kept; `StateError` if it has other parameters than those of the stream."""
+        join, new = LabelJoin.from_bytes(bytes(kept.state)), self._new
+        if join.spans != new.spans or not join.calibrator.same_parameters(self._calibrator):
+            raise StateError(
+                f"the checkpoint is that of {join!r}, and the stream has {new!r}; give the parameters of the "
+                "checkpoint, or another checkpoint"
+            )
+        join.max_held = new.max_held
+        return join
 
     def _waited_for(self, join: LabelJoin, timer: int | None, watermark: int) -> int | None:
         """Set a timer for what is due next, where the one that is set is later, or would ring for nothing."""
