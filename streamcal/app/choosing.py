@@ -27,27 +27,12 @@ from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 
 #: Headings of the help.
 METHOD, SEGMENTS = "Method", "Segments"
-LevelsStoreOption = Annotated[
-    Path | None, rare_option(SEGMENTS, "FILE", "Keep levels beyond --max-levels in this file.")
-]
-MaxLevelsOption = Annotated[
-    int | None, rare_option(SEGMENTS, "N", "Most levels of a --segment in memory.  [default: 100000]", min=1, max=2**31)
-]
-PairsOption = Annotated[bool, rare_option(SEGMENTS, None, "Correct for all pairs of these columns too.", "--pairs")]
-MulticalibrateOption = Annotated[
-    list[str] | None, option(SEGMENTS, "COLUMNS", "Keep each level of a column calibrated, as a or a,b. Repeatable.")
-]
 #: Options on the levels of segments, by the parameter of `Segmented`.
 LEVEL_OPTIONS = {"store": "--levels-store", "max_levels": "--max-levels", "pairs": "--pairs"}
 
 if TYPE_CHECKING:  # what segments need is imported where they are given
     from streamcal.live.keyed import Keyed
     from streamcal.live.levels import Field
-
-
-SetOption = Annotated[
-    list[str] | None, option(METHOD, "KEY=VALUE", 'Set a parameter, as "scale=Logit(-8, 0)". Repeatable.', "--set")
-]
 
 
 def methods_that_begin(incomplete: str) -> list[str]:
@@ -72,7 +57,9 @@ class MethodOptions:
             autocompletion=methods_that_begin,
         ),
     ] = None
-    settings: SetOption = None
+    settings: Annotated[
+        list[str] | None, option(METHOD, "KEY=VALUE", 'Set a parameter, as "scale=Logit(-8, 0)". Repeatable.', "--set")
+    ] = None
     scale: Annotated[
         str | None, option(METHOD, "NAME", "Read scores as percent, logit, margin or margin:-8,8.", parser=check_scale)
     ] = None
@@ -106,10 +93,20 @@ class LevelOptions:
     segment: Annotated[
         list[str] | None, option(SEGMENTS, "COLUMNS", "Correct each level of a column, as a or a,b. Repeatable.")
     ] = None
-    levels_store: LevelsStoreOption = None
-    max_levels: MaxLevelsOption = None
-    pairs: PairsOption = False
-    multicalibrate: MulticalibrateOption = None
+    levels_store: Annotated[
+        Path | None, rare_option(SEGMENTS, "FILE", "Keep levels beyond --max-levels in this file.")
+    ] = None
+    max_levels: Annotated[
+        int | None,
+        rare_option(SEGMENTS, "N", "Most levels of a --segment in memory.  [default: 100000]", min=1, max=2**31),
+    ] = None
+    pairs: Annotated[bool, rare_option(SEGMENTS, None, "Correct for all pairs of these columns too.", "--pairs")] = (
+        False
+    )
+    multicalibrate: Annotated[
+        list[str] | None,
+        option(SEGMENTS, "COLUMNS", "Keep each level of a column calibrated, as a or a,b. Repeatable."),
+    ] = None
 
     @property
     def given(self) -> dict[str, Any]:

@@ -40,34 +40,30 @@ MOST_PROCESSES = 4
 MOST_WAITING = 10_000
 #: The value of `--methods` where it is not given.
 DEFAULT_METHODS = ",".join(COMPARED)
-MethodsOption = Annotated[str, option(METHOD, "A,B,C", f"Names.  [default: {DEFAULT_METHODS}]", show_default=False)]
-DelayOption = Annotated[int, option(METHOD, "N", "Learn each row N rows later.", min=0)]
-BaseOption = Annotated[str, option(METHOD, "NAME", "Recommend what is better than this method, or raw.")]
-SegmentOption = Annotated[
-    list[str] | None, option(SEGMENTS, "COLUMNS", "Correct each level of a column too, as a or a,b. Repeatable.")
-]
-GroupsOption = Annotated[
-    list[str] | None, option(SEGMENTS, "COLUMNS", "Keep each level of a column calibrated too. Repeatable.")
-]
-ProcessesOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", min=1, help=f"Share the methods.  [default: 1 below 8 MB, else at most {MOST_PROCESSES}]"
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Labelled):
     """Options that `compare` and `report` share."""
 
-    methods: MethodsOption = DEFAULT_METHODS
+    methods: Annotated[str, option(METHOD, "A,B,C", f"Names.  [default: {DEFAULT_METHODS}]", show_default=False)] = (
+        DEFAULT_METHODS
+    )
     scale: UnitOption = None
-    delay: DelayOption = 0
-    base: BaseOption = RAW
-    segment: SegmentOption = None
-    multicalibrate: GroupsOption = None
-    processes: ProcessesOption = None
+    delay: Annotated[int, option(METHOD, "N", "Learn each row N rows later.", min=0)] = 0
+    base: Annotated[str, option(METHOD, "NAME", "Recommend what is better than this method, or raw.")] = RAW
+    segment: Annotated[
+        list[str] | None, option(SEGMENTS, "COLUMNS", "Correct each level of a column too, as a or a,b. Repeatable.")
+    ] = None
+    multicalibrate: Annotated[
+        list[str] | None, option(SEGMENTS, "COLUMNS", "Keep each level of a column calibrated too. Repeatable.")
+    ] = None
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help=f"Share the methods.  [default: 1 below 8 MB, else at most {MOST_PROCESSES}]"
+        ),
+    ] = None
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:

@@ -119,60 +119,8 @@ def files_of(stream: list[str]) -> tuple[str, ...]:
 #: Headings of the help.
 COLUMNS, TIMES, READING, OUTPUT = "Columns", "Times", "Reading", "Output"
 
-StreamArgument = Annotated[
-    list[str], typer.Argument(metavar="STREAM", help="Files (CSV, JSON Lines, Parquet, Arrow), folders, globs, or -.")
-]
-ScoreOption = Annotated[str, option(COLUMNS, "COLUMN", "Column of the score.")]
-LabelOption = Annotated[str, option(COLUMNS, "COLUMN", "Column of the label: 0/1, no/yes, false/true.")]
-PositiveOption = Annotated[str | None, option(COLUMNS, "VALUE", "The positive label, if it is another word.")]
-DecreasingOption = Annotated[bool, rare_option(COLUMNS, None, "Higher scores mean fewer positives.", "--decreasing")]
-ClipOption = Annotated[
-    bool, rare_option(COLUMNS, None, "Accept probabilities outside [0, 1] by at most 1e-6.", "--clip")
-]
-MissingLabelOption = Annotated[
-    str | None,
-    option(
-        COLUMNS,
-        "HOW",
-        "Rows without a label: negative, unknown or skip.  [default: error]",
-        parser=one_of(*MISSING_LABELS),
-    ),
-]
-TimeOption = Annotated[str | None, option(COLUMNS, "COLUMN", "Column of the time: numbers, or ISO 8601.", "--time")]
-TimeUnitOption = Annotated[
-    str,
-    rare_option(TIMES, "UNIT", f"Unit of numbers that are times: {', '.join(TIME_UNITS)}.", parser=one_of(*TIME_UNITS)),
-]
-TimeFormatOption = Annotated[
-    str | None, rare_option(TIMES, "FORMAT", "Format of text that is a time, as %d/%m/%Y %H:%M.")
-]
-TimezoneOption = Annotated[
-    str | None, rare_option(TIMES, "ZONE", "Zone of times without one, as Europe/Berlin.  [default: UTC]")
-]
-WeightOption = Annotated[str | None, rare_option(COLUMNS, "COLUMN", "Column of the weight.")]
-FormatOption = Annotated[
-    str | None,
-    rare_option(
-        READING,
-        "NAME",
-        f"Format of STREAM: {', '.join(FORMATS)}.  [default: by its name]",
-        "--format",
-        parser=one_of(*FORMATS),
-    ),
-]
-DelimiterOption = Annotated[
-    str | None,
-    rare_option(READING, "CHAR", "Delimiter of CSV: , ; tab or |.  [default: by the header]", parser=delimiter_of),
-]
-DecimalOption = Annotated[str, rare_option(READING, "CHAR", "Decimal mark of CSV: . or ,", parser=one_of(".", ","))]
 OutputColumnOption = Annotated[str, rare_option(OUTPUT, "NAME", "Name of the column of probabilities in the output.")]
 QuietOption = Annotated[bool, rare_option(OUTPUT, None, "Print only warnings and errors.", "--quiet")]
-OnErrorOption = Annotated[
-    str, rare_option(READING, "[stop|skip]", "Stop at an invalid row, or skip it.", parser=one_of(STOP, SKIP))
-]
-RejectsOption = Annotated[
-    str | None, rare_option(READING, "FILE", "With --on-error skip: write the skipped rows here.")
-]
 UnitOption = Annotated[
     str | None,
     option(
@@ -189,19 +137,51 @@ UnitOption = Annotated[
 class Scores:
     """Options of every command that reads a stream of scores."""
 
-    stream: StreamArgument
-    score: ScoreOption
-    decreasing: DecreasingOption = False
-    clip: ClipOption = False
-    time: TimeOption = None
-    time_unit: TimeUnitOption = "s"
-    time_format: TimeFormatOption = None
-    timezone: TimezoneOption = None
-    format: FormatOption = None
-    delimiter: DelimiterOption = None
-    decimal: DecimalOption = "."
-    on_error: OnErrorOption = STOP
-    rejects: RejectsOption = None
+    stream: Annotated[
+        list[str],
+        typer.Argument(metavar="STREAM", help="Files (CSV, JSON Lines, Parquet, Arrow), folders, globs, or -."),
+    ]
+    score: Annotated[str, option(COLUMNS, "COLUMN", "Column of the score.")]
+    decreasing: Annotated[bool, rare_option(COLUMNS, None, "Higher scores mean fewer positives.", "--decreasing")] = (
+        False
+    )
+    clip: Annotated[
+        bool, rare_option(COLUMNS, None, "Accept probabilities outside [0, 1] by at most 1e-6.", "--clip")
+    ] = False
+    time: Annotated[str | None, option(COLUMNS, "COLUMN", "Column of the time: numbers, or ISO 8601.", "--time")] = None
+    time_unit: Annotated[
+        str,
+        rare_option(
+            TIMES, "UNIT", f"Unit of numbers that are times: {', '.join(TIME_UNITS)}.", parser=one_of(*TIME_UNITS)
+        ),
+    ] = "s"
+    time_format: Annotated[
+        str | None, rare_option(TIMES, "FORMAT", "Format of text that is a time, as %d/%m/%Y %H:%M.")
+    ] = None
+    timezone: Annotated[
+        str | None, rare_option(TIMES, "ZONE", "Zone of times without one, as Europe/Berlin.  [default: UTC]")
+    ] = None
+    format: Annotated[
+        str | None,
+        rare_option(
+            READING,
+            "NAME",
+            f"Format of STREAM: {', '.join(FORMATS)}.  [default: by its name]",
+            "--format",
+            parser=one_of(*FORMATS),
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        rare_option(READING, "CHAR", "Delimiter of CSV: , ; tab or |.  [default: by the header]", parser=delimiter_of),
+    ] = None
+    decimal: Annotated[str, rare_option(READING, "CHAR", "Decimal mark of CSV: . or ,", parser=one_of(".", ","))] = "."
+    on_error: Annotated[
+        str, rare_option(READING, "[stop|skip]", "Stop at an invalid row, or skip it.", parser=one_of(STOP, SKIP))
+    ] = STOP
+    rejects: Annotated[
+        str | None, rare_option(READING, "FILE", "With --on-error skip: write the skipped rows here.")
+    ] = None
 
     @cached_property
     def files(self) -> tuple[str, ...]:
@@ -231,10 +211,18 @@ class Scores:
 class Labelled(Scores):
     """Options of every command that reads a stream of scores and labels."""
 
-    label: LabelOption
-    positive: PositiveOption = None
-    missing_label: MissingLabelOption = None
-    weight: WeightOption = None
+    label: Annotated[str, option(COLUMNS, "COLUMN", "Column of the label: 0/1, no/yes, false/true.")]
+    positive: Annotated[str | None, option(COLUMNS, "VALUE", "The positive label, if it is another word.")] = None
+    missing_label: Annotated[
+        str | None,
+        option(
+            COLUMNS,
+            "HOW",
+            "Rows without a label: negative, unknown or skip.  [default: error]",
+            parser=one_of(*MISSING_LABELS),
+        ),
+    ] = None
+    weight: Annotated[str | None, rare_option(COLUMNS, "COLUMN", "Column of the weight.")] = None
 
     def columns(self, **others: Any) -> Columns:
         labels = {"positive": self.positive, "missing_label": self.missing_label, "weight": self.weight}

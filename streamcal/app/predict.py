@@ -20,14 +20,15 @@ from streamcal.stream.run import CALIBRATED, Run
 StateArgument = Annotated[
     Path, typer.Argument(metavar="STATE", help="A state of `streamcal run --state` or `streamcal.save`.")
 ]
-OutOption = Annotated[str, option(OUTPUT, "FILE", "Write the input columns and `calibrated`; - is stdout.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
     """Options of the output for rows without labels."""
 
-    out: OutOption = STANDARD_STREAM
+    out: Annotated[str, option(OUTPUT, "FILE", "Write the input columns and `calibrated`; - is stdout.")] = (
+        STANDARD_STREAM
+    )
     output_column: OutputColumnOption = CALIBRATED
     quiet: QuietOption = False
 
