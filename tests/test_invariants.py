@@ -1,8 +1,8 @@
 """The invariants of every statistic under every memory, checked after each change of hard streams of operations.
 
-`_check()` of a statistic, a memory and a learner says in code what stands as prose above the data. Here every learner
-of every kind is driven by Hypothesis: learning, in bulk too, retracting, merging, predicting as of a later time, saving
-and loading, with ties, weights from 1e-60 to 1e60 and times out of order.
+`invariants.check` says in code what stands as prose above the data of a statistic, a memory and a learner. Here every
+learner of every kind is driven by Hypothesis: learning, in bulk too, retracting, merging, predicting as of a later
+time, saving and loading, with ties, weights from 1e-60 to 1e60 and times out of order.
 """
 
 import json
@@ -10,6 +10,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from invariants import check
 
 from streamcal import (
     Bernstein,
@@ -102,7 +103,7 @@ def bulk(cal, kind, x, y, w, t):
 @given(operations=OPERATIONS)
 def test_invariants_hold_after_every_change(kind, policy, operations):
     cal = LEARNERS[kind](POLICIES[policy])
-    cal._check()
+    check(cal)
     learned = []
     for operation, score, label, w, t in operations:
         x, y = observation(kind, score, label)
@@ -121,13 +122,13 @@ def test_invariants_hold_after_every_change(kind, policy, operations):
             other = cal.clone()
             other.learn_one(x, y, w, t)
             cal.merge(other)
-            other._check()
+            check(other)
             learned.append((x, y, w, t))
         elif operation == "as of":
             cal._memory.present(t)
         elif operation == "save":
             cal = type(cal).from_state(json.loads(json.dumps(cal.state_dict())))
-        cal._check()
+        check(cal)
 
 
 @pytest.mark.sample(3)
@@ -136,13 +137,13 @@ def test_invariants_hold_after_every_change(kind, policy, operations):
 @given(operations=OPERATIONS)
 def test_invariants_hold_beside_a_prior(method, policy, operations):
     cal = method(prior=Prior(2.0), forgetting=POLICIES[policy])
-    cal._check()
+    check(cal)
     for operation, score, label, _, t in operations:
         if operation == "save":
             cal = type(cal).from_state(json.loads(json.dumps(cal.state_dict())))
         else:
             cal.learn_one(score, label, 1.0, t)
-        cal._check()
+        check(cal)
 
 
 @pytest.mark.parametrize("by", ["count", "time"])
@@ -151,5 +152,5 @@ def test_scores_that_have_faded_away_are_not_counted(by):
     cal.learn_one(0.1, True, t=0.0)
     for k in range(600):
         cal.learn_one(0.9, False, t=float(k))
-    cal._check()
+    check(cal)
     assert cal._memory.statistic.count == 600

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from invariants import check
 
 from streamcal import Decay, InputError, RetractionError, StateError, Window
 from streamcal.multiclass import Dirichlet, StructuredMatrixScaling, TemperatureScaling, VectorScaling
@@ -33,7 +34,7 @@ def table_of(x, y, limit=64):
     table = ClassTable(limit)
     for one, outcome in zip(x, y, strict=True):
         table.update(one, float(outcome), 1.0)
-    table._check()
+    check(table)
     return table
 
 
@@ -80,7 +81,7 @@ def test_the_order_does_not_matter_and_merging_is_concatenation(seed):
         kept = json.dumps(right.state())
         left.merge(right)
         assert json.dumps(right.state()) == kept
-        left._check()
+        check(left)
         assert left.depth == whole.depth
         assert left.agrees(whole)
     twin = whole.empty()
@@ -94,7 +95,7 @@ def test_retractions_in_cells():
     table, rest = table_of(x, y), table_of(x[100:], y[100:])
     for one, outcome in zip(x[:100], y[:100], strict=True):
         table.unlearn(one, float(outcome), 1.0)
-    table._check()
+    check(table)
     rest._round_to(table.depth)
     assert table.agrees(rest)
     with pytest.raises(RetractionError):
@@ -155,7 +156,7 @@ def test_policies_with_cells(method, policy):
             t = float(i) if policy.by == "time" else None
             cal.learn_one(dict(zip(LABELS, row, strict=True)), LABELS[outcome], t=t)
         if limit:
-            cal._memory.statistic._check()
+            check(cal._memory.statistic)
         p = cal.predict_many(scores[-300:], labels=LABELS)
         found[limit] = -float((q[-300:] * np.log(p)).sum(axis=1).mean())
     assert abs(found[64] - found[None]) < 0.03

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from invariants import check
 from scipy.stats import norm
 
 from streamcal import Forever, InputError, Interval, StateError, Window
@@ -34,7 +35,7 @@ def table_of(x, order=None, limit=64, step=7):
         table.update_many(
             x[start : start + step], np.ones(len(x[start : start + step])), np.ones(len(x[start : start + step]))
         )
-        table._check()
+        check(table)
     return table
 
 

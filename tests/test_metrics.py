@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from invariants import check
 from scipy.stats import binom
 
 from streamcal.errors import InputError, MergeError, RetractionError
@@ -388,7 +389,7 @@ def test_ece_memory_is_bounded() -> None:
         cells.add(1.0 / (1.0 + math.exp(-k / 1_000)), 0.0, 1.0)
     for p in (0.0, 1.0, 5e-324, math.nextafter(1.0, 0.0)):
         cells.add(p, 1.0, 1.0)
-    cells._check()
+    check(cells)
     assert len(cells.columns().p) <= 30_352
 
 
@@ -397,10 +398,10 @@ def test_cells_keep_their_invariants(rows: list[tuple[float, bool, float]]) -> N
     cells = ProbabilityCells()
     for p, y, w in rows:
         cells.add(p, float(y), w)
-        cells._check()
+        check(cells)
     for p, y, w in rows:
         assert cells.take(p, float(y), w)
-        cells._check()
+        check(cells)
     assert len(cells.columns().p) == 0
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from invariants import check
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression, isotonic_regression
 from sklearn.linear_model import LogisticRegression
@@ -275,7 +276,7 @@ def dealt(held, folds, fold_of):
 
 def assert_dealt(cal, held):
     """Assert that the pairs are those of the folds by definition, and that the invariants hold."""
-    cal._check()
+    check(cal)
     assert cal.n == pytest.approx(sum(w for _, _, w in held), rel=1e-12)
     units = dealt(held, cal.folds, cal._memory.statistic.fold_of)
     queries = np.linspace(0.0, 1.0, 17)

@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from invariants import check
 from laws import trying
 from laws.binary import WithFolds
 
@@ -174,7 +175,7 @@ def test_after_retractions_a_window_goes_on_as_the_loop_does():
     np.testing.assert_array_equal(at_once(many, scores[60:], y[60:], None), in_turn(one, scores[60:], y[60:], None))
     for cal in (one, many):
         cal.unlearn_one(scores[-1], y[-1])
-        cal._check()
+        check(cal)
     assert one.state_dict() == many.state_dict()
 
 

@@ -50,22 +50,22 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
 
 def segments_table(one: SegmentTable) -> Group:
     """Return the levels of a field whose totals differ most from the predictions, and the mean over all levels."""
-    table = Table(box=None, pad_edge=False)
-    for i, heading in enumerate(one.headings):
-        table.add_column(heading, justify="right" if i else "left", no_wrap=True)
-    for row in one.rows:
-        table.add_row(*row)
-    return Group("", f"By {one.field}: {one.lead}", table, one.sentence)
+    return Group("", f"By {one.field}: {one.lead}", _table(one), one.sentence)
 
 
 def groups_table(one: GroupTable) -> Group:
     """Return the groups with most evidence against their predictions, and the certificate."""
+    title = f"Groups with most evidence against {one.of}:"
+    return Group("", title, _table(one), f"Certified: {one.sentence}.")
+
+
+def _table(one: SegmentTable | GroupTable) -> Table:
     table = Table(box=None, pad_edge=False)
     for i, heading in enumerate(one.headings):
         table.add_column(heading, justify="right" if i else "left", no_wrap=True)
     for row in one.rows:
         table.add_row(*row)
-    return Group("", f"Groups with most evidence against {one.of}:", table, f"Certified: {one.sentence}.")
+    return table
 
 
 def sentences(comparison: Comparison) -> list[str]:

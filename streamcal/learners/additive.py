@@ -223,11 +223,6 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         if self._unsolved & (self._unsolved - 1) == 0:  # at 1, 2, 4, 8 ...: a stream may fail at every row
             logger.warning("%r could not be solved %d times; the map before is served", self, self._unsolved)
 
-    def _check(self) -> None:
-        """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
-        self._memory._check()
-        self._refreshing._check()
-
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from streamcal.errors import CapabilityError, MergeError, RetractionError
-from streamcal.memories.memory import PIECE, Coordinate, Held, Memory, coordinates, never_learned, require_jumps
+from streamcal.memories.memory import PIECE, Coordinate, Held, Memory, coordinates, never_learned
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
 from streamcal.states import MOST, Fields, ensure, maybe, number, unread, whole
@@ -101,15 +101,6 @@ class _DecayingMemory(Memory[Held]):
 
     def _forget_prior(self) -> None:
         self._prior_weight, self._prior_count = 0.0, 0
-
-    def _check(self) -> None:
-        super()._check()
-        assert self._half_life > 0.0
-        assert self._halvings >= 0
-        if not math.isinf(self._clock):
-            assert self._clock >= self._landmark
-            exponent = (self._clock - self._landmark) / self._half_life - self._halvings
-            assert 0.0 <= exponent < RESCALE_HALF_LIVES, "the newest weighs from 1 to 2^RESCALE_HALF_LIVES"
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock
@@ -220,13 +211,6 @@ class TimeDecay(_DecayingMemory[Held]):
     ) -> None:
         super().__init__(statistic, prior, half_life)
         self._max_jump = max_jump
-
-    def require_times(self, t: FloatArray) -> None:
-        require_jumps(self._clock, t, self._max_jump)
-
-    def require_time(self, t: float) -> None:
-        if t - self._clock > self._max_jump:
-            self.require_times(np.array([t]))
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self.require_time(t)

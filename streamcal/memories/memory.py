@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -51,6 +52,9 @@ class Memory(Generic[Held]):
     steady: ClassVar[bool] = True
     #: Whether a prior loses weight, so that its pseudo-observations may be dropped.
     forgets_prior: ClassVar[bool] = False
+    #: The latest time learned, and how far ahead of it a time may be: of memories by time.
+    _clock: float
+    _max_jump: float = math.inf
 
     def __init__(self, statistic: Held, prior: PseudoObservations | None) -> None:
         self.statistic = statistic
@@ -111,11 +115,13 @@ class Memory(Generic[Held]):
 
     def require_times(self, t: FloatArray) -> None:
         """Raise `ClockError` if one of these times, in order, is too far ahead to be learned."""
-        return None
+        if self._max_jump < math.inf:
+            require_jumps(self._clock, t, self._max_jump)
 
     def require_time(self, t: float) -> None:
         """Raise `ClockError` if the time of one observation is too far ahead to be learned."""
-        return None
+        if self._max_jump < math.inf and t - self._clock > self._max_jump:
+            self.require_times(np.array([t]))
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Learn one observation; only timed memories read `t`, and refuse one that is too far ahead."""
@@ -168,7 +174,10 @@ class Memory(Generic[Held]):
     def restore(self, state: Any) -> None:
         """Load a saved state into a new memory; `StateError` unless it can be one."""
         fields, optional = {"missed": whole(), "late": whole(), **self._fields()}, self._optional_fields()
-        self._load(**record(fields, optional)(state))
+        read = record(fields, optional)(state)
+        missed, late = read.pop("missed"), read.pop("late")
+        self._own_load(**read)
+        self.missed, self.late = missed, late
         self.version += 1
 
     def _fields(self) -> Fields:
@@ -178,18 +187,6 @@ class Memory(Generic[Held]):
     def _optional_fields(self) -> Fields:
         """Return the fields that a state lacks where they would be empty; they are then None."""
         return {}
-
-    def _load(self, *, missed: int, late: int, **own: Any) -> None:
-        """Take over fields as they were read; `StateError` if one contradicts another."""
-        self._own_load(**own)
-        self.missed, self.late = missed, late
-
-    def _check(self) -> None:
-        """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
-        self.statistic._check()
-        assert self.statistic.count >= self._prior_count or type(self).forgets_prior
-        assert self.missed >= 0
-        assert self.late >= 0
 
     def _refill(self, entries: list[tuple[Coordinate, float, float]]) -> None:
         """Rebuild the statistic from the prior and these observations, without the accumulated rounding errors."""
@@ -215,6 +212,7 @@ class Memory(Generic[Held]):
         return {"statistic": self.statistic.state()}
 
     def _own_load(self, *_: Any, **own: Any) -> None:
+        """Take over fields as they were read; `StateError` if one contradicts another."""
         self.statistic.restore(own["statistic"])
         ensure(self.statistic.count >= self._prior_count or type(self).forgets_prior, "the prior is not held")
 

@@ -54,11 +54,6 @@ class Refreshing(Generic[Held]):
         last = (self._since + size) // self._every * self._every - self._since
         return [slice(0, last), slice(last, size)] if 0 < last < size else [slice(0, size)]
 
-    def _check(self) -> None:
-        """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
-        assert 0 <= self._since < max(self._every, 1)
-        assert self._every > 1 or self._basis is None
-
     def state(self) -> dict[str, Any]:
         """Return plain data that `restore` reads."""
         return {"since": self._since, "basis": None if self._basis is None else list(self._basis)}

@@ -24,7 +24,6 @@ from streamcal.memories.memory import (
     coordinates,
     entries,
     never_learned,
-    require_jumps,
     saved_columns,
     saved_rows,
 )
@@ -41,7 +40,12 @@ WHOLE = 2.0**50
 class _Window(Memory[Held]):
     """Base of both windows: they keep observations, from which the statistic can be recomputed."""
 
-    _evicted: int
+    _evicted = 0  # observations that have left since the sums were recomputed
+    _lightest = math.inf  # a lower bound of the weights held
+
+    def _outweighs_one(self, w: float) -> bool:
+        """Return whether a removed observation of weight `w` was far heavier than one still kept."""
+        return w > OUTWEIGHING_ONE * self._lightest and self.statistic.drifts
 
     def _sums(self) -> dict[str, Any]:
         """Return the rounded statistic, and how many observations have left since its sums were last recomputed.
@@ -75,8 +79,6 @@ class CountWindow(_Window[Held]):
         self._buffer: deque[tuple[Coordinate, float, float] | None] = deque()
         self._first = 0
         self._live = 0
-        self._evicted = 0
-        self._lightest = math.inf  # a lower bound of the weights held
         self._places: dict[tuple[Coordinate, float, float], deque[int]] | None = None
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -220,10 +222,6 @@ class CountWindow(_Window[Held]):
         self._evicted = 0
         self._lightest = min((w for _, _, w in held), default=math.inf)
 
-    def _outweighs_one(self, w: float) -> bool:
-        """Return whether a removed observation of weight `w` was far heavier than one still kept."""
-        return w > OUTWEIGHING_ONE * self._lightest and self.statistic.drifts
-
     def _clear(self) -> None:
         self._refill([])
         self._first += len(self._buffer)
@@ -231,18 +229,6 @@ class CountWindow(_Window[Held]):
         self._live = 0
         self._lightest = math.inf
         self._places = None
-
-    def _check(self) -> None:
-        super()._check()
-        held = [(place, entry) for place, entry in enumerate(self._buffer, self._first) if entry is not None]
-        assert self._live == len(held) <= self._size
-        assert len(self._buffer) <= 2 * self._size + 1, "gaps are closed"
-        assert self.statistic.count == self._live + self._prior_count
-        if self._places is not None:
-            places: dict[Any, list[int]] = {}
-            for place, entry in held:
-                places.setdefault(entry, []).append(place)
-            assert {entry: list(own) for entry, own in self._places.items()} == places
 
     def _own_state(self) -> dict[str, Any]:
         return {"buffer": saved_rows([entry for entry in self._buffer if entry is not None], 3), **self._sums()}
@@ -282,8 +268,6 @@ class TimeWindow(_Window[Held]):
         self._clock = -math.inf
         self._edge = -math.inf
         self._entries: SortedList[tuple[float, Coordinate, float, float]] = SortedList()
-        self._evicted = 0
-        self._lightest = math.inf  # a lower bound of the weights held
 
     @property
     def n(self) -> float:
@@ -295,13 +279,6 @@ class TimeWindow(_Window[Held]):
         # Observations at time `now` are held even if the span is smaller than the gap between two floats there.
         self._move_edge(min(now - self._size, math.nextafter(now, -math.inf)))
         return 1.0
-
-    def require_times(self, t: FloatArray) -> None:
-        require_jumps(self._clock, t, self._max_jump)
-
-    def require_time(self, t: float) -> None:
-        if t - self._clock > self._max_jump:
-            self.require_times(np.array([t]))
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self.require_time(t)
@@ -388,19 +365,8 @@ class TimeWindow(_Window[Held]):
         self._refill([entry[1:] for entry in self._entries.irange(_after(self._edge))])
         self._lightest = min((entry[3] for entry in self._entries), default=math.inf)
 
-    def _outweighs_one(self, w: float) -> bool:
-        """Return whether a removed observation of weight `w` was far heavier than one still kept."""
-        return w > OUTWEIGHING_ONE * self._lightest and self.statistic.drifts
-
     def _newest_weight(self) -> float:
         return self._entries[-1][3] if self._entries else 0.0
-
-    def _check(self) -> None:
-        super()._check()
-        times = [entry[0] for entry in self._entries]
-        assert times == sorted(times)
-        assert not times or times[-1] <= self._clock
-        assert self.statistic.count == sum(t > self._edge for t in times) + self._prior_count
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock

@@ -88,13 +88,3 @@ class ProbabilityCells:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc]
         self._table.rows[state["used"]] = state["rows"]
-
-    def _check(self) -> None:
-        """Raise AssertionError where an invariant is broken (tests call this after every change)."""
-        rows = self._table.rows
-        assert not rows[rows[:, 2] == 0.0].any(), "a cell without observations is zero"
-        for place in np.flatnonzero(rows[:, 2]).tolist():
-            low, high, count = rows[place, :3].tolist()
-            assert count >= 1.0
-            assert 0.0 <= low <= high <= 1.0
-            assert place == self._table.row_of(low) == self._table.row_of(high)

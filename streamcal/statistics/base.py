@@ -184,12 +184,6 @@ class Statistic(ABC):
         lo, hi = (-math.inf, math.inf) if scale is None else (scale.lo, scale.hi)
         ensure(((x >= lo) & (x <= hi)).all(), f"a coordinate is not from {lo:g} to {hi:g}")
 
-    def _check(self) -> None:
-        """Raise `AssertionError` if an invariant of the content does not hold; for tests, after every change."""
-        assert self.unit == 1.0, "what is kept has the unit 1, only views have others"
-        assert self.count >= 0
-        assert self.n >= 0.0
-
 
 def agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """Return whether arrays have the same shapes and numbers, up to rounding of the largest number of each."""

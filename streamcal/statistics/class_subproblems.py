@@ -227,11 +227,6 @@ class ClassSubproblems(Subproblems):
         ensure(keyed <= {*self._named, NOBODY}, "a subproblem has a label that no observation names")
         ensure(all(own[0] <= self._totals.count for own in self._named.values()), "a label is named too often")
 
-    def _check(self) -> None:
-        super()._check()
-        assert all(size >= 1 and weight >= 0.0 for size, weight in self._named.values())
-        assert {label for key in self._parts for label in key} <= {*self._named, NOBODY}  # type: ignore[attr-defined]
-
 
 def _with_nobody(key: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
     return tuple([NOBODY if label == new else label for label in key])

@@ -227,17 +227,6 @@ class ClassTable(Statistic):
         for x, row in rows.items():
             self._add(*self._kept(x, row, before))
 
-    def _check(self) -> None:
-        super()._check()
-        assert self._count == sum(row[len(x[2])] for x, row in self._rows.items())
-        assert self.limit is not None or self.depth is None
-        for (texts, named, place), row in self._rows.items():
-            size = len(place)
-            assert len(texts) + len(named) == size
-            assert len(row) == (size + 1 if self.depth is None else 2 * size + 1)
-            assert row[size] >= 1, "a row without observations is dropped"
-            assert min(row[:size]) >= 0.0
-
     def empty(self) -> Self:
         return type(self)(self.limit)
 

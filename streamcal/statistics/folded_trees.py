@@ -314,11 +314,6 @@ class FoldedTrees(Keyed[ScoreTree]):
         held = np.concatenate(self._all_held(scores))
         return int(np.minimum(np.ceil(held), self.folds).sum())
 
-    def _check(self) -> None:
-        super()._check()
-        self._whole._check()
-        assert self._kernel.shares == self._number_of_shares()
-
 
 def _settled(part: float, weight: float) -> float:
     """Remove rounding from a part of a weight: 0 if it is no more than that, and whole if it nearly is."""

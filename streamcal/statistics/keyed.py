@@ -160,9 +160,3 @@ class Keyed(Statistic, Generic[Part]):
     def _require_together(self, parts: list[Part]) -> None:
         """Raise `StateError` unless these parts of `keys` can be of the same observations."""
         return None
-
-    def _check(self) -> None:
-        """Raise `AssertionError` if an invariant of a part does not hold."""
-        assert all(part.unit == 1.0 for part in self._parts.values())
-        for part in self._parts.values():
-            part._check()

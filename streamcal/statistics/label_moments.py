@@ -233,18 +233,6 @@ class LabelMoments(Statistic):
             self._weight_unit += excess
             self._sums = [[value >> excess for value in sums] for sums in self._sums]
 
-    def _check(self) -> None:
-        super()._check()
-        self._settle()
-        for (weight, first, second), count in zip(self._sums, self._counts, strict=True):
-            assert count >= 0
-            assert weight >= 0
-            assert count > 0 or (weight, first, second) == (0, 0, 0), "a label without observations has no sums"
-            # Up to rounding: a retraction under decay by time recomputes the weight that is left.
-            assert (second * weight - first * first) << TOLERATED_BITS >= -second * weight, (
-                "the variance is not negative"
-            )
-
     def empty(self) -> Self:
         return type(self)(self.scale)
 

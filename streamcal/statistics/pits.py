@@ -284,7 +284,7 @@ class PITs(Statistic):
         sums = {"count": self._count, "weight": self._weight, "peak": self._peak}
         return {**self.points.state(), "spread": {"rows": rows, "cells": self._cells.copy(), **sums}}
 
-    def restore(self, state: Any) -> None:
+    def optional_fields(self) -> Fields:
         spread = {
             "rows": numbers(None, 4),
             "cells": numbers(len(self._cells), 2, least=0.0),
@@ -292,7 +292,7 @@ class PITs(Statistic):
             "weight": number(0.0, HEAVIEST),
             "peak": number(0.0, HEAVIEST),
         }
-        self._load(**record(self.fields(), {"spread": record(spread)})(state))
+        return {"spread": record(spread)}
 
     def fields(self) -> Fields:
         return self.points.fields()
@@ -342,14 +342,3 @@ class PITs(Statistic):
     def _summed(self) -> tuple[Any, ...]:
         rows = sorted([x, y, row[0]] for (x, y), row in self._intervals.items())
         return (self.n, *self.points._summed(), self._cells[:, 0], np.array(rows).reshape(-1, 3))
-
-    def _check(self) -> None:
-        super()._check()
-        self.points._check()
-        if self._order is not None:
-            self._order.check()
-            held = zip(self._order.to_arrays(), self.points.weights(), strict=True)
-            assert all(np.array_equal(one, other) for one, other in held)
-        assert self._count >= 0
-        assert not self._cells[self._cells[:, 1] == 0.0].any(), "a cell without intervals has no weight"
-        assert self.edges is not None or self._count == sum(row[1] for row in self._intervals.values())

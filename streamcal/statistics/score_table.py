@@ -33,7 +33,7 @@ from streamcal.states import (
 )
 from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid, grid_of
-from streamcal.statistics.held import HELD_TOLERANCE, KEPT_WHOLE, require_held
+from streamcal.statistics.held import KEPT_WHOLE, require_held
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -160,14 +160,6 @@ class ScoreTable(Statistic):
         sums = zip(weight.tolist(), positive.tolist(), map(int, count.tolist()), strict=True)
         self._rows = SortedDict(zip(x, map(list, sums), strict=True))
         self._count, self._peak = int(count.sum()), peak
-
-    def _check(self) -> None:
-        super()._check()
-        assert self._count == sum(row[2] for row in self._rows.values())
-        for weight, positive, count in self._rows.values():
-            assert count >= 1, "a row without observations is dropped"
-            assert 0.0 <= positive <= weight * (1.0 + HELD_TOLERANCE)
-            assert weight <= self._peak * (1.0 + HELD_TOLERANCE)
 
     def _drop_below(self, threshold: float) -> None:
         """Drop the rows with less weight."""
@@ -314,15 +306,6 @@ class GridTable(Statistic):
 
     def _summed(self) -> tuple[Any, ...]:
         return self._cells[:, :3], self._cells[:, 3:]
-
-    def _check(self) -> None:
-        super()._check()
-        weight, positive, count, _, _ = self._cells.T
-        assert self.sums.count == count.sum()
-        assert not self._cells[count == 0.0].any(), "a cell without observations is zero"
-        assert (positive >= 0.0).all()
-        assert (positive <= weight * (1.0 + HELD_TOLERANCE)).all()
-        assert weight.max() <= self.sums.peak * (1.0 + HELD_TOLERANCE)
 
 
 def score_table(scale: Scale, resolution: int | None) -> ScoreTable | GridTable:

@@ -236,10 +236,6 @@ class ScoreTree(Statistic):
         if not kept.all():
             self._tree.rebuild(x[kept], weight[kept], positive[kept], count[kept], self._tree.heaviest)
 
-    def _check(self) -> None:
-        super()._check()
-        self._tree.check()
-
     def empty(self) -> Self:
         return type(self)(self.grid, self.scale, self.keeps_fit, self.centred)
 

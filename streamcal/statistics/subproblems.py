@@ -202,8 +202,3 @@ class Subproblems(Keyed[Statistic]):
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         self._routing.require_possible(x, y)
-
-    def _check(self) -> None:
-        super()._check()
-        assert all(part.count >= 0 for part in self._parts.values())
-        assert self._totals.count >= 0

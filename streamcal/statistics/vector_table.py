@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, Fields, ensure, listed, number, numbers, record, row, whole
+from streamcal.states import HEAVIEST, Fields, ensure, listed, number, numbers, row, whole
 from streamcal.statistics.grid import Grid, grid_of
 from streamcal.statistics.score_table import Columns, ScoreTable
 
@@ -140,23 +140,18 @@ class VectorTable(ScoreTable):
         for x, (weight, positive, count) in rows:
             self._add(self.kept(x), weight, positive, int(count))
 
-    def _check(self) -> None:
-        super()._check()
-        assert all(self.kept(x) == x for x in self._rows), "tuples are kept rounded"
-
     def empty(self) -> Self:
         return type(self)(self.width, self.grids, self.scales, self.limit)
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), **({"cells": self.cells} if self.cells else {})}
 
-    def restore(self, state: Any) -> None:
-        cells = whole(COARSEST, FINEST if self.limit is not None else 0)
-        self._load(**record(self.fields(), {"cells": cells})(state))
-
     def fields(self) -> Fields:
         rows = listed(row(numbers(self.width), number(), number(), number()))
         return {"rows": rows, "peak": number(0.0, HEAVIEST)}
+
+    def optional_fields(self) -> Fields:
+        return {"cells": whole(COARSEST, FINEST if self.limit is not None else 0)}
 
     def _load(self, rows: Any, peak: float, cells: int | None = None) -> None:
         ensure(cells is None or FINEST % cells == 0, "this number of cells is not one of the nested grids")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StreamcalError
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.stream.prequential import Measures, Prediction, added_columns, predictor
+from streamcal.stream.prequential import Measures, Prediction, predictor
 
 
 class Applying(Measures):
@@ -30,11 +30,6 @@ class Applying(Measures):
         super().__init__(calibrator)
         self.calibrator = calibrator
         self._keyed = not isinstance(calibrator, Calibrator)
-
-    @property
-    def added(self) -> tuple[str, ...]:
-        """The columns that an output with the predictions has in addition."""
-        return added_columns(self.calibrator)
 
     def step(
         self, score: float, y: Label = False, w: float = 1.0, t: Time | None = None, keys: Any = None

@@ -17,7 +17,7 @@ from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import TableBatch
 from streamcal.stream.columns import Columns, FieldReader, Observations
-from streamcal.stream.prequential import Prequential, added_columns
+from streamcal.stream.prequential import Prequential
 from streamcal.stream.records import LABEL_MISSING, SKIP_OPTION, RecordError, as_read, label_text
 from streamcal.stream.times import ZONE_ALLOWED
 
@@ -130,7 +130,7 @@ def calibrate(
     columns = Columns(score, label, time, weight, None if positive is None else label_text(positive))
     table = as_table(table)
     evaluation = Prequential(calibrator)
-    added = added_columns(evaluation.calibrator)
+    added = evaluation.added
     names = _names(table)
     require_columns(table, columns.used())
     for name in added:

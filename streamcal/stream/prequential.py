@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 ADDED = ("calibrated", "lower", "upper")
 
 
-def added_columns(calibrator: Calibrator | Keyed) -> tuple[str, ...]:
-    """Return the names of the columns that hold the predictions of a calibrator."""
-    return ADDED if calibrator.has_interval else ADDED[:1]
-
-
 class Prediction(NamedTuple):
     """A prediction made before its label was learned, with the interval if the method has one."""
 
@@ -111,6 +106,9 @@ class Measures:
         Processor time to predict and to learn, of single rows only where there is an observer.
     """
 
+    #: What predicts all rows, where there is one.
+    calibrator: Any
+
     def __init__(self, calibrator: Any) -> None:
         scale = getattr(calibrator, "scale", None)
         self._scale: Scale = scale if isinstance(scale, Scale) else Interval()
@@ -125,6 +123,11 @@ class Measures:
         self.sample = StreamSample()
         self.observer: Observer | None = None
         self.seconds = 0.0
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The columns that an output with the predictions has in addition."""
+        return ADDED if self.calibrator.has_interval else ADDED[:1]
 
     def boards(self) -> dict[str, Scoreboard]:
         """Return the scoreboards by name; without "raw" if scores are not probabilities."""
@@ -172,11 +175,6 @@ class Prequential(Measures):
         super().__init__(self.calibrator)
         if not self._segmented:
             self._predict = predictor(self.calibrator)
-
-    @property
-    def added(self) -> tuple[str, ...]:
-        """The columns that an output with the predictions has in addition."""
-        return added_columns(self.calibrator)
 
     def step(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
