@@ -15,7 +15,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
-from streamcal.learners.mixing import Mixture, limited, reread, states_of, written
+from streamcal.learners.mixing import Candidates, Mixture, limited
 from streamcal.maps.base import CalibrationMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import CheckedTime, check_score, check_scores
@@ -27,7 +27,7 @@ from streamcal.states import Reader
 MOST_CANDIDATES = 1_000
 
 
-class PrequentialChoice(Calibrator):
+class PrequentialChoice(Candidates[Calibrator], Calibrator):
     """Choose a parameter on a stream: the mixture of one method's candidates, weighted by their log loss so far.
 
     Every candidate k predicts pₖ before each label y and then learns the label. The prediction is
@@ -141,19 +141,6 @@ class PrequentialChoice(Calibrator):
         names = [", ".join(f"{name}={value!r}" for name, value in one.items()) for one in self._changes]
         return dict(zip(names, self._mixture.shares, strict=True))
 
-    @property
-    def bounded_memory(self) -> bool:
-        return all(one.bounded_memory for one in self._candidates)
-
-    @property
-    def n(self) -> float:
-        """Return the total weight learned by the leader; under decay, in units of a new observation."""
-        return self.leader.n
-
-    def tally(self) -> dict[str, int]:
-        """Return the counts of the leader, such as clamped scores."""
-        return self.leader.tally()
-
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
@@ -225,10 +212,6 @@ class PrequentialChoice(Calibrator):
 
     # -- times ---------------------------------------------------------------------------------------------------
 
-    @property
-    def forgets_by_time(self) -> bool:
-        return any(one.forgets_by_time for one in self._candidates)
-
     def _time(self, t: Time | None) -> float:
         at = None if t is None else CheckedTime(self._checked_time(t))
         for one in self._candidates:
@@ -241,26 +224,17 @@ class PrequentialChoice(Calibrator):
             one._times(at, size)
         return np.full(size, math.nan) if at is None else at
 
-    def _require_times(self, t: FloatArray) -> None:
-        for one in self._candidates:
-            one._require_times(t)
-
-    def _require_time(self, t: float) -> None:
-        for one in self._candidates:
-            one._require_time(t)
-
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), **self._mixture.state(), "candidates": written(self._candidates)}
+        return {**self._mixture.state(), **super()._state()}
 
     def _state_fields(self) -> dict[str, Reader]:
-        return {**super()._state_fields(), **self._mixture.fields(), "candidates": states_of(self._candidates)}
+        return {**self._mixture.fields(), **super()._state_fields()}
 
-    def _load(self, *, losses: FloatArray, heaviest: float, candidates: list[Any], **fields: Any) -> None:
+    def _load(self, *, losses: FloatArray, heaviest: float, **fields: Any) -> None:
         super()._load(**fields)
         self._mixture.load(losses, heaviest)
-        self._candidates = reread(self._candidates, candidates)
 
 
 # The names of the constructor's arguments are those of the saved parameters.

@@ -12,7 +12,7 @@ from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
 from streamcal.fusion.missing import Missing, check_present_batch, coordinates_present
 from streamcal.learners.additive import require
-from streamcal.learners.mixing import reread, states_of, written
+from streamcal.learners.mixing import Candidates
 from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.inputs import CheckedTime, check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time, Times
@@ -25,7 +25,7 @@ DEGREES = (1, 2, 3, 5)
 REFRESH = 32
 
 
-class PrequentialFusion(Fusion):
+class PrequentialFusion(Candidates[AdditiveFusion[Any]], Fusion):
     """Predictions by the candidate with the smallest loss so far.
 
     The loss is L_k ← discount·L_k + w·(p_k − y)², with p_k predicted before y is learned. A degree, a family or a
@@ -97,18 +97,6 @@ class PrequentialFusion(Fusion):
         """The discounted loss of every candidate so far."""
         return tuple(self._losses)
 
-    @property
-    def bounded_memory(self) -> bool:
-        return all(candidate.bounded_memory for candidate in self._candidates)
-
-    @property
-    def n(self) -> float:
-        return self.leader.n
-
-    def tally(self) -> dict[str, int]:
-        """Return the counts of the leader, such as clamped scores."""
-        return self.leader.tally()
-
     def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
         return scores, check_label(y), check_weight(w), self._time(t), 0
 
@@ -129,10 +117,6 @@ class PrequentialFusion(Fusion):
         for candidate in self._candidates:
             candidate._keep_names(names)
 
-    @property
-    def forgets_by_time(self) -> bool:
-        return any(candidate.forgets_by_time for candidate in self._candidates)
-
     def _time(self, t: Time | None) -> float:
         at = None if t is None else CheckedTime(self._checked_time(t))
         return max(candidate._time(at) for candidate in self._candidates)
@@ -149,15 +133,6 @@ class PrequentialFusion(Fusion):
                 self._losses[k] = self.discount * self._losses[k] + w * (p - y) ** 2
                 candidate.learn_one(x, y, w, t)
 
-    def _require_times(self, t: FloatArray) -> None:
-        """Raise `ClockError` before any candidate has learned, if one of them refuses a time."""
-        for candidate in self._candidates:
-            candidate._memory.require_times(t)
-
-    def _require_time(self, t: float) -> None:
-        for candidate in self._candidates:
-            candidate._require_time(t)
-
     def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         self._require_times(t[w > 0.0])
         for row in zip(x.tolist(), y.tolist(), w.tolist(), t.tolist(), strict=True):
@@ -173,11 +148,12 @@ class PrequentialFusion(Fusion):
         return self.leader.map()
 
     def _state(self) -> dict[str, Any]:
-        return {"losses": list(self._losses), "candidates": written(self._candidates)}
+        return {"losses": list(self._losses), **super()._state()}
 
     def _state_fields(self) -> dict[str, Reader]:
         losses = numbers(len(self._candidates), least=0.0, most=HEAVIEST)
-        return {"losses": losses, "candidates": states_of(self._candidates)}
+        return {"losses": losses, **super()._state_fields()}
 
-    def _load(self, *, losses: FloatArray, candidates: list[Any]) -> None:
-        self._losses, self._candidates = losses.tolist(), reread(self._candidates, candidates)
+    def _load(self, *, losses: FloatArray, **fields: Any) -> None:
+        super()._load(**fields)
+        self._losses = losses.tolist()

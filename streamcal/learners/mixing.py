@@ -1,14 +1,16 @@
-"""What learners made of several candidates share: their weights by log loss, and their states."""
+"""`Mixture`, the weights of several candidates by log loss, and `Candidates`, the base of learners made of them."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from streamcal.learners.learner import Learner
+from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Reader, ensure, listed, number, numbers, unread
 
 Candidate = TypeVar("Candidate", bound=Learner)
@@ -78,22 +80,52 @@ class Mixture:
             self._share()
 
 
-def written(candidates: Sequence[Candidate]) -> list[Any]:
-    """Return the states of candidates, for `reread`."""
-    return [one._written() for one in candidates]
+class Candidates(Learner, Generic[Candidate]):
+    """A learner made of candidates, which all learn every observation; one of them leads."""
 
+    _candidates: list[Candidate]
 
-def states_of(candidates: Sequence[Candidate]) -> Reader:
-    """Return a reader of the states of candidates, as `written` returned them, which checks their number alone."""
-    return listed(unread, length=len(candidates))
+    @property
+    @abstractmethod
+    def leader(self) -> Candidate:
+        """The candidate with the smallest loss so far; for reading only, not for learning."""
 
+    @property
+    def bounded_memory(self) -> bool:
+        return all(one.bounded_memory for one in self._candidates)
 
-def reread(candidates: Sequence[Candidate], states: list[Any]) -> list[Candidate]:
-    """Return new candidates with these states; raise `StateError` if one has other parameters."""
-    found = []
-    for candidate, saved in zip(candidates, states, strict=True):
-        ensure(isinstance(saved, dict), "a candidate is no state")
-        one = type(candidate)._from_written(saved)
-        ensure(one.same_parameters(candidate), "a candidate has other parameters")
-        found.append(one)
-    return found
+    @property
+    def forgets_by_time(self) -> bool:
+        return any(one.forgets_by_time for one in self._candidates)
+
+    @property
+    def n(self) -> float:
+        """Total weight learned by the leader; under decay, in units of a new observation."""
+        return self.leader.n
+
+    def tally(self) -> dict[str, int]:
+        """Return the counts of the leader, such as clamped scores."""
+        return self.leader.tally()
+
+    def _require_times(self, t: FloatArray) -> None:
+        for one in self._candidates:
+            one._require_times(t)
+
+    def _require_time(self, t: float) -> None:
+        for one in self._candidates:
+            one._require_time(t)
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "candidates": [one._written() for one in self._candidates]}
+
+    def _state_fields(self) -> dict[str, Reader]:
+        return {**super()._state_fields(), "candidates": listed(unread, length=len(self._candidates))}
+
+    def _load(self, *_: Any, **fields: Any) -> None:
+        loaded = []
+        for candidate, saved in zip(self._candidates, fields.pop("candidates"), strict=True):
+            ensure(isinstance(saved, dict), "a candidate is no state")
+            loaded.append(type(candidate)._from_written(saved))
+            ensure(loaded[-1].same_parameters(candidate), "a candidate has other parameters")
+        super()._load(**fields)
+        self._candidates = loaded
