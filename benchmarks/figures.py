@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from benchmarks.arrivals import Array
-from benchmarks.tree_counts import load_plain
+from benchmarks.tree_counts import load_plain, replace
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "implementation" / "tree.png"
 INK, GREY, PALE = "#111827", "#6b7280", "#d1d5db"
@@ -123,8 +123,6 @@ def _draw_tree(axes: Axes) -> None:
 def _outcomes(module: Any, tree: Any, score: float, y: float) -> dict[int, str]:
     """Learn, and record for each node on the path how its pool was updated."""
     found: dict[int, str] = {}
-    owner = module.HullTree
-    settle, find = owner._settle, owner._find_pool
 
     def settled(self: Any, inner: Any, side: int) -> None:
         inside = inner.lo <= score < inner.hi
@@ -137,7 +135,7 @@ def _outcomes(module: Any, tree: Any, score: float, y: float) -> dict[int, str]:
         found[id(inner)] = "searched"
         find(self, inner)
 
-    owner._settle, owner._find_pool = settled, searched
+    settle, find = replace(module, "settle", settled), replace(module, "find_pool", searched)
     tree.update(score, 1.0, y, 1)
     return found
 

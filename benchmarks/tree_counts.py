@@ -13,6 +13,7 @@ import itertools
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,10 +28,10 @@ SEED = 0
 #: The hull tree, in the order in which its files import one another.
 FILES = ("hull_nodes", "hull_search", "hull_pools", "hull_fits", "hull_changes", "hull_tree")
 _LOADED = itertools.count()
-#: Wrapped functions of the kernel → what a call of each counts as.
+#: Wrapped functions and methods of the kernel → what a call of each counts as.
 COUNTED = {
-    "_settle": "pools on the path",
-    "_find_pool": "pools searched",
+    "settle": "pools on the path",
+    "find_pool": "pools searched",
     "_find_end": "descents",
     "_step": "steps of Newton's method",
     "_newton": "fits",
@@ -56,6 +57,16 @@ def load_plain(**constants: float) -> ModuleType:
     return module
 
 
+def replace(module: ModuleType, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace a function or method of a plain hull tree wherever it has this name; return the one that was there."""
+    made = module.__name__.removesuffix("hull_tree")
+    owners = [one for one in (module.HullTree, *(sys.modules[made + file] for file in FILES)) if hasattr(one, name)]
+    inner: Callable[..., Any] = getattr(owners[0], name)
+    for owner in owners:
+        setattr(owner, name, function)
+    return inner
+
+
 class Counts:
     """Wraps the functions of a plain kernel; `seen` counts their calls, `longest` the steps of one search."""
 
@@ -64,21 +75,19 @@ class Counts:
         self.longest = 0
         self._steps = 0
         for name in COUNTED:
-            self._wrap(module.HullTree, name)
+            self._wrap(module, name)
 
-    def _wrap(self, owner: Any, name: str) -> None:
-        inner = getattr(owner, name)
-
+    def _wrap(self, module: ModuleType, name: str) -> None:
         def wrapped(*arguments: Any) -> Any:
             self.seen[name] += 1
-            if name in ("_find_pool", "_newton"):
+            if name in ("find_pool", "_newton"):
                 self._steps = 0
             elif name == "_step":
                 self._steps += 1
                 self.longest = max(self.longest, self._steps)
             return inner(*arguments)
 
-        setattr(owner, name, wrapped)
+        inner = replace(module, name, wrapped)
 
     def take(self) -> tuple[Counter[str], int]:
         """Return the counts since the last call."""
@@ -149,7 +158,7 @@ def count_misleading(size: int, queries: int) -> None:
             tree.interval(score, test)
         ask, longest_fit = counts.take()
         print(
-            f"  {name:30s} {learn['_step'] / learn['_find_pool']:6.2f} {longest:4d}"
+            f"  {name:30s} {learn['_step'] / learn['find_pool']:6.2f} {longest:4d}"
             f"  {ask['_step'] / ask['_newton']:6.2f} {longest_fit:4d}"
         )
 

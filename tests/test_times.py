@@ -280,7 +280,7 @@ def test_a_join_continues_with_the_dates_that_its_calibrator_has_learned(wrapped
     join.issue("a", 0.2, day + hour)
     join.advance(day + 3 * hour)
     assert cal.n == 4.0
-    with pytest.raises(InputError, match="is a number, and .*, given before it, has no time zone"):
+    with pytest.raises(InputError, match=r"is a number, and .*, given before it, has no time zone"):
         join.issue("b", 0.2, NOON)
 
 

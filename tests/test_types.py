@@ -30,7 +30,7 @@ local_partial_types = True
 untyped_calls_exclude = river
 [mypy-streamcal.*]
 follow_imports = silent
-[mypy-pandas.*,pyarrow.*,sklearn.*,matplotlib.*,pyspark.*,apache_beam.*]
+[mypy-pandas.*,pyarrow.*,sklearn.*,matplotlib.*,pyspark.*,apache_beam.*,onnxmltools.*,onnxruntime.*]
 ignore_missing_imports = True
 [mypy-docs_engines,docs_spark,docs_testing]
 disallow_untyped_defs = False
