@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from streamcal.errors import CapabilityError, InputError, MergeError
@@ -14,7 +13,7 @@ from streamcal.kernels.common.fast_path import plain_keys
 from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.live.levels import LONGEST_LEVEL, check_field, column_of, level_of
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
-from streamcal.metrics.base import check_forecasts, check_probability, check_true
+from streamcal.metrics.base import check_forecasts, check_probabilities, check_probability, check_true
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray, Label
@@ -396,14 +395,6 @@ def normal_scores(u: Any) -> Any:
     from scipy.special import ndtri  # not at the top: labels do not need it, and importing it takes long
 
     return ndtri(u)
-
-
-def check_probabilities(values: FloatArray) -> FloatArray:
-    """Return the array if all entries are in [0, 1]; raise `InputError` otherwise."""
-    outside = (values < 0.0) | (values > 1.0)
-    if outside.any():
-        check_probability(float(values[np.argmax(outside)]))
-    return values
 
 
 def _there(keys: Any) -> bool:

@@ -282,10 +282,15 @@ def check_forecasts(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Check probabilities, labels and weights: float arrays of one length; `InputError` naming the first bad place."""
     probabilities, labels, weights = check_batch(y_pred, y_true, w, FORECASTS)
-    outside = (probabilities < 0.0) | (probabilities > 1.0)
+    return check_probabilities(probabilities), labels, weights
+
+
+def check_probabilities(values: FloatArray) -> FloatArray:
+    """Return the array if all entries are in [0, 1]; raise `InputError` otherwise."""
+    outside = (values < 0.0) | (values > 1.0)
     if outside.any():
-        check_probability(float(probabilities[np.argmax(outside)]))
-    return probabilities, labels, weights
+        check_probability(float(values[np.argmax(outside)]))
+    return values
 
 
 def check_probability(p: Any) -> float:
