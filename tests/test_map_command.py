@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from streamcal import Platt, load_map, save
 from streamcal.app.cli import app
-from streamcal.live import Segmented
+from streamcal.live import Multicalibrated, Segmented
 from streamcal.maps.writing import FORMATS
 
 
@@ -76,13 +76,16 @@ def test_mistakes_are_explained(state, tmp_path):
     assert (tmp_path / "state.json").read_bytes() == before
 
 
-def test_a_state_of_segments_has_no_map_of_the_score(tmp_path):
-    cal = Segmented("ops", by=["campaign"])
+@pytest.mark.parametrize(
+    ("kind", "remedy"), [(Segmented, "give --levels"), (Multicalibrated, "use `streamcal predict`")]
+)
+def test_a_state_with_keys_has_no_map_of_the_score(tmp_path, kind, remedy):
+    cal = kind("ops", by=["campaign"])
     cal.learn_one(0.5, {"campaign": "a"}, True)
     save(cal, tmp_path / "state.json")
     done = run(tmp_path / "state.json")
     assert done.exit_code == 2
-    assert "has no map of the score alone" in " ".join(done.output.split())
+    assert " ".join(done.output.split()).endswith(f"has no map of the score alone; {remedy}")
 
 
 def test_segments_are_a_map_and_a_table_of_levels(tmp_path):

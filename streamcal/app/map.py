@@ -96,10 +96,8 @@ def map_(asked: Export) -> None:
             calibrator = calibrator.overall
         found = calibrator.map() if hasattr(calibrator, "map") else None
         if not isinstance(found, ScaledMap):
-            fail(
-                f"{asked.state}: {calibrator!r} has no map of the score alone; give --levels for segments, "
-                "or use `predict`"
-            )
+            remedy = "give --levels" if hasattr(calibrator, "levels") else "use `streamcal predict`"
+            fail(f"{asked.state}: {calibrator!r} has no map of the score alone; {remedy}")
         try:
             content = written(
                 found, asked.to, column=asked.column, dialect=asked.dialect, name=asked.name, single=asked.single

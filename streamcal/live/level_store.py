@@ -185,7 +185,8 @@ class LevelRows:
         self.joined = False  # to what says which states are safe, with `stored`: a journal, or a run with a state file
         if owner is not None:
             if not os.path.exists(path):
-                raise StateError(f"the store of levels {path} is missing; it belongs to the state, move it with that")
+                place = os.path.abspath(path)  # a relative path is that of this process
+                raise StateError(f"the store of levels {place} is missing; it belongs to the state, move it with that")
             self.require()
 
     def require(self) -> None:
