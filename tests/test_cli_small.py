@@ -52,7 +52,7 @@ def test_the_sample_is_what_the_readme_runs_on(tmp_path: Path, name: str) -> Non
     found = program("sample", place, "--rows", 3_000)
     assert found.exit_code == 0, found.output
     given = ("--score", "pctr", "--label", "click", "--time", "t", "--segment", "advertiser", "--method", "ops")
-    assert "3,000 rows" in program("run", place, *given).output
+    assert "3,000 rows" in program("run", place, *given, "--out", tmp_path / "out.parquet").output
     late = ("--id", "id", "--event-time", "t", "--label-time", "click_t", "--horizon", "6h", "--early", "15m")
     assert "3,000 rows" in program("run", place, *given[:4], *late, "--method", "ops").output
     before = place.read_bytes()

@@ -223,6 +223,31 @@ def test_json_lines_keep_the_keys_of_each_row(tmp_path: Path) -> None:
     assert [json.loads(line) for line in (tmp_path / "o.jsonl").read_text("utf-8").splitlines()] == rows
 
 
+NOT_YET = [None, [], {}, {"a": None}, {"a": None, "b": 1}, [{"a": []}]]
+AND_THEN = [0.5, ["x"], {"z": 1}, {"a": 1.5, "b": 2}, {"a": "x", "b": 2}, [{"a": [1]}]]
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.arrow"])
+@pytest.mark.parametrize(("first", "later"), list(zip(NOT_YET, AND_THEN, strict=True)))
+def test_a_type_is_that_of_the_first_values(tmp_path: Path, name: str, first: Any, later: Any) -> None:
+    path = tmp_path / name
+    with RecordWriter(path, ["id", "x"]) as writer:
+        for begin in range(0, 60, 20):
+            writer.write([{"id": i, "x": first if i < 45 else later} for i in range(begin, begin + 20)])
+    found = [row["x"] for row in read(path)[1]]
+    assert found[45:] == [later] * 15
+    kept = {key: first.get(key) for key in later} if isinstance(first, dict) else first
+    assert found[:45] == [kept] * 45
+
+
+def test_no_key_is_lost_where_a_type_is_that_of_later_values(tmp_path: Path) -> None:
+    path = tmp_path / "out.arrow"
+    with RecordWriter(path, ["x"]) as writer:
+        writer.write([{"x": {"a": None, "b": 1}}])
+        with pytest.raises(RecordError, match="column 'x': a value does not fit"):
+            writer.write([{"x": {"a": 1}}])
+
+
 def test_parquet_types_are_kept(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = {"score": arrow.array([0.5, 0.25], arrow.float32()), "k": arrow.array([1, None], arrow.int8())}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, BinaryIO
 
 from streamcal.stream import arrow
@@ -22,7 +23,7 @@ class TableWriter:
     """Writes tables of Arrow to a file that is open at the place where they are to begin.
 
     The name `path` is for messages; .arrows is a stream of Arrow, other names of Arrow are files. `types` are types of
-    Arrow by column; others are taken from the first rows written. `append_at` is the size of a Parquet file that is
+    Arrow by column; others are those of the first values written. `append_at` is the size of a Parquet file that is
     continued.
 
     A Parquet file is whole after each row group: group and footer are written in one call, and the next group takes the
@@ -45,6 +46,7 @@ class TableWriter:
         self._names = tuple(names)
         self._types = dict(types or {})
         self._group: list[Any] = []
+        self._waiting: list[Any] = []  # rows that came before the first value of a column, which says its type
         self._schema: Any = None  # of all rows
         self._footer: Footer | None = None
         self._end = 0  # where the next row group begins
@@ -62,16 +64,32 @@ class TableWriter:
             self._arrow_writer(table.schema).write_batch(table)
             return
         self._group.append(table)
-        if sum(map(len, self._group)) >= GROUP_ROWS or sum(part.nbytes for part in self._group) >= GROUP_BYTES:
+        if _make_a_group(self._group):
             self._write_group()
 
     def write_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write columns of values as Python has them."""
         arrays = [self._column(name, values) for name, values in columns.items()]
-        self.write(pyarrow.RecordBatch.from_arrays(arrays, names=list(columns)))
+        self._waiting.append(pyarrow.RecordBatch.from_arrays(arrays, names=list(columns)))
+        if self._types.keys() >= columns.keys() or _make_a_group(self._waiting):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Write the rows that wait; a column without a value so far is text."""
+        waiting, self._waiting = self._waiting, []
+        for field in chain.from_iterable(table.schema for table in reversed(waiting)):
+            if not pyarrow.types.is_null(field.type):
+                self._types.setdefault(field.name, field.type)
+        for table in waiting:
+            columns = []
+            for name, column in zip(table.schema.names, table.columns, strict=True):
+                kind = self._types.setdefault(name, pyarrow.string())
+                columns.append(column if column.type == kind else self._cast(name, column, kind, _completed))
+            self.write(pyarrow.RecordBatch.from_arrays(columns, names=table.schema.names))
 
     def sync(self) -> None:
         """Write what is held; what comes later leaves the file as it is now, and follows."""
+        self._settle()
         if self._parquet:
             self._write_group()
             if self._footer is not None:
@@ -79,8 +97,10 @@ class TableWriter:
 
     def close(self) -> None:
         """Finish the file; without rows it has the columns."""
+        self._settle()
         if not self._group and self._footer is None and self._writer is None:
             self.write_columns({name: [] for name in self._names})
+            self._settle()
         if self._parquet:
             self._write_group()
             if not self._overwrites and self._footer is not None:
@@ -95,12 +115,18 @@ class TableWriter:
             raise RecordError("the rows have other columns than those in the file", allowed, file=self.path)
         columns = []
         for field, column in zip(self._schema, table.columns, strict=True):
-            try:
-                columns.append(column if column.type == field.type else _with_type(column, field.type))
-            except ERRORS as error:
-                reason = f"a value does not fit the column, whose type is that of the first rows: {error}"
-                raise RecordError(reason, str(field.type), file=self.path, column=field.name) from None
+            columns.append(
+                column if column.type == field.type else self._cast(field.name, column, field.type, _with_type)
+            )
         return pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _cast(self, name: str, column: Any, kind: Any, cast: Callable[[Any, Any], Any]) -> Any:
+        """Return a column with another type; `RecordError` if `cast` cannot do that without loss."""
+        try:
+            return cast(column, kind)
+        except ERRORS as error:
+            reason = f"a value does not fit the column, whose type is that of the first rows: {error}"
+            raise RecordError(reason, str(kind), file=self.path, column=name) from None
 
     # -- Parquet -------------------------------------------------------------------------------------------------------
 
@@ -155,11 +181,9 @@ class TableWriter:
         return self._writer
 
     def _column(self, name: str, values: Sequence[Any]) -> Any:
-        """Return the values as an array of the type that the first rows determined; text if all are missing."""
+        """Return the values as an array of the type that the first one determined, of nulls where none has come."""
         try:
             column = pyarrow.array(values, type=self._types.get(name))
-            if pyarrow.types.is_null(column.type):
-                column = column.cast(pyarrow.string())
             if pyarrow.types.is_integer(column.type) or pyarrow.types.is_nested(column.type):  # Arrow cuts off decimals
                 _require_whole(values, column.to_pylist())
         except ERRORS as error:
@@ -167,8 +191,21 @@ class TableWriter:
             reason = f"a value does not fit the {what} column: {error}"
             allowed = UTF_8 if isinstance(error, UnicodeError) else str(self._types.get(name, "one type"))
             raise RecordError(reason, allowed, file=self.path, column=name) from None
-        self._types[name] = column.type
+        if _is_known(column.type):
+            self._types[name] = column.type
         return column
+
+
+def _is_known(kind: Any) -> bool:
+    """Return whether a type is one of values, without a part of which all have been null, or an object without keys."""
+    if pyarrow.types.is_nested(kind):
+        return kind.num_fields > 0 and all(_is_known(kind.field(i).type) for i in range(kind.num_fields))
+    return not pyarrow.types.is_null(kind)
+
+
+def _make_a_group(tables: Sequence[Any]) -> bool:
+    """Return whether these are as many rows, or bytes, as are held."""
+    return sum(map(len, tables)) >= GROUP_ROWS or sum(one.nbytes for one in tables) >= GROUP_BYTES
 
 
 def end_of_tables(path: str, size: int) -> int:
@@ -186,6 +223,13 @@ def _is_regular(file: BinaryIO) -> bool:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except OSError:
         return False
+
+
+def _completed(column: Any, kind: Any) -> Any:
+    """Return a column of nulls, empty lists and the like with the type of the values that came after them."""
+    found = arrow.cast(column, kind)
+    _require_whole(column.to_pylist(), found.to_pylist())
+    return found
 
 
 def _with_type(column: Any, kind: Any) -> Any:
