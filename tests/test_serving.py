@@ -567,6 +567,11 @@ def test_the_map_is_that_of_the_calibrator(tmp_path):
         assert shown["learned"] == service.join.tally()["learned"] == 100
         told = service.join.calibrator.predict_one(0.25)
         assert load_map(json.dumps(shown["map"]))(0.25) == pytest.approx(told, rel=1e-12)  # rounding of the logarithm
+        client.post("/v1/issue", json={"id": "new", "score": 0.25, "t": 200.0, "version": "v2"})
+        client.get("/v1/map")
+        client.post("/v1/issue", json={"id": "newer", "score": 0.25, "t": 200.0, "version": "v3"})  # and no label
+        shown = client.get("/v1/map").json()
+        assert (shown["learned"], shown["version"], shown["exact"]) == (101, "v3", False)
 
 
 @pytest.mark.parametrize("format", ["c", "json", "sql", "js", "onnx"])

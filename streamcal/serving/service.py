@@ -49,10 +49,10 @@ RETRY_AFTER = 1
 
 
 class Drawn(NamedTuple):
-    """A map or a report as it is shown, the labels that it is made of, and the time."""
+    """A map or a report as it is shown, of what it is made, such as a number of labels, and the time."""
 
     content: bytes
-    labels: int
+    made_of: object
     at: float
 
 
@@ -88,7 +88,7 @@ class Service:
         self._journal = journal
         self._told = 0 if journal is None else journal.n  # the events when the time was told last
         self._issue_checks, self._outcome_checks = issue_checks(settings.max_keys), outcome_checks()
-        self._report = Drawn(b"", -1, -math.inf)
+        self._report = Drawn(b"", None, -math.inf)
         self._maps: dict[str, Drawn] = {}
         self._drawing, self._reporting, self._copying = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         self._begun = self._collected = time.monotonic()
@@ -248,16 +248,16 @@ class Service:
             raise RefusedError(422, f"the format is unknown; give one of {', '.join(FORMATS)}", "format")
         async with self._drawing:
             learned, now = self.join.tally()["learned"], time.monotonic()
-            drawn = self._maps.get(format or "", Drawn(b"", -1, -math.inf))
-            if learned != drawn.labels and now - drawn.at > self.settings.map_every:
-                head = {"learned": learned, "version": self.join.newest, "exact": self.join.served_by_map}
+            head = {"learned": learned, "version": self.join.newest, "exact": self.join.served_by_map}
+            drawn = self._maps.get(format or "", Drawn(b"", None, -math.inf))
+            if head != drawn.made_of and now - drawn.at > self.settings.map_every:
                 try:
                     content = await asyncio.to_thread(_written, self.join.overall.map(), format or "json")
                 except ModuleNotFoundError as error:
                     raise RefusedError(422, str(error), "format") from None
                 if content and format is None:
                     content = f'{json.dumps(head)[:-1]}, "map": {content.decode().strip()}}}'.encode()
-                drawn = self._maps[format or ""] = Drawn(content, learned, now)
+                drawn = self._maps[format or ""] = Drawn(content, head, now)
             return drawn.content
 
     async def report(self) -> bytes:
@@ -271,7 +271,7 @@ class Service:
         async with self._reporting:
             self.quality.settle()
             labels, now = self.quality.labels, time.monotonic()
-            if labels != self._report.labels and now - self._report.at > self.settings.report_every:
+            if labels != self._report.made_of and now - self._report.at > self.settings.report_every:
                 try:
                     content = await made(self._written_report)
                 except StateError as error:
