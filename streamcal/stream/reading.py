@@ -217,14 +217,17 @@ class RecordReader:
         return False
 
     def _header_with(self, column: str) -> int | None:
-        """Return the number of the first line of CSV with a field of this name, if one of those read so far has it."""
+        """Return the number of the first line of CSV with a field of this name, if one of those read so far has it.
+
+        None if it is the first one, which was split in another way.
+        """
         if self.kind.format != "csv" or not column:
             return None
         for number, line in enumerate(bytes(self._text).split(b"\n", MOST_LINES_BEFORE)[:MOST_LINES_BEFORE], 1):
             text = str(line, "utf-8", "surrogateescape").strip().removeprefix("\ufeff")
             with contextlib.suppress(csv.Error, StopIteration):
                 if column in next(csv.reader([text], delimiter=_delimiter_of(text))):
-                    return number
+                    return number if number > 1 else None
         return None
 
     def _perhaps_no_header(self) -> str:
