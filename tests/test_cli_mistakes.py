@@ -252,7 +252,7 @@ def test_lines_before_the_header_are_told(tmp_path: Path) -> None:
     path.write_text("A title,,\n,,\nscore,click,n\n0.2,0,1\n")
     assert "leave out lines before the header" in run(path).stderr
     path.write_text("score;click\n0.2;0\n")
-    line = the_line(run(path, "--delimiter", ","))
+    line = run(path, "--delimiter", ",").stderr
     assert "say with --delimiter what is between them" in line
     assert "leave out" not in line
 
