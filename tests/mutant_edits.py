@@ -482,8 +482,8 @@ MUTANTS = [
     Mutant(
         "log-loss-merge-forgets-infinite",
         "metrics/log_loss.py",
-        "        self._infinite += other._infinite\n",
-        "",
+        '("_sum", "_infinite")',
+        '("_sum",)',
         "a merge loses the number of wrong certainties",
         "test_metrics",
     ),
@@ -736,8 +736,8 @@ MUTANTS = [
     Mutant(
         "ridge-outside-gradient",
         "solvers/logistic.py",
-        "gradient: Array = terms.excess @ self.features + RIDGE * delta",
-        "gradient: Array = terms.excess @ self.features",
+        "return terms.excess @ self.features + RIDGE * delta",
+        "return terms.excess @ self.features",
         "the ridge is in the loss and the curvature, and not in the gradient",
         "test_oracles_smooth test_golden",
     ),
