@@ -51,7 +51,8 @@ class Auto(SequentialCalibrator):
     label are logged, up to 4,096 of them, and a label belongs to the oldest logged prediction at the same score. With
     late labels, the experts have weights in two rows: with learning rate 1, and with (1 + d)^−¾ for a label d labels
     late, since labels that come in a row often have one cause. In a `LabelJoin`, a `Shadow` and a `Segmented`, the
-    record of each prediction is kept there.
+    record of each prediction is kept there. A late label tells of the score of that time: beside a model that learns
+    fast, `Auto` corrects what the model has meanwhile learned itself, and loses some of what is promised below.
 
     Parameters
     ----------
