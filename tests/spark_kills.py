@@ -102,7 +102,7 @@ def expected(tables):
         for key, events in by_key.items():
             if key not in joins:
                 joins[key] = new_join()
-                joins[key]._on_learned = lambda one, y, key=key: labels[key].append((one.id, y))
+                joins[key].on_learned = lambda one, y, key=key: labels[key].append((one.id, y))
             said.update((one.id, one.p) for one in take(joins[key], events))
     return said, {key: Learned().with_ids(labels[key]) for key in joins}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 from streamcal.states import ensure, numbers, record
 
@@ -96,13 +96,15 @@ class DelayCurve:
         return share, share * math.sqrt(sum(terms))
 
     def state(self) -> dict[str, Any]:
-        """Return plain data for `load`."""
+        """Return plain data for `loaded`."""
         return {"known": self._known[1:], "inside": self._inside[1:]}
 
-    def load(self, state: Any) -> None:
-        """Take over what `state` wrote; `StateError` for anything else."""
+    @classmethod
+    def loaded(cls, state: Any, early: float, horizon: float, expected: float) -> Self:
+        """Return the curve with these parameters that `state` wrote; `StateError` for anything else."""
         sums = numbers(CELLS, least=0.0, most=CLICKS + 1.0)
         read = record({"known": sums, "inside": sums})(state)
         ensure((read["inside"] <= read["known"]).all(), "more clicks are in a cell than are known")
-        self._known, self._inside = [0.0, *read["known"].tolist()], [0.0, *read["inside"].tolist()]
-        self._inverse = None
+        curve = cls(early, horizon, expected)
+        curve._known, curve._inside = [0.0, *read["known"].tolist()], [0.0, *read["inside"].tolist()]
+        return curve

@@ -7,76 +7,97 @@ import math
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice, pairwise, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from streamcal.encoding import pack, unpack
+from streamcal.live.early import DelayCurve
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, is_plain
 from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.states import MOST, counts, ensure, flag, listed, maybe, number, numbers, record, row, unread, whole
 
-if TYPE_CHECKING:
-    from streamcal.live.label_join import LabelJoin
-
 #: Predictions that are written at once; with 90 parts of a mixture, 6 MB.
 CHUNK = 8_192
+#: What `LabelJoin.tally` counts.
+COUNTS = (
+    "issued",
+    "learned",
+    "positives",
+    "timed_out",
+    "repeated",
+    "contradicted",
+    "corrected",
+    "uncorrected",
+    "unknown",
+    "matched",
+    "overflowed",
+    "unheld",
+    "forgotten",
+    "backwards",
+    "before_issue",
+    "refused",
+)
 
 
-class Learned(NamedTuple):
-    """The fields of a state, as they were read."""
+@dataclass
+class Contents:
+    """What a `LabelJoin` remembers and has counted, each in its attribute of this name with an underscore."""
 
-    clock: float | None
+    clock: float
     number: int
-    versions: list[tuple[Id | None, VersionLearner]]
+    versions: dict[Id | None, VersionLearner]
     newest: Id | None
-    waiting: int
-    held: tuple[list[Issued], dict[Id, Outcome]]
-    aside: list[tuple[Any, ...]]
+    learned: deque[Issued]
+    waiting: deque[Issued]
+    index: dict[Id, Issued]  # those of both queues; it is not written
+    outcomes: dict[Id, Outcome]
+    aside: OrderedDict[Id, Outcome]
     stride: int
-    next_stride: float | None
+    next_stride: float
     counts: dict[str, int]
-    curve: Any
+    curve: DelayCurve | None
     ages: list[tuple[float, int, int, Id]]
     note: str | None
 
 
-def head_of(join: LabelJoin) -> dict[str, Any]:
+def head_of(found: Contents) -> dict[str, Any]:
     """Return all of a state but the predictions held; the same for equal joins, in any order of their outcomes."""
-    numbers = {id: one.number for _, _, _, id in join._ages if (one := join._index.get(id)) is not None}
-    ages = [list(one) for one in sorted(join._ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
+    numbers = {id: one.number for _, _, _, id in found.ages if (one := found.index.get(id)) is not None}
+    ages = [list(one) for one in sorted(found.ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
     written = {
-        "clock": None if math.isinf(join._clock) else join._clock,
-        "number": join._number,
-        "versions": [[version, learner.state()] for version, learner in join._versions.items()],
-        "newest": join._newest,
-        "waiting": len(join._waiting),
-        "aside": [[id, *outcome] for id, outcome in join._aside.items()],
-        "stride": join._stride,
-        "next_stride": None if math.isinf(join._next_stride) else join._next_stride,
-        "counts": dict(join._counts),
-        "curve": None if join._curve is None else join._curve.state(),
+        "clock": None if math.isinf(found.clock) else found.clock,
+        "number": found.number,
+        "versions": [[version, learner.state()] for version, learner in found.versions.items()],
+        "newest": found.newest,
+        "waiting": len(found.waiting),
+        "aside": [[id, *outcome] for id, outcome in found.aside.items()],
+        "stride": found.stride,
+        "next_stride": None if math.isinf(found.next_stride) else found.next_stride,
+        "counts": dict(found.counts),
+        "curve": None if found.curve is None else found.curve.state(),
         "ages": ages,
     }
-    return written if join._note is None else {**written, "note": join._note}
+    return written if found.note is None else {**written, "note": found.note}
 
 
-def held_of(join: LabelJoin) -> Iterator[dict[str, Any]]:
+def held_of(found: Contents) -> Iterator[dict[str, Any]]:
     """Yield the predictions held and their outcomes, as the columns of `CHUNK` predictions at once."""
-    held = chain(join._learned, join._waiting)
+    held = chain(found.learned, found.waiting)
     while chunk := list(islice(held, CHUNK)):
-        yield _columns(chunk, join._outcomes)
+        yield _columns(chunk, found.outcomes)
 
 
-def parts_of(join: LabelJoin, name: str) -> Iterator[bytes]:
+def parts_of(found: Contents, name: str, params: dict[str, Any]) -> Iterator[bytes]:
     """Yield a state as bytes in parts, so that it is never in memory as a whole: the head, then chunks of predictions.
 
     The join must not change meanwhile.
     """
-    yield pack([name, join._plain_params(), head_of(join)])
-    for chunk in held_of(join):
+    yield pack([name, params, head_of(found)])
+    for chunk in held_of(found):
         yield pack(chunk)
 
 
@@ -160,9 +181,10 @@ def _written_said(said: Sequence[array[float] | None]) -> Any:
     return {"sizes": sizes, "values": np.frombuffer(b"".join([one for one in said if one is not None]))}
 
 
-def read(state: Any, factor: float) -> Learned:
-    """Read what `head_of` and `held_of` wrote, scores being multiplied by `factor`; `StateError` for anything else."""
-    time, version = number(), maybe(check_id)
+def read(state: Any, params: Mapping[str, Any]) -> Contents:
+    """Read what `head_of` and `held_of` wrote of a join with these parameters; `StateError` for anything else."""
+    time, version, early = number(), maybe(check_id), params["early"]
+    factor = 1.0 if early is None else params["early_share"]
     fields = {
         "clock": maybe(time),
         "number": whole(),
@@ -173,12 +195,35 @@ def read(state: Any, factor: float) -> Learned:
         "aside": listed(row(check_id, flag, flag, time)),
         "stride": whole(1, MOST),
         "next_stride": maybe(time),
-        "counts": lambda value: record(dict.fromkeys(value, whole(0, MOST)))(value),
-        "curve": unread,
+        "counts": record(dict.fromkeys(COUNTS, whole(0, MOST))),
+        "curve": maybe(lambda value: DelayCurve.loaded(value, early, params["horizon"], factor)),
         "ages": listed(row(time, whole(), whole(1), check_id)),
     }
-    found = Learned(**record(fields, {"note": _note})(state))
-    ensure(any(version == found.newest for version, _ in found.versions), "the newest version has no calibration")
+    read = record(fields, {"note": _note})(state)
+    held, outcomes = read["held"]
+    learned = len(held) - read["waiting"]
+    ensure(learned >= 0 and len(held) <= params["max_held"], "there are too many predictions")
+    ensure((read["curve"] is None) == (early is None), "there is a curve of delays without an early window")
+    found = Contents(
+        **{name: read[name] for name in ("number", "newest", "stride", "counts", "curve", "note")},
+        clock=-math.inf if read["clock"] is None else read["clock"],
+        versions=dict(read["versions"]),
+        learned=deque(held[:learned]),
+        waiting=deque(held[learned:]),
+        index={one.id: one for one in held},
+        outcomes=outcomes,
+        aside=OrderedDict((id, Outcome(*outcome)) for id, *outcome in read["aside"]),
+        next_stride=-math.inf if read["next_stride"] is None else read["next_stride"],
+        ages=sorted(read["ages"], key=lambda one: one[:3]),  # and so a heap
+    )
+    ensure(found.newest in found.versions, "the newest version has no calibration")
+    ensure(len(found.versions) == len(read["versions"]), "a version is there twice")
+    ensure(len(found.index) == len(held), "an id is there twice")
+    ensure(len(found.aside) == len(read["aside"]) <= params["max_unknown"], "there are too many outcomes")
+    ensure(all(one.positive or one.negative for one in (*outcomes.values(), *found.aside.values())), "no label")
+    ensure(found.stride == 1 or read["next_stride"] is not None, "predictions are thinned out since no time")
+    _require_order(found, held, params["horizon"] if early is None else early)
+    _require_ages(found)
     return found
 
 
@@ -271,50 +316,21 @@ def _note(value: Any) -> str:
     return str(value)
 
 
-def restore(join: LabelJoin, found: Learned) -> None:
-    """Load the fields of a state into a new join; `StateError` if one contradicts another."""
-    held, outcomes = found.held
-    join._clock = -math.inf if found.clock is None else found.clock
-    join._number, join._newest = found.number, found.newest
-    join._versions = dict(found.versions)
-    ensure(len(join._versions) == len(found.versions), "a version is there twice")
-    ensure(found.waiting <= len(held) <= join.max_held, "there are too many predictions")
-    join._learned, join._waiting = deque(held[: len(held) - found.waiting]), deque(held[len(held) - found.waiting :])
-    join._index = {one.id: one for one in held}
-    ensure(len(join._index) == len(held), "an id is there twice")
-    join._outcomes = outcomes
-    join._aside = OrderedDict((id, Outcome(*outcome)) for id, *outcome in found.aside)
-    ensure(len(join._aside) == len(found.aside) <= join.max_unknown, "there are too many outcomes")
-    ensure(all(one.positive or one.negative for one in (*join._outcomes.values(), *join._aside.values())), "no label")
-    ensure(found.counts.keys() == join._counts.keys(), "the counts are others")
-    join._counts = {name: found.counts[name] for name in join._counts}
-    join._note = found.note
-    ensure(found.stride == 1 or found.next_stride is not None, "predictions are thinned out since no time")
-    join._stride, join._next_stride = found.stride, -math.inf if found.next_stride is None else found.next_stride
-    _require_order(join, held)
-    ensure((found.curve is None) == (join._curve is None), "there is a curve of delays without an early window")
-    if join._curve is not None:
-        join._curve.load(found.curve)
-        _load_ages(join, found.ages)
-
-
-def _require_order(join: LabelJoin, held: list[Issued]) -> None:
+def _require_order(found: Contents, held: list[Issued], hold: float) -> None:
     """Raise `StateError` unless predictions are in the order of issue, and all that are due were learned."""
     at, numbers_ = np.array([one.at for one in held]), np.array([one.number for one in held], dtype=np.int64)
     ensure((numbers_[1:] > numbers_[:-1]).all() and (at[1:] >= at[:-1]).all(), "predictions are not in their order")
     if held:
-        ensure(held[-1].number < join._number and held[-1].at <= join._clock, "a prediction was issued in the future")
-    due, learned = join._clock - join._hold, len(join._learned)
+        ensure(held[-1].number < found.number and held[-1].at <= found.clock, "a prediction was issued in the future")
+    due, learned = found.clock - hold, len(found.learned)
     ensure((at[:learned] <= due).all(), "a label was learned before its time")
     ensure((at[learned:] > due).all(), "a label was not learned at its time")
 
 
-def _load_ages(join: LabelJoin, ages: list[tuple[float, int, int, Id]]) -> None:
-    """Take over the clicks whose impressions grow older."""
-    assert join._curve is not None
-    edges = join._curve.edges
-    for when, number_, cell, id in ages:
-        one = join._index.get(id)
-        ensure(one is not None and one.number == number_ and id in join._outcomes, "a click has no impression")
+def _require_ages(found: Contents) -> None:
+    """Raise `StateError` unless the clicks whose impressions grow older are known, each with the end of its cell."""
+    edges = [] if found.curve is None else found.curve.edges
+    for when, number_, cell, id in found.ages:
+        one = found.index.get(id)
+        ensure(one is not None and one.number == number_ and id in found.outcomes, "a click has no impression")
         ensure(cell < len(edges) and one is not None and when == one.at + edges[cell], "a click is in no cell")
-    join._ages = sorted(ages, key=lambda one: one[:3])  # and so a heap

@@ -34,26 +34,6 @@ HIGHEST = 1.0 - 1e-6
 #: Versions whose calibration is kept, the newest.
 MOST_VERSIONS = 8
 
-#: What `LabelJoin.tally` counts.
-COUNTS = (
-    "issued",
-    "learned",
-    "positives",
-    "timed_out",
-    "repeated",
-    "contradicted",
-    "corrected",
-    "uncorrected",
-    "unknown",
-    "matched",
-    "overflowed",
-    "unheld",
-    "forgotten",
-    "backwards",
-    "before_issue",
-    "refused",
-)
-
 
 class Spans(NamedTuple):
     """The spans of a join; a state with other spans belongs to another join."""
@@ -184,8 +164,8 @@ class LabelJoin(Holding, Journaled):
         self.max_held = whole_number(max_held, "max_held", 2)
         self.max_unknown = whole_number(max_unknown, "max_unknown", 0)
         self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
-        #: Called with each prediction and label that is learned.
-        self._on_learned: Callable[[Issued, bool], None] | None = None
+        #: Called with each prediction and label that is learned; no part of the state.
+        self.on_learned: Callable[[Issued, bool], None] | None = None
         self._set_out(calibrator)
         self._journal: Journal | None = None
         if journal is not None:
@@ -203,7 +183,7 @@ class LabelJoin(Holding, Journaled):
         self._first, self._last = calibrator.scale.domain
         self._clock = -math.inf
         self._number = 0
-        self._counts = dict.fromkeys(COUNTS, 0)
+        self._counts = dict.fromkeys(join_state.COUNTS, 0)
         self._hold_nothing()
         self._curve = None if early is None else DelayCurve(early, horizon, expected)
         # Clicks whose impressions have yet to grow as old as the end of a cell of the curve: when, number, cell, id.
@@ -508,8 +488,8 @@ class LabelJoin(Holding, Journaled):
             counts["positives"] += 1
         elif outcome is None:
             counts["timed_out"] += 1
-        if self._on_learned is not None:
-            self._on_learned(one, y)
+        if self.on_learned is not None:
+            self.on_learned(one, y)
         return True
 
     def _correct(self, one: Issued) -> None:
@@ -554,17 +534,11 @@ class LabelJoin(Holding, Journaled):
 
         Return how many labels a new calibrator has learned, and how many predictions are remembered no more.
         """
-        self._clock, self._number, self._newest, self._note = (
-            before._clock,
-            before._number,
-            before._newest,
-            before._note,
-        )
-        self._stride, self._next_stride, self._aside = before._stride, before._next_stride, before._aside
+        for name in ("_clock", "_number", "_newest", "_note", "_stride", "_next_stride", "_aside", "_outcomes"):
+            setattr(self, name, getattr(before, name))
         self.max_held, self.max_unknown = max(self.max_held, before.max_held), max(self.max_unknown, before.max_unknown)
         learner = self._versions.pop(None)
         self._versions = before._versions if keep else {before._newest: learner}
-        self._outcomes = before._outcomes
         due, forgotten, learned = self._clock - self._hold, 0, 0
         if before.spans == self.spans._replace(late=before.spans.late) and self._curve is not None:
             self._curve, self._ages = before._curve, before._ages
@@ -687,16 +661,22 @@ class LabelJoin(Holding, Journaled):
         return {**self.spans._asdict(), **limits}
 
     def _state(self) -> dict[str, Any]:
-        return {**join_state.head_of(self), "held": list(join_state.held_of(self))}
+        found = self._contents()
+        return {**join_state.head_of(found), "held": list(join_state.held_of(found))}
 
     def _parts(self) -> Iterator[bytes]:
-        return join_state.parts_of(self, LabelJoin.__name__)
+        yield from join_state.parts_of(self._contents(), LabelJoin.__name__, self._plain_params())
+
+    def _contents(self) -> join_state.Contents:
+        """Return what this join remembers and has counted, not copied."""
+        return join_state.Contents(**{name: getattr(self, f"_{name}") for name in join_state.Contents.__annotations__})
 
     @classmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
-        found = join_state.read(learned, 1.0 if params["early"] is None else params["early_share"])
-        join = cls(dict(found.versions)[found.newest].calibrator, **params)
-        join_state.restore(join, found)
+        found = join_state.read(learned, params)
+        join = cls(found.versions[found.newest].calibrator, **params)
+        for name, value in vars(found).items():
+            setattr(join, f"_{name}", value)
         return join
 
     def __repr__(self) -> str:

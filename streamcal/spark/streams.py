@@ -255,7 +255,7 @@ class Joins(StatefulProcessor):
         kept = None if content is None else Kept(*content)
         join = self._begun(self._calibrator.clone()) if kept is None else self._resumed(kept)
         labels: list[tuple[Id, bool]] = []
-        join._on_learned = lambda one, y: labels.append((one.id, y))
+        join.on_learned = lambda one, y: labels.append((one.id, y))
         found = act(join)
         before = Learned() if kept is None else Learned(*kept[3:])
         timer = None if kept is None or kept.timer == rung else kept.timer
