@@ -141,6 +141,10 @@ def _write(out: bytearray, value: Any) -> None:
         _write_numbers(out, value)
     elif isinstance(value, float):  # of NumPy
         _write(out, float(value))
+    elif isinstance(value, str):  # of an `Enum`, as JSON writes it
+        _write(out, str.__str__(value))
+    elif isinstance(value, int):
+        _write(out, int(value))
     else:
         raise TypeError(f"{value!r} is no plain data")
 

@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from enum import Enum, IntEnum
 
 import numpy as np
 import pytest
@@ -26,9 +27,11 @@ from streamcal import (
     encoding,
 )
 from streamcal.encoding import HEADER, LONG, MAGIC, VERSION, pack, unpack
-from streamcal.fusion import CopulaFusion, LogisticFusion
+from streamcal.fusion import BernsteinFusion, CopulaFusion, LogisticFusion
 from streamcal.fusion.base import Fusion
 from streamcal.learners.learner import Learner
+from streamcal.live import LabelJoin, Segmented
+from streamcal.multiclass import VectorScaling
 from streamcal.states import Rows, plain
 
 CASES = [(room, case) for room, (_, cases) in ROOMS.items() for case in cases]
@@ -269,3 +272,30 @@ def test_no_other_error_whatever_the_bytes():
         except StateError:
             continue
     assert 100 < read < 1_900
+
+
+class Word(str, Enum):  # noqa: UP042 - the members of `StrEnum` are texts of their value
+    """Members whose `str` is not their value."""
+
+    A = "a"
+    LOG_MINIMAX = "log-minimax"
+
+
+class Number(IntEnum):
+    TWO = 2
+
+
+def test_members_of_an_enum_are_their_values():
+    """As in JSON: they are labels, names of scores, parameters, ids and levels."""
+    assert unpack(pack([Word.A, Number.TWO, [Number.TWO] * 5, {Word.A: Word.A}])) == ["a", 2, [2] * 5, {"a": "a"}]
+    classes, fusion = VectorScaling(), BernsteinFusion(2)
+    classes.learn_one({Word.A: 0.5, Number.TWO: 0.5}, Word.A)
+    fusion.learn_one({Word.A: 0.5, "b": 0.5}, True)
+    assert [*classes.predict_one({"a": 0.5, 2: 0.5})] == ["a", 2]
+    for learned in (classes, fusion, VennAbers(Word.LOG_MINIMAX)):
+        assert type(learned).from_bytes(learned.to_bytes()).state_dict() == learned.state_dict()
+    segmented, join = Segmented("online-platt", ["site"]), LabelJoin("platt", 5.0)
+    segmented.learn_one(0.5, {"site": Word.A}, True)
+    assert segmented.predict_one(0.5, {"site": Word.A}) == segmented.predict_one(0.5, {"site": "a"}) > 0.5
+    join.issue(Word.A, 0.5, 0.0)
+    assert join.resolve("a", True, 1.0)

@@ -33,10 +33,16 @@ def check_class(label: Any) -> ClassLabel:
     """Return the label as a plain Python value; `InputError` for values that JSON cannot write and read back."""
     if label.__class__ is str:  # fast path
         return label
-    held = isinstance(label, np.generic) or (isinstance(label, np.ndarray) and label.ndim == 0)
-    value = label.item() if held else label
-    if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
+    held = label[()] if isinstance(label, np.ndarray) and label.ndim == 0 else label  # not 0.0 for `np.ma.masked`
+    value = held.item() if isinstance(held, np.generic) else held
+    if isinstance(value, str):
+        return str.__str__(value)  # of an `Enum`, its value
+    if isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
     raise InputError(f"label {label!r} is not possible; {LABEL_ALLOWED}")
 
 

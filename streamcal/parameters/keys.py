@@ -30,7 +30,7 @@ def canonical(value: Any) -> str | int | None:
     ('18446744073709551615', '007', None, None)
     """
     if isinstance(value, str):
-        return _number_or_text(str(value))
+        return _number_or_text(str.__str__(value))  # of an `Enum`, its value
     if isinstance(value, bytes):
         return _of_bytes(value)
     if isinstance(value, uuid.UUID):
