@@ -69,6 +69,9 @@ def test_mistakes_are_explained(state, tmp_path):
         ((path, "--out", path), "the state would be overwritten"),
         ((path, "--to", "sql", "--dialect", "oracle"), "dialect='oracle' is unknown"),
         ((path, "--to", "c", "--name", "double"), "name='double' is not possible"),
+        ((path, "--column", "pctr"), "--column is for --to sql, and not for json"),
+        ((path, "--to", "c", "--float"), "--float is for --to onnx, and not for c"),
+        ((path, "--to", "sql", "--source", "rows"), "--source is for the query that joins --levels"),
     ]:
         done = run(*arguments)
         assert done.exit_code == 2, done.output

@@ -23,6 +23,10 @@ from streamcal.stream.atomic import atomic_write
 from streamcal.stream.formats import STANDARD_STREAM, same_file
 
 
+#: Options that are for one format.
+FOR = {"column": "sql", "dialect": "sql", "source": "sql", "keep": "sql", "name": "c", "single": "onnx"}
+
+
 @dataclass(frozen=True)
 class Export:
     """Options of `map`."""
@@ -50,6 +54,13 @@ class Export:
         """Exit with 2 for an unknown format, and for files that cannot be written."""
         if self.to not in FORMATS:
             fail(f"--to {self.to} is unknown; give one of {', '.join(FORMATS)}")
+        for name, to in FOR.items():
+            if getattr(self, name) == getattr(Export, name):
+                continue
+            if self.to != to:
+                fail(f"--{'float' if name == 'single' else name} is for --to {to}, and not for {self.to}")
+            if name in ("source", "keep") and self.levels is None:
+                fail(f"--{name} is for the query that joins --levels: give them too")
         if str(self.state) == STANDARD_STREAM:
             fail("a state is a file; give its name in place of -")
         if self.out != STANDARD_STREAM:
