@@ -22,7 +22,6 @@ from streamcal.maps.writing import FORMATS, written
 from streamcal.stream.atomic import atomic_write
 from streamcal.stream.formats import STANDARD_STREAM, same_file
 
-
 #: Options that are for one format.
 FOR = {"column": "sql", "dialect": "sql", "source": "sql", "keep": "sql", "name": "c", "single": "onnx"}
 
