@@ -455,6 +455,9 @@ def test_methods_are_given_times(tmp_path):
 
 
 def test_json_is_what_python_has(file):
+    weighted = json.loads(run(file, "--methods", "ops", "--json", "--weight", "score").stdout)
+    against = weighted["methods"]["ops"]["against_base"]
+    assert (against["low"], against["high"], against["verdict"]) == (None, None, "no difference shown")
     result = run(file, "--methods", "ops, isotonic", "--json", "--delay", "3", "--base", "ops")
     found, wanted = (
         json.loads(result.stdout),

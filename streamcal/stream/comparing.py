@@ -441,7 +441,7 @@ class Comparison:
         if other is None or other == name or other not in self.names:
             return None
         found = self.difference(name, other)
-        return found._asdict() | {"verdict": found.verdict}
+        return {name: finite(value) for name, value in found._asdict().items()} | {"verdict": found.verdict}
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: the recommendation, and the log loss and verdict of each method."""
