@@ -88,6 +88,29 @@ def test_the_query_is_the_forecast_in_duckdb():
     assert_query_is_the_forecast(cal, executed(database, cal, "duckdb", "VARCHAR", "DOUBLE"))
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_names_of_columns_are_in_quotes_and_none_is_taken(dialect):
+    """`ad-order` is no difference of two columns; `p` and `z0` are columns of the source."""
+    cal = Segmented("platt", by=["ad-order"])
+    for k in range(400):
+        cal.learn_one(0.25, {"ad-order": k % 4}, k % (2 + k % 4) == 0)
+    if dialect == "sqlite":
+        database = sqlite3.connect(":memory:")
+        database.create_function("LN", 1, math.log, deterministic=True)
+        database.create_function("EXP", 1, math.exp, deterministic=True)
+    else:
+        database = pytest.importorskip("duckdb").connect(config={"threads": 1})
+    (name, columns, rows), _ = tables(cal, "TEXT", "REAL" if dialect == "sqlite" else "DOUBLE")
+    database.execute(f"CREATE TABLE {name} ({columns})")
+    database.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(rows[0]))})", list(map(list, rows)))
+    served = '"id" INTEGER, pctr FLOAT, "ad-order" INTEGER, ad INTEGER, "order" INTEGER, p FLOAT, z0 FLOAT, z1 FLOAT'
+    database.execute(f"CREATE TABLE served ({served})")
+    for k in range(4):
+        database.execute(f"INSERT INTO served VALUES ({k}, 0.25, {k}, {k + 2}, 1, 0.9, 5.0, 5.0)")
+    found = dict(database.execute(query(cal, dialect)).fetchall())
+    assert found == pytest.approx({k: cal.predict_one(0.25, {"ad-order": k}) for k in range(4)}, abs=1e-12)
+
+
 @pytest.mark.full
 def test_the_query_is_the_forecast_in_postgresql():
     def written(value):

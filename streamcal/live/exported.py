@@ -105,30 +105,46 @@ def levels_sql(
         )
     if dialect not in DIALECTS:
         raise InputError(f"dialect={dialect!r} is unknown; known are {', '.join(DIALECTS)}")
-    calibrated = f"SELECT o.*, {map.to_sql(column, dialect)} AS p FROM {source} AS o"
+    calibrated = f"SELECT o.*, {map.to_sql(column, dialect)} AS calibrated_p FROM {source} AS o"
     with writing_for(dialect):
         return _query(cal, calibrated, levels, keep, dialect)
 
 
 def _query(cal: Segmented, calibrated: str, levels: str, keep: str, dialect: str) -> str:
-    """Write the query after that of the map, whose probability is p."""
-    tiny, lowest, highest = math.exp(-LIMIT), literal(-LIMIT), literal(LIMIT)
-    inside = "LN(p) - LN(1e0 - p)"
-    z0 = f"CASE WHEN p < {literal(tiny)} THEN {lowest} WHEN p > {literal(1.0 - tiny)} THEN {highest} ELSE {inside} END"
+    """Write the query after that of the map; its columns have names that those of the source will hardly have."""
+    p, low, high = "calibrated_p", literal(math.exp(-LIMIT)), literal(1.0 - math.exp(-LIMIT))
+    ends = f"WHEN {p} < {low} THEN {literal(-LIMIT)} WHEN {p} > {high} THEN {literal(LIMIT)}"
+    z0 = f"CASE {ends} ELSE LN({p}) - LN(1e0 - {p}) END"
     once = "AS MATERIALIZED" if dialect in MATERIALIZED else "AS"
-    steps = [f"calibrated_ {once} ({calibrated})", f"z_0 {once} (SELECT s.*, {z0} AS z0 FROM calibrated_ AS s)"]
+    steps = [
+        f"calibrated_ {once} ({calibrated})",
+        f"calibrated_0 {once} (SELECT s.*, {z0} AS calibrated_z0 FROM calibrated_ AS s)",
+    ]
     for place, field in enumerate(cal.by):
         weights = [float(weight) for weight in cal.weights(field).values()]
         on = " AND ".join(
-            f"l.level_{number} = CAST(s.{name} AS {TEXT[dialect]})" for number, name in enumerate(_columns(field), 1)
+            f"l.level_{number} = CAST(s.{_quoted(name, dialect)} AS {TEXT[dialect]})"
+            for number, name in enumerate(_columns(field), 1)
         )
-        z = f"s.z{place}"
-        corrected = f"CASE WHEN l.place IS NULL THEN {z} ELSE {_mixed(z, weights)} END AS z{place + 1}"
-        joined = f"z_{place} AS s LEFT JOIN {levels} AS l ON l.place = {place} AND {on}"
-        steps.append(f"z_{place + 1} {once} (SELECT s.*, {corrected} FROM {joined})")
+        z = f"s.calibrated_z{place}"
+        corrected = f"CASE WHEN l.place IS NULL THEN {z} ELSE {_mixed(z, weights)} END AS calibrated_z{place + 1}"
+        joined = f"calibrated_{place} AS s LEFT JOIN {levels} AS l ON l.place = {place} AND {on}"
+        steps.append(f"calibrated_{place + 1} {once} (SELECT s.*, {corrected} FROM {joined})")
     last = len(cal.by)
-    chosen = f"SELECT {keep}, 1e0 / (1e0 + EXP(-z{last})) AS calibrated FROM z_{last}"
+    chosen = f"SELECT {keep}, 1e0 / (1e0 + EXP(-calibrated_z{last})) AS calibrated FROM calibrated_{last}"
     return "WITH " + ",\n".join(steps) + f"\n{chosen}"
+
+
+def _quoted(name: str, dialect: str) -> str:
+    """Return the name of a column in quotes; without where PostgreSQL may have folded its capitals.
+
+    >>> _quoted("ad-group", "sqlite"), _quoted("order", "spark"), _quoted("Campaign", "postgresql")
+    ('"ad-group"', '`order`', 'Campaign')
+    """
+    if dialect == "postgresql" and name.isidentifier() and name.isascii() and not name.islower():
+        return name
+    mark = "`" if dialect in ("bigquery", "spark") else '"'
+    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
 
 
 def _columns(field: str | tuple[str, ...]) -> tuple[str, ...]:
