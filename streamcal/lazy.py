@@ -112,13 +112,14 @@ def _home_of(name: str, places: Mapping[str, str]) -> str:
 
 
 def attributes(
-    module: dict[str, Any], places: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Make `__getattr__` and `__dir__` (PEP 562) for a module with further names, imported on first access.
+    module: dict[str, Any], names: Mapping[str, str], methods: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Make `__getattr__` and `__dir__` (PEP 562) and `__all__` of a package with names imported on first access.
 
-    `places` is name → place, and `module` is `globals()`: a name is put there once it was imported, so that later
-    accesses cost nothing.
+    `names` is module → names in it, between spaces; `methods` is name → place. `module` is `globals()`: a name is put
+    there once it was imported, so that later accesses cost nothing. Type checkers see `from ... import A as A` instead.
     """
+    places = {name: f"{home}.{name}" for home, found in names.items() for name in found.split()} | dict(methods or {})
 
     def getattr_(name: str) -> Any:
         if name not in places:
@@ -130,7 +131,7 @@ def attributes(
     def dir_() -> list[str]:
         return sorted({*module, *places})
 
-    return getattr_, dir_
+    return getattr_, dir_, sorted(places)
 
 
 def imported(place: str) -> Any:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from streamcal.lazy import Methods, attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see
-    from streamcal.fusion.base import Fusion, FusionMap
-    from streamcal.fusion.bernstein_fusion import BernsteinFusion
-    from streamcal.fusion.copula import CopulaFusion
-    from streamcal.fusion.logistic import LogisticFusion
-    from streamcal.fusion.mrmic import MRMIC
-    from streamcal.fusion.partial_order_venn_abers import PartialOrderVennAbers
-    from streamcal.fusion.prequential import PrequentialFusion
+    from streamcal.fusion.base import Fusion as Fusion
+    from streamcal.fusion.base import FusionMap as FusionMap
+    from streamcal.fusion.bernstein_fusion import BernsteinFusion as BernsteinFusion
+    from streamcal.fusion.copula import CopulaFusion as CopulaFusion
+    from streamcal.fusion.logistic import LogisticFusion as LogisticFusion
+    from streamcal.fusion.mrmic import MRMIC as MRMIC
+    from streamcal.fusion.partial_order_venn_abers import PartialOrderVennAbers as PartialOrderVennAbers
+    from streamcal.fusion.prequential import PrequentialFusion as PrequentialFusion
 
 #: The methods of several scores: name → class, which is imported when it is first used.
 #: A new method is one file and one line here.
@@ -28,20 +29,10 @@ METHODS: Methods[type[Fusion]] = Methods(
     }
 )
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = attributes(
+if not TYPE_CHECKING:  # the same names, each imported when it is first used
+    __getattr__, __dir__, __all__ = attributes(
         globals(),
-        {**METHODS.by_class, "Fusion": "streamcal.fusion.base.Fusion", "FusionMap": "streamcal.fusion.base.FusionMap"},
+        {"streamcal.fusion.base": "Fusion FusionMap"},
+        METHODS.by_class,
     )
-
-__all__ = [
-    "METHODS",
-    "MRMIC",
-    "BernsteinFusion",
-    "CopulaFusion",
-    "Fusion",
-    "FusionMap",
-    "LogisticFusion",
-    "PartialOrderVennAbers",
-    "PrequentialFusion",
-]
+    __all__ += ["METHODS"]

@@ -26,51 +26,32 @@ SAVED = {
 }
 
 if TYPE_CHECKING:  # what type checkers and editors see
-    from streamcal.live.corrections import importance_weight, shift_prior, undo_downsampling
-    from streamcal.live.issued import Issued
-    from streamcal.live.journal import Journal
-    from streamcal.live.label_join import LabelJoin
-    from streamcal.live.migrating import migrate
-    from streamcal.live.monitor import CalibrationMonitor
-    from streamcal.live.multicalibrated import Certificate, Group, IssuedBets, Multicalibrated
-    from streamcal.live.pairs import PairFound
-    from streamcal.live.segmented import Segmented
-    from streamcal.live.shadow import Shadow
+    from streamcal.live.corrections import importance_weight as importance_weight
+    from streamcal.live.corrections import shift_prior as shift_prior
+    from streamcal.live.corrections import undo_downsampling as undo_downsampling
+    from streamcal.live.issued import Issued as Issued
+    from streamcal.live.journal import Journal as Journal
+    from streamcal.live.label_join import LabelJoin as LabelJoin
+    from streamcal.live.migrating import migrate as migrate
+    from streamcal.live.monitor import CalibrationMonitor as CalibrationMonitor
+    from streamcal.live.multicalibrated import Certificate as Certificate
+    from streamcal.live.multicalibrated import Group as Group
+    from streamcal.live.multicalibrated import IssuedBets as IssuedBets
+    from streamcal.live.multicalibrated import Multicalibrated as Multicalibrated
+    from streamcal.live.pairs import PairFound as PairFound
+    from streamcal.live.segmented import Segmented as Segmented
+    from streamcal.live.shadow import Shadow as Shadow
 else:  # the same names, each imported when it is first used
-    __getattr__, __dir__ = attributes(
+    __getattr__, __dir__, __all__ = attributes(
         globals(),
         {
-            "Certificate": "streamcal.live.multicalibrated.Certificate",
-            "Group": "streamcal.live.multicalibrated.Group",
-            "Issued": "streamcal.live.issued.Issued",
-            "IssuedBets": "streamcal.live.multicalibrated.IssuedBets",
-            "Journal": "streamcal.live.journal.Journal",
-            "migrate": "streamcal.live.migrating.migrate",
-            "PairFound": "streamcal.live.pairs.PairFound",
-            "importance_weight": "streamcal.live.corrections.importance_weight",
-            "shift_prior": "streamcal.live.corrections.shift_prior",
-            "undo_downsampling": "streamcal.live.corrections.undo_downsampling",
-            **SAVED,
-            **METHODS.by_class,
+            "streamcal.live.corrections": "importance_weight shift_prior undo_downsampling",
+            "streamcal.live.issued": "Issued",
+            "streamcal.live.journal": "Journal",
+            "streamcal.live.migrating": "migrate",
+            "streamcal.live.multicalibrated": "Certificate Group IssuedBets",
+            "streamcal.live.pairs": "PairFound",
         },
+        SAVED | METHODS.by_class,
     )
-
-__all__ = [
-    "METHODS",
-    "SAVED",
-    "CalibrationMonitor",
-    "Certificate",
-    "Group",
-    "Issued",
-    "IssuedBets",
-    "Journal",
-    "LabelJoin",
-    "Multicalibrated",
-    "PairFound",
-    "Segmented",
-    "Shadow",
-    "importance_weight",
-    "migrate",
-    "shift_prior",
-    "undo_downsampling",
-]
+    __all__ += ["METHODS", "SAVED"]

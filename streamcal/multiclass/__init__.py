@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 from streamcal.lazy import Methods, attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see
-    from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap
-    from streamcal.multiclass.dirichlet import Dirichlet
-    from streamcal.multiclass.one_vs_rest import OneVsRest
-    from streamcal.multiclass.online_vector import OnlineVectorScaling
-    from streamcal.multiclass.structured import StructuredMatrixScaling
-    from streamcal.multiclass.temperature import TemperatureScaling
-    from streamcal.multiclass.vector import VectorScaling
-    from streamcal.multiclass.venn_abers import MulticlassVennAbers
+    from streamcal.multiclass.base import MulticlassCalibrator as MulticlassCalibrator
+    from streamcal.multiclass.base import MulticlassMap as MulticlassMap
+    from streamcal.multiclass.dirichlet import Dirichlet as Dirichlet
+    from streamcal.multiclass.one_vs_rest import OneVsRest as OneVsRest
+    from streamcal.multiclass.online_vector import OnlineVectorScaling as OnlineVectorScaling
+    from streamcal.multiclass.structured import StructuredMatrixScaling as StructuredMatrixScaling
+    from streamcal.multiclass.temperature import TemperatureScaling as TemperatureScaling
+    from streamcal.multiclass.vector import VectorScaling as VectorScaling
+    from streamcal.multiclass.venn_abers import MulticlassVennAbers as MulticlassVennAbers
 
 #: The methods of many classes: name → class, which is imported when it is first used.
 #: A new method is one file and one line here.
@@ -41,25 +42,10 @@ METHODS: Methods[type[MulticlassCalibrator]] = Methods(
     }
 )
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = attributes(
+if not TYPE_CHECKING:  # the same names, each imported when it is first used
+    __getattr__, __dir__, __all__ = attributes(
         globals(),
-        {
-            **METHODS.by_class,
-            "MulticlassCalibrator": "streamcal.multiclass.base.MulticlassCalibrator",
-            "MulticlassMap": "streamcal.multiclass.base.MulticlassMap",
-        },
+        {"streamcal.multiclass.base": "MulticlassCalibrator MulticlassMap"},
+        METHODS.by_class,
     )
-
-__all__ = [
-    "METHODS",
-    "Dirichlet",
-    "MulticlassCalibrator",
-    "MulticlassMap",
-    "MulticlassVennAbers",
-    "OneVsRest",
-    "OnlineVectorScaling",
-    "StructuredMatrixScaling",
-    "TemperatureScaling",
-    "VectorScaling",
-]
+    __all__ += ["METHODS"]

@@ -12,36 +12,23 @@ from typing import TYPE_CHECKING
 from streamcal.lazy import attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see
-    from streamcal.spark.audits import audit, checksums
-    from streamcal.spark.frames import fit, merge, states, transform
-    from streamcal.spark.segments import SegmentStream, fit_segments, transform_segments
-    from streamcal.spark.streams import calibrate_stream
+    from streamcal.spark.audits import audit as audit
+    from streamcal.spark.audits import checksums as checksums
+    from streamcal.spark.frames import fit as fit
+    from streamcal.spark.frames import merge as merge
+    from streamcal.spark.frames import states as states
+    from streamcal.spark.frames import transform as transform
+    from streamcal.spark.segments import SegmentStream as SegmentStream
+    from streamcal.spark.segments import fit_segments as fit_segments
+    from streamcal.spark.segments import transform_segments as transform_segments
+    from streamcal.spark.streams import calibrate_stream as calibrate_stream
 else:  # the same names, each imported when it is first used
-    __getattr__, __dir__ = attributes(
+    __getattr__, __dir__, __all__ = attributes(
         globals(),
         {
-            "SegmentStream": "streamcal.spark.segments.SegmentStream",
-            "audit": "streamcal.spark.audits.audit",
-            "calibrate_stream": "streamcal.spark.streams.calibrate_stream",
-            "checksums": "streamcal.spark.audits.checksums",
-            "fit": "streamcal.spark.frames.fit",
-            "fit_segments": "streamcal.spark.segments.fit_segments",
-            "merge": "streamcal.spark.frames.merge",
-            "states": "streamcal.spark.frames.states",
-            "transform": "streamcal.spark.frames.transform",
-            "transform_segments": "streamcal.spark.segments.transform_segments",
+            "streamcal.spark.audits": "audit checksums",
+            "streamcal.spark.frames": "fit merge states transform",
+            "streamcal.spark.segments": "SegmentStream fit_segments transform_segments",
+            "streamcal.spark.streams": "calibrate_stream",
         },
     )
-
-__all__ = [
-    "SegmentStream",
-    "audit",
-    "calibrate_stream",
-    "checksums",
-    "fit",
-    "fit_segments",
-    "merge",
-    "states",
-    "transform",
-    "transform_segments",
-]
