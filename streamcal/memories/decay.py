@@ -38,7 +38,7 @@ class _DecayingMemory(Memory[Held]):
 
     An observation of time t is stored with weight w·2^((t − landmark)/half_life − halvings), so that old weights need
     not change and a step costs O(1). When the exponent at the clock reaches RESCALE_HALF_LIVES, all weights are halved
-    a whole number of times, which is exact; `halvings` is the total number of halvings.
+    a whole number of times, which is exact; `_halvings` is the total number of halvings.
     """
 
     steady = False
@@ -58,11 +58,6 @@ class _DecayingMemory(Memory[Held]):
     @property
     def clock(self) -> float:
         return self._clock
-
-    @property
-    def halvings(self) -> int:
-        """How many times all stored weights were halved."""
-        return self._halvings
 
     def _prior_growth(self) -> float:
         return self._growth(self._landmark)

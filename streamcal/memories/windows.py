@@ -178,14 +178,6 @@ class CountWindow(_Window[Held]):
             self._buffer = deque(entry for entry in self._buffer if entry is not None)
             self._places = None
 
-    def held(self) -> tuple[FloatArray, int]:
-        """Return the observations kept, oldest first, as rows x, y, w, and how many left since sums were recomputed.
-
-        A kernel continues from them.
-        """
-        entries = [entry for entry in self._buffer if entry is not None]
-        return np.array(entries, dtype=np.float64).reshape(-1, 3), self._evicted
-
     def merge(self, other: Memory[Held]) -> None:
         raise MergeError("windows by count cannot be merged; use Window(size, by='time') or Forever()")
 

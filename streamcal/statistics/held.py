@@ -1,13 +1,10 @@
-"""Validation of retractions and of saved states, shared by the statistics."""
+"""Validation of retractions, shared by the statistics."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from streamcal.errors import RetractionError
-from streamcal.parameters.types import FloatArray
 
 #: Decayed weights below this are not stored: fits are compared by products of two weights, which would underflow.
 SMALLEST_HELD = 1e-150
@@ -56,11 +53,3 @@ def require_left(left: float, count: int, peak: float, w: float) -> None:
 def not_held(x: Any, y: float, w: float) -> str:
     """Return the message for unlearning an observation that was never learned."""
     return f"no observation (coordinate {x!r}, label {y:g}, weight {w!r}) is held; unlearn only what was learned"
-
-
-def saved(values: Any) -> FloatArray:
-    """Return the numbers of a saved state; `ValueError` if one is not finite (kernel searches would not end)."""
-    array = np.array(values, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError("not all numbers are finite")
-    return array

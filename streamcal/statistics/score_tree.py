@@ -75,11 +75,6 @@ class ScoreTree(Statistic):
         return int(self._tree.count)
 
     @property
-    def positive(self) -> float:
-        """Total weight of the positive labels held."""
-        return float(self._tree.positive) / self.unit
-
-    @property
     def highest(self) -> float:
         """The largest coordinate held; NaN where nothing is. O(log k)."""
         return float(self._tree.highest())
