@@ -1220,6 +1220,19 @@ def test_standard_output_that_takes_a_part_is_no_end(
     assert (done.stdout, done.stderr) == (b'{"str', b"")
 
 
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("compare", ("--methods", "ops", "--check")), ("compare", ("--methods", "ops", "--json")), ("run", ())],
+)
+def test_a_reader_of_the_table_that_goes_away_is_no_verdict(
+    stream: Path, command: str, options: tuple[str, ...]
+) -> None:
+    """Exit code 1 says that no method is better, or that most rows came too late."""
+    given = (command, stream, "--score", "score", "--label", "click", *options)
+    done = shell('("$@"; echo $? >&2) | true', *given)
+    assert done.stderr.strip() == str(CLOSED_PIPE).encode()
+
+
 @pytest.mark.full
 def test_a_run_without_standard_output_is_a_run(stream: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"

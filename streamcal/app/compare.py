@@ -123,17 +123,18 @@ def compare(
     job = _compared(asked)
     if asked.time is not None and html is None and not job.reads_time:
         typer.echo(f"streamcal: warning: --time has no effect: {NO_TIMES}", err=True)
-    if as_json:
-        typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
-    else:
-        console = wide_console()
-        console.print(methods_table(job.comparison))
-        for line in sentences(job.comparison):
-            console.print(line)
-        for one in segment_tables(job.comparison):
-            console.print(segments_table(one))
-        for held in group_tables(job.comparison):
-            console.print(groups_table(held))
+    with failing():  # a closed pipe would be exit code 1, which says that no method is better
+        if as_json:
+            typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
+        else:
+            console = wide_console()
+            console.print(methods_table(job.comparison))
+            for line in sentences(job.comparison):
+                console.print(line)
+            for one in segment_tables(job.comparison):
+                console.print(segments_table(one))
+            for held in group_tables(job.comparison):
+                console.print(groups_table(held))
     if html is not None:
         _save_report(job, asked, html)
     job.exit(check)

@@ -60,6 +60,8 @@ def failing() -> Iterator[None]:
     except BrokenPipeError:  # whoever reads standard output has closed it, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still held
         raise typer.Exit(CLOSED_PIPE) from None
+    except SystemExit:  # of rich, for the same reason
+        raise typer.Exit(CLOSED_PIPE) from None
     except KeyboardInterrupt:
         typer.echo("streamcal: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
