@@ -1233,6 +1233,18 @@ def test_a_reader_of_the_table_that_goes_away_is_no_verdict(
     assert done.stderr.strip() == str(CLOSED_PIPE).encode()
 
 
+@pytest.mark.parametrize("command", [("compare", "--methods", "ops"), ("methods",)])
+def test_letters_that_the_encoding_of_the_terminal_has_not(
+    stream: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    name, *options = command
+    columns = (stream, "--score", "score", "--label", "click") if options else ()
+    done = shell('"$@"', name, *columns, *options)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"?" in done.stdout
+
+
 @pytest.mark.full
 def test_a_run_without_standard_output_is_a_run(stream: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"

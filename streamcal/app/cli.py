@@ -343,7 +343,9 @@ def main() -> None:
     """Run the console script."""
     out: Any = sys.stdout
     if isinstance(getattr(out, "buffer", None), io.RawIOBase):  # PYTHONUNBUFFERED: it may write a part, and say nothing
-        sys.stdout = open(out.fileno(), "w", 1, out.encoding, out.errors, closefd=False)  # noqa: SIM115  (for all time)
+        out = sys.stdout = open(out.fileno(), "w", 1, out.encoding, closefd=False)  # noqa: SIM115  (for all time)
+    if out is not None:
+        out.reconfigure(errors="replace")  # of a dash or a µ in another encoding than UTF-8
     for told_at_the_end in ("times such as", "neighbouring labels"):  # with the options that help
         warnings.filterwarnings("ignore", told_at_the_end, RuntimeWarning)
     try:
