@@ -153,7 +153,8 @@ export function loadMap(text) {
   const logistic = scale.kind === "logit" || (scale.kind === "interval" && (scale.lo === null || scale.hi === null));
 
   return (...scores) => {
-    if (!scores.every((s) => (probability ? s >= 0 && s <= 1 : Number.isFinite(s)))) return NaN;
+    // `Number.isFinite` is false of null, which is compared as 0.
+    if (!scores.every((s) => Number.isFinite(s) && !(probability && (s < 0 || s > 1)))) return NaN;
     const rising = scale.decreasing ? scores.map((s) => top - s) : scores;
     if (spots) {
       const i = count(spots.first, rising[0]) - 1;
