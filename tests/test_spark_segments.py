@@ -245,6 +245,7 @@ def test_a_query_goes_on_from_its_checkpoint(spark, tmp_path):
     columns = {"score": "ctr", "label": "clicked", "time": "at"}
     (tmp_path / "in").mkdir()
     expected = new()
+    assert SegmentStream(str(tmp_path / "states"), new(), **columns).calibrator.to_bytes() == expected.to_bytes()
     for part in range(3):
         rows = given.slice(part * 300, 300)
         parquet.write_table(rows, tmp_path / "in" / f"{part}.parquet")
@@ -261,3 +262,6 @@ def test_a_query_goes_on_from_its_checkpoint(spark, tmp_path):
         assert [told[id] for id in ids] == forecasts(expected, rows)
         expected = learned(expected, rows, weight=False)
         assert learn.calibrator.to_bytes() == expected.to_bytes()
+        # so says an object that has seen no batch, such as after a restart or beside Spark Connect
+        other = SegmentStream(str(tmp_path / "states"), new(), **columns)
+        assert other.calibrator.to_bytes() == expected.to_bytes()

@@ -163,6 +163,9 @@ class SegmentStream:
         spark = batch.sparkSession
         if not self._states:
             self._states = self._found(spark)
+        if not self._states:
+            self._states[-1] = self._first.to_bytes()
+            self._write(spark, -1, self._states[-1])
         last = max(self._states)
         if number not in (last, last + 1) or number - 1 not in self._states:
             raise InputError(
@@ -179,8 +182,12 @@ class SegmentStream:
 
     @property
     def calibrator(self) -> Keyed:
-        """What has been learned, after the last batch that this object has seen; what it began with before."""
-        return Keyed.from_bytes(self._states[max(self._states)]) if self._states else self._first
+        """What has been learned after the last batch whose state is in the folder; the initial state before the first.
+
+        The folder is read by the active session, since another process may learn, as with Spark Connect.
+        """
+        found = self._found(SparkSession.active())
+        return Keyed.from_bytes(found[max(found)]) if found else self._first
 
     def _slot(self, number: int) -> str:
         return f"{self._folder.rstrip('/')}/slot={number % SLOTS}"
@@ -189,7 +196,7 @@ class SegmentStream:
         spark.createDataFrame([(number, state)], KEPT).coalesce(1).write.mode("overwrite").parquet(self._slot(number))
 
     def _found(self, spark: SparkSession) -> dict[int, bytes]:
-        """Return the states in the folder; if there are none, write the initial state."""
+        """Return the states in the folder; `InputError` for those of another calibrator."""
         found: dict[int, bytes] = {}
         for slot in range(SLOTS):
             try:
@@ -201,9 +208,6 @@ class SegmentStream:
             one = Keyed.from_bytes(state)
             if not one.same_parameters(self._first):
                 raise InputError(f"{self._folder!r} has the states of {one!r}, not of {self._first!r}; give another")
-        if not found:
-            found[-1] = self._first.to_bytes()
-            self._write(spark, -1, found[-1])
         return found
 
 
