@@ -1087,6 +1087,7 @@ def test_options_that_cannot_be_used(stream: Path, options: list[str], message: 
         (["--scale", "margin:1"], "'--scale': 'margin:1' is not one of"),
         (["--delimiter", "::"], "'--delimiter': '::' is not one character, nor the word tab"),
         (["--delimiter", "§"], "'--delimiter': '§' is no character of ASCII"),
+        (["--delimiter", "-"], "'--delimiter': '-' may be in a number, such as 1e-7"),
         (["--on-error", "ignore"], "'--on-error': 'ignore' is not one of stop, skip"),
         (["--format", "xml"], "'--format': 'xml' is not one of csv, jsonl, parquet"),
     ],

@@ -95,6 +95,8 @@ def delimiter_of(text: str) -> str:
         raise typer.BadParameter(f"{shown(text)} is not one character, nor the word tab")
     if not character.isascii():
         raise typer.BadParameter(f"{shown(text)} is no character of ASCII")
+    if character.isalnum() or character in "+-.":
+        raise typer.BadParameter(f"{shown(text)} may be in a number, such as 1e-7")
     return character
 
 
