@@ -59,6 +59,21 @@ def test_a_row_that_cannot_be_used_makes_no_difference_to_the_others(tmp_path: P
     assert [row["calibrated"] for row in read(tmp_path / "out.jsonl")] == expected(rows, as_text=False)
 
 
+@pytest.mark.parametrize("name", ["in.parquet", "in.jsonl"])
+@pytest.mark.parametrize("bad", [False, True])
+def test_truth_values_are_the_levels_that_the_output_has(tmp_path: Path, name: str, bad: bool) -> None:
+    rows = [{**row, "mobile": i % 3 == 0} for i, row in enumerate(made(200))]
+    source, state, out = save(tmp_path / name, rows), tmp_path / "state.json", tmp_path / "out.csv"
+    if bad:  # rows are read one by one
+        save(source, [*rows, {**rows[0], "score": 7.0}])
+    given = ("--method", "ops", "--on-error", "skip", "--segment", "mobile")
+    assert run(source, *given, "--state", state, "--out", out).exit_code == 0
+    again = tmp_path / "again.csv"
+    assert run(out, *given, "--output-column", "again", "--out", again).exit_code == 0
+    assert all(float(row["again"]) == float(row["calibrated"]) for row in read(again))
+    assert streamcal.load(state).effect("mobile", "true").n > 0
+
+
 def test_a_level_that_is_none_is_named(tmp_path: Path) -> None:
     source = save(tmp_path / "in.jsonl", [{**row, "campaign": 0.5} for row in made(3)])
     line = the_line(run(source, "--segment", "campaign"))

@@ -371,4 +371,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _or_missing(value: Any) -> Any:
+    """Return a level, None for an empty text; a truth value is its text, as an output of CSV has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return None if value == "" else value
