@@ -71,7 +71,7 @@ def test_truth_values_are_the_levels_that_the_output_has(tmp_path: Path, name: s
     again = tmp_path / "again.csv"
     assert run(out, *given, "--output-column", "again", "--out", again).exit_code == 0
     assert all(float(row["again"]) == float(row["calibrated"]) for row in read(again))
-    assert streamcal.load(state).effect("mobile", "true")[2] > 0
+    assert streamcal.load(state, Segmented).effect("mobile", "true")[2] > 0
 
 
 def test_a_level_that_is_none_is_named(tmp_path: Path) -> None:
