@@ -28,6 +28,7 @@ from streamcal.regression import (
     CalibratedDistribution,
     ConformalPredictive,
     EmpiricalDensity,
+    GaussianProcessCDF,
     IsotonicDistributional,
     Normal,
     Piecewise,
@@ -259,3 +260,18 @@ def test_a_window_retracts_whole_observations():
     assert np.array_equal(cdfs(cal), before)
     fresh = learned(EmpiricalDensity(Isotonic(), [0.0, 3.0], support=SUPPORT), held)
     assert np.array_equal(before, cdfs(fresh))
+
+
+def test_a_stream_in_pieces_is_a_loop_to_the_last_bit_where_solves_start_from_the_last_one():
+    random = np.random.default_rng(0)
+    forecasts = [Normal(*row) for row in np.column_stack((random.normal(size=24), random.uniform(0.2, 2.0, 24)))]
+    y = random.normal(size=24)
+    loop = GaussianProcessCDF(4, support=(-1.0, 1.0), points=17)
+    pieces, expected, found = loop.clone(), [], []
+    for forecast, outcome in zip(forecasts, y.tolist(), strict=True):
+        expected.append(loop.predict_one(forecast).cdf(0.3))
+        loop.learn_one(forecast, outcome)
+    for first in range(0, 24, 5):
+        rows = slice(first, first + 5)
+        found += [one.cdf(0.3) for one in pieces.predict_learn_many(forecasts[rows], y[rows])]
+    assert found == expected

@@ -193,7 +193,9 @@ class Learner(Saved):
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Restore the learner after an error within, for errors that no check sees first. O(size of the state)."""
+        kept = self.__dict__.copy()
         before = self._written()
+        self.__dict__.update(kept)  # what the next solve starts from, which writing drops: a loop does not write
         try:
             yield
         except BaseException:
