@@ -242,7 +242,6 @@ def stream(n, seed):
     return sigmoid(x).tolist(), y.tolist(), rng.choice([0.5, 1.0, 2.0], n).tolist()
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("delay", [0, 4])
 def test_it_is_the_mixture_of_the_formulas(delay):
     """Everything that is issued, and so what is learned, but for the guard, which has tests of its own."""

@@ -146,7 +146,7 @@ class Shadow(Saved):
     """
 
     #: Told of each change of what is used, what came and what went, before it is made: of a `LabelJoin` with a journal.
-    _told: Callable[[str, str, Entrant | None], None] | None = None
+    on_change: Callable[[str, str, Entrant | None], None] | None = None
 
     def __init__(
         self,
@@ -483,8 +483,8 @@ class Shadow(Saved):
         return self._use(names[version])
 
     def _tell(self, what: str, name: str, calibrator: Entrant | None = None) -> None:
-        if self._told is not None:
-            self._told(what, name, calibrator)
+        if self.on_change is not None:
+            self.on_change(what, name, calibrator)
 
     def _change(self, what: str, name: str, calibrator: Entrant | None) -> None:
         """Make a change that the journal holds; `StateError` where it is not possible."""
