@@ -427,6 +427,21 @@ def test_what_was_not_issued_is_refused():
 # -- one at a time, and together ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "make", [lambda: Multicalibrated("identity", by=["a"]), lambda: Segmented("identity", by=["a", "b"], pairs=True)]
+)
+def test_rounding_below_an_edge_changes_no_bin(make):
+    """Log-odds of 0 begin a bin, and a fit says ½ or the number below it, as it was read from a state or not."""
+    half, below = make(), make()
+    for k in range(300):
+        for cal, z in ((half, 0.5), (below, np.nextafter(0.5, 0.0))):
+            cal.learn_one(z, {"a": k % 3, "b": 0}, k % 4 == 0)
+    for a in range(3):
+        p = half.predict_one(0.5, {"a": a, "b": 0})
+        assert below.predict_one(0.5, {"a": a, "b": 0}) == pytest.approx(p, rel=1e-12)
+        assert p < 0.45
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "make", [lambda: "identity", OnlinePlatt, Auto, lambda: Segmented("ops", by=["a"], pairs=False)]

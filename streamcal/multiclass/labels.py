@@ -15,6 +15,7 @@ from streamcal.parameters.columns import as_array, column_names, with_columns
 from streamcal.parameters.inputs import check_batch, check_score, check_scores_matrix
 from streamcal.parameters.keys import canonical
 from streamcal.parameters.types import FloatArray
+from streamcal.statistics.class_table import LONGEST_LABEL
 
 #: Types of class labels. As keys of any dict, 1, 1.0 and True are one label; the first form seen is kept.
 ClassLabel: TypeAlias = str | int | float | bool
@@ -31,11 +32,13 @@ SUM_TOLERANCE = 0.01
 
 def check_class(label: Any) -> ClassLabel:
     """Return the label as a plain Python value; `InputError` for values that JSON cannot write and read back."""
-    if label.__class__ is str:  # fast path
+    if label.__class__ is str and len(label) <= LONGEST_LABEL:  # fast path
         return label
     held = label[()] if isinstance(label, np.ndarray) and label.ndim == 0 else label  # not 0.0 for `np.ma.masked`
     value = held.item() if isinstance(held, np.generic) else held
     if isinstance(value, str):
+        if len(value) > LONGEST_LABEL:
+            raise InputError(f"label {value[:40]!r}… has {len(value):,} characters; give at most {LONGEST_LABEL:,}")
         return str.__str__(value)  # of an `Enum`, its value
     if isinstance(value, bool):
         return value

@@ -127,7 +127,7 @@ BAD_SCORES = [
     None,
     0.5,
 ]
-BAD_LABELS = [None, math.nan, math.inf, np.ma.masked, ["a"], b"a", object()]
+BAD_LABELS = [None, math.nan, math.inf, np.ma.masked, ["a"], b"a", object(), "a" * 100_001]
 BAD_WEIGHTS = [-1.0, 1e-61, 1e61, math.nan, "1", None]
 
 PROBES = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.25, 0.5, 0.25], [0.3, 0.3, 0.4], [1e-9, 1.0 - 1e-9, 0.0]])

@@ -17,6 +17,8 @@ MISSING = -2
 """The slot of a family in which the observation has no group."""
 FURTHEST = cython.declare(cython.double, 37.0)
 """No log-odds are further than this from 0."""
+ON_EDGE = cython.declare(cython.double, 1e-9)
+"""Log-odds by so many bins below an edge are on it: rounding of a fit at probability ½, say, changes no group."""
 
 
 class Groups:
@@ -88,7 +90,7 @@ class Groups:
             self._find_two(j + i, self._level[1 + self._first[i]], self._level[1 + self._second[i]])
         if self._bin_width > 0.0:
             j += self._pairs
-            place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, floor(logit(z) / self._bin_width))
+            place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, floor(logit(z) / self._bin_width + ON_EDGE))
             number: object = self._bins[place + self._reach]
             self._find(j, number)
             for i in range(self._fields):

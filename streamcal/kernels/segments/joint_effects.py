@@ -38,6 +38,8 @@ _SHARE = cython.declare(cython.double, SHARE)
 _PRIOR = cython.declare(cython.double, PRIOR)
 LIMIT = cython.declare(cython.double, 36.0)
 """Log-odds are clamped to ± this, as in the chain."""
+ON_EDGE = cython.declare(cython.double, 1e-9)
+"""Log-odds so little below an edge of a bin are on it, as in `groups`."""
 HEAVIEST = cython.declare(cython.double, 1e6)
 """Larger weights of observations are clipped to this."""
 FURTHEST = cython.declare(cython.double, 4.0)
@@ -125,7 +127,7 @@ class JointEffects(ObservedLevels):
         k: cython.Py_ssize_t
         u: cython.double = clamped(logit(p), LIMIT)
         x: cython.double = clamped(u, LARGEST)
-        bin_of: cython.longlong = cython.cast(cython.longlong, floor(x))
+        bin_of: cython.longlong = cython.cast(cython.longlong, floor(x + ON_EDGE))
         self._features[1] = 0.5 * x
         self._find(self.size - 1, bin_of)
         for j in range(self.size):
