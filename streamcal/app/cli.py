@@ -121,6 +121,15 @@ class OutputOptions:
         """Seconds between two saved states."""
         return KEEP_EVERY if self.checkpoint is None else self.checkpoint.size
 
+    def check(self, read: Labelled, late: LateOptions) -> None:
+        """End the command where the report would replace another file, or states are not saved so often."""
+        if self.html is not None:
+            check_report(self.html, read.files, self.out, read.rejects, self.state, late.journal)
+        if self.checkpoint is not None and self.state is None and late.journal is None:
+            fail("--checkpoint says how often learned rows are saved: give --state too, or --journal")
+        if not self.every >= 0.0:
+            fail(f"--checkpoint {self.checkpoint} is not possible; give a number of seconds, 0 or more")
+
 
 @app.command(cls=Grouped)
 @grouped
@@ -144,12 +153,7 @@ def run(
       streamcal run monday.csv --score pctr --label click --state clicks.json
     """
     files, skips = (*read.files, write.out, read.rejects), read.skips
-    if write.html is not None:
-        check_report(write.html, read.files, write.out, read.rejects, write.state, late.journal)
-    if write.checkpoint is not None and write.state is None and late.journal is None:
-        fail("--checkpoint says how often learned rows are saved: give --state too, or --journal")
-    if not write.every >= 0.0:
-        fail(f"--checkpoint {write.checkpoint} is not possible; give a number of seconds, 0 or more")
+    write.check(read, late)
     excluded = {"--time": read.time, "--state": write.state, "--again": write.again}
     asked = late.checked({**excluded, "--missing-label": read.missing_label})
     time = read.time if asked is None else asked.event_time

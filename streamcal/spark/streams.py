@@ -97,23 +97,17 @@ def calibrate_stream(
     _check_initial(initial, df, key)
     _check_names(key, id, event_time, score, "calibrated", "error")
     ids = frames.quoted(id).cast(id_type)
-    if id_type == T.StringType():
-        ids = F.try_validate_utf8(ids)  # null, which is refused, for what is no UTF-8
     rows = df.select(
         frames.column(df, "key", key).alias("key"),
-        ids.alias("id"),
+        (F.try_validate_utf8(ids) if id_type == T.StringType() else ids).alias("id"),  # null, and refused, if no UTF-8
         frames.column(df, "score", score).alias("score"),
         frames.column(df, "label", label).alias("label"),
         F.unix_micros(frames.quoted(event_time)).alias("micros"),
     )
-
-    def pack(batches: Iterator[Any]) -> Iterator[Any]:
-        return packing.pack(batches, packing.events_schema(arrow_type))
-
-    def unpack(batches: Iterator[Any]) -> Iterator[Any]:
-        return packing.unpack(batches, packing.forecasts_schema(arrow_type))
-
-    packed = rows.mapInArrow(pack, _schema(key=key_type, micros=T.LongType(), events=T.BinaryType()))
+    packed = rows.mapInArrow(
+        lambda batches: packing.pack(batches, packing.events_schema(arrow_type)),
+        _schema(key=key_type, micros=T.LongType(), events=T.BinaryType()),
+    )
     told = (
         packed.withColumn("at", F.timestamp_micros("micros"))
         .withWatermark("at", watermark)
@@ -127,7 +121,10 @@ def calibrate_stream(
         )
     )
     numbers = {"micros": T.LongType(), "score": T.DoubleType(), "calibrated": T.DoubleType()}
-    forecasts = told.mapInArrow(unpack, _schema(key=key_type, id=id_type, **numbers, error=T.StringType()))
+    forecasts = told.mapInArrow(
+        lambda batches: packing.unpack(batches, packing.forecasts_schema(arrow_type)),
+        _schema(key=key_type, id=id_type, **numbers, error=T.StringType()),
+    )
     return forecasts.select(
         F.col("key").alias(key),
         F.col("id").cast(frames.kind(df, id)).alias(id),
