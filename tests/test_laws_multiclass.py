@@ -225,3 +225,12 @@ def test_a_refused_retraction_leaves_every_subproblem_as_it_was(method):
     with pytest.raises(RetractionError):
         cal.unlearn_one({"a": 0.5, "b": 0.375, "c": 0.125}, "a")
     assert held(cal) == before  # sums of whole weights at binary fractions are exact
+
+
+def test_a_state_holds_a_row_without_a_weight():
+    """Beside a weight of 1e60 the others are rounded away, and what is left of them is a number of observations."""
+    cal, scores = TemperatureScaling(), {"a": 0.25, "b": 0.75}
+    for w in (1.0, 1e60, 1.0):
+        cal.learn_one(scores, "b", w)
+    cal.unlearn_one(scores, "b", 1e60)
+    assert through_json(cal).predict_one(scores) == cal.predict_one(scores) == scores

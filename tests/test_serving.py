@@ -20,6 +20,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -1152,7 +1153,9 @@ def command(tmp_path):
         port = serving_kills.free_port()
         command = [sys.executable, "-P", "-m", "streamcal", "serve", "--method", "ops", "--port", str(port), *options]
         inherited = {name: value for name, value in os.environ.items() if name != "STREAMCAL_TOKEN"}
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**inherited, **environment})
+        heard = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)  # also where the tests run under `nohup`
+        piped = {"stderr": subprocess.PIPE, "text": True}
+        process = subprocess.Popen(command, **piped, env={**inherited, **environment}, preexec_fn=heard)
         running.append(process)
         until = time.monotonic() + 60.0
         while process.poll() is None and time.monotonic() < until:

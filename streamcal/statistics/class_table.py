@@ -256,7 +256,8 @@ class ClassTable(Statistic):
             size = len(x[2])
             ensure(len(sums) > size, "a row is too short")
             weights = numbers(size, least=0.0, most=peak)(sums[:size])
-            ensure(weights.sum() >= LIGHTEST and weights.sum() <= peak * (1.0 + ROUNDING), "a weight is not possible")
+            weight = weights.sum()  # 0 where an observation of 1e60 beside others was unlearned
+            ensure(weight == 0.0 or LIGHTEST <= weight <= peak * (1.0 + ROUNDING), "a weight is not possible")
             ensure(len(sums) == size + 1 + (0 if depth is None else size), "a row has another length")
             logs = numbers(len(sums) - size - 1, least=LOG_FLOOR * peak * (1.0 + ROUNDING), most=ROUNDING * peak)
             read[x] = [*weights.tolist(), whole(1)(sums[size]), *logs(sums[size + 1 :]).tolist()]
