@@ -19,7 +19,7 @@ from streamcal.live.holding import Holding
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, is_plain, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
-from streamcal.live.versions import VersionLearner, can_join, first_time_of
+from streamcal.live.versions import VersionLearner, can_join, take_first_time
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight, of_one_kind
 from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
@@ -190,7 +190,7 @@ class LabelJoin(Holding, Journaled):
         self._ages: list[tuple[float, int, int, Id]] = []
         self._note: str | None = None  # as JSON
         # of this process: a date with or without a time zone, or a number
-        self._first_time: Time | None = first_time_of(calibrator)
+        self._first_time: Time | None = take_first_time(calibrator)
 
     # -- results ---------------------------------------------------------------------------------------------------
 

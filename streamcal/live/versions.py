@@ -174,10 +174,10 @@ def can_join(calibrator: Any) -> bool:
     return isinstance(calibrator, (Calibrator, Keyed, Shadow))
 
 
-def first_time_of(calibrator: Any) -> Time | None:
-    """Return the first time that a calibrator was given; it forgets it, since a join gives it numbers alone."""
+def take_first_time(calibrator: Any) -> Time | None:
+    """Take the first time that a calibrator was given away from it, since a join gives it numbers alone; return it."""
     if isinstance(calibrator, Shadow):
-        found = [first_time_of(one) for one in calibrator._calibrators.values()]
+        found = [take_first_time(one) for one in calibrator._calibrators.values()]
         return next((one for one in found if one is not None), None)
     learner = calibrator.overall if isinstance(calibrator, Keyed) else calibrator
     first: Time | None = learner._first_time

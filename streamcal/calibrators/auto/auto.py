@@ -52,7 +52,7 @@ class Auto(SequentialCalibrator):
     late labels, the experts have weights in two rows: with learning rate 1, and with (1 + d)^−¾ for a label d labels
     late, since labels that come in a row often have one cause. In a `LabelJoin`, a `Shadow` and a `Segmented`, the
     record of each prediction is kept there. A late label tells of the score of that time: beside a model that learns
-    fast, `Auto` corrects what the model has meanwhile learned itself, and loses some of what is promised below.
+    fast, `Auto` may correct what the model has meanwhile learned itself (docs/race/packaged.md, "online", 1,000 late).
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ MISSING = -2
 FURTHEST = cython.declare(cython.double, 37.0)
 """No log-odds are further than this from 0."""
 ON_EDGE = cython.declare(cython.double, 1e-9)
-"""Log-odds by so many bins below an edge are on it: rounding of a fit at probability ½, say, changes no group."""
+"""Log-odds less than this part of a bin below an edge are on it, so that rounding does not change the group."""
 
 
 class Groups:

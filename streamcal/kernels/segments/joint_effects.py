@@ -39,7 +39,7 @@ _PRIOR = cython.declare(cython.double, PRIOR)
 LIMIT = cython.declare(cython.double, 36.0)
 """Log-odds are clamped to ± this, as in the chain."""
 ON_EDGE = cython.declare(cython.double, 1e-9)
-"""Log-odds so little below an edge of a bin are on it, as in `groups`."""
+"""Log-odds less than this below an edge are on it, as in `groups`."""
 HEAVIEST = cython.declare(cython.double, 1e6)
 """Larger weights of observations are clipped to this."""
 FURTHEST = cython.declare(cython.double, 4.0)
