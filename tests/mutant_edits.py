@@ -547,9 +547,9 @@ MUTANTS = [
     ),
     Mutant(
         "judged-when-learned",
-        "live/judged.py",
-        "        if one.at <= self._clock - self.spans.horizon:",
-        "        if True:",
+        "live/label_join.py",
+        "while unjudged and unjudged[0].at <= past:",
+        "while unjudged:",
         "with an early window the label is judged before the horizon is over",
         "test_label_join test_serving",
     ),

@@ -24,8 +24,7 @@ from collections import Counter
 from pathlib import Path
 
 from streamcal import OnlinePlatt
-from streamcal.live import Journal, events
-from streamcal.serving.joining import ServedJoin
+from streamcal.live import Journal, LabelJoin, events
 from streamcal.serving.running import serve
 from streamcal.serving.service import Service
 from streamcal.serving.settings import Settings
@@ -38,7 +37,7 @@ SETTINGS = Settings(snapshot_every=2_000)
 
 
 def new_join(journal=None):
-    return ServedJoin(OnlinePlatt(), HORIZON, journal=journal, max_jump=1e14)
+    return LabelJoin(OnlinePlatt(), HORIZON, journal=journal, max_jump=1e14)
 
 
 def started(path, port):
@@ -171,7 +170,7 @@ def audit(path, clients):
         tally = join.tally()
         assert tally["issued"] == join.held == len(forecasts), (tally, len(forecasts))
         for id, p in forecasts.items():
-            one = join.known(id)
+            one = join.predictions.get(id)
             assert one is not None, f"{id} is lost"
             assert (one.p, one.score) == (p, scores[id])
         join.advance(time.time() + 2 * HORIZON)  # all labels are learned

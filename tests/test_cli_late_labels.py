@@ -18,7 +18,6 @@ from test_cli import PATIENCE, PROGRAM, program, read, save, the_line
 from streamcal import Auto, HistogramBinning, OnlinePlatt
 from streamcal.datasets import ad_clicks
 from streamcal.live import Journal, LabelJoin, Segmented
-from streamcal.live.judged import JudgedJoin
 from streamcal.stream import impressions as impressions_of
 from streamcal.stream import replay as replaying
 from streamcal.stream.records import RecordError
@@ -262,7 +261,7 @@ def test_a_run_that_fails_goes_on_as_if_it_had_not(tmp_path: Path, monkeypatch: 
     assert run(tmp_path / "in.csv", *options).exit_code == 0
     assert served(out) == wanted
     with Journal(journal) as events:
-        tally = JudgedJoin(OnlinePlatt(), HORIZON, journal=events).tally()
+        tally = LabelJoin(OnlinePlatt(), HORIZON, journal=events).tally()
     assert tally["issued"] == len(rows)
     assert tally["repeated"] == 0
 
@@ -301,7 +300,7 @@ def kills_and_goes_on(tmp_path: Path, number: int, kills: int, rows: int) -> Non
     assert killed > 0
     assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
     with Journal(journal) as events:
-        assert JudgedJoin(OnlinePlatt(), HORIZON, journal=events).tally()["issued"] == rows
+        assert LabelJoin(OnlinePlatt(), HORIZON, journal=events).tally()["issued"] == rows
 
 
 def test_the_journal_serves_on(tmp_path: Path) -> None:

@@ -42,7 +42,6 @@ from streamcal.maps.writing import written
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.app import application
 from streamcal.serving.forking import Forked
-from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import OTHER, Quality
 from streamcal.serving.running import JSONFormatter, Server
 from streamcal.serving.service import Page, Service
@@ -55,7 +54,7 @@ TOKEN = "a token of some length"
 def service_of(path=None, horizon=HORIZON, early=None, page=None, **settings):
     """Make a service under event time, so that the tests set the time."""
     journal = None if path is None else Journal(path)
-    join = ServedJoin(OnlinePlatt(), horizon, early=early, journal=journal)
+    join = LabelJoin(OnlinePlatt(), horizon, early=early, journal=journal)
     return Service(join, journal, Settings(**{"event_time": True, **settings}), page)
 
 
@@ -177,7 +176,7 @@ def test_segments_know_the_levels_of_a_journal_that_was_taken_over(tmp_path):
 
     def begun():
         journal = Journal(path)
-        join = ServedJoin(Segmented("ops", by=["campaign"]), HORIZON, journal=journal)
+        join = LabelJoin(Segmented("ops", by=["campaign"]), HORIZON, journal=journal)
         return Service(join, journal, Settings(event_time=True))
 
     with client_of(begun()) as client:
@@ -219,7 +218,7 @@ def test_the_clock_of_the_server_is_used_where_no_time_is_given():
     with client_of(service) as client:
         before = time.time()
         assert client.post("/v1/issue", json={"id": "a", "score": 0.5}).status_code == 200
-        assert before <= service.join.known("a").t <= time.time()
+        assert before <= service.join.predictions["a"].t <= time.time()
         assert issue(client, "b", t=time.time() - 5.0).status_code == 200
         ahead = issue(client, "c", t=time.time() + 1000.0)
         assert (ahead.status_code, ahead.json()["where"]) == (409, "t")
@@ -231,7 +230,7 @@ def test_the_clock_of_the_server_is_used_where_no_time_is_given():
 
 
 def test_keys_under_another_name_and_an_address_with_a_slash():
-    service = Service(ServedJoin(Segmented(OnlinePlatt(), by=["campaign"]), HORIZON), None, Settings(event_time=True))
+    service = Service(LabelJoin(Segmented(OnlinePlatt(), by=["campaign"]), HORIZON), None, Settings(event_time=True))
     with client_of(service) as client:
         refused = issue(client, "a", keys={"campain": "c17"})
         assert (refused.status_code, refused.json()["where"]) == (422, "keys")
@@ -256,7 +255,7 @@ def test_a_clock_that_is_behind_the_events_is_told(caplog):
 @pytest.mark.parametrize("with_keys", [None, 0, 98, 99])
 def test_a_client_that_sends_no_keys_is_told(caplog, with_keys):
     """Impressions without keys are corrected for no segment: of some clients that is meant, and of all a mistake."""
-    service = Service(ServedJoin(Segmented(OnlinePlatt(), by=["campaign"]), HORIZON), None, Settings(event_time=True))
+    service = Service(LabelJoin(Segmented(OnlinePlatt(), by=["campaign"]), HORIZON), None, Settings(event_time=True))
     with client_of(service) as client, caplog.at_level("WARNING"):
         for k in range(150):
             keys = {"keys": {"campaign": "c1"}} if k == with_keys else {}
@@ -585,7 +584,7 @@ def test_the_map_is_given_in_every_format(format):
             assert (answer.status_code, ".[onnx]" in answer.text) == (422, True)
             return
         assert answer.headers["Streamcal-Exact"] == "true"
-        assert answer.content == written(service.join.overall.map(), format)
+        assert answer.content == written(service.overall.map(), format)
         refused = client.get("/v1/map", params={"format": "pmml"})
         assert (refused.status_code, "give one of onnx, c, json" in refused.text) == (422, True)
 
@@ -599,8 +598,8 @@ def test_the_map_is_made_seldom_and_says_when_it_is_not_what_is_served():
         issue(client, "new", t=200.0, version="v1")
         issue(client, "newer", t=200.0, version="v2")
         assert client.get("/v1/map").json() == first
-        assert not service.join.served_by_map
-        assert service.join.newest == "v2"
+        assert not service.served_by_map
+        assert service.join.versions[-1][0] == "v2"
 
 
 @pytest.mark.parametrize(
@@ -608,7 +607,7 @@ def test_the_map_is_made_seldom_and_says_when_it_is_not_what_is_served():
     [(OnlinePlatt(), True), (Auto(), False), (VennAbers(forgetting=Window(50.0, by="time")), False)],
 )
 def test_the_map_is_not_all_where_forecasts_depend_on_the_time(method, exact):
-    service = Service(ServedJoin(method, HORIZON), None, Settings(event_time=True))
+    service = Service(LabelJoin(method, HORIZON), None, Settings(event_time=True))
     with client_of(service) as client:
         assert client.get("/v1/map").json()["exact"] == exact
 
@@ -636,7 +635,7 @@ def test_measures_and_segments():
 def test_segments_show_the_effects_of_a_segmented_calibrator(tmp_path):
     path = tmp_path / "events.journal"
     with Journal(path) as journal:
-        join = ServedJoin(Segmented(OnlinePlatt(), by=["c"]), HORIZON, journal=journal)
+        join = LabelJoin(Segmented(OnlinePlatt(), by=["c"]), HORIZON, journal=journal)
         service = Service(join, journal, Settings(event_time=True))
         with client_of(service) as client:
             items = [{"id": k, "score": 0.25, "t": 0.0, "keys": {"c": f"c{k % 2}", "d": 1}} for k in range(200)]
@@ -652,7 +651,7 @@ def test_segments_show_the_effects_of_a_segmented_calibrator(tmp_path):
 
 def test_segments_show_the_groups_of_a_multicalibrated_calibrator(tmp_path):
     with Journal(tmp_path / "events.journal") as journal:
-        join = ServedJoin(Multicalibrated(Segmented(OnlinePlatt(), by=["d"]), by=["c"]), HORIZON, journal=journal)
+        join = LabelJoin(Multicalibrated(Segmented(OnlinePlatt(), by=["d"]), by=["c"]), HORIZON, journal=journal)
         service = Service(join, journal, Settings(event_time=True))
         with client_of(service) as client:
             items = [{"id": k, "score": 0.25, "t": 0.0, "keys": {"c": f"c{k % 2}", "d": 1}} for k in range(200)]
@@ -674,7 +673,7 @@ def test_segments_show_the_groups_of_a_multicalibrated_calibrator(tmp_path):
 
 def test_segments_of_a_pair_and_the_worst_first():
     by = ["c", ("c", "d")]
-    join = ServedJoin(Multicalibrated(Segmented(OnlinePlatt(), by=by), by=by, bins=0), HORIZON)
+    join = LabelJoin(Multicalibrated(Segmented(OnlinePlatt(), by=by), by=by, bins=0), HORIZON)
     with client_of(Service(join, None, Settings(event_time=True))) as client:
         items = [{"id": k, "score": 0.25, "t": 0.0, "keys": {"c": f"c{k % 3}", "d": 1}} for k in range(300)]
         client.post("/v1/issue/batch", json=items)
@@ -757,7 +756,7 @@ def test_an_idle_service_writes_no_events(tmp_path, monkeypatch):
         service._advance()
     assert (journal.n, join.clock) == (2, 1001.0)
     service.issue({"id": 2, "score": 0.5, "t": 1000.5})
-    assert (journal.n, join.known(2).at) == (4, 1003.0)
+    assert (journal.n, join.predictions[2].at) == (4, 1003.0)
     times.append(1000.0 + HORIZON)
     service._advance()
     assert (journal.n, join.tally()["learned"]) == (5, 1)
@@ -809,7 +808,7 @@ def test_with_an_early_window_forecasts_are_judged_when_the_horizon_has_passed()
 
 def test_a_jump_of_the_clock_judges_every_forecast_once():
     judged = []
-    join = ServedJoin(OnlinePlatt(), HORIZON, early=20.0, late=0.0)
+    join = LabelJoin(OnlinePlatt(), HORIZON, early=20.0, late=0.0)
     join.watch(lambda one, y: judged.append((one.id, y)))
     for k in range(50):
         join.issue(k, 0.25, 10.0 * k)
@@ -822,7 +821,7 @@ def test_what_a_resumed_join_holds_is_judged_too(tmp_path):
     path, judged = tmp_path / "events.journal", []
     for seen in range(2):
         with Journal(path) as journal:
-            join = ServedJoin(OnlinePlatt(), HORIZON, early=20.0, journal=journal)
+            join = LabelJoin(OnlinePlatt(), HORIZON, early=20.0, journal=journal)
             join.watch(lambda one, y: judged.append(one.id))
             if not seen:
                 for k in range(5):
@@ -876,7 +875,7 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path, monkeypa
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
         assert "disk is full" in refused.json()["error"]
         assert issue(client, "b").status_code == 503  # before it is taken
-        assert service.join.known("b") is None
+        assert "b" not in service.join.predictions
         assert client.get("/readyz").status_code == 503
         assert client.get("/healthz").status_code == 200
         assert metric(client, "streamcal_journal_failing") == 1
@@ -886,7 +885,7 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path, monkeypa
             time.sleep(0.05)
         assert issue(client, "b").status_code == 200
     with Journal(path) as journal:
-        join = ServedJoin(OnlinePlatt(), HORIZON, journal=journal)
+        join = LabelJoin(OnlinePlatt(), HORIZON, journal=journal)
         join.advance(HORIZON)
         assert join.tally()["positives"] == 1  # also of the outcome that was answered with 503
 

@@ -16,7 +16,7 @@ from streamcal.stream.run import Run
 
 if TYPE_CHECKING:
     from streamcal.live.journal import Journal
-    from streamcal.live.judged import JudgedJoin
+    from streamcal.live.label_join import LabelJoin
 
 #: Seconds by which an event may be ahead of the latest one, if 100 horizons are less: logs have gaps.
 GAP = 30 * 86_400.0
@@ -111,7 +111,7 @@ class LateLabels:
     max_held: int
 
     @contextmanager
-    def join(self, calibrator: Any, *others: str | None) -> Iterator[JudgedJoin]:
+    def join(self, calibrator: Any, *others: str | None) -> Iterator[LabelJoin]:
         """Yield a join of the calibrator, or the journal's join; `others` are the files of the run.
 
         If a run failed, events that were not noted with their rows are dropped from the journal.
@@ -137,16 +137,15 @@ class LateLabels:
             job.checkpoint, job.keep = job.replay.checkpoint, job.replay.keep
             job.keep_every = min(every, KEEP_EVERY)
 
-    def _joined(self, calibrator: Any, journal: Journal | None) -> JudgedJoin:
-        from streamcal.live.judged import JudgedJoin
-        from streamcal.live.label_join import JUMP_HORIZONS
+    def _joined(self, calibrator: Any, journal: Journal | None) -> LabelJoin:
+        from streamcal.live.label_join import JUMP_HORIZONS, LabelJoin
 
         jump = max(JUMP_HORIZONS * self.horizon, GAP)
         spans: dict[str, Any] = {"early": self.early, "late": self.late}
-        return JudgedJoin(calibrator, self.horizon, journal=journal, max_held=self.max_held, max_jump=jump, **spans)
+        return LabelJoin(calibrator, self.horizon, journal=journal, max_held=self.max_held, max_jump=jump, **spans)
 
 
-def waiting(join: JudgedJoin) -> str:
+def waiting(join: LabelJoin) -> str:
     """Return a note on the predictions of a resumed journal that wait for labels."""
     return f", resumed with {join.waiting:,} predictions that wait for their labels" if join.waiting else ""
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from streamcal.calibrators.base import Calibrator
     from streamcal.live import Journal
     from streamcal.live.keyed import Keyed
-    from streamcal.serving.joining import ServedJoin
+    from streamcal.live.label_join import LabelJoin
     from streamcal.serving.settings import Settings
     from streamcal.stream.checkpoints import Checkpoint
 
@@ -269,9 +269,9 @@ def _joined(
     journal: Journal | None,
     max_held: int,
     event_time: bool,
-) -> ServedJoin:
+) -> LabelJoin:
     """Return a new join, or the join resumed from the journal."""
-    from streamcal.serving.joining import ServedJoin
+    from streamcal.live.label_join import LabelJoin
 
     jump = None if event_time else ANY_JUMP
     if journal is not None and journal.n > journal.upto:
@@ -279,7 +279,7 @@ def _joined(
         told = {"event": "replaying", "events": number}
         logger.info("%s: replaying %d events after the last snapshot", journal.path, number, extra=told)
     given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held, "max_jump": jump}
-    join = ServedJoin(calibrator, spans["horizon"], journal=journal, **given)  # type: ignore[arg-type]
+    join = LabelJoin(calibrator, spans["horizon"], journal=journal, **given)  # type: ignore[arg-type]
     if journal is not None:
         told = {
             "event": "resumed",
@@ -293,7 +293,7 @@ def _joined(
     return join
 
 
-def _warn_of_scores(join: ServedJoin, before: Checkpoint | None) -> None:
+def _warn_of_scores(join: LabelJoin, before: Checkpoint | None) -> None:
     """Warn where `streamcal run` converted the scores that a new journal's state, or a journal taken over, learned."""
     from streamcal.stream.replay import noted_in
 

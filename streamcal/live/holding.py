@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 
 from streamcal.errors import warn
 from streamcal.live.issued import Id, Issued, Outcome
@@ -53,6 +54,19 @@ class Holding(ABC):
     def set_aside(self) -> int:
         """Number of outcomes of unknown ids that are kept."""
         return len(self._aside)
+
+    @property
+    def predictions(self) -> Mapping[Id, Issued]:
+        """The predictions remembered, by `Issued.id`, in the order of issue."""
+        return self._index
+
+    def outcome(self, id: Id) -> Outcome | None:
+        """Return the outcomes of an id, as `Issued.id` has it, that are remembered or set aside; None without one."""
+        return self._outcomes.get(id) or self._aside.get(id)
+
+    def oldest(self, now: float) -> float:
+        """Return the seconds since the oldest prediction that waits for its label was issued; 0 if there is none."""
+        return max(now, self._clock) - self._waiting[0].at if self._waiting else 0.0
 
     def _room(self, number: int) -> bool:
         """Return whether to keep a new prediction, after making space for it."""

@@ -27,6 +27,10 @@ Id = str | int
 Keys = Mapping[str, str | int]
 
 
+class ConflictError(InputError):
+    """An id that is remembered with another score."""
+
+
 class Issued(NamedTuple):
     """A prediction as it was issued.
 

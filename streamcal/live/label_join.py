@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from heapq import heappop, heappush
@@ -16,7 +17,7 @@ from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.live.holding import Holding
-from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, is_plain, seconds
+from streamcal.live.issued import ConflictError, Id, Issued, Keys, Outcome, check_id, check_keys, is_plain, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join, take_first_time
@@ -191,6 +192,8 @@ class LabelJoin(Holding, Journaled):
         self._note: str | None = None  # as JSON
         # of this process: a date with or without a time zone, or a number
         self._first_time: Time | None = take_first_time(calibrator)
+        self._on_label: Callable[[Issued, bool], object] | None = None
+        self._unjudged: deque[Issued] | None = None  # learned, and not told to `_on_label`; None if nothing is told
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -211,6 +214,16 @@ class LabelJoin(Holding, Journaled):
         waiting = [self._waiting[0].at + self._hold] if self._waiting else []
         learned = [self._learned[0].at + self._keep] if self._learned else []
         return min(*ages, *waiting, *learned, math.inf, math.inf)
+
+    @property
+    def versions(self) -> list[tuple[Id | None, Any, float]]:
+        """The versions of the model whose calibration is kept, the newest last.
+
+        Each version has its name, its calibrator, and the calibrator's weight in predictions. The map of the version
+        before has the rest of the weight.
+        """
+        kept = self._versions.items()
+        return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in kept]
 
     def early_share(self) -> tuple[float, float]:
         """Return the share of clicks within `early`, and its standard error; needs `early`.
@@ -438,6 +451,15 @@ class LabelJoin(Holding, Journaled):
         self._clock = max(self._clock, t)
         self._settle()
 
+    def watch(self, on_label: Callable[[Issued, bool], object]) -> None:
+        """Call `on_label` from now on with each prediction and its label when the horizon has passed.
+
+        That is when the label is learned, or with `early` later: a click counts that came within the horizon, as the
+        prediction says. What is called is no part of the state.
+        """
+        self._unjudged = deque(one for one in self._learned if one.at > self._clock - self.spans.horizon)
+        self._on_label = on_label
+
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
@@ -449,11 +471,25 @@ class LabelJoin(Holding, Journaled):
                 break
             waiting.popleft()
             learned.append(one)
+            if self._unjudged is not None:
+                self._unjudged.append(one)
+        if self._unjudged:
+            self._judge(self._unjudged)
         past = clock - self._keep
         while learned and learned[0].at <= past:
             self._forget(learned.popleft())
         if self._ages and self._ages[0][0] <= clock:
             self._grow_older()
+
+    def _judge(self, unjudged: deque[Issued]) -> None:
+        """Tell the labels of predictions whose horizon has passed."""
+        past = self._clock - self.spans.horizon
+        while unjudged and unjudged[0].at <= past:
+            one = unjudged.popleft()
+            if self._index.get(one.id) is one:  # otherwise forgotten for lack of room, with no regard to its label
+                outcome = self._outcomes.get(one.id)
+                assert self._on_label is not None
+                self._on_label(one, outcome is not None and outcome.positive)
 
     def _give_up(self, one: Issued) -> None:
         learner = self._versions.get(one.version)
@@ -624,9 +660,9 @@ class LabelJoin(Holding, Journaled):
         )
 
     def _issued_again(self, known: Issued, score: float) -> Issued:
-        """Return the prediction issued before for the same id; raise `InputError` for another score."""
+        """Return the prediction issued before for the same id; raise `ConflictError` for another score."""
         if known.score != score:
-            raise InputError(
+            raise ConflictError(
                 f"id {known.id!r} was issued with the score {known.score!r} and is given again with {score!r}; give "
                 "every impression an id of its own"
             )

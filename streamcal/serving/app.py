@@ -284,7 +284,7 @@ def map_page(service: Service) -> Endpoint:
             raise RefusedError(404, "this calibrator has no map that can be written; use POST /v1/issue", "map")
         if format is None:
             return Response(content, media_type="application/json")
-        exact = {"Streamcal-Exact": "true" if service.join.served_by_map else "false"}
+        exact = {"Streamcal-Exact": "true" if service.served_by_map else "false"}
         return Response(content, headers=exact, media_type=FORMATS[format])
 
     return endpoint

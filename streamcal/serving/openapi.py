@@ -61,7 +61,7 @@ def schema(service: Service) -> dict[str, Any]:
 
 def issue_schema(service: Service) -> dict[str, Any]:
     """Describe an impression."""
-    low, high = service.join.overall.scale.domain
+    low, high = service.join.calibrator.scale.domain
     score = {"type": "number", "minimum": low, "maximum": high}
     weight = {"anyOf": [{"const": 0}, {"type": "number", "minimum": SMALLEST_WEIGHT, "maximum": LARGEST_WEIGHT}]}
     level = {"anyOf": [TEXT, {"type": "integer", "minimum": LEAST_WHOLE, "maximum": LARGEST_WHOLE}]}

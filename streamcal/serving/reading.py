@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamcal.errors import ClockError, InputError
-from streamcal.live.judged import ConflictError
+from streamcal.live.issued import ConflictError
 from streamcal.live.levels import KeysError
 from streamcal.names import did_you_mean
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight

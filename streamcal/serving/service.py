@@ -9,14 +9,16 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError, StateError, StoreError
 from streamcal.live.issued import Id, Issued, check_id
 from streamcal.live.journal import Journal
 from streamcal.live.keyed import Keyed
+from streamcal.live.label_join import LabelJoin
 from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented
@@ -24,7 +26,6 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.writing import FORMATS, written
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.forking import made
-from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import Quality, Sums
 from streamcal.serving.reading import RefusedError, checked, issue_checks, outcome_checks, refused
 from streamcal.serving.settings import Settings
@@ -77,12 +78,12 @@ class Service:
     `page` is the report at /, on what `Quality.comparison` holds.
     """
 
-    def __init__(self, join: ServedJoin, journal: Journal | None, settings: Settings, page: Page | None = None) -> None:
+    def __init__(self, join: LabelJoin, journal: Journal | None, settings: Settings, page: Page | None = None) -> None:
         self.join, self.settings, self.page = join, settings, page
         self.quality = Quality(settings.run_length, settings.metric_segments, join.calibrator)
         self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)
         self.tokens = Tokens(settings.token, settings.token_file)
-        self._levels_held = join.levels_held(MOST_LEVELS)
+        self._levels_held = _first_levels(join.predictions.values())
         self.ready = False
         self.stopped = False  #: whether everything was written at the end
         self._journal = journal
@@ -122,12 +123,11 @@ class Service:
         t = self._time(given)
         try:
             id = check_id(given["id"])
-            contradicts = self.join.contradicts(id, bool(given["y"]))
             known = self.join.resolve(id, given["y"], t)
-            one = self.join.known(id) if known and given["y"] else None
-            if one is not None:
-                self.quality.outcome(t - one.t)
-            return Taken(given["id"], known, contradicts)
+            if known and given["y"]:
+                self.quality.outcome(t - self.join.predictions[id].t)
+            outcome = self.join.outcome(id)
+            return Taken(given["id"], known, outcome is not None and outcome.positive and outcome.negative)
         except InputError as error:
             raise refused(error) from None
 
@@ -180,6 +180,22 @@ class Service:
             await self.acknowledging.wait()
 
     # -- what it says ----------------------------------------------------------------------------------------------
+
+    @property
+    def overall(self) -> Calibrator:
+        """The calibrator of all levels, of the newest version."""
+        calibrator: Calibrator | Keyed = self.join.calibrator
+        return calibrator.overall if isinstance(calibrator, Keyed) else calibrator
+
+    @property
+    def _mixes(self) -> bool:
+        """Whether predictions of the newest version are made of several, for an early window or the version before."""
+        return self.join.spans.early is not None or self.join.versions[-1][2] < 1.0
+
+    @property
+    def served_by_map(self) -> bool:
+        """Whether predictions of the newest version are the map of `overall`: of the score alone."""
+        return not (self._mixes or isinstance(self.join.calibrator, Keyed) or self.overall.reads_time)
 
     def segments(self, field: str) -> list[dict[str, Any]] | None:
         """Return what is known of each level of a field, of a tuple as "a,b"; None where nothing is.
@@ -248,11 +264,11 @@ class Service:
             raise RefusedError(422, f"the format is unknown; give one of {', '.join(FORMATS)}", "format")
         async with self._drawing:
             learned, now = self.join.tally()["learned"], time.monotonic()
-            head = {"learned": learned, "version": self.join.newest, "exact": self.join.served_by_map}
+            head = {"learned": learned, "version": self.join.versions[-1][0], "exact": self.served_by_map}
             drawn = self._maps.get(format or "", Drawn(b"", None, -math.inf))
             if head != drawn.made_of and now - drawn.at > self.settings.map_every:
                 try:
-                    content = await asyncio.to_thread(_written, self.join.overall.map(), format or "json")
+                    content = await asyncio.to_thread(_written, self.overall.map(), format or "json")
                 except ModuleNotFoundError as error:
                     raise RefusedError(422, str(error), "format") from None
                 if content and format is None:
@@ -306,9 +322,9 @@ class Service:
 
     def _written_report(self) -> bytes:
         """Write the report in the child process, which may change its own copy of the state."""
-        comparison, overall = self.quality.comparison, self.join.overall
+        comparison, overall = self.quality.comparison, self.overall
         comparison.source, comparison.seconds = "the service", time.monotonic() - self._begun
-        if not self.join.mixes and overall.scale.domain == (0.0, 1.0):
+        if not self._mixes and overall.scale.domain == (0.0, 1.0):
             comparison.finish(lambda last: {self.quality.name: Entrant(overall, 0).end(last)})
         assert self.page is not None
         return self.page.write(comparison).encode()
@@ -390,6 +406,17 @@ class Service:
             self.join.advance(now)
         if self._journal is not None:
             self._told = self._journal.n
+
+
+def _first_levels(predictions: Iterable[Issued]) -> dict[str, dict[Level, None]]:
+    """Return the first levels of each field, at most `MOST_LEVELS` of each."""
+    found: dict[str, dict[Level, None]] = {}
+    for one in predictions:
+        for field, level in one.keys.items() if one.keys else ():
+            levels = found.setdefault(field, {})
+            if len(levels) < MOST_LEVELS:
+                levels[level] = None
+    return found
 
 
 def _written(map: object, format: str) -> bytes:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
-from streamcal.live.issued import Id, Issued, Keys, check_id
-from streamcal.live.judged import ConflictError, JudgedJoin
+from streamcal.live.issued import ConflictError, Id, Issued, Keys, check_id
 from streamcal.live.keyed import Columns as Levels
+from streamcal.live.label_join import LabelJoin
 from streamcal.parameters.types import FloatArray
 from streamcal.states import listed, number, record, row, unread, whole
 from streamcal.stream.checkpoints import Checkpoint
@@ -41,7 +41,7 @@ class Replay(Measures):
     that were refused for the time of their event. `before` is the tally of the join at the start.
     """
 
-    def __init__(self, join: JudgedJoin, columns: Columns) -> None:
+    def __init__(self, join: LabelJoin, columns: Columns) -> None:
         super().__init__(join.calibrator)
         self.join = join
         self.repeated = self.clicks = self.after_horizon = self.out_of_order = 0
@@ -140,7 +140,7 @@ class Replay(Measures):
             at, _, late = heapq.heappop(self._to_come)
             join.advance(at)  # its horizon has passed, whether or not there was a row since
             join.resolve(late, True, at)
-        known = join.known(check_id(id))
+        known = join.predictions.get(check_id(id))
         one = join.issue(id, score, t, keys, version, w=w)
         self.repeated += one is known
         if label_time < NEVER:
@@ -163,7 +163,7 @@ class Replay(Measures):
             self.after_horizon += y
             if y and label_time <= one.at + self._keep:
                 heapq.heappush(self._to_come, (label_time, one.number, one.id))
-        elif join.known(one.id) is one:  # otherwise it is not held, for lack of room
+        elif join.predictions.get(one.id) is one:  # otherwise it is not held, for lack of room
             join.resolve(one.id, y, label_time)
 
     def _measure(self) -> None:

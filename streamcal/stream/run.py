@@ -33,7 +33,7 @@ from streamcal.stream.times import TimeOrder
 from streamcal.stream.writing import RecordWriter, to_json
 
 if TYPE_CHECKING:  # what late labels and segments need is imported where they are asked for
-    from streamcal.live.judged import JudgedJoin
+    from streamcal.live.label_join import LabelJoin
     from streamcal.live.keyed import Keyed
     from streamcal.stream.applying import Applying
     from streamcal.stream.impressions import ImpressionReader
@@ -94,7 +94,7 @@ class Run:
     keep: Callable[[Checkpoint], None] | None = None
     keep_every: float = KEEP_EVERY  #: seconds between two checkpoints
     #: Where labels come late, the join whose calibrator this is; `columns` has an id and the time of the label then.
-    join: JudgedJoin | None = None
+    join: LabelJoin | None = None
     frozen: bool = False  #: rows are predicted and not learned; `columns` has no label
     column: str = CALIBRATED  #: the name of the column of the output with the probabilities, default "calibrated"
     evaluation: Prequential | Replay | Applying = field(init=False)  #: it predicts, learns and measures
