@@ -258,3 +258,10 @@ def test_what_is_imported_on_first_access_is_what_type_checkers_see(package):
     assert set(module.__all__) <= set(dir(module))
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
         module.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("room", ["maps"])
+def test_inheritance_is_at_most_four_of_our_classes_deep(room):
+    found = [vars(importlib.import_module(module)).values() for module in modules() if room_of(module) == room]
+    for one in {one for values in found for one in values if isinstance(one, type)}:
+        assert sum(base.__module__.startswith("streamcal.") for base in one.__mro__) <= 4, one.__mro__

@@ -13,7 +13,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.following import Following
 from streamcal.kernels.common.fast_path import fast_observation
 from streamcal.learners.additive import AdditiveLearner, require
-from streamcal.maps.base import CoordinateMap, IdentityMap, ScaledMap
+from streamcal.maps.base import CalibrationMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held
 from streamcal.parameters.columns import like
 from streamcal.parameters.forgetting import Forever, Forgetting
@@ -182,11 +182,11 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         # On a grid the map has the value of every cell.
         return like(scores, (self._reader_at(t) if self.resolution is None else self._map_at(t)).at_many(x))
 
-    def reader(self, statistic: Held, start: ScaledMap | None) -> CoordinateMap:
+    def reader(self, statistic: Held, start: ScaledMap | None) -> CalibrationMap:
         """Return the map that `solve` finds, or another reader of the statistic, valid until the statistic changes."""
         return self.solve(statistic, start)
 
-    def _reader_at(self, t: Time | None) -> CoordinateMap:
+    def _reader_at(self, t: Time | None) -> CalibrationMap:
         if self.reads_statistic:
             statistic = self._present(t)
             if statistic.n > 0.0:

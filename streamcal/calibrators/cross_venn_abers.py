@@ -13,7 +13,7 @@ from streamcal.calibrators.venn_abers import positive_weight, predicted_with_int
 from streamcal.errors import CapabilityError, InputError, RetractionError
 from streamcal.kernels.common.fast_path import fast_observation
 from streamcal.learners.learner import in_turn
-from streamcal.maps.base import CoordinateMap, ScaledMap
+from streamcal.maps.base import CalibrationMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
 from streamcal.maps.points import MERGES, Value, geometric_mean, mean
 from streamcal.names import did_you_mean
@@ -344,14 +344,14 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
             folds.append(IntervalMap(self.scale, *statistic.own_intervals(fold, 1.0), self.point, statistic.grid))
         return CrossIntervalMap(self.scale, folds, self.point)
 
-    def reader(self, statistic: FoldedTrees, start: ScaledMap | None) -> CoordinateMap:
+    def reader(self, statistic: FoldedTrees, start: ScaledMap | None) -> CalibrationMap:
         return HeldFolds(self.scale, statistic, self.folds, self._merge)
 
     def empty_map(self) -> CrossIntervalMap:
         return self.solve(self.new_statistic(), None)
 
 
-class HeldFolds(CoordinateMap):
+class HeldFolds(CalibrationMap):
     """The predictor of K trees, read without making a map of them, at one score that counts for every fold."""
 
     def __init__(self, scale: Scale, trees: FoldedTrees, folds: int, merge: Callable) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.maps.base import CoordinateMap, ScaledMap
+from streamcal.maps.base import CalibrationMap, ScaledMap
 from streamcal.maps.knots import KnotMap
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.prior import Prior
@@ -73,7 +73,7 @@ class Isotonic(AdditiveCalibrator[ScoreTree]):
     def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
         self._memory.statistic.stream(x, y, piece, found[0], found[0, :0])
 
-    def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> CoordinateMap:
+    def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> CalibrationMap:
         return HeldFit(self.scale, statistic)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
@@ -84,7 +84,7 @@ class Isotonic(AdditiveCalibrator[ScoreTree]):
         return KnotMap(self.scale, knots[order], np.concatenate((value, value[several]))[order], statistic.grid)
 
 
-class HeldFit(CoordinateMap):
+class HeldFit(CalibrationMap):
     """The isotonic fit of a tree, read without making a map of it: O(log² k) for each score."""
 
     def __init__(self, scale: Scale, tree: ScoreTree) -> None:

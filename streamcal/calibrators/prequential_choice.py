@@ -250,15 +250,16 @@ class MixtureMap(CalibrationMap):
     """
 
     def __init__(self, weights: Sequence[float], maps: Sequence[CalibrationMap]) -> None:
+        super().__init__(Interval())  # coordinates are scores: the maps may have different scales
         self.weights = tuple(weights)
         self.maps = tuple(maps)
 
-    def predict_one(self, score: float) -> float:
-        return math.fsum(w * limited(one.predict_one(score)) for w, one in zip(self.weights, self.maps, strict=True))
+    def at(self, x: float) -> float:
+        pairs = zip(self.weights, self.maps, strict=True)
+        return math.fsum(w * limited(one.at(one.scale.coordinate(x))) for w, one in pairs)
 
-    def predict_many(self, scores: ArrayLike) -> FloatArray:
-        s = check_scores(scores)
-        return like(scores, _mixed(self.weights, [one.predict_many(s) for one in self.maps]))
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return _mixed(self.weights, [one.at_many(one.scale.coordinates(x)) for one in self.maps])
 
 
 def _mixed(weights: Sequence[float], columns: Sequence[FloatArray]) -> FloatArray:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError
 from streamcal.learners.learner import in_turn
-from streamcal.maps.base import CoordinateMap, ScaledMap
+from streamcal.maps.base import CalibrationMap, ScaledMap
 from streamcal.maps.intervals import IntervalMap, point_at, points_at
 from streamcal.maps.points import POINTS, SCORED_POINTS
 from streamcal.names import did_you_mean
@@ -177,7 +177,7 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         return IntervalMap(self.scale, nothing, nothing, nothing, self.point, self._memory.statistic.grid)
 
 
-class HeldIntervals(CoordinateMap):
+class HeldIntervals(CalibrationMap):
     """The Venn-Abers predictor of a tree, read without making a map of it: O(log² k) for each score."""
 
     def __init__(self, scale: Scale, tree: ScoreTree, point: str) -> None:

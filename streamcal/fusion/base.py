@@ -32,7 +32,7 @@ from streamcal.parameters.inputs import (
     row_times,
 )
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.showing import Shown
+from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import Reader, ensure, listed, maybe, text
 from streamcal.statistics.present_scores import ABSENT, Places, PresentScores, by_places, places_of
@@ -47,11 +47,14 @@ MOST_SCORES = 256
 LONGEST_NAME = 100_000
 
 
-class FusionMap(Shown, ABC):
+class FusionMap(ABC):
     """A pure function of M scores: an immutable snapshot, safe for any number of threads.
 
     It takes scores in the order of their indices, or in the order of their names where they are named.
     """
+
+    __repr__ = shown
+    _repr_html_ = shown_table
 
     #: What its graph looks like, in a word or two, for the tables of methods.
     shape: ClassVar[str] = "smooth"

@@ -17,10 +17,11 @@ from streamcal.maps import sql
 from streamcal.maps.c_source import c_source
 from streamcal.maps.onnx_graph import folds_model, onnx_model
 from streamcal.maps.portable import FORMAT
+from streamcal.names import parameter_names
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Scale
-from streamcal.parameters.showing import Shown, html_table
+from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ Pieces: TypeAlias = tuple[FloatArray, Sequence[Callable[[str], str]]]
 GRAPH_POINTS = 101
 
 
-class CalibrationMap(Shown, ABC):
+class CalibrationMap(ABC):
     """A pure function score → probability: an immutable, thread-safe snapshot of a calibrator.
 
     Notes
@@ -41,35 +42,26 @@ class CalibrationMap(Shown, ABC):
     A prediction costs O(1) for sigmoids, O(degree) for polynomials and O(log m) for m steps or knots.
     """
 
-    @abstractmethod
-    def predict_one(self, score: float) -> float:
-        """Return the probability at `score`; raise `InputError` outside the scale's range."""
-
-    @abstractmethod
-    def predict_many(self, scores: ArrayLike) -> FloatArray:
-        """Return the probabilities at scores of shape (n,)."""
-
-    def __call__(self, score: float) -> float:
-        return self.predict_one(score)
-
-
-class CoordinateMap(CalibrationMap):
-    """A map of the coordinate on a scale."""
+    __repr__ = shown
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
 
     def predict_one(self, score: float) -> float:
+        """Return the probability at `score`; raise `InputError` outside the scale's range."""
         return self.at(self.scale.coordinate(check_score(score)))
 
     def predict_many(self, scores: ArrayLike) -> FloatArray:
+        """Return the probabilities at scores of shape (n,)."""
         return like(scores, self.at_many(self.scale.coordinates(check_scores(scores))))
+
+    def __call__(self, score: float) -> float:
+        return self.predict_one(score)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the arguments, and the graph if scores are probabilities."""
         lo, hi = self.scale.domain
-        graph = _graph(self, lo, hi) if (lo, hi) == (0.0, 1.0) else ""
-        return html_table(type(self).__name__, self._kept()[0], graph)
+        return shown_table(self, _graph(self, lo, hi) if (lo, hi) == (0.0, 1.0) else "")
 
     @abstractmethod
     def at(self, x: float) -> float:
@@ -80,10 +72,10 @@ class CoordinateMap(CalibrationMap):
         """Return the probabilities at an array of coordinates."""
 
 
-class ScaledMap(CoordinateMap):
+class ScaledMap(CalibrationMap):
     """The base class of the maps that can be exported.
 
-    A new kind of map defines `kind`, `_content` and `_pieces`, and has entries under its kind in
+    A new kind of map defines `kind` and `_pieces`, and has entries under its kind in
     `streamcal.maps.portable.KINDS` (arrays) and `KINDS_ONE` (one coordinate), in `onnx_graph` and in `c_source`.
     """
 
@@ -265,9 +257,10 @@ class ScaledMap(CoordinateMap):
         """Return the scale of the coordinates in `_content`."""
         return self.scale
 
-    @abstractmethod
     def _content(self) -> dict[str, Any]:
-        """Return the parameters of the map for `streamcal.maps.portable.KINDS`, as plain data."""
+        """Return the parameters of the map for `streamcal.maps.portable.KINDS`, as plain data: its own arguments."""
+        names = [name for name in parameter_names(type(self)) if name not in ("scale", "grid")]
+        return {name: np.asarray(getattr(self, name)).tolist() for name in names}
 
     @abstractmethod
     def _pieces(self) -> Pieces:
@@ -285,9 +278,6 @@ class IdentityMap(ScaledMap):
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return self.scale.probabilities(x) + 0.0
-
-    def _content(self) -> dict[str, Any]:
-        return {}
 
     def _pieces(self) -> Pieces:
         return np.empty(0), [self.scale.sql_probability]

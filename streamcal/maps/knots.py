@@ -53,7 +53,7 @@ class KnotMap(RoundedMap):
         return lines(x, self.knots, self.values)
 
     def _content(self) -> dict[str, Any]:
-        return {"knots": self.knots.tolist(), "values": self.values.tolist(), **steep_spots(self)}
+        return super()._content() | steep_spots(self)
 
     def _pieces(self) -> Pieces:
         ends = self.values.tolist()
@@ -142,8 +142,7 @@ class CubicMap(RoundedMap):
         return values_at(x, self.knots, self.values, self.rises, self.falls)
 
     def _content(self) -> dict[str, Any]:
-        names = ("knots", "values", "rises", "falls")
-        return {name: getattr(self, name).tolist() for name in names} | steep_spots(self)
+        return super()._content() | steep_spots(self)
 
     def _pieces(self) -> Pieces:
         low, step = self.values[:-1], np.diff(self.values)

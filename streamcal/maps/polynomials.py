@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -32,9 +31,6 @@ class SeriesMap(ScaledMap):
     def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
         super().__init__(scale)
         self.coefficients = frozen(coefficients)
-
-    def _content(self) -> dict[str, Any]:
-        return {"coefficients": self.coefficients.tolist()}
 
 
 class BernsteinMap(SeriesMap):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -32,9 +31,6 @@ class SigmoidMap(ScaledMap):
     def at_many(self, x: FloatArray) -> FloatArray:
         return sigmoids(self.slope * x + self.offset)
 
-    def _content(self) -> dict[str, Any]:
-        return {"slope": self.slope, "offset": self.offset}
-
     def _pieces(self) -> Pieces:
         return np.empty(0), [lambda x: sql.sigmoid(sql.polynomial(x, (self.offset, self.slope)))]
 
@@ -59,9 +55,6 @@ class BetaMap(ScaledMap):
     def at_many(self, x: FloatArray) -> FloatArray:
         ln_s, ln_not_s = log_probabilities(self.scale.logits(x))
         return sigmoids(self.a * ln_s - self.b * ln_not_s + self.c)
-
-    def _content(self) -> dict[str, Any]:
-        return {"a": self.a, "b": self.b, "c": self.c}
 
     def _pieces(self) -> Pieces:
         a, b, c = (sql.literal(number) for number in (self.a, self.b, self.c))
@@ -94,9 +87,6 @@ class SigmoidMixtureMap(ScaledMap):
         for weight, slope, offset in zip(self.weights.tolist(), self.slopes, self.offsets, strict=True):
             p += weight * sigmoids(slope * x + offset)
         return np.minimum(p, 1.0)
-
-    def _content(self) -> dict[str, Any]:
-        return {"weights": self.weights.tolist(), "slopes": list(self.slopes), "offsets": list(self.offsets)}
 
     def _pieces(self) -> Pieces:
         parts = list(zip(self.weights.tolist(), self.slopes, self.offsets, strict=True))

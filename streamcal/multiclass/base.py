@@ -30,13 +30,16 @@ from streamcal.multiclass.labels import (
 from streamcal.multiclass.observations import coordinate, coordinates
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_scores_matrix, check_weight, row_times
-from streamcal.parameters.showing import Shown
+from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.statistics.class_table import LOG_FLOOR
 
 
-class MulticlassMap(Shown, ABC):
+class MulticlassMap(ABC):
     """A pure function of the scores of an observation: an immutable snapshot, safe for any number of threads."""
+
+    __repr__ = shown
+    _repr_html_ = shown_table
 
     #: Whether scores must sum to one.
     sums_to_one: ClassVar[bool] = False

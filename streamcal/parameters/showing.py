@@ -1,4 +1,4 @@
-"""`Shown`: a `repr` made of the constructor's arguments, with long arrays abbreviated; and tables for notebooks."""
+"""A `repr` made of the constructor's arguments, with long arrays abbreviated; and tables for notebooks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ENTRIES = 3
 LONGEST = 60
 
 
-class Shown:
-    """An object whose `repr` names the arguments of its constructor that it keeps, as `x` or as `_x`.
+def shown(value: Any) -> str:
+    """Return an object as a text that names the arguments of its constructor that it keeps, as `x` or as `_x`.
 
-    Numbers have six digits. Arguments at their defaults are left out, and "..." replaces those that the object does
-    not keep.
+    A class that shows itself in this way has `__repr__ = shown` and `_repr_html_ = shown_table`. Numbers have six
+    digits. Arguments at their defaults are left out, and "..." replaces those that the object does not keep.
 
     Examples
     --------
@@ -28,25 +28,26 @@ class Shown:
     >>> Platt().map()
     IdentityMap(scale=Logit(lo=-16.0, hi=16.0))
     """
+    kept, all_kept = _kept(value)
+    parts = [f"{name}={text}" for name, text in kept.items()]
+    return f"{type(value).__name__}({', '.join(parts if all_kept else [*parts, '...'])})"
 
-    def __repr__(self) -> str:
-        kept, all_kept = self._kept()
-        parts = [f"{name}={text}" for name, text in kept.items()]
-        return f"{type(self).__name__}({', '.join(parts if all_kept else [*parts, '...'])})"
 
-    def _repr_html_(self) -> str:
-        return html_table(type(self).__name__, self._kept()[0])
+def shown_table(value: Any, picture: str = "") -> str:
+    """Return the arguments that `shown` names as a table for notebooks, with a picture as in `html_table`."""
+    return html_table(type(value).__name__, _kept(value)[0], picture)
 
-    def _kept(self) -> tuple[dict[str, str], bool]:
-        """Return the kept arguments that differ from their defaults, as texts, and whether all arguments were kept."""
-        parts, all_kept = {}, True
-        for name, one in inspect.signature(type(self)).parameters.items():
-            kept = [key for key in (name, f"_{name}") if hasattr(self, key)]
-            if not kept:
-                all_kept = False
-            elif (value := getattr(self, kept[0])) is not one.default:
-                parts[name] = shown_value(value)
-        return parts, all_kept
+
+def _kept(value: Any) -> tuple[dict[str, str], bool]:
+    """Return the kept arguments that differ from their defaults, as texts, and whether all arguments were kept."""
+    parts, all_kept = {}, True
+    for name, one in inspect.signature(type(value)).parameters.items():
+        kept = [key for key in (name, f"_{name}") if hasattr(value, key)]
+        if not kept:
+            all_kept = False
+        elif (argument := getattr(value, kept[0])) is not one.default:
+            parts[name] = shown_value(argument)
+    return parts, all_kept
 
 
 def html_table(title: str, rows: Mapping[str, str], picture: str = "") -> str:
@@ -94,4 +95,4 @@ def _abbreviated(values: Any, show: Callable[[Any], str]) -> str:
 
 def _entry(value: Any) -> str:
     """Return an entry of a sequence as a text: only the name of the class for objects with many parts."""
-    return f"{type(value).__name__}(...)" if isinstance(value, Shown) else shown_value(value)
+    return f"{type(value).__name__}(...)" if type(value).__repr__ is shown else shown_value(value)

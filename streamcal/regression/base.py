@@ -17,7 +17,7 @@ from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight, row_times
-from streamcal.parameters.showing import Shown
+from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.reading import check_distributions
@@ -25,8 +25,11 @@ from streamcal.states import Reader, unread, weight_scale_state
 from streamcal.statistics.totals import Totals
 
 
-class DistributionMap(Shown, ABC):
+class DistributionMap(ABC):
     """A pure function distribution → calibrated distribution: an immutable snapshot, safe for any number of threads."""
+
+    __repr__ = shown
+    _repr_html_ = shown_table
 
     @abstractmethod
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:

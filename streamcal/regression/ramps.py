@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from streamcal.kernels.normal.ramp_chain import RampChain, depths_of
-from streamcal.parameters.showing import Shown
+from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray
 
 #: −log ½: the depth at which both tails begin.
@@ -30,8 +30,11 @@ FEW = 2
 Side = Literal["left", "right"]
 
 
-class Ramp(Shown, ABC):
+class Ramp(ABC):
     """A nondecreasing, right-continuous map R of levels u = Φ(z), from 0 to 1."""
+
+    __repr__ = shown
+    _repr_html_ = shown_table
 
     #: Normal scores at which R is not smooth.
     score_knots: FloatArray

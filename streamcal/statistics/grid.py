@@ -13,7 +13,7 @@ from streamcal.kernels.cells.grid_cells import CellFinder
 from streamcal.kernels.common.logistic import sigmoids
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
-from streamcal.parameters.showing import Shown
+from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray
 
 #: The most cells of a grid: their table takes 40 MB.
@@ -34,7 +34,7 @@ def check_resolution(resolution: int | None) -> int | None:
     return None if resolution is None else whole_number(resolution, "resolution", 2, MOST_CELLS, allowed)
 
 
-class Grid(Shown):
+class Grid:
     """`cells` cells over the coordinate of `scale`; cell i holds edges[i−1] ≤ x < edges[i].
 
     On the probability scale the edges are equally spaced in log-odds between ±16, for the sake of rare events; on the
@@ -46,6 +46,9 @@ class Grid(Shown):
     centres : array, shape (cells,)
         The representative coordinate of each cell: its midpoint, in log-odds on the probability scale.
     """
+
+    __repr__ = shown
+    _repr_html_ = shown_table
 
     def __init__(self, scale: Scale, cells: int) -> None:
         self.scale = scale
