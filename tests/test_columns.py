@@ -146,6 +146,15 @@ def test_columns_named_as_the_labels_are_read_by_name(name, table):
     np.testing.assert_array_equal(np.asarray(later), plain.predict_many(array, labels=CLASSES))
 
 
+@pytest.mark.parametrize("labels", [[False, True], [True, False], [0, 1]])
+def test_columns_of_pandas_named_by_bools_and_numbers_are_read_by_name(labels):
+    frame = pd.DataFrame({labels[1]: SCORES, labels[0]: 1.0 - SCORES}, index=INDEX)
+    array, y = np.column_stack((1.0 - SCORES, SCORES)), labels * (ROWS // 2)
+    one, plain = multiclass.OneVsRest("platt"), multiclass.OneVsRest("platt")
+    found = one.predict_learn_many(frame, y, labels=labels)
+    np.testing.assert_array_equal(np.asarray(found), plain.predict_learn_many(array, y, labels=labels))
+
+
 def test_streams_of_polars_come_back_as_polars():
     y = pl.Series(LABELS)
     for make in (streamcal.Platt, streamcal.OnlinePlatt, streamcal.Auto):

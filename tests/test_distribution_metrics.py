@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from streamcal.errors import InputError, MergeError, RetractionError
+from streamcal.errors import CapabilityError, InputError, MergeError, RetractionError
 from streamcal.metrics import (
     CRPS,
     DistributionMetric,
@@ -25,7 +25,7 @@ from streamcal.metrics import (
     Sharpness,
     ThresholdWeightedCRPS,
 )
-from streamcal.regression import ConformalPredictive, Normal, Piecewise, Quantiles, Sample
+from streamcal.regression import AdaptiveConformal, ConformalPredictive, Normal, Piecewise, Quantiles, Sample
 
 METRICS = [
     LogLikelihood,
@@ -153,6 +153,43 @@ def test_sharpness_is_the_root_of_the_mean_variance():
     assert filled(Sharpness, [(one, 5.0, 2.0) for one in forecasts]).get() == pytest.approx(
         math.sqrt(np.mean(variances)), rel=1e-8
     )
+
+
+@pytest.mark.parametrize("forecast", [stats.t(2.5), stats.pareto(2.5), stats.lognorm(2.0), stats.poisson(1e12)])
+def test_a_stated_deviation_is_the_sharpness(forecast):
+    assert filled(Sharpness, [(forecast, 0.0, 1.0)]).get() == pytest.approx(forecast.std(), rel=1e-15)
+
+
+class Student:
+    """A t distribution that states no deviation."""
+
+    def __init__(self, degrees):
+        self.cdf, self.ppf = stats.t(degrees).cdf, stats.t(degrees).ppf
+
+
+def test_there_is_no_sharpness_without_a_variance():
+    for forecast in (stats.t(2.0), stats.pareto(1.5), Normal(0.0, 1e155)):
+        with pytest.raises(InputError, match=r"variance .* is inf; it must be finite"):
+            Sharpness().update(0.0, forecast)
+    with pytest.raises(CapabilityError, match="has no variance: its tail is too heavy"):
+        Sharpness().update(0.0, Student(1.9))
+    assert filled(Sharpness, [(Student(3.0), 0.0, 1.0)]).get() == pytest.approx(math.sqrt(3.0), rel=1e-5)
+
+
+def test_an_attribute_called_inner_is_no_distribution():
+    forecast = Student(5.0)
+    expected = filled(lambda: ThresholdWeightedCRPS(low=0.0), [(forecast, 1.0, 1.0)]).get()
+    forecast.inner = Normal(5.0, 1.0)
+    assert filled(lambda: ThresholdWeightedCRPS(low=0.0), [(forecast, 1.0, 1.0)]).get() == expected
+
+
+def test_adjusted_intervals_leave_closed_formulas():
+    ensemble = Sample(np.random.default_rng(0).standard_normal(50))
+    issued = AdaptiveConformal(0.9).predict_one(ensemble)
+    for make in (Sharpness, CRPS, lambda: ThresholdWeightedCRPS(low=0.0)):
+        assert filled(make, [(issued, 0.5, 1.0)]).get() == pytest.approx(
+            filled(make, [(ensemble, 0.5, 1.0)]).get(), rel=1e-14
+        )
 
 
 def test_the_log_likelihood_counts_its_infinities():

@@ -148,6 +148,24 @@ def test_bad_calls_raise_and_change_nothing(row):
 
 def test_copies_hold_the_same():
     metric = filled([(0.25, True, ("a", 1), 2.0)])
-    for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+    for other in (copy.deepcopy(metric), copy.copy(metric), pickle.loads(pickle.dumps(metric))):
         assert held(other) == held(metric)
+        other.update(True, 0.25, ("a", 1))
+        assert metric.levels()[("a", 1)].n == metric.n == 2.0
     assert repr(metric) == "FieldwiseECE()"
+
+
+def test_rounding_of_reverted_weights_leaves_no_negative_variance():
+    metric = filled([(0.3, True, "a", 0.7), (0.7, True, "a", 0.3), (0.0, False, "a", 0.3)])
+    metric.revert(True, 0.3, "a", 0.7)
+    metric.revert(True, 0.7, "a", 0.3)
+    assert metric.levels()["a"].variance < 0.0
+    assert metric.floor == 0.0
+
+
+def test_a_retraction_that_leaves_what_rounding_has_reached_is_refused():
+    metric = filled([(0.5, True, "a", 1.0), (0.5, True, "b", 1e60)])
+    before = held(metric)
+    with pytest.raises(RetractionError, match="has 0 left, which rounding has reached"):
+        metric.revert(True, 0.5, "b", 1e60)
+    assert held(metric) == before

@@ -323,7 +323,7 @@ def test_bad_calls_raise_and_change_nothing(make: type[Metric], p: object, y: ob
 @pytest.mark.parametrize("make", METRICS)
 def test_pickle_and_copy(make: type[Metric]) -> None:
     metric = filled(make, stream(50))
-    for other in (pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric)):
+    for other in (pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric), copy.copy(metric)):
         other.update(True, 0.9)
         metric_value = metric.get()
         assert other.get() != metric_value  # the copy learns alone

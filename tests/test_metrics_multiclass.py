@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -118,6 +119,11 @@ def test_a_retraction_that_is_refused_takes_nothing():
         with pytest.raises(RetractionError):
             ece.revert(y, p)
         assert (ece.by_label(), ece.n) == before
+    ece.update("a", {"a": 1.0}, 1e20)
+    before = ece.by_label(), ece.n
+    with pytest.raises(RetractionError, match="has 0 left"):  # of the label b, although a has more
+        ece.revert("b", {"a": 0.5, "b": 0.5}, 1e18)
+    assert (ece.by_label(), ece.n) == before
 
 
 @pytest.mark.parametrize("build", METRICS)
@@ -135,3 +141,21 @@ def test_parameters_that_are_not_possible_are_refused():
     for build in (lambda: MulticlassLogLoss(clip=0.0), lambda: ClasswiseECE(bins=0)):
         with pytest.raises(InputError):
             build()
+
+
+@pytest.mark.parametrize("build", METRICS)
+def test_a_copy_learns_alone(build):
+    metric = filled(build())
+    before = metric.get(), metric.n
+    other = copy.copy(metric)
+    other.update("a", {"b": 1.0})
+    assert (metric.get(), metric.n) == before
+    assert other.n == metric.n + 1.0
+
+
+def test_a_batch_is_the_loop_to_the_last_bit_where_a_label_has_no_probability():
+    batch, loop = MulticlassBrier(), MulticlassBrier()
+    row = [0.84, 0.059, 0.10099999999999998]
+    batch.update_many(["z"], [row], labels=["a", "b", "c"])
+    loop.update("z", dict(zip("abc", row, strict=True)))
+    assert batch.get() == loop.get()

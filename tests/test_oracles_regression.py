@@ -383,6 +383,8 @@ def test_extreme_knots_stay_finite():
         lambda: Piecewise([0.0, 1.0], [0.0, 0.5]),
         lambda: Piecewise([0.0, 1.0], [0.1, 1.0]),
         lambda: Piecewise([1.0, 0.0], [0.0, 1.0]),
+        lambda: Piecewise([-1e308, 1e308], [0.0, 1.0]),
+        lambda: Sample([-1e308, 1e308]),
         lambda: Piecewise([0.0, 1.0, 2.0, 3.0], [0.0, 0.6, 0.4, 1.0]),
         lambda: Piecewise([0.0, 1.0], [0.0, 0.5, 1.0]),
         lambda: Normal(0.0, 1.0).ppf(1.5),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,6 +101,9 @@ class Summed(metaclass=Suggesting):
         self._absorb(other)
         self._count += other._count
         self._weight += other._weight
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)  # sums are changed in place
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self._params().items())

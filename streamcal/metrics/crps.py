@@ -169,10 +169,12 @@ class Sharpness(_MeanTerm):
     ------
     InputError
         By `update`, where the variance of a distribution is not finite.
+    CapabilityError
+        By `update`, where the tail of a distribution without `std` is too heavy for a variance.
 
     Notes
     -----
-    Cost: that of `CRPS`.
+    Cost: that of `std`, if the distribution has one; otherwise that of `CRPS`.
 
     References
     ----------

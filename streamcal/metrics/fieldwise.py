@@ -118,13 +118,15 @@ class FieldwiseECE(Summed):
         self._weight += float(w.sum())
 
     def revert(self, y_true: Label, y_pred: float, level: Hashable, w: float = 1.0) -> None:
-        """Remove one earlier `update` with the same arguments; `RetractionError` where none of this level is held."""
+        """Remove one earlier `update` with the same arguments.
+
+        `RetractionError` where none of this level is held, or where rounding has reached the weight that is left.
+        """
         label, probability, weight, key = check_true(y_true), check_probability(y_pred), check_weight(w), _key(level)
         if weight:
             if key not in self._levels:
                 raise RetractionError(f"no observation of the level {level!r} is held that could be reverted")
-            self._add(key, probability, label, weight, -1)
-            self._released(weight)
+            self._give_back(key, probability, label, weight)
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
@@ -142,7 +144,8 @@ class FieldwiseECE(Summed):
         """
         if self._weight <= 0.0:
             return None
-        return math.fsum(math.sqrt(2.0 / math.pi * one[3]) for one in self._levels.values()) / self._weight
+        variances = (max(one[3], 0.0) for one in self._levels.values())  # reverted weights may leave rounding below 0
+        return math.fsum(math.sqrt(2.0 / math.pi * variance) for variance in variances) / self._weight
 
     @property
     def chi_square(self) -> float | None:

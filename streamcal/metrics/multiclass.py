@@ -72,6 +72,11 @@ def _read(y_true: Any, y_pred: Any) -> tuple[dict[ClassLabel, float], ClassLabel
     return read_observation(y_pred, y_true, True)
 
 
+def _with_label(p: dict[ClassLabel, float], y: ClassLabel) -> dict[ClassLabel, float]:
+    """Return the probabilities, with 0 for a label that occurred without one."""
+    return p if y in p else {**p, y: 0.0}
+
+
 class _MeanLoss(Mean, MulticlassMetric):
     """A weighted mean of losses."""
 
@@ -138,8 +143,7 @@ class MulticlassBrier(_MeanLoss):
     """
 
     def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
-        missed = 1.0 if y not in p else 0.0
-        return math.fsum((q - (label == y)) ** 2 for label, q in p.items()) + missed
+        return math.fsum((q - (label == y)) ** 2 for label, q in _with_label(p, y).items())
 
 
 class ClasswiseECE(MulticlassMetric):
@@ -196,11 +200,12 @@ class ClasswiseECE(MulticlassMetric):
         self._by_label: dict[ClassLabel, EqualMassECE] = {}
 
     def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
-        given = p if y in p else {**p, y: 0.0}
+        given = _with_label(p, y)
         if sign < 0:  # of all labels, before anything is taken
             for label, q in given.items():
                 if label not in self._by_label or not self._by_label[label].holds(q):
                     raise RetractionError(f"no observation of {label!r} near probability {q!r} is held to be reverted")
+                self._by_label[label]._require_held(w)
         for label, q in given.items():
             ece = self._by_label.setdefault(label, EqualMassECE(self.bins))
             if sign > 0:

@@ -92,7 +92,10 @@ def column_names(values: Any) -> list[Any] | None:
 
 def with_columns(values: Any, names: Sequence[Any]) -> Any:
     """Return the columns of a table with these names, in this order."""
-    return values.select(list(names)) if library_of(values) in ("polars", "pyarrow") else values[list(names)]
+    if library_of(values) in ("polars", "pyarrow"):
+        return values.select(list(names))
+    found = list(values.columns)
+    return values.iloc[:, [found.index(name) for name in names]]  # by place: a list of bools would select rows
 
 
 def library_of(values: Any) -> str | None:

@@ -425,10 +425,12 @@ def _as_floats(values: Any, what: str) -> FloatArray:
     return given.astype(np.float64)
 
 
+@overflows
 def _require_rising(values: FloatArray, what: str) -> None:
-    falls = np.diff(values) < 0.0
-    if falls.any():
-        place = int(np.argmax(falls))
-        raise InputError(
-            f"{what} decrease from {values[place].item()!r} to {values[place + 1].item()!r}; give them in order"
-        )
+    steps = np.diff(values)
+    bad = (steps < 0.0) | np.isinf(steps)
+    if bad.any():
+        place = int(np.argmax(bad))
+        falls = steps[place] < 0.0
+        moves, remedy = ("decrease", "give them in order") if falls else ("rise beyond the largest float", "scale them")
+        raise InputError(f"{what} {moves} from {values[place].item()!r} to {values[place + 1].item()!r}; {remedy}")

@@ -24,7 +24,8 @@ SCORES = np.linspace(-8.0, 8.0, 33)
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
 #: Beyond the quantiles at this level and at 1 minus it, integrals are cut off.
 LEAST_TAIL = 1e-18
-#: A tail has no mean if, from the first of these levels to the second, level · quantile decreases by less than this.
+#: A tail has no mean if, from the first of these levels to the second, level · quantile decreases by less than this,
+#: and no variance if level · quantile² does.
 TAIL_LEVELS, TAIL_DECREASE = (1e-8, 1e-14), 0.5
 #: The identity map of levels.
 IDENTITY = Piecewise([0.0, 1.0], [0.0, 1.0])
@@ -63,7 +64,7 @@ def complete(distribution: Distribution) -> CalibratedDistribution:
 
 def weighted_crps(distribution: Distribution, y: float, low: float, high: float) -> float:
     """Return ∫ (F(t) − 1[y ≤ t])² dt from `low` to `high`, which may be infinite."""
-    base = complete(getattr(distribution, "inner", distribution))
+    base = _unwrapped(complete(distribution))
     if isinstance(base, Piecewise):
         return _clipped(base, low, high).crps(min(max(y, low), high))
     general = base if isinstance(base, Recalibrated) else Recalibrated(base, IDENTITY)
@@ -72,6 +73,12 @@ def weighted_crps(distribution: Distribution, y: float, low: float, high: float)
     for a, b in itertools.pairwise(ends.tolist()):
         total += general._squared(a, b, 1.0 if a >= y else 0.0)
     return total
+
+
+def _unwrapped(distribution: CalibratedDistribution) -> CalibratedDistribution:
+    while isinstance(distribution, Wrapped):
+        distribution = distribution.inner
+    return distribution
 
 
 def _clipped(base: Piecewise, low: float, high: float) -> Piecewise:
@@ -86,15 +93,20 @@ def _clipped(base: Piecewise, low: float, high: float) -> Piecewise:
 
 
 def variance_of(distribution: Distribution) -> float:
-    """Return the variance: of a normal or piecewise linear cdf by a closed formula, of others by quadrature."""
-    base = complete(distribution)
+    """Return the variance: as stated, by a closed formula for a normal or piecewise linear cdf, else by quadrature."""
+    std = getattr(check_distribution(distribution), "std", None)
+    if callable(std) and not math.isnan(stated := float(std())):
+        return stated * stated
+    base = _unwrapped(complete(distribution))
     if isinstance(base, Normal):
-        return base.sd**2
-    mean = base.mean
+        return base.sd * base.sd
     if isinstance(base, Piecewise):
+        mean = base.mean
         a, b = base.knots[:-1] - mean, base.knots[1:] - mean
         return float(np.diff(base.levels) @ (a * a + a * b + b * b) / 3.0)
     general = base if isinstance(base, Recalibrated) else Recalibrated(base, IDENTITY)
+    general._require_a_moment(2)
+    mean = base.mean
     ends, weight, cdf = general._pieces
     middle, half = 0.5 * ends[1:] + 0.5 * ends[:-1], 0.5 * ends[1:] - 0.5 * ends[:-1]
     t = middle[:, np.newaxis] + half[:, np.newaxis] * NODES
@@ -208,7 +220,7 @@ class Recalibrated(CalibratedDistribution):
 
     @property
     def mean(self) -> float:
-        self._require_a_mean()
+        self._require_a_moment(1)
         ends, weight, cdf = self._pieces
         origin = int(np.searchsorted(cdf[:, 0], 0.5))  # the first piece above the median
         above, below = np.sum(weight[origin:] * (1.0 - cdf[origin:])), np.sum(weight[:origin] * cdf[:origin])
@@ -265,15 +277,18 @@ class Recalibrated(CalibratedDistribution):
         t = middle[:, np.newaxis] + half[:, np.newaxis] * NODES
         return Pieces(ends, half[:, np.newaxis] * WEIGHTS, self._cdf(t.ravel()).reshape(t.shape))
 
-    def _require_a_mean(self) -> None:
-        """Raise `CapabilityError` if a tail is so heavy that there is no mean."""
+    def _require_a_moment(self, order: int) -> None:
+        """Raise `CapabilityError` if a tail is so heavy that there is no mean (order 1), or no variance (2)."""
+        near_mass, far_mass = (level ** (1.0 / order) for level in TAIL_LEVELS)
+        least = TAIL_DECREASE ** (1.0 / order)
         far = ndtri(np.array(TAIL_LEVELS))
         centre = self._ppf(np.array(0.5))
         for sign in (1.0, -1.0):
             with np.errstate(invalid="ignore"):  # ∞ − ∞ of a base that does not know them
                 spread = np.abs(self._at_normal_scores(sign * far) - centre)
-            if np.isfinite(spread).all() and spread[1] * TAIL_LEVELS[1] > TAIL_DECREASE * spread[0] * TAIL_LEVELS[0]:
-                raise CapabilityError(f"{self!r} has no mean: its tail is too heavy; use its median, ppf(0.5)")
+            if np.isfinite(spread).all() and spread[1] * far_mass > least * spread[0] * near_mass:
+                name, instead = ("mean", "median, ppf(0.5)") if order == 1 else ("variance", "interval(0.9)")
+                raise CapabilityError(f"{self!r} has no {name}: its tail is too heavy; use its {instead}")
 
     # -- what depends on the kind of the map -------------------------------------------------------------------------
 
