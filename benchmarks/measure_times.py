@@ -13,11 +13,11 @@ import numpy as np
 
 from benchmarks.environment import environment, require_compiled
 from streamcal.metrics import AUC, CORP, CalibrationSlope, DebiasedECE, EqualMassECE, SmoothECE
-from streamcal.metrics.cell_metric import CellMetric
+from streamcal.metrics.base import Metric
 from streamcal.parameters.types import FloatArray
 
 SEED, REPEATS, UPDATES = 1, 5, 20_000
-MEASURES: tuple[Callable[[], CellMetric], ...] = (
+MEASURES: tuple[Callable[[], Metric], ...] = (
     CORP, EqualMassECE, DebiasedECE, CalibrationSlope, AUC, SmoothECE,
 )  # fmt: skip
 #: Calibrated, so that errors are small, for which grids of a smooth error are fine; and with nearly all cells in use.
@@ -40,7 +40,7 @@ def milliseconds(call: Callable[[], Any]) -> float:
     return 1e3 * min(found)
 
 
-def row(make: Callable[[], CellMetric], p: FloatArray, y: FloatArray) -> str:
+def row(make: Callable[[], Metric], p: FloatArray, y: FloatArray) -> str:
     """Return the times of one measure of a stream, as cells of a table."""
     measure, other = make(), make()
     measure.update_many(y, p)

@@ -17,7 +17,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from streamcal.errors import InputError, MergeError
 from streamcal.metrics import AUC, CORP, CalibrationSlope, EqualMassECE, NormalizedEntropy, SmoothECE
-from streamcal.metrics.cell_metric import calibrated_draws
+from streamcal.metrics.cells import calibrated_draws
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.metrics.smooth_ece import absolute_means, cubic_shares, fixed_point
 

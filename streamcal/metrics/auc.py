@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.metrics.cell_metric import CellMetric
+from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import CellColumns
 
 
-class AUC(CellMetric):
+class AUC(Metric):
     """Area under the ROC curve: the chance that a positive has a higher probability than a negative, ties counted half.
 
     Higher is better, ½ is chance. It is the Mann–Whitney statistic by weight, and depends on the order of the

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from streamcal.errors import InputError, MergeError, RetractionError, StreamcalError
 from streamcal.kernels.common.fast_path import fast_observation
 from streamcal.kernels.common.measures import log_losses
+from streamcal.metrics.cells import CellColumns, ProbabilityCells
 from streamcal.names import Suggesting, parameter_names
 from streamcal.parameters.inputs import FORECASTS, as_number, check_batch, check_label, check_weight
 from streamcal.parameters.showing import html_table, shown_value
@@ -67,7 +68,8 @@ class Summed(metaclass=Suggesting):
     #: Add (the sign, the last argument, is 1) or remove (−1) a checked observation, whose weight w > 0 comes before it.
     _add: Callable[..., None]
     #: The attributes that are sums, of which the class has the empty values; `_clear` and `_absorb` see to any others.
-    _sums: ClassVar[tuple[str, ...]] = ()
+    _sums: ClassVar[tuple[str, ...]] = ("_sum",)
+    _sum = 0.0
 
     def __init__(self) -> None:
         self._count = 0
@@ -160,6 +162,10 @@ class Summed(metaclass=Suggesting):
             self._weight = 0.0
             self._clear()
 
+    def _mean_term(self) -> float | None:
+        """Return the sum of the terms of all observations over the weight; None before the first observation."""
+        return self._sum / self._weight if self._weight > 0.0 else None
+
     def _clear(self) -> None:
         """Set the sums of an empty metric."""
         for name in self._sums:
@@ -171,17 +177,6 @@ class Summed(metaclass=Suggesting):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-class Mean(Summed):
-    """A metric that is a weighted mean: the sum of a term of each observation, over the weight."""
-
-    _sums: ClassVar[tuple[str, ...]] = ("_sum",)
-    _sum = 0.0
-
-    def get(self) -> float | None:
-        """Return the mean; `None` before the first observation."""
-        return self._sum / self._weight if self._weight > 0.0 else None
-
-
 class Metric(Summed):
     """A metric of predicted probabilities `y_pred` against binary labels `y_true`, which come first as in River.
 
@@ -189,9 +184,12 @@ class Metric(Summed):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), about a microsecond for the metrics that keep a few sums; `update_many` O(n), for
-    `LogLoss`, `Brier`, `EqualMassECE` and `CalibrationRatio` 2 to 50 ns an observation, for others a loop of `update`.
+    Cost: `update` and `revert` O(1), about a microsecond for the metrics that keep a few sums; `update_many` O(n), 2 to
+    50 ns an observation.
     """
+
+    #: Without sums a metric keeps cells of the probabilities; with sums it has an `_add` and an `_add_many` of its own.
+    _sums: ClassVar[tuple[str, ...]] = ()
 
     def update(self, y_true: Label, y_pred: float, w: float = 1.0) -> None:
         """Add one observation.
@@ -253,11 +251,6 @@ class Metric(Summed):
             for row in zip(forecasts.p.tolist(), forecasts.y.tolist(), forecasts.w.tolist(), strict=True):
                 self.update_checked(*row)
 
-    def _add_many(self, forecasts: Forecasts) -> None:
-        """Add checked observations to the sums."""
-        for p, y, w in zip(forecasts.p.tolist(), forecasts.y.tolist(), forecasts.w.tolist(), strict=True):
-            self._add(p, y, w, 1)
-
     def revert(self, y_true: Label, y_pred: float, w: float = 1.0) -> None:
         """Remove one earlier `update` with the same arguments.
 
@@ -271,6 +264,33 @@ class Metric(Summed):
         """
         label, probability, weight = check_true(y_true), check_probability(y_pred), check_weight(w)
         self._give_back(probability, label, weight)
+
+    def _clear(self) -> None:
+        super()._clear()
+        if not self._sums:
+            self._cells = ProbabilityCells()
+
+    def _absorb(self, other: Self) -> None:
+        super()._absorb(other)
+        if not self._sums:
+            self._cells.merge(other._cells)
+
+    def _add(self, p: float, y: float, w: float, sign: int) -> None:
+        if sign > 0:
+            self._cells.add(p, y, w)
+        elif not self._cells.take(p, y, w):
+            raise RetractionError(f"no observation near probability {p!r} is held that could be reverted")
+
+    def _add_many(self, forecasts: Forecasts) -> None:
+        """Add checked observations of weights above 0."""
+        self._cells.add_many(forecasts)
+
+    def _columns(self) -> CellColumns | None:
+        """Return the cells as arrays; None if the metric holds no weight."""
+        if self._weight <= 0.0:
+            return None
+        columns = self._cells.columns()
+        return columns if len(columns.p) else None
 
 
 def check_true(y_true: Any, check: Callable[[Any], Any] = check_label) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.metrics.base import Forecasts, Mean, Metric
+from streamcal.metrics.base import Forecasts, Metric
 
 
-class Brier(Mean, Metric):
+class Brier(Metric):
     """Mean squared error of the probabilities: Σ w (p − y)² / Σ w, in [0, 1]; lower is better.
 
     Notes
@@ -29,6 +29,12 @@ class Brier(Mean, Metric):
     >>> brier.get()
     0.25
     """
+
+    _sums = ("_sum",)
+
+    def get(self) -> float | None:
+        """Return the mean score, in [0, 1]; `None` before the first observation."""
+        return self._mean_term()
 
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         self._sum += sign * w * (p - y) * (p - y)

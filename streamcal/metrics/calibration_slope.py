@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamcal.errors import SolverError
-from streamcal.metrics.cell_metric import CellMetric
+from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import LOGIT_LIMIT, CellColumns
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.logistic import fit_logistic
@@ -26,7 +26,7 @@ class Recalibration(NamedTuple):
     slope: float
 
 
-class CalibrationSlope(CellMetric):
+class CalibrationSlope(Metric):
     """Slope of the logistic recalibration log(P/(1 − P)) = a + b · log(p/(1 − p)), by maximum likelihood.
 
     1 is best. Below 1 the probabilities are too far apart (overconfident), above 1 too close together. `fit` has the

@@ -18,6 +18,8 @@ CELLS_PER_LOGIT = 512
 LOGIT_LIMIT = 24.0
 _LAST = int(LOGIT_LIMIT * CELLS_PER_LOGIT)
 _TAIL = 4 * (746 - int(LOGIT_LIMIT))
+#: The draws of calibrated labels depend on the scores alone: the same floor each time that it is asked for.
+SEED = 0
 
 
 class CellColumns(NamedTuple):
@@ -88,3 +90,14 @@ class ProbabilityCells:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc]
         self._table.rows[state["used"]] = state["rows"]
+
+
+def calibrated_draws(columns: CellColumns, number: int) -> FloatArray:
+    """Draw the weights of the positives in each cell as if the probabilities were right; shape (number, c).
+
+    Each weight is binomial with the mean probability of the cell and its effective number of observations, which gives
+    the variance Σ w² p (1 − p) of independent labels up to the rounding of that number.
+    """
+    trials = np.maximum(np.rint(columns.effective), 1.0).astype(np.int64)
+    drawn = np.random.default_rng(SEED).binomial(trials, columns.p, (number, len(trials)))
+    return np.asarray(drawn * (columns.weight / trials))

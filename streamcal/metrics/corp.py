@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.tree.centred_blocks import centred_blocks
-from streamcal.metrics.cell_metric import CellMetric, calibrated_draws
-from streamcal.metrics.cells import CellColumns
+from streamcal.metrics.base import Metric
+from streamcal.metrics.cells import CellColumns, calibrated_draws
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.names import did_you_mean
 from streamcal.parameters.given import real_number
@@ -79,7 +79,7 @@ class CORPReliability:
     weights: tuple[float, ...]
 
 
-class CORP(CellMetric):
+class CORP(Metric):
     """CORP decomposition: mean score = miscalibration − discrimination + uncertainty; `get` is the miscalibration.
 
     The labels are fitted by isotonic regression on the probabilities (pool adjacent violators). With S the mean score

@@ -5,21 +5,13 @@ from __future__ import annotations
 import math
 
 from streamcal.errors import InputError
-from streamcal.metrics.base import Mean
 from streamcal.metrics.distribution import DistributionMetric
 from streamcal.parameters.given import plain_number, real_number
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.recalibrated import complete, variance_of, weighted_crps
 
 
-class _MeanTerm(Mean, DistributionMetric):
-    """The weighted mean of a finite term."""
-
-    def _add(self, term: float, w: float, sign: int) -> None:
-        self._sum += sign * w * term
-
-
-class CRPS(_MeanTerm):
+class CRPS(DistributionMetric):
     """Mean continuous ranked probability score: ∫ (F(t) − 1[y ≤ t])² dt, ≥ 0 in the unit of y; lower is better.
 
     It is a proper scoring rule, like the log-likelihood, and in contrast to it finite for every bounded distribution
@@ -54,7 +46,7 @@ class CRPS(_MeanTerm):
         return _finite(complete(distribution).crps(y), "CRPS", distribution)
 
 
-class ThresholdWeightedCRPS(_MeanTerm):
+class ThresholdWeightedCRPS(DistributionMetric):
     """Mean threshold-weighted CRPS: ∫ (F(t) − 1[y ≤ t])² dt over the outcomes t of interest alone; lower is better.
 
     It is the CRPS of the forecast and the outcome after both were moved into [low, high], and so proper: choosing the
@@ -98,7 +90,7 @@ class ThresholdWeightedCRPS(_MeanTerm):
         return _finite(weighted_crps(distribution, y, self.low, self.high), "weighted CRPS", distribution)
 
 
-class IntervalScore(_MeanTerm):
+class IntervalScore(DistributionMetric):
     """Mean interval score of the central interval [l, u] of a level 1 − α: (u − l) + (2/α)·(l − y)₊ + (2/α)·(y − u)₊.
 
     It is in the unit of y, and lower is better: the width, and a penalty for an outcome outside by how far it is
@@ -133,7 +125,7 @@ class IntervalScore(_MeanTerm):
     3.0
     """
 
-    _sums = (*Mean._sums, "_unbounded")
+    _sums = ("_sum", "_unbounded")
     _unbounded = 0
 
     def __init__(self, level: float = 0.9) -> None:
@@ -159,7 +151,7 @@ class IntervalScore(_MeanTerm):
             super()._add(term, w, sign)
 
 
-class Sharpness(_MeanTerm):
+class Sharpness(DistributionMetric):
     """Root of the mean variance of the distributions, whatever the outcomes; lower is sharper.
 
     It measures the forecasts alone, in the unit of y: of two that are calibrated the sharper one is better, and of one
@@ -199,7 +191,7 @@ class Sharpness(_MeanTerm):
         return _finite(variance_of(distribution), "variance", distribution)
 
 
-class Pinball(_MeanTerm):
+class Pinball(DistributionMetric):
     """Mean pinball loss of the quantile q at a level α: α (y − q) if y ≥ q, (1 − α)(q − y) otherwise; lower is better.
 
     It is ≥ 0, in the unit of y. Twice its integral over all levels is the CRPS.

@@ -54,6 +54,13 @@ class DistributionMetric(Summed):
         outcome, weight = check_true(y_true, check_outcome), check_weight(w)
         self._give_back(self._term(y_pred, outcome), weight)
 
+    def get(self) -> float | None:
+        """Return the mean; `None` before the first observation."""
+        return self._mean_term()
+
     @abstractmethod
     def _term(self, distribution: Distribution, y: float) -> Any:
         """Return the number, or the numbers, that the metric keeps of an observation."""
+
+    def _add(self, term: Any, w: float, sign: int) -> None:
+        self._sum += sign * w * term

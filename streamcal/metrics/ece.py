@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.metrics.cell_metric import CellMetric
+from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import CellColumns
 from streamcal.metrics.reliability import ReliabilityData, first_cells, reliability_data
 from streamcal.parameters.given import real_number, whole_number
 
 
-class EqualMassECE(CellMetric):
+class EqualMassECE(Metric):
     """Expected calibration error over bins of equal mass: Σ_b |Σ_{i∈b} wᵢ (pᵢ − yᵢ)| / Σ wᵢ, in [0, 1].
 
     Lower is better. The bins are cut from the distinct probabilities in order, so that each holds about the same
@@ -58,6 +58,10 @@ class EqualMassECE(CellMetric):
     def __init__(self, bins: int = 15) -> None:
         self.bins = whole_number(bins, "bins", 1, allowed="a whole number of at least 1, such as 15")
         super().__init__()
+
+    def holds(self, p: float) -> bool:
+        """Return whether `revert` of an observation of probability `p` finds one in its cell. O(1)."""
+        return self._cells.holds(p)
 
     def get(self) -> float | None:
         """Return the error, in [0, 1]; `None` before the first observation. O(c) for c occupied cells."""

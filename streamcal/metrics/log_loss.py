@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamcal.metrics.base import Forecasts, Mean, Metric
+from streamcal.metrics.base import Forecasts, Metric
 from streamcal.parameters.given import real_number
 
 #: Lower bound of the probability of the observed label. A label with predicted probability 0 has an infinite loss;
@@ -16,7 +16,7 @@ from streamcal.parameters.given import real_number
 LOG_LOSS_CLIP = 1e-6
 
 
-class LogLoss(Mean, Metric):
+class LogLoss(Metric):
     """Mean logarithmic loss in nats: Σ w ℓ / Σ w with ℓ = −log max(q, clip), q = p if y = 1 and 1 − p if y = 0.
 
     Lower is better. A loss lies between 0 and −log(clip). `infinite` counts the observations whose loss would be
@@ -54,6 +54,10 @@ class LogLoss(Mean, Metric):
         self.clip = real_number(clip, "clip", allowed, above=0.0, below=1.0)
         self._cap = -math.log(self.clip)
         super().__init__()
+
+    def get(self) -> float | None:
+        """Return the mean loss in nats; `None` before the first observation."""
+        return self._mean_term()
 
     @property
     def infinite(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, RetractionError
-from streamcal.metrics.base import Mean, Summed, check_true
+from streamcal.metrics.base import Summed, check_true
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_observation
@@ -77,18 +76,7 @@ def _with_label(p: dict[ClassLabel, float], y: ClassLabel) -> dict[ClassLabel, f
     return p if y in p else {**p, y: 0.0}
 
 
-class _MeanLoss(Mean, MulticlassMetric):
-    """A weighted mean of losses."""
-
-    def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
-        self._sum += sign * w * self._loss(p, y)
-
-    @abstractmethod
-    def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
-        """Return the loss of one observation."""
-
-
-class MulticlassLogLoss(_MeanLoss):
+class MulticlassLogLoss(MulticlassMetric):
     """Mean of −log max(p_y, clip) in nats, where p_y is the probability of the label that occurred; lower is better.
 
     Parameters
@@ -117,11 +105,15 @@ class MulticlassLogLoss(_MeanLoss):
         self.clip = real_number(clip, "clip", allowed, above=0.0, below=1.0)
         super().__init__()
 
-    def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
-        return -math.log(max(p.get(y, 0.0), self.clip))
+    def get(self) -> float | None:
+        """Return the mean loss in nats; `None` before the first observation."""
+        return self._mean_term()
+
+    def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
+        self._sum += sign * w * -math.log(max(p.get(y, 0.0), self.clip))
 
 
-class MulticlassBrier(_MeanLoss):
+class MulticlassBrier(MulticlassMetric):
     """Mean of Σ_L (p_L − [y = L])² over the labels L, in [0, 2]; lower is better.
 
     For two classes it is twice `Brier`.
@@ -142,8 +134,12 @@ class MulticlassBrier(_MeanLoss):
     0.375
     """
 
-    def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
-        return math.fsum((q - (label == y)) ** 2 for label, q in _with_label(p, y).items())
+    def get(self) -> float | None:
+        """Return the mean score, in [0, 2]; `None` before the first observation."""
+        return self._mean_term()
+
+    def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
+        self._sum += sign * w * math.fsum((q - (label == y)) ** 2 for label, q in _with_label(p, y).items())
 
 
 class ClasswiseECE(MulticlassMetric):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.metrics.cell_metric import CellMetric, calibrated_draws
-from streamcal.metrics.cells import CellColumns
+from streamcal.metrics.base import Metric
+from streamcal.metrics.cells import CellColumns, calibrated_draws
 from streamcal.parameters.types import FloatArray
 
 #: Points of the grid for one bandwidth, at least: the kernel is interpolated by cubics between them, with an error of
@@ -38,7 +38,7 @@ STEPS = 100
 SMALLEST = sys.float_info.min
 
 
-class SmoothECE(CellMetric):
+class SmoothECE(Metric):
     """Smooth calibration error: the residuals y − p, smoothed over p with a bandwidth that is chosen by the error.
 
     With K_σ the Gaussian kernel of standard deviation σ, reflected at 0 and 1,
