@@ -860,6 +860,24 @@ def test_labels_in_other_words_need_to_be_told_which_is_positive(tmp_path: Path,
     assert "'click' is a third label; allowed: 'clik' (--positive) or 'noclick'" in line
 
 
+@pytest.mark.parametrize(
+    ("negative", "positive", "other"),
+    [("lost", "won", ["--positive", "lost"]), ("1", "2", []), ("1", "2", ["--positive", "1"])],
+)
+def test_a_state_refuses_that_its_negative_label_is_positive(
+    tmp_path: Path, negative: str, positive: str, other: list[str]
+) -> None:
+    state, again = ["--state", tmp_path / "state.json"], tmp_path / "again.csv"
+    assert run(labelled(tmp_path / "in.csv", negative, positive), "--positive", positive, *state).exit_code == 0
+    save(again, [{**row, "click": negative} for row in made()])
+    before = state[1].read_bytes()
+    line = the_line(run(again, *other, *state))
+    assert f"learned '{negative}' as negative; give --positive {positive} again, or use another" in line
+    assert state[1].read_bytes() == before
+    assert run(labelled(again, "draw", positive), "--positive", positive, *state).exit_code == 0
+    assert "learned 'draw' as negative" in the_line(run(again, "--positive", "draw", *state))
+
+
 def test_a_missing_column_says_which_there_are(stream: Path, tmp_path: Path) -> None:
     for option in ("--score", "--label", "--weight", "--time"):
         names = {"--score": "score", "--label": "click", option: "pctr"}

@@ -633,6 +633,47 @@ def test_a_window_is_its_reload_whatever_its_weights(method, params, by):
         assert_close(cal.predict_many(places), through_json(cal).predict_many(places), 1e-5)
 
 
+@pytest.mark.parametrize("method", [Platt, Isotonic, VennAbers])
+@pytest.mark.parametrize("by", ["count", "time"])
+def test_a_window_continues_as_its_reload_where_weights_stop_being_whole(method, by):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        rows = [(int(rng.integers(4)) / 4.0, int(rng.integers(2)), 1.0, float(t)) for t in range(20 + 3 * seed)]
+        cal = learned(method(forgetting=Window(10, by=by)), rows)
+        loaded = through_json(cal)
+        for t in range(len(rows), len(rows) + 40):
+            score, y, w = float(rng.random()), int(rng.integers(2)), float(rng.choice([0.1, 0.3, 0.7]))
+            assert cal.predict_one(0.5, t) == loaded.predict_one(0.5, t)
+            for one in (cal, loaded):
+                one.learn_one(score, y, w, t)
+        assert cal.to_bytes() == loaded.to_bytes()
+
+
+@pytest.mark.parametrize("method", [Platt, Isotonic, VennAbers])
+def test_a_window_of_few_observations_after_many_is_saved(method):
+    """The number of observations that have left was above the window's size, which a state of rounded sums refuses."""
+    cal = learned(method(forgetting=Window(5)), [(0.5, k % 2, 1.0) for k in range(50)])
+    cal.unlearn_one(0.5, True)
+    cal.learn_one(0.3, True, 0.3)
+    assert through_json(cal).predict_one(0.3) == cal.predict_one(0.3)
+
+
+@pytest.mark.parametrize("method", [Platt, Isotonic, VennAbers])
+@pytest.mark.parametrize("unit", [1.0, 0.3])
+def test_a_stream_in_a_window_is_the_loop_where_weights_stop_being_whole(method, unit):
+    rng = np.random.default_rng(2)
+    for size in (3, 7, 40):
+        loop, stream = method(forgetting=Window(size)), method(forgetting=Window(size))
+        for n, factor in ((50, 1.0), (37, unit), (60, 1.0), (25, unit)):
+            s, y, w = rng.random(n), rng.integers(0, 2, n), factor * rng.integers(0, 3, n)
+            expected = []
+            for row in zip(s.tolist(), y.tolist(), w.tolist(), strict=True):
+                expected.append(loop.predict_one(row[0]))
+                loop.learn_one(*row)
+            assert stream.predict_learn_many(s, y, w).tolist() == expected
+            assert stream.to_bytes() == loop.to_bytes()
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("point", ["log-minimax", "brier-minimax", "self-consistent"])
 @pytest.mark.parametrize("spread", [0.0, 16.0])

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -144,6 +145,19 @@ def test_rollback_returns_to_what_went_on_learning():
         shadow.rollback(2)
 
 
+def test_no_version_is_that_of_another_calibrator():
+    shadow = Shadow(Identity(), {"ops": TrackingOPS()})
+    shadow._use("ops")
+    shadow.rollback(1)
+    shadow.remove("ops")
+    with pytest.raises(InputError, match="'ops' is the name of version 2, whose calibrator was removed; give another"):
+        shadow.add("ops", TrackingOPS(bins=3))
+    with pytest.raises(InputError, match="there is no challenger 'ops'"):
+        shadow.rollback(2)
+    shadow.add("other", TrackingOPS(bins=3))
+    assert list(shadow.challengers) == ["other"]
+
+
 def test_late_labels_are_compared_by_what_was_issued():
     """Through a promotion, and with a challenger that came after some forecasts."""
     shadow = Shadow(Identity(), {"platt": OnlinePlatt()})
@@ -187,6 +201,27 @@ def test_a_refused_observation_is_learned_by_nobody(arguments, error):
     with pytest.raises(error):
         shadow.predict_learn_many([arguments[0]], [arguments[1]], w, t)
     assert shadow.state_dict() == before
+
+
+@pytest.mark.parametrize("t", [[3.0], ["x", "y"], [3.0, math.nan], [datetime(2026, 1, 1), datetime(2026, 1, 2)]])
+def test_times_that_one_refuses_are_learned_by_nobody(t):
+    """Also where the champion reads no times."""
+    shadow = Shadow(OnlinePlatt(), {"platt": Platt()})
+    shadow.predict_learn_many([0.2, 0.4], [0, 1], t=[1.0, 2.0])
+    before = shadow.state_dict()
+    with pytest.raises(InputError, match=r"^t has length 1|^t\[[01]\]"):
+        shadow.predict_learn_many([0.6, 0.8], [1, 0], t=t)
+    assert shadow.state_dict() == before
+    shadow.predict_learn_many([0.6, 0.8], [1, 0], t=[3.0, 4.0])
+
+
+def test_a_refused_time_is_not_the_first_one():
+    shadow = Shadow(Platt(), {"auto": Auto()})
+    issued = shadow.issue_one(0.5, 1.0)
+    with pytest.raises(InputError, match=r"has no time zone, and 1\.0, given before it, is a number"):
+        shadow.learn_issued(issued, True, 1.0, datetime(2026, 1, 1))
+    shadow.learn_issued(issued, True, 1.0, 2.0)
+    assert shadow.n == 1
 
 
 @pytest.mark.parametrize("champion", [OnlinePlatt, Auto])
@@ -501,9 +536,9 @@ def changed(join, k):
         assert shadow.rollback(1).name == "champion"
     if k == 200:
         shadow.remove("window")
-        shadow.add("window", TrackingOPS())
+        shadow.add("bins", TrackingOPS())
     if k == 330:
-        shadow._use("window")
+        shadow._use("bins")
         shadow.add("new", OnlinePlatt())
 
 
@@ -537,7 +572,7 @@ def test_changes_of_a_shadow_are_events_of_the_journal(tmp_path, stops, snapshot
     whole = shadowed()
     versioned(whole, range(400), act=lambda k: changed(whole, k))
     assert [one.name for one in whole._versions["v1"].calibrator.versions] == ["champion", "window", "champion"]
-    assert [one.name for one in whole._versions["v2"].calibrator.versions] == ["champion", "window", "champion"]
+    assert [one.name for one in whole._versions["v2"].calibrator.versions] == ["champion", "bins", "champion"]
     begin = 0
     for stop in stops:
         with Journal(tmp_path / "journal") as journal:

@@ -24,7 +24,14 @@ from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number
-from streamcal.parameters.inputs import check_batch, check_label, check_score, check_weight
+from streamcal.parameters.inputs import (
+    check_batch,
+    check_label,
+    check_score,
+    check_times_of_one_kind,
+    check_weight,
+    of_one_kind,
+)
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.saved import Saved
@@ -319,7 +326,13 @@ class Shadow(Saved):
         parts = issued.parts
         entrants = [(one, parts.get(name)) for name, one in self._calibrators.items()]
         several = len(entrants) > 1  # a single one refuses before it learns
-        checked = [_checked(one, issued, label, said, w, t, several) for one, said in entrants]
+        try:
+            checked = [_checked(one, issued, label, said, w, t, several) for one, said in entrants]
+        except InputError:
+            for learner in map(_overall, self._calibrators.values()):
+                if learner._first_time is t:  # later times need not be of the kind of one that was refused
+                    learner._first_time = None
+            raise
         for (one, said), given in zip(entrants, checked, strict=True):
             _learned(one, issued, label, said, w, t, given)
         if label is not None:
@@ -378,15 +391,18 @@ class Shadow(Saved):
         Scores, labels and weights have been checked; calibrators differ in scale, levels and time.
         """
         low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.5, 0.5)
+        times, given = (None, None) if t is None else check_times_of_one_kind(t, len(scores), None)
         for one in self._calibrators.values():
             first, last = one.scale.domain
             if not first <= low <= high <= last:
                 one.scale.coordinates(scores)  # raises for the score that is outside
             if isinstance(one, Keyed):
                 one.require_columns(keys, len(scores))
+            overall = _overall(one)
+            if given is not None:
+                of_one_kind(given, overall._first_time, "t[0]")
             if one.forgets_by_time:
-                overall = one.overall if isinstance(one, Keyed) else one
-                overall._require_times(overall._times(t, len(scores))[learned])
+                overall._require_times((overall._times(None, len(scores)) if times is None else times)[learned])
 
     def _compare(self, said: Mapping[str, float], label: float) -> None:
         """Add an outcome to the comparisons of challengers whose prediction, and the champion's, were issued."""
@@ -406,10 +422,14 @@ class Shadow(Saved):
         Raises
         ------
         InputError
-            If the name is taken or no text of 1 to 200 characters, or the calibrator is none or one of those here.
+            If the name is taken, that of an earlier version or no text of 1 to 200 characters, or the calibrator is
+            none or one of those here.
         """
         entrant = _method(calibrator)
         self._require_new(name, entrant)
+        past = next((one.number for one in self._versions if one.name == name), None)
+        if past is not None:  # `rollback(past)` would put an unproven calibrator into use
+            raise InputError(f"{name!r} is the name of version {past}, whose calibrator was removed; give another name")
         self._tell(ADD, name, entrant)
         self._enter(name, entrant)
         self._begin(name)
@@ -662,6 +682,11 @@ def _numbers(value: Any) -> Any:
     """Read the number of each calibrator by its name."""
     ensure(isinstance(value, dict), "calibrators have no numbers of their own")
     return {text(LONGEST_NAME)(name): whole()(one) for name, one in value.items()}
+
+
+def _overall(one: Entrant) -> Calibrator:
+    """Return the calibrator of all observations of an entrant, or the entrant if it is one."""
+    return one.overall if isinstance(one, Keyed) else one
 
 
 def _predicted(one: Entrant, score: float, keys: Any, t: Time | None) -> float:

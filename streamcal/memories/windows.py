@@ -40,7 +40,7 @@ WHOLE = 2.0**50
 class _Window(Memory[Held]):
     """Base of both windows: they keep observations, from which the statistic can be recomputed."""
 
-    _evicted = 0  # observations that have left since the sums were recomputed
+    _evicted = 0  # observations that have left since the sums were recomputed; sums that are exact count as recomputed
     _lightest = math.inf  # a lower bound of the weights held
 
     def _outweighs_one(self, w: float) -> bool:
@@ -53,7 +53,10 @@ class _Window(Memory[Held]):
         Return nothing if sums have no rounding errors: recomputed sums then lead to the same results.
         """
         saved = self.statistic.state()  # first: it may find that its sums have no rounding errors any more
-        return {"sums": [self._evicted, saved]} if self.statistic.drifts else {}
+        if not self.statistic.drifts:
+            self._evicted = 0  # as in an object that is loaded
+            return {}
+        return {"sums": [self._evicted, saved]}
 
     def _take_sums(self, evicted: int, saved: Any) -> int:
         """Take over saved sums, and return `evicted`, unless they are those of other observations than are held."""
@@ -128,9 +131,7 @@ class CountWindow(_Window[Held]):
         start = number = gone = 0
         while start < size:
             room = self._size - self._live
-            until_rebuilt = self._size - self._evicted
-            if until_rebuilt <= 0:
-                until_rebuilt = PIECE if whole and not self.statistic.drifts else 1
+            until_rebuilt = PIECE if whole and not self.statistic.drifts else self._size - self._evicted
             last = number + min(room + until_rebuilt, PIECE)
             stop = size if last > len(learned) else int(learned[last - 1]) + 1
             last = min(last, len(learned))
@@ -152,8 +153,10 @@ class CountWindow(_Window[Held]):
         self._first += drops
         self._evicted += drops
         self.version += 1
-        if drops and self._evicted >= self._size and self.statistic.drifts:
-            self._rebuild()
+        if self._evicted >= self._size:
+            if self.statistic.drifts:
+                self._rebuild()
+            self._evicted %= self._size
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         if self._places is None:
@@ -204,8 +207,10 @@ class CountWindow(_Window[Held]):
         self.statistic.unlearn(*entry)
         self._evicted += 1
         outweighed = (entry[2] > newest and self._outweighed(entry[2], newest)) or self._outweighs_one(entry[2])
-        if outweighed or (self._evicted >= self._size and self.statistic.drifts):
-            self._rebuild()
+        if outweighed or self._evicted >= self._size:
+            if outweighed or self.statistic.drifts:
+                self._rebuild()
+            self._evicted = 0
 
     def _rebuild(self) -> None:
         """Sum the observations held anew, which removes the accumulated rounding errors."""

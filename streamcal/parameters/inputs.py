@@ -220,7 +220,7 @@ def check_times_of_one_kind(
     """Do `check_times` and `of_one_kind`; return the times, and the first time so far."""
     given = _one_dimension(t, "t")
     if given.dtype.kind in "iuf":
-        times, items = given.astype(np.float64), given
+        times, items = given.astype(np.float64), given[:1].tolist()
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
     else:
         items = given
@@ -230,7 +230,7 @@ def check_times_of_one_kind(
         times = np.array([check_time(item, f"t[{i}]") for i, item in enumerate(items)], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
-    for i, item in enumerate(items if items.dtype.kind == "O" else items[:1]):
+    for i, item in enumerate(items[:1] if given.dtype.kind == "M" else items):
         first = of_one_kind(item, first, f"t[{i}]")
     return times, first
 

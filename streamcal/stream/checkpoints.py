@@ -25,7 +25,7 @@ from streamcal.stream.batches import Batch
 from streamcal.stream.formats import same_file
 from streamcal.stream.inputs import INPUTS
 from streamcal.stream.reading import RecordReader
-from streamcal.stream.records import PARSED_AS_PROBABILITY, RecordError, parse_label
+from streamcal.stream.records import PARSED_AS_PROBABILITY, LabelReader, RecordError, parse_label
 
 #: The name of the checkpoint in a state file.
 RUN = "run"
@@ -62,6 +62,7 @@ class Reading:
     decreasing: bool = False
     positive: str | None = None
     time: bool = False  #: whether times were read
+    negative: str | None = None  #: the label that was read as the negative one
 
     @property
     def conversion(self) -> str:
@@ -81,7 +82,8 @@ class Reading:
     def require(self, now: Reading, place: str | os.PathLike[str], *, learned: bool) -> None:
         """Raise `StateError` where an option is left out now, so that scores or labels are taken for others.
 
-        Where more is `learned`, also for an option that is given now and was not before.
+        Where more is `learned`, also for an option that is given now and was not before, and where the label that was
+        negative would be positive.
 
         Examples
         --------
@@ -99,6 +101,10 @@ class Reading:
                 raise StateError(f"{place} learned with {before}; give it again, or use another")
             if learned and given != before:
                 raise StateError(f"{place} learned without {given}; leave it out, or use another")
+        with contextlib.suppress(RecordError):
+            if learned and self.negative is not None and LabelReader(now.positive)(self.negative):
+                before = f"--positive {self.positive}"
+                raise StateError(f"{place} learned {self.negative!r} as negative; give {before} again, or use another")
 
     @property
     def _meaning(self) -> tuple[str, ...]:
@@ -117,6 +123,7 @@ READING = record(
         "decreasing": flag,
         "positive": maybe(text(LONGEST_NAME)),
         "time": flag,
+        "negative": maybe(text(LONGEST_NAME)),
     }
 )
 

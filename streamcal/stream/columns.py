@@ -144,6 +144,11 @@ class FieldReader:
         self._label_of = LabelReader(columns.positive)
         self._time = TimeReader(columns.times, commas=columns.decimal == COMMA)
 
+    @property
+    def negative(self) -> str | None:
+        """The negative label, once one was read."""
+        return self._label_of.negative
+
     def many(self, batch: Batch) -> Observations | None:
         """Return the fields of a batch; None if one of them cannot be used, or only `one` can decide."""
         columns, w, t = self._columns, None, None

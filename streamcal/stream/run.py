@@ -21,7 +21,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.errors import ClockError, InputError, SolverError, StateError, StoreError, StreamcalError
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
-from streamcal.stream.checkpoints import AGAIN, Checkpoint, Position, Reading, Written
+from streamcal.stream.checkpoints import AGAIN, LONGEST_NAME, Checkpoint, Position, Reading, Written
 from streamcal.stream.columns import Columns, FieldReader
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, same_file
 from streamcal.stream.inputs import can_be_read_twice, check_alike, readers_of
@@ -191,7 +191,8 @@ class Run:
         """How scores and labels are read."""
         columns, before = self.columns, self.checkpoint.reading
         timed = columns.time is not None or (before is not None and before.time)
-        return Reading(self.unit, columns.decreasing, columns.positive, timed)
+        negative = self._fields.negative or (None if before is None else before.negative)
+        return Reading(self.unit, columns.decreasing, columns.positive, timed, negative and negative[:LONGEST_NAME])
 
     @property
     def latest(self) -> float | None:
