@@ -20,7 +20,7 @@ from streamcal.maps.portable import FORMAT
 from streamcal.names import parameter_names
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_score, check_scores
-from streamcal.parameters.scales import Scale
+from streamcal.parameters.scales import Interval, Probability, Scale
 from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray
 
@@ -60,8 +60,7 @@ class CalibrationMap(ABC):
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the arguments, and the graph if scores are probabilities."""
-        lo, hi = self.scale.domain
-        return shown_table(self, _graph(self, lo, hi) if (lo, hi) == (0.0, 1.0) else "")
+        return shown_table(self, _graph(self) if self.scale.domain == Probability.domain else "")
 
     @abstractmethod
     def at(self, x: float) -> float:
@@ -82,7 +81,9 @@ class ScaledMap(CalibrationMap):
     #: The name of the kind in JSON.
     kind: ClassVar[str]
     #: The shape of its graph in a few words, for the tables of methods.
-    shape: ClassVar[str]
+    shape: ClassVar[str] = "smooth"
+    #: Whether the coordinates in `_content` are the scores themselves.
+    of_scores: ClassVar[bool] = False
 
     # -- export --------------------------------------------------------------------------------------------------
 
@@ -103,8 +104,8 @@ class ScaledMap(CalibrationMap):
     def _plain(self) -> dict[str, Any]:
         """Return the map in the format of `docs/map_format.md`, as plain data."""
         exact = self._written()
-        scale = exact._scale_written().portable()
-        return {"streamcal_map": FORMAT, "kind": exact.kind, "scale": scale, **exact._content()}
+        scale = scale_of_scores(exact.scale) if exact.of_scores else exact.scale
+        return {"streamcal_map": FORMAT, "kind": exact.kind, "scale": scale.portable(), **exact._content()}
 
     def to_onnx(
         self, input: Literal["double", "float"] = "double", *, column: bool = False, folds: bool = False
@@ -253,10 +254,6 @@ class ScaledMap(CalibrationMap):
         """Return the same function as a map that can be written."""
         return self
 
-    def _scale_written(self) -> Scale:
-        """Return the scale of the coordinates in `_content`."""
-        return self.scale
-
     def _content(self) -> dict[str, Any]:
         """Return the parameters of the map for `streamcal.maps.portable.KINDS`, as plain data: its own arguments."""
         names = [name for name in parameter_names(type(self)) if name not in ("scale", "grid")]
@@ -271,7 +268,6 @@ class IdentityMap(ScaledMap):
     """The score itself, interpreted as a probability."""
 
     kind = "identity"
-    shape = "smooth"
 
     def at(self, x: float) -> float:
         return self.scale.probability(x)
@@ -283,9 +279,9 @@ class IdentityMap(ScaledMap):
         return np.empty(0), [self.scale.sql_probability]
 
 
-def _graph(map: CalibrationMap, lo: float, hi: float) -> str:
+def _graph(map: CalibrationMap) -> str:
     """Draw the graph of a map of probabilities as a small SVG, with the diagonal."""
-    scores = np.linspace(lo, hi, GRAPH_POINTS)
+    scores = np.linspace(0.0, 1.0, GRAPH_POINTS)
     pairs = zip(100.0 * scores, 100.0 - 100.0 * map.predict_many(scores), strict=True)
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in pairs)
     return (
@@ -294,6 +290,12 @@ def _graph(map: CalibrationMap, lo: float, hi: float) -> str:
         '<path d="M0 100L100 0" stroke="#999" stroke-dasharray="4 3"/>'
         f'<polyline points="{points}" fill="none" stroke="#0072b2" stroke-width="2"/></svg>'
     )
+
+
+def scale_of_scores(scale: Scale) -> Scale:
+    """Return the scale with the same domain whose coordinate is the rising score."""
+    kind = Probability if scale.domain == Probability.domain else Interval
+    return kind(decreasing=scale.decreasing)
 
 
 def constant(value: float) -> Callable[[str], str]:

@@ -15,7 +15,7 @@ from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
 from streamcal.maps.points import LEAST_SCORE, MERGES, POINTS, PRIOR_EVENTS, SCORED_POINTS, score_prior
 from streamcal.maps.portable import steps
-from streamcal.maps.steps import RoundedMap, StepMap, scale_of_scores, steps_of_cells
+from streamcal.maps.steps import RoundedMap, StepMap, steps_of_cells
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_fold_scores, check_fold_scores_many
 from streamcal.parameters.scales import Scale
@@ -32,6 +32,7 @@ class IntervalMap(RoundedMap):
 
     kind = "interval"
     shape = "steps"
+    of_scores = True
 
     def __init__(
         self,
@@ -86,9 +87,6 @@ class IntervalMap(RoundedMap):
         nearest = min(max(x, self.scale.lo), self.scale.hi)
         return min(max(self.scale.probability(nearest), LEAST_SCORE), 1.0 - LEAST_SCORE)
 
-    def _scale_written(self) -> Scale:
-        return scale_of_scores(self.scale)
-
     def _pieces(self) -> Pieces:
         """Return the pieces of the merged probability."""
         if not self._scored:
@@ -139,6 +137,7 @@ class CrossIntervalMap(ScaledMap):
 
     kind = "cross-interval"
     shape = "steps"
+    of_scores = True
 
     def __init__(self, scale: Scale, folds: Sequence[IntervalMap], point: str) -> None:
         super().__init__(scale)
@@ -168,9 +167,6 @@ class CrossIntervalMap(ScaledMap):
     def _merged_many(self, x: Sequence[FloatArray]) -> FloatArray:
         pairs = [self.folds[k].intervals_at(x[k]) for k in self._holding]
         return self._merge(*zip(*pairs, strict=True))
-
-    def _scale_written(self) -> Scale:
-        return scale_of_scores(self.scale)
 
     def _content(self) -> dict[str, Any]:
         return {"point": self.point, "folds": [fold._ends() for fold in self.folds]}

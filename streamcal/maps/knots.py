@@ -53,7 +53,7 @@ class KnotMap(RoundedMap):
         return lines(x, self.knots, self.values)
 
     def _content(self) -> dict[str, Any]:
-        return super()._content() | steep_spots(self)
+        return super()._content() | spots_of(self.scale, *steep_places(self))
 
     def _pieces(self) -> Pieces:
         ends = self.values.tolist()
@@ -80,7 +80,7 @@ class LogOddsMap(ScaledMap):
 
     def _content(self) -> dict[str, Any]:
         own, knots, log_odds = self._split()
-        spots = {} if not own.any() else {"spots": spots_of(self.scale, self.knots[own], sigmoids(self.log_odds[own]))}
+        spots = spots_of(self.scale, self.knots[own], sigmoids(self.log_odds[own]))
         return {"knots": knots.tolist(), "log_odds": log_odds.tolist(), **spots}
 
     def _split(self) -> tuple[NDArray[np.bool_], FloatArray, FloatArray]:
@@ -111,7 +111,6 @@ class CubicMap(RoundedMap):
     """
 
     kind = "cubics"
-    shape = "smooth"
 
     def __init__(
         self,
@@ -142,7 +141,7 @@ class CubicMap(RoundedMap):
         return values_at(x, self.knots, self.values, self.rises, self.falls)
 
     def _content(self) -> dict[str, Any]:
-        return super()._content() | steep_spots(self)
+        return super()._content() | spots_of(self.scale, *steep_places(self))
 
     def _pieces(self) -> Pieces:
         low, step = self.values[:-1], np.diff(self.values)
@@ -164,9 +163,8 @@ def between_knots(
     """Return writers of each piece's SQL: polynomials in (x − left)/(right − left), and the end values outside."""
 
     def piece(left: float, right: float, coefficients: list[float]) -> Callable[[str], str]:
-        half = "" if right - left < math.inf else "5e-1 * "
-        width = right - left if right - left < math.inf else 0.5 * right - 0.5 * left
-        low = left if right - left < math.inf else 0.5 * left
+        half, times = ("", 1.0) if right - left < math.inf else ("5e-1 * ", 0.5)
+        low, width = times * left, times * right - times * left
         return lambda x: sql.polynomial(f"(({half}{x} - {sql.literal(low)}) / {sql.literal(width)})", coefficients)
 
     inner = [piece(*ends, c) for ends, c in zip(pairwise(knots.tolist()), polynomials, strict=True)]
@@ -195,12 +193,6 @@ def steep_places(map: KnotMap | CubicMap) -> tuple[FloatArray, FloatArray]:
     return own, map._values_at(own)
 
 
-def steep_spots(map: KnotMap | CubicMap) -> dict[str, Any]:
-    """Return the field `spots` of a map with steep pieces; {} for other maps."""
-    own, values = steep_places(map)
-    return {"spots": spots_of(map.scale, own, values)} if len(own) else {}
-
-
 def coordinates_within(scale: Scale, starts: FloatArray, ends: FloatArray) -> FloatArray:
     """Return the coordinates of scores in any of the ranges from starts[i] to ends[i], in order."""
     found, x = [np.empty(0)], np.maximum(starts, scale.lo)
@@ -214,15 +206,17 @@ def coordinates_within(scale: Scale, starts: FloatArray, ends: FloatArray) -> Fl
     return np.unique(np.concatenate(found))
 
 
-def spots_of(scale: Scale, x: FloatArray, values: FloatArray) -> dict[str, list[float]]:
-    """Return the first and last rising score at each coordinate that a score has, and its probability."""
+def spots_of(scale: Scale, x: FloatArray, values: FloatArray) -> dict[str, Any]:
+    """Return the field `spots`: first and last rising score at each coordinate, and its probability; {} for none."""
+    if len(x) == 0:
+        return {}
     scale = scale.increasing
     lo, hi = scale.domain
     first = np.maximum(scale.first_scores(x), lo)
     last = np.minimum(np.nextafter(scale.first_scores(np.nextafter(x, math.inf)), -math.inf), hi)
     there = first <= last
     columns = {"first": first, "last": last, "values": values}
-    return {name: column[there].tolist() for name, column in columns.items()}
+    return {"spots": {name: column[there].tolist() for name, column in columns.items()}}
 
 
 def pieces_with_own(

@@ -26,8 +26,6 @@ PIECE_TAIL = 1e-14
 class SeriesMap(ScaledMap):
     """A map made of a polynomial of the scale's unit coordinate u, whose `coefficients` have shape (n + 1,)."""
 
-    shape = "smooth"
-
     def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
         super().__init__(scale)
         self.coefficients = frozen(coefficients)

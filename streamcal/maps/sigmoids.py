@@ -18,7 +18,6 @@ class SigmoidMap(ScaledMap):
     """1 / (1 + exp(−(slope·x + offset)))."""
 
     kind = "sigmoid"
-    shape = "smooth"
 
     def __init__(self, scale: Scale, slope: float, offset: float) -> None:
         super().__init__(scale)
@@ -39,7 +38,6 @@ class BetaMap(ScaledMap):
     """1 / (1 + exp(−(a·ln s − b·ln(1 − s) + c))) of the score's probability s, its log-odds clamped by the scale."""
 
     kind = "beta"
-    shape = "smooth"
 
     def __init__(self, scale: Scale, a: float, b: float, c: float) -> None:
         super().__init__(scale)
@@ -70,7 +68,6 @@ class SigmoidMixtureMap(ScaledMap):
     """Σ weights[k] / (1 + exp(−(slopes[k]·x + offsets[k]))); the weights sum to 1."""
 
     kind = "sigmoids"
-    shape = "smooth"
 
     def __init__(self, scale: Scale, weights: FloatArray, slopes: Sequence[float], offsets: Sequence[float]) -> None:
         super().__init__(scale)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.mixture.hedging import bin_of
-from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
+from streamcal.maps.base import Pieces, ScaledMap, constant, frozen, scale_of_scores
 from streamcal.maps.portable import steps
-from streamcal.parameters.scales import Interval, Probability, Scale, first_floats
+from streamcal.parameters.scales import Scale, first_floats
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
 
@@ -53,6 +53,7 @@ class StepMap(RoundedMap):
 
     kind = "steps"
     shape = "steps"
+    of_scores = True
 
     def __init__(
         self,
@@ -80,9 +81,6 @@ class StepMap(RoundedMap):
             place = np.maximum(np.searchsorted(self.cuts, x, side="right") - 1, 0)
             result = np.where(self.cuts[place] == x, self.own[place], result)
         return result
-
-    def _scale_written(self) -> Scale:
-        return scale_of_scores(self.scale)
 
     def _content(self) -> dict[str, Any]:
         """Return steps over the scores: another library's logarithm may round a score across a coordinate's step."""
@@ -145,17 +143,8 @@ class BinnedSigmoidMap(ScaledMap):
         values = self.values[self._bins_of(scale.coordinates(np.append(scale.domain[0], starts)))]
         return StepMap(scale_of_scores(self.scale), starts, values)
 
-    def _content(self) -> dict[str, Any]:
-        return self._written()._content()
-
     def _pieces(self) -> Pieces:
         return self._written()._pieces()
-
-
-def scale_of_scores(scale: Scale) -> Scale:
-    """Return the scale with the same domain whose coordinate is the rising score."""
-    kind = Probability if scale.domain == Probability.domain else Interval
-    return kind(decreasing=scale.decreasing)
 
 
 def steps_of_cells(scale: Scale, grid: Grid, values: FloatArray) -> StepMap:

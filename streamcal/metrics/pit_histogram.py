@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Self
 
 import numpy as np
 
@@ -75,6 +74,8 @@ class PITHistogram(DistributionMetric):
     41.4
     """
 
+    _sums = ("_weights", "_counts")
+
     def __init__(self, bins: int = 20) -> None:
         self.bins = whole_number(bins, "bins", 2, allowed="a whole number of at least 2, such as 20")
         super().__init__()
@@ -126,7 +127,3 @@ class PITHistogram(DistributionMetric):
         left = counts > SLACK
         self._counts = np.where(left, counts, 0.0)
         self._weights = np.where(left, self._weights + sign * w * term, 0.0)
-
-    def _absorb(self, other: Self) -> None:
-        self._weights = self._weights + other._weights
-        self._counts = self._counts + other._counts
