@@ -87,7 +87,7 @@ def limits(seed: int = 1) -> str:
 
 def cells_of(fusion: Any) -> tuple[int, int]:
     """Return the cells for each score to which tuples have been rounded, and the number of tuples."""
-    statistic = fusion._memory.present(None)
+    statistic = fusion._engine.memory.present(None)
     return statistic.cells, len(statistic.columns()[1])
 
 

@@ -140,11 +140,11 @@ def _kernel(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any] | None:
     if isinstance(cal, SequentialCalibrator):
         times = cal._times(None, len(scores))
         return lambda: cal._stream(scores, y, w, times, found[0])
-    if not cal._memory.steady or isinstance(cal.forgetting, Window):
+    if not cal._engine.memory.steady or isinstance(cal.forgetting, Window):
         return None
     if isinstance(cal, Bernstein):
         cal._watch(cal._sums)
         return lambda: cal._loop.run(scores, y, w, none, none, none, len(scores), 0, found[0])
-    x = scores if cal.resolution is None else cal._memory.statistic.grid.rounds(scores)
+    x = scores if cal.resolution is None else cal._engine.memory.statistic.grid.rounds(scores)
     ends = (found[0], found[1] if cal.has_interval else none)
-    return lambda: cal._memory.statistic._tree.stream(x, y, w, w, none, none, none, len(scores), *ends)
+    return lambda: cal._engine.memory.statistic._tree.stream(x, y, w, w, none, none, none, len(scores), *ends)

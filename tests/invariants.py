@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.additive import Additive
+from streamcal.learners.learner import Learner
 from streamcal.memories.decay import RESCALE_HALF_LIVES, _DecayingMemory
 from streamcal.memories.memory import Memory
 from streamcal.memories.refreshing import Refreshing
@@ -45,9 +46,14 @@ def check(one):
             CHECKS[cls](one)
 
 
-@of(AdditiveLearner)
-def additive_learner(one):
-    check(one._memory)
+@of(Learner)
+def learner(one):
+    check(one._engine)
+
+
+@of(Additive)
+def additive(one):
+    check(one.memory)
     check(one._refreshing)
 
 

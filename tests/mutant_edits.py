@@ -295,7 +295,7 @@ MUTANTS = [
     Mutant(
         "map-stale-in-time",
         "learners/additive.py",
-        "1.0 if self.by_ratios else statistic.unit",
+        "1.0 if method.by_ratios else statistic.unit",
         "1.0",
         "a map is not solved again when time alone has passed",
         "test_forgetting test_laws",
@@ -392,7 +392,7 @@ MUTANTS = [
     # -- other rooms -----------------------------------------------------------------------------------------------
     Mutant(
         "fusion-names-unsorted",
-        "fusion/base.py",
+        "fusion/named_scores.py",
         "return tuple(sorted(scores))",
         "return tuple(scores)",
         "scores by name are read in the order in which they are given",

@@ -91,7 +91,7 @@ def log_odds(fitted, x):
 
 def assert_followed(cal, t=None):
     """Assert that the map is that of `solve` without a start, in log-odds, at the points of the table."""
-    statistic = cal._memory.present(t)
+    statistic = cal._engine.memory.present(t)
     x = statistic.points()[0]
     found, expected = log_odds(cal._map_at(t), x), log_odds(cal.solve(statistic, None), x)
     within = WITHIN_POLYNOMIAL[cal.degree] if isinstance(cal, BernsteinLogistic) else WITHIN
@@ -192,7 +192,7 @@ def test_where_no_interior_minimum_is_followed_solve_decides(method, labels):
         if number > 40 and number % 4:
             continue  # solving takes most of the time
         # Where a ridge of 1e-9 alone decides, rounding is magnified: the bound of the laws (`LEFT_OPEN`).
-        np.testing.assert_allclose(found, cal.solve(cal._memory.statistic, None).at_many(x), rtol=0.0, atol=1e-6)
+        np.testing.assert_allclose(found, cal.solve(cal._engine.memory.statistic, None).at_many(x), rtol=0.0, atol=1e-6)
 
 
 @pytest.mark.sample(6)
@@ -271,7 +271,7 @@ def test_under_short_half_lives_passes_over_the_points_that_matter_find_the_map_
             continue
         calls, steps = calls + counted.predict(0.3), steps + 1
         if number % 5 == 0:
-            statistic = cal._memory.present(None)
+            statistic = cal._engine.memory.present(None)
             x = statistic.points()[0]
             off.append(np.abs(cal.map().at_many(x) - cal.solve(statistic, None).at_many(x)).max())
     # A window may sum its weights again; where labels are separated but for the ridge, `solve` decides.
@@ -358,7 +358,7 @@ CELLS = {
 @pytest.mark.parametrize("method", CELLS)
 def test_what_is_read_beside_a_score_is_what_the_map_says(method, policy, whole):
     cal = CELLS[method](forgetting=POLICIES[policy], resolution=64, scale=Logit(-5.0, 5.0))
-    centres = cal._memory.statistic.grid.centres
+    centres = cal._engine.memory.statistic.grid.centres
     scores = [*(1.0 / (1.0 + np.exp(-centres))).tolist(), 0.0, 1.0]
     # Sums of whole weights have no rounding, whatever their order; others differ in the last places.
     within = 0.0 if whole and "decay" not in policy else 1e-13
@@ -460,7 +460,7 @@ def test_binnings_that_are_not_scored_do_not_count(rate):
 
 def test_more_binnings_than_are_kept_are_left_to_solve():
     cal = BBQ(resolution=4096)
-    scores = cal._memory.statistic.grid.centres[400:-400]  # 3,296 cells
+    scores = cal._engine.memory.statistic.grid.centres[400:-400]  # 3,296 cells
     cal.learn_many(scores, np.arange(len(scores)) % 2, np.full(len(scores), 1e6))
     assert math.isnan(cal._at(0.5))
     light = BBQ(resolution=4096)
@@ -478,7 +478,7 @@ def test_recent_moments_are_the_exact_ones(variance, kind):
     """Whatever waits to be added, the summary is that of the integers, to a unit in the last place."""
     rng = np.random.default_rng(15)
     cal = Gaussian(variance, scale=Interval())
-    own, exact = cal._memory.statistic, LabelMoments(Interval())
+    own, exact = cal._engine.memory.statistic, LabelMoments(Interval())
     read = 0
     for number in range(700):
         y = float(rng.random() < 0.4)
@@ -505,7 +505,7 @@ def test_recent_moments_leave_to_the_integers_what_cancels():
         cal.predict_one(0.5)
     cal.unlearn_one(1e30, 1)
     cal.unlearn_one(1e-30, 0)
-    statistic = cal._memory.statistic
+    statistic = cal._engine.memory.statistic
     assert statistic.summary(within=True)[4] == statistic.gap() == pytest.approx(1.5e-14, rel=0.1)
 
 

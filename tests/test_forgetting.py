@@ -59,7 +59,7 @@ def exact(**params):
 
 def held_scores(cal):
     """Return the scores that a tree holds."""
-    return cal._memory.statistic.scores().tolist()
+    return cal._engine.memory.statistic.scores().tolist()
 
 
 # -- the policies as parameters ----------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_a_window_stays_bounded_under_learning_and_unlearning(method):
         cal.learn_one(0.25, 1)
         cal.unlearn_one(0.25, 1)
     assert cal.n == 9.0
-    assert len(cal._memory._buffer) <= 20
+    assert len(cal._engine.memory._buffer) <= 20
     assert cal.bounded_memory
 
 
@@ -215,7 +215,7 @@ def test_the_sums_of_a_window_are_rebuilt_once_in_a_turnover(method, policy):
     for end in range(241, 301):
         cal.learn_one(*rows[end - 1])
         fresh = learned(method(), rows[end - 50 : end])
-        equal.append(plain(cal._memory.statistic.state()) == plain(fresh._memory.statistic.state()))
+        equal.append(plain(cal._engine.memory.statistic.state()) == plain(fresh._engine.memory.statistic.state()))
     assert any(equal)
 
 
@@ -360,11 +360,11 @@ def test_a_table_of_many_scores_drops_light_ones_between_heavy_ones(method, by, 
     cal.learn_many(old, np.arange(5) % 2, None, np.zeros(5))
     for k in range(1, 100):
         cal.learn_one([0.2, 0.25, 0.35, 0.4, 0.5][k % 5], k % 2, 1.0, float(k))
-    statistic = cal._memory.statistic
+    statistic = cal._engine.memory.statistic
     held = statistic.scores() if hasattr(statistic, "scores") else statistic.columns()[0]
     quiet = [] if method is VennAbers else [0.1, 0.6, 0.7, 0.8]  # a test object outweighs what is light
     assert held.tolist() == sorted([*quiet, 0.2, 0.25, 0.35, 0.4, 0.5])
-    assert cal._memory.late == 0
+    assert cal._engine.memory.late == 0
 
 
 @pytest.mark.parametrize("by", ["count", "time"])
@@ -712,7 +712,7 @@ def test_after_a_pause_of_many_half_lives_the_fit_is_still_monotone(method, weig
         assert (np.diff(cal.predict_many(asked)) >= -1e-13).all()  # values within 1.4e-14 of one another tie
         if method is Isotonic:
             assert cal.predict_one(1.0) == pytest.approx(1.0, rel=1e-13)
-    cal._memory.statistic._tree.check()
+    cal._engine.memory.statistic._tree.check()
 
 
 def test_two_very_late_observations_are_compared_or_not_held():
@@ -833,7 +833,7 @@ def test_what_is_held_is_told_when_it_counts_as_many_as_the_prior_did(method):
     met = 0
     for k in range(300):
         cal.learn_one(k * 0.618 % 1.0, k % 3 == 0)
-        met += cal._memory.statistic.count == cal._memory._prior_count
+        met += cal._engine.memory.statistic.count == cal._engine.memory._prior_count
         assert cal.n > 0.9
     assert met > 0
 
@@ -852,7 +852,7 @@ def test_a_prior_that_was_forgotten_stays_so_when_saved():
     cal = learned(exact(prior=Prior(20.0), forgetting=Decay(1e-3)), [(0.25, 1), (0.5, 0)])
     twin = through_json(cal)
     assert twin.n == cal.n == 1.0
-    assert not twin.holds_nothing()
+    assert not twin._engine.memory.holds_nothing
 
 
 def test_the_longest_spans_are_no_limit():
@@ -898,7 +898,7 @@ def test_dates_are_seconds_utc(kind):
         one.learn_one(hour / 4, 1, 1.0, date(hour))
     many.learn_many([0.0, 0.25, 0.5], [1, 1, 1], None, [date(hour) for hour in (0, 1, 2)])
     assert one.state_dict() == many.state_dict()
-    assert one._memory.state()["clock"] == DATES["seconds"](2)
+    assert one._engine.memory.state()["clock"] == DATES["seconds"](2)
     assert held_scores(one) == [0.25, 0.5]
     assert one.predict_one(0.25, date(9)) == 0.25
 
@@ -907,7 +907,7 @@ def test_an_array_of_dates_is_as_good_as_a_list():
     times = np.array(["2024-03-01T00", "2024-03-01T01"], dtype="datetime64[h]")
     cal = exact(forgetting=Window(timedelta(hours=2)))
     cal.learn_many([0.25, 0.5], [1, 0], None, times)
-    assert cal._memory.state()["clock"] == DATES["seconds"](1)
+    assert cal._engine.memory.state()["clock"] == DATES["seconds"](1)
 
 
 # -- what is counted ---------------------------------------------------------------------------------------------

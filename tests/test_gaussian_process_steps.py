@@ -28,7 +28,7 @@ def stream(size, seed=0, drift=0.0):
 
 
 def problems_after(cal):
-    return cal._problems(cal._memory.present(None))
+    return cal._problems(cal._engine.memory.present(None))
 
 
 @pytest.mark.parametrize("forgetting", [Forever(), Window(150), Decay(60)])
@@ -41,7 +41,7 @@ def test_a_stream_is_solved_as_from_nothing(forgetting, mean):
     cal.map()
     for i in range(200, 400, 7):
         cal.learn_many(forecasts[i : i + 7], y[i : i + 7])
-        cold = cal.solve(cal._memory.present(None), None)
+        cold = cal.solve(cal._engine.memory.present(None), None)
         for one in (Normal(0.0, 1.0), Normal(-2.0, 0.5)):
             np.testing.assert_allclose(cal.map().probabilities(one), cold.probabilities(one), atol=SAME)
 

@@ -125,7 +125,7 @@ def test_invariants_hold_after_every_change(kind, policy, operations):
             check(other)
             learned.append((x, y, w, t))
         elif operation == "as of":
-            cal._memory.present(t)
+            cal._engine.memory.present(t)
         elif operation == "save":
             cal = type(cal).from_state(json.loads(json.dumps(cal.state_dict())))
         check(cal)
@@ -153,4 +153,4 @@ def test_scores_that_have_faded_away_are_not_counted(by):
     for k in range(600):
         cal.learn_one(0.9, False, t=float(k))
     check(cal)
-    assert cal._memory.statistic.count == 600
+    assert cal._engine.memory.statistic.count == 600

@@ -44,7 +44,7 @@ from laws import (
 
 import streamcal
 from streamcal import Auto, CapabilityError, InputError, MergeError, Prior, SolverError, StateError
-from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.additive import Additive
 from streamcal.states import signed
 
 ROOMS = {
@@ -178,7 +178,7 @@ def test_rows_that_went_quiet_are_held_alike_in_a_loop_and_in_bulk(case):
             for first in range(0, len(stream), 33):
                 case.learn_many(pieces, stream[first : first + 33])
             for other in (bulk, pieces):
-                assert other._memory.count == loop._memory.count
+                assert other._engine.memory.count == loop._engine.memory.count
                 case.assert_same(loop, other, within)
             if loop.params().get("prior") is None:  # it fades as the rows do
                 weighed = [o._replace(w=2.0 ** ((k + 1 - len(stream)) / half_life)) for k, o in enumerate(stream)]
@@ -427,7 +427,7 @@ def test_a_prediction_does_not_fail_where_a_solver_does(case):
         failed = cal.tally()["unsolved"]
         if not failed:  # it reads its statistic, and solves nothing
             case.assert_same(cal, learned(make(), stream))
-        elif not hasattr(cal, "_method"):  # a binary subproblem that is new has no last map
+        elif not (hasattr(cal._engine, "binary") or hasattr(cal, "_method")):  # a new subproblem has no last map
             assert failed == 1
             assert_close(found, served, 0.0)
         assert held(cal) == before
@@ -449,9 +449,9 @@ def make_solvers_fail(cal):
     def fail(*_):
         raise SolverError("made to fail")
 
-    method = getattr(cal, "_method", None)  # of binary subproblems, whose solves are its own
-    owner = cal if method is None else method
-    if getattr(owner, "reads_statistic", False) or not isinstance(owner, AdditiveLearner):
+    # of binary subproblems, whose solves are its own
+    owner = getattr(cal._engine, "binary", None) or getattr(cal, "_method", None) or cal
+    if getattr(owner, "reads_statistic", False) or not isinstance(owner._engine, Additive):
         return []  # there is no solver
     names = ["solve"] + ["reader"] * hasattr(owner, "reader") + ["_fit"] * (owner.name == "bernstein")
     owners = [(owner, name) for name in names]

@@ -543,7 +543,7 @@ ON_GRIDS = [case for case in NEW if {"resolution": 64} in case.variants()]
 def on_a_grid(case, **params):
     """(calibrator on a grid, its statistic)."""
     cal = case.make(**params)
-    return cal, cal._memory.statistic
+    return cal, cal._engine.memory.statistic
 
 
 def is_smooth(case):

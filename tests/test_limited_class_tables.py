@@ -116,7 +116,7 @@ def test_memory_and_solves_do_not_grow(method):
     for start in range(0, 3000, 500):
         part = slice(start, start + 500)
         cal.learn_many(scores[part], [LABELS[i] for i in y[part]], labels=LABELS)
-        assert len(cal._memory.statistic._rows) <= 100
+        assert len(cal._engine.memory.statistic._rows) <= 100
     assert cal.n == 3000.0
     copied = method.from_state(cal.state_dict())
     np.testing.assert_allclose(
@@ -156,7 +156,7 @@ def test_policies_with_cells(method, policy):
             t = float(i) if policy.by == "time" else None
             cal.learn_one(dict(zip(LABELS, row, strict=True)), LABELS[outcome], t=t)
         if limit:
-            check(cal._memory.statistic)
+            check(cal._engine.memory.statistic)
         p = cal.predict_many(scores[-300:], labels=LABELS)
         found[limit] = -float((q[-300:] * np.log(p)).sum(axis=1).mean())
     assert abs(found[64] - found[None]) < 0.03
@@ -179,7 +179,7 @@ def test_a_state_of_the_defaults_stays_below_64_kilobytes(method, classes):
     for rows in (slice(0, 800), slice(800, None)):
         cal.learn_many(scores[rows], came[rows], labels=labels)
         assert len(cal.to_bytes()) <= 64_000
-    assert cal._memory.statistic.depth is not None
+    assert cal._engine.memory.statistic.depth is not None
 
 
 def test_damaged_cells_are_refused():

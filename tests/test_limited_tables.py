@@ -84,7 +84,7 @@ def test_a_stream_beyond_the_limit_has_bounded_memory(name):
     assert not build(limit=None).bounded_memory
     scores, y = pairs(1500)
     fused.learn_many(scores, y)
-    assert len(fused._memory.statistic._rows) <= 100
+    assert len(fused._engine.memory.statistic._rows) <= 100
     p = fused.predict_many(scores[:50])
     assert ((p >= 0.0) & (p <= 1.0)).all()
     np.testing.assert_allclose(fused.map().predict_many(scores[:50]), p, rtol=0, atol=1e-12)
@@ -123,7 +123,7 @@ def test_a_copula_beyond_the_limit_is_near_the_one_of_every_tuple():
         one.learn_many(scores, y)
     probes = np.random.default_rng(2).random((300, 2))
     off = np.abs(fused.predict_many(probes) - exact.predict_many(probes))
-    assert fused._memory.statistic.cells > 0
+    assert fused._engine.memory.statistic.cells > 0
     assert np.sqrt(np.mean(off**2)) < 0.02
     assert off.max() < 0.1
 

@@ -59,8 +59,8 @@ BINARY = {
     "river, a score": lambda given: ScoreCalibrator(given).calibrator,
     "scikit-learn": lambda given: fitted(given).calibrator_,
     "stream": lambda given: Prequential(given).calibrator,
-    "one against the rest": lambda given: OneVsRest(given)._method,
-    "segments": lambda given: EmpiricalDensity(given, support=(0.0, 1.0))._method,
+    "one against the rest": lambda given: OneVsRest(given)._engine.binary,
+    "segments": lambda given: EmpiricalDensity(given, support=(0.0, 1.0))._engine.binary,
 }
 #: What takes another kind → (its methods, the names that need more than a name).
 OTHERS = {

@@ -229,7 +229,7 @@ def test_an_unsolved_program_raises(monkeypatch):
     fusion = learned((2, 2), *sample(20, 2))
     monkeypatch.setattr("streamcal.solvers.tensor.GAP_ALLOWED", -1.0)
     with pytest.raises(SolverError, match="inaccurate"):
-        fusion.solve(fusion._memory.statistic, None)
+        fusion.solve(fusion._engine.memory.statistic, None)
 
 
 def test_the_solver_says_why_it_did_not_solve():
@@ -261,7 +261,7 @@ def test_a_fit_from_the_last_active_set_is_that_from_none(policy):
         if k > 200:
             assert copy.map().coefficients.tobytes() == found.coefficients.tobytes()
         if k % 4 == 0:
-            sums = cal._memory.present(None).sums
+            sums = cal._engine.memory.present(None).sums
             solver = IsotonicTensorLeastSquares((3, 2))
             expected = solver.solve_quadratic(
                 solver.problem.quadratic(sums.moments, sums.weight), sums.cross / sums.weight

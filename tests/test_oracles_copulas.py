@@ -290,7 +290,7 @@ def test_it_finds_the_truth_and_a_grid_loses_little():
     assert np.sqrt(np.mean((found - truth) ** 2)) < 0.025
     assert np.sqrt(np.mean((rounded - found) ** 2)) < 0.003  # what `CopulaFusion` documents
     assert np.abs(rounded - found).max() < 0.03
-    assert len(coarse._memory.statistic.columns()[0]) < 1_000
+    assert len(coarse._engine.memory.statistic.columns()[0]) < 1_000
 
 
 def test_ranks_as_in_the_paper():
@@ -349,7 +349,7 @@ def test_retractions_leave_no_class_behind():
     fused.learn_many([[0.5, 0.5]] * 3, [0, 1, 1], [1.0, 0.1, 0.2])
     fused.unlearn_one([0.5, 0.5], 1, 0.1)
     fused.unlearn_one([0.5, 0.5], 1, 0.2)
-    assert fused._memory.statistic.columns()[2].tolist() == [0.0]
+    assert fused._engine.memory.statistic.columns()[2].tolist() == [0.0]
     assert fused.predict_one([0.5, 0.5]) == 0.0
 
 

@@ -278,7 +278,7 @@ def assert_dealt(cal, held):
     """Assert that the pairs are those of the folds by definition, and that the invariants hold."""
     check(cal)
     assert cal.n == pytest.approx(sum(w for _, _, w in held), rel=1e-12)
-    units = dealt(held, cal.folds, cal._memory.statistic.fold_of)
+    units = dealt(held, cal.folds, cal._engine.memory.statistic.fold_of)
     queries = np.linspace(0.0, 1.0, 17)
     for query in queries.tolist():
         merged, pairs = algorithm_7(units, cal.folds, [query] * cal.folds)
@@ -363,11 +363,11 @@ def test_a_state_whose_fold_lacks_a_share_is_refused():
     cal = CrossVennAbers(folds=2)
     for weight in (4.0, 1e6):
         cal.learn_one(0.5, True, weight)
-    statistic = cal._memory.statistic.state()
+    statistic = cal._engine.memory.statistic.state()
     column = statistic["folds"][0]
     column["weight"] = column["positive"] = [column["weight"][0] - 10.0]
     with pytest.raises(StateError, match="a fold lacks its share"):
-        cal._memory.statistic.empty().restore(statistic)
+        cal._engine.memory.statistic.empty().restore(statistic)
 
 
 def test_an_empty_fold_takes_no_part():

@@ -139,7 +139,7 @@ def test_a_solver_that_did_not_solve_says_so(monkeypatch):
     cal = GaussianProcessCDF(support=SUPPORT)
     cal.learn_many(*stream(30))
     with pytest.raises(SolverError, match="iteration limit"):
-        cal.solve(cal._memory.statistic, None)
+        cal.solve(cal._engine.memory.statistic, None)
 
 
 def test_weights_beyond_the_ridge_are_no_answer():

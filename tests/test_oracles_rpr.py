@@ -341,7 +341,7 @@ def test_an_unsolved_program_serves_the_last_map_counts_and_is_logged(monkeypatc
     monkeypatch.setattr(MonotonePolynomialFit, "_touching", lambda *_: unsolved)
     monkeypatch.setattr(MonotonePolynomialFit, "_settings", hasty)
     with pytest.raises(SolverError, match="MaxIterations"):
-        cal.solve(cal._memory.statistic, None)
+        cal.solve(cal._engine.memory.statistic, None)
     cal.learn_one(0.5, 0)
     assert cal.predict_one(0.5) == cal.map()(0.5) == served
     assert cal.tally()["unsolved"] == 1

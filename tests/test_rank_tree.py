@@ -182,6 +182,6 @@ def test_the_tree_follows_what_is_held(policy):
     for i, y in enumerate(rng.normal(size=200).round(1).tolist()):
         cal.learn_one(Normal(0.0, 1.0), y, 1.0 if i % 50 else 0.3, t=float(i) if policy.by == "time" else None)
         found = cal.predict_one(Normal(0.0, 1.0)).cdf(0.05)
-        check(cal._memory.statistic)
+        check(cal._engine.memory.statistic)
         other = QuantileRecalibration.from_state(cal.state_dict())
         assert other.predict_one(Normal(0.0, 1.0)).cdf(0.05) == found

@@ -190,7 +190,7 @@ def test_where_the_solver_of_bernstein_fails_in_a_stream_the_last_curve_is_serve
     np.testing.assert_array_equal(at_once(many, scores, y, w), in_turn(one, scores, y, w))
     assert many.tally() == one.tally()
     assert many.tally()["unsolved"] > 60
-    assert bool(w[-1] > 0) is (many._failed_for != many._memory.version)
+    assert bool(w[-1] > 0) is (many._failed_for != many._engine.memory.version)
 
 
 @pytest.mark.sample(2)

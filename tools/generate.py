@@ -24,7 +24,7 @@ import numpy as np
 import race_advice
 
 from streamcal import REGISTRY, fusion, multiclass, regression
-from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.additive import Additive
 from streamcal.learners.learner import Learner
 from streamcal.maps.portable import KINDS
 
@@ -140,7 +140,7 @@ def adds_up(cal: Learner) -> str:
     """Describe whether a method merges and unlearns."""
     if cal.merges and cal.unlearns:
         return "yes"
-    return f"by its policy: `{cal.forgetting!r}`" if isinstance(cal, AdditiveLearner) else "no: sequential"
+    return f"by its policy: `{cal.forgetting!r}`" if isinstance(cal._engine, Additive) else "no: sequential"
 
 
 def written(text: str, tables: Mapping[str, Callable[[], str]]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, TypedDict, Unpack, cast
+from typing import Any, ClassVar, Generic, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.following import Following
 from streamcal.kernels.common.fast_path import fast_observation
-from streamcal.learners.additive import AdditiveLearner, require
+from streamcal.learners.additive import Additive, require
 from streamcal.maps.base import CalibrationMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held
 from streamcal.parameters.columns import like
@@ -39,7 +40,7 @@ class Common(TypedDict, total=False):
     refresh_every: int
 
 
-class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
+class AdditiveCalibrator(Calibrator, Generic[Held]):
     """A calibrator that is a function of a statistic: by default, of a table of scores.
 
     A subclass has `solve`, `new_statistic` if its statistic is no table, and a constructor only if it has parameters of
@@ -50,13 +51,13 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     scale : Scale
         The map from a score to the coordinate the method works in.
     forgetting : Forgetting
-        See `AdditiveLearner`.
+        See `streamcal.learners.additive.Additive`.
     prior : Prior or None
         Pseudo-observations along the identity map, for a stable start.
     resolution : int or None
         Cells of the grid on which the statistic is kept; None keeps every distinct score.
     refresh_every : int
-        See `AdditiveLearner`.
+        See `streamcal.learners.additive.Additive`.
     """
 
     #: The defaults of the class; a method that keeps no table on a grid has None.
@@ -81,10 +82,14 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         self.scale = scale
         self.prior = prior
         self.resolution = check_resolution(common.get("resolution", self.default_resolution))
-        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
+        self.forgetting = forgetting
+        self._engine = Additive(self.new_statistic(), forgetting, refresh_every, self.pseudo_observations())
+        self.refresh_every = self._engine.refresh_every
+        self._memory = self._engine.memory
+        self._timed = self._engine.forgets_by_time
         self._lo, self._hi = scale.identity_range
         self._first, self._last = scale.domain
-        fast = not self.forgets_by_time and refresh_every == 1
+        fast = not self._timed and refresh_every == 1
         self._fast_update = self._memory.fast_update(self._lo, self._hi) if fast else None
         self._steady = self._memory.steady
         #: The prediction at a coordinate from the statistic that is held, NaN where it takes a map: set by methods that
@@ -98,6 +103,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         self._cells, self._at, self.streams = cells, cells.at, True
 
     def new_statistic(self) -> Held:
+        """Return an empty statistic for these parameters."""
         return cast(Held, score_table(self.scale, self.resolution))
 
     def _grid_table(self) -> GridTable | None:
@@ -106,6 +112,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         return held if isinstance(held, GridTable) and self.refresh_every == 1 else None
 
     def pseudo_observations(self) -> PseudoObservations | None:
+        """Return the pseudo-observations of the prior; None if there is no prior."""
         return None if self.prior is None else self.prior.pseudo_observations(self.scale)
 
     # -- learning ------------------------------------------------------------------------------------------------
@@ -114,13 +121,13 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         if t is None and self._fast_update is not None and self._fast_update(score, y, w):
             self._memory.version += 1
             return
-        if t is None and not self.forgets_by_time and fast_observation(score, y, w, self._first, self._last):
+        if t is None and not self._timed and fast_observation(score, y, w, self._first, self._last):
             own = self._lo <= score <= self._hi
             x = score if own else self.scale.coordinate(score)
             if own or self.scale.lo < x < self.scale.hi:  # at a bound it may have been clamped
                 self._memory.learn(x, 1.0 if y else 0.0, w, 0.0)
                 if self.refresh_every > 1:  # checked here too: a call costs more than the comparison
-                    self._changed(1)
+                    self._engine.changed(1)
                 return
         self._learn(*self._checked(score, y, w, t))
 
@@ -139,7 +146,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         Return None and learn nothing without a compiled loop. Before the first observation, the prediction is the
         score.
         """
-        if not self.streams or self.forgets_by_time or self.refresh_every > 1:
+        if not self.streams or self._timed or self.refresh_every > 1:
             return None
         x, labels, weights, _, clamped = self._checked_many(scores, y, w, t)
         pieces = self._memory.pieces(x, labels, weights)
@@ -191,17 +198,18 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
             statistic = self._present(t)
             if statistic.n > 0.0:
                 return self.reader(statistic, None)
-        return self._map_at(t)
+        found: ScaledMap = self._engine.map_at(self, None if t is None else self._read_time(t))
+        return found
 
-    def _map_of(self, statistic: Held) -> ScaledMap:
-        followed = None if self._following is None else self._following.map_of(cast(GridTable, statistic))
+    def _map_of(self, statistic: Any) -> ScaledMap:
+        followed = None if self._following is None else self._following.map_of(statistic)
         return self._map_anew(statistic) if followed is None else followed
 
-    def _map_anew(self, statistic: Held) -> ScaledMap:
+    def _map_anew(self, statistic: Any) -> ScaledMap:
         """Solve for the map; what follows the statistic starts from it."""
-        solved = super()._map_of(statistic)
+        solved: ScaledMap = super()._map_of(statistic)
         if self._following is not None:
-            self._following.start(cast(GridTable, statistic), solved)
+            self._following.start(statistic, solved)
         return solved
 
     def _forget_solved(self) -> None:
@@ -209,8 +217,23 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         if self._following is not None:
             self._following.forget()
 
+    @abstractmethod
+    def solve(self, statistic: Held, start: ScaledMap | None) -> ScaledMap:
+        """Fit the map to a non-empty statistic whose weights are in units of a new observation.
+
+        The result depends only on the statistic and the parameters. `start`, the previous map or None, is a warm start
+        for iterative solvers and changes the result by no more than the solver's tolerance. Raise `SolverError` if the
+        solver does not succeed.
+        """
+
     def empty_map(self) -> ScaledMap:
+        """Return the map of an empty statistic."""
         return IdentityMap(self.scale)
+
+    def map(self) -> ScaledMap:
+        """Return the current map, which is immutable."""
+        found: ScaledMap = self._map_at(None)
+        return found
 
 
 def _signature(cls: type[AdditiveCalibrator[Any]]) -> inspect.Signature:

@@ -121,7 +121,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         start, failed = 0, self._failed_for == version
         while (stop := start + self._run(x, y, piece, p, start, start > 0)) < len(x):  # there the solver has failed
             if not failed or (piece.w[start:stop] > 0.0).any():
-                self._count_unsolved()
+                self._engine.count_unsolved(self)
             start, failed = stop, True
             p[stop] = self._curve.at(x[stop]) if loop.fitted else self.scale.probability(x[stop])
         if failed and not (piece.w[start:] > 0.0).any():
@@ -147,7 +147,8 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
 
     def _solved_or_last(self, statistic: BernsteinMoments) -> ScaledMap:
         if self._osqp is not None:
-            return super()._solved_or_last(statistic)
+            found: ScaledMap = super()._solved_or_last(statistic)
+            return found
         try:
             if self._fitted_for != self._memory.version:
                 self._fit(statistic.sums)
@@ -160,7 +161,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         """Count a failed fit, once; return whether the kernel has kept the coefficients of an earlier fit."""
         if self._failed_for != self._memory.version:
             self._failed_for = self._memory.version
-            self._count_unsolved()
+            self._engine.count_unsolved(self)
         return self._fitted
 
     def _fit(self, sums: BernsteinSums) -> None:

@@ -12,6 +12,7 @@ from streamcal.calibrators.additive import AdditiveCalibrator, Table
 from streamcal.calibrators.following import Following
 from streamcal.kernels.newton.anchored_logistic import AnchoredLogistic
 from streamcal.kernels.newton.anchored_stream import AnchoredStream
+from streamcal.learners.additive import Additive
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import Scale
@@ -111,18 +112,19 @@ class LogisticFollowing(Following):
         self, calibrator: AdditiveCalibrator[Table], x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray
     ) -> None:
         """Learn a piece of a batch, and write the predictions before each row: of forms that are a line."""
-        table, loop, row = calibrator._memory.statistic, self._loop, 0
+        table, loop, row = calibrator._engine.memory.statistic, self._loop, 0
         assert isinstance(table, GridTable)
         kernel, rows = self._made_kernel(table), table.rows(x, y, piece)
-        first = calibrator._solving_for(table.present(float(piece.unit[0])))
-        self._load_loop(calibrator._solved, calibrator._solved_for == first)
+        engine = calibrator._engine
+        first = engine.solving_for(calibrator, table.present(float(piece.unit[0])))
+        self._load_loop(engine.solved, engine.solved_for == first)
         while (row := loop.run(kernel, rows, piece.unit, row, found[0])) < len(x):  # there no fit was certified
-            self._take_from_loop(calibrator)
-            calibrator._solved = calibrator._start = calibrator._map_anew(table.present(float(piece.unit[row])))
-            self._load_loop(calibrator._solved, True)
-        self._take_from_loop(calibrator)
+            self._take_from_loop(engine)
+            engine.solved = engine.start = calibrator._map_anew(table.present(float(piece.unit[row])))
+            self._load_loop(engine.solved, True)
+        self._take_from_loop(engine)
         unit = 1.0 if calibrator.by_ratios else float(piece.unit[-1])
-        calibrator._solved_for = (calibrator._memory.version + 1, unit) if loop.solved else None
+        engine.solved_for = (engine.memory.version + 1, unit) if loop.solved else None
 
     def _made_kernel(self, statistic: GridTable) -> AnchoredLogistic:
         if self.kernel is None:
@@ -136,8 +138,8 @@ class LogisticFollowing(Following):
         loop.slope, loop.offset = (last.slope, last.offset) if isinstance(last, SigmoidMap) else (math.nan, math.nan)
         loop.solved, loop.fitted, loop.following = solved, False, self.followed is not None
 
-    def _take_from_loop(self, calibrator: AdditiveCalibrator[Table]) -> None:
+    def _take_from_loop(self, engine: Additive[GridTable, ScaledMap]) -> None:
         if self._loop.fitted:
-            calibrator._solved = calibrator._start = self._form.map_with(self._loop.slope, 0.0, self._loop.offset)
+            engine.solved = engine.start = self._form.map_with(self._loop.slope, 0.0, self._loop.offset)
         if not self._loop.following:
             self.followed = None

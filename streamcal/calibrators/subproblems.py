@@ -1,4 +1,4 @@
-"""`SubproblemsLearner`: a learner made of one binary method, applied to each of several binary subproblems."""
+"""`SubproblemsEngine`: one binary method, applied to each of several binary subproblems."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import newtons_of
 from streamcal.errors import CapabilityError, MergeError, SolverError
 from streamcal.kernels.newton.newton_each import learn_each
-from streamcal.learners.additive import AdditiveLearner, Map
+from streamcal.learners.additive import Additive
 from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate
-from streamcal.parameters.prior import PseudoObservations
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.forgetting import Forever
+from streamcal.parameters.types import FloatArray
 from streamcal.states import Fields, ensure, listed, number, row, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.keyed import Key
 from streamcal.statistics.subproblems import Routing, Subproblems
 from streamcal.statistics.totals import Totals
+
+#: Makes the statistic of an additive method from its own statistic, its scale, the routing and its prior.
+StatisticOf = Callable[..., Subproblems]
 
 
 class Readers:
@@ -221,77 +224,69 @@ class SequentialSubproblems(Statistic):
         return calibrator
 
 
-class SubproblemsLearner(AdditiveLearner[Any, Map]):
-    """A learner whose statistic is that of binary subproblems, under the policy and `refresh_every` of the method."""
+class SubproblemsEngine(Additive[Any, Any]):
+    """The engine of a binary method that is applied to each of several subproblems.
 
-    def __init__(self, method: Calibrator, routing: Routing) -> None:
-        self._method = method
+    Forgetting policy and `refresh_every` are those of the method; under a sequential method every subproblem has a
+    calibrator, and nothing is merged or taken back.
+    """
+
+    def __init__(self, method: Calibrator, routing: Routing, of_additive: StatisticOf = Subproblems) -> None:
+        self.binary = method
         #: The method, if it is a function of a statistic.
-        self._additive: AdditiveCalibrator[Any] | None = method if isinstance(method, AdditiveCalibrator) else None
-        self._routing = routing
+        self.additive: AdditiveCalibrator[Any] | None = method if isinstance(method, AdditiveCalibrator) else None
+        self.routing = routing
         self._readers: Readers | None = None
         self._readers_for: tuple[int, float] | None = None
-        params = method.params()
-        super().__init__(**{name: params[name] for name in ("forgetting", "refresh_every") if name in params})
+        statistic: Any = SequentialSubproblems(method, routing)
+        prior, additive, params = None, self.additive, method.params()
+        if additive is not None:
+            prior = additive.pseudo_observations()
+            statistic = of_additive(additive.new_statistic, additive.scale, routing, prior)
+        super().__init__(statistic, params.get("forgetting", Forever()), params.get("refresh_every", 1), prior)
+        if additive is None:
+            self.merges = self.unlearns = False
 
-    def new_statistic(self) -> Subproblems | SequentialSubproblems:
-        method = self._additive
-        if method is None:
-            return SequentialSubproblems(self._method, self._routing)
-        return Subproblems(method.new_statistic, method.scale, self._routing, method.pseudo_observations())
+    def learn(self, method: Any, x: Coordinate, y: float, w: float, t: float) -> None:
+        if w == 0.0 and self.additive is None:
+            self.memory.statistic.give_up(x, y)
+        super().learn(method, x, y, w, t)
 
-    def pseudo_observations(self) -> PseudoObservations | None:
-        return None if self._additive is None else self._additive.pseudo_observations()
+    def unlearn(self, method: Any, x: Coordinate, y: float, w: float, t: float) -> None:
+        if self.additive is None:
+            raise CapabilityError(f"{self.binary!r} depends on the order of its observations and cannot unlearn")
+        super().unlearn(method, x, y, w, t)
 
-    @property
-    def merges(self) -> bool:
-        return self._additive is not None and super().merges
-
-    @property
-    def unlearns(self) -> bool:
-        return self._additive is not None and super().unlearns
-
-    def _learn(self, x: Coordinate, y: float, w: float, t: float, noted: int = 0) -> None:
-        super()._learn(x, y, w, t, noted)
-        if w == 0.0 and self._additive is None:
-            self._memory.statistic.give_up(x, y)
-
-    def _unlearn(self, x: Coordinate, y: float, w: float, t: float, noted: int = 0) -> None:
-        if self._additive is None:
-            raise CapabilityError(f"{self._method!r} depends on the order of its observations and cannot unlearn")
-        super()._unlearn(x, y, w, t)
-
-    def _readers_at(self, t: Time | None) -> Readers | SequentialSubproblems:
-        """Return the readers that predict for subproblems as of `t`."""
-        statistic = self._present(t)
-        if self._additive is None:
-            return statistic
-        return self._readers_over(statistic)
-
-    def _readers_over(self, statistic: Subproblems) -> Readers:
-        method, state = cast(AdditiveCalibrator[Any], self._additive), (self._source.version, statistic.unit)
+    def readers_of(self, statistic: Any) -> Readers | SequentialSubproblems:
+        """Return what predicts for subproblems from the present statistic."""
+        if self.additive is None:
+            sequential: SequentialSubproblems = statistic
+            return sequential
+        state = self.source.version, statistic.unit
         if self._readers is None or self._readers_for != state:
-            self._readers = Readers(method, statistic, self._readers, self._count_unsolved)
+            self._readers = Readers(self.additive, statistic, self._readers, self._failed)
             self._readers_for = state
         return self._readers.over(statistic)
 
-    def _solved_or_last(self, statistic: Any) -> Map:
-        if self._additive is not None:  # one map of a subproblem, however it is read: the next one starts from it
-            self._readers_over(statistic)
-        return super()._solved_or_last(statistic)
+    def solved_or_last(self, method: Any, statistic: Any) -> Any:
+        self.readers_of(statistic)  # one map of a subproblem, however it is read: the next one starts from it
+        return super().solved_or_last(method, statistic)
 
-    def _forget_solved(self) -> None:
-        super()._forget_solved()
+    def forget_solved(self) -> None:
+        super().forget_solved()
         self._readers_for = None
         if self._readers is not None:
             self._readers.forget()
-        if self._additive is not None:
-            self._additive._forget_solved()
+        if self.additive is not None:
+            self.additive._forget_solved()
 
-    def _maps_of(self, statistic: Subproblems | SequentialSubproblems) -> Mapping[Key, CalibrationMap]:
+    def maps_of(self, statistic: Subproblems | SequentialSubproblems) -> Mapping[Key, CalibrationMap]:
+        """Return the maps of all subproblems with observations."""
         if isinstance(statistic, SequentialSubproblems):
             return statistic.all()
         if self._readers is not None and self._readers.reads(statistic):
             return self._readers.all()
-        method = cast(AdditiveCalibrator[Any], self._additive)
-        return Readers(method, statistic, self._readers, self._count_unsolved).all()
+        return Readers(cast(AdditiveCalibrator[Any], self.additive), statistic, self._readers, self._failed).all()
+
+    def _failed(self) -> None:
+        self.count_unsolved(self.binary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,19 +14,18 @@ from streamcal.fusion.missing import (
     Missing,
     check_present,
     check_present_batch,
-    check_present_matrix,
     coordinates_present,
 )
-from streamcal.learners.additive import AdditiveLearner, require
+from streamcal.fusion.named_scores import NamedScores, Scores, coordinate, coordinates_of, names_of
+from streamcal.learners.additive import Additive
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Held
-from streamcal.parameters.columns import as_objects, column_names, like, with_columns
+from streamcal.parameters.columns import as_objects, like
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of, whole_number
+from streamcal.parameters.given import one_of
 from streamcal.parameters.inputs import (
     check_label,
     check_score,
-    check_scores_matrix,
     check_vector_batch,
     check_weight,
     row_times,
@@ -34,17 +33,8 @@ from streamcal.parameters.inputs import (
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.states import Reader, ensure, listed, maybe, text
-from streamcal.statistics.present_scores import ABSENT, Places, PresentScores, by_places, places_of
-
-#: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
-#: Where a method takes missing scores, None and NaN are such, and so are names that a dict does not have.
-Scores: TypeAlias = Sequence[float | None] | NDArray[Any] | Mapping[str, float | None]
-
-#: Scores that are fused.
-MOST_SCORES = 256
-#: Of the name of a score in a state, in characters.
-LONGEST_NAME = 100_000
+from streamcal.states import Reader
+from streamcal.statistics.present_scores import Places, PresentScores, by_places, places_of
 
 
 class FusionMap(ABC):
@@ -149,7 +139,7 @@ class MarginalMap(FusionMap):
 
 
 def _marginal_map(scales: tuple[Scale, ...], fusion: AdditiveFusion[Any], state: Any, unit: float) -> MarginalMap:
-    held = fusion._memory.statistic.empty()
+    held = fusion._engine.memory.statistic.empty()
     held.restore(state)
     return MarginalMap(scales, fusion, held.present(unit))
 
@@ -163,10 +153,19 @@ class Fusion(Learner):
     has_interval: ClassVar[bool] = False
     #: M, the number of scores.
     n_scores: int
+    #: Reads the scores by place or by name; None of a fusion whose candidates read them.
+    _named: Any = None
+
+    def _read_by(self, named: NamedScores) -> None:
+        """Read scores by place or by name."""
+        self._named, self.n_scores, self._scales = named, named.n_scores, named.scales
 
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `scores` were followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
-        self._learn(*self._checked(scores, y, w, t))
+        observation = self._checked(scores, y, w, t)
+        self._learn(*observation)
+        if self._named is not None and observation[2] > 0.0 and isinstance(scores, Mapping):
+            self._named.keep(names_of(scores))
 
     def learn_many(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None) -> None:
         """Learn scores of shape (n, M) and arrays of shape (n,): the same state as a loop of `learn_one`.
@@ -203,11 +202,13 @@ class Fusion(Learner):
 
     def _in_order(self, scores: Any) -> tuple[Any, tuple[str, ...] | None]:
         """Return scores of shape (n, M) with their columns in the order that is learned, and their names, if any."""
-        return scores, None
+        found: tuple[Any, tuple[str, ...] | None] = self._named.in_order(scores)
+        return found
 
     def _keep_names(self, names: tuple[str, ...] | None) -> None:
         """Note the names of columns that have been learned."""
-        return None
+        if self.n > 0.0:
+            self._named.keep(names)
 
     def _rows(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> Iterable[tuple[Any, ...]]:
         """Check all observations, then return an iterator over the arguments of `learn_one` for each of them."""
@@ -216,15 +217,20 @@ class Fusion(Learner):
         at = row_times(t, times)
         return zip(as_objects(scores).tolist(), labels.tolist(), weights.tolist(), at, strict=True)
 
-    @abstractmethod
     def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
         """Return coordinates, label, weight, time, and how many scores are clamped; or raise `InputError`."""
+        s: list[float | None] = self._named.read(scores)
+        label, weight, time = check_label(y), check_weight(w), self._time(t)
+        return coordinate(self._scales, s), label, weight, time, self._named.clamped(s)
 
-    @abstractmethod
     def _checked_many(
         self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """Return coordinates (n, M), labels, weights, times and the number of clamped scores; or raise `InputError`."""
+        check = check_present_batch if self._named.takes_missing else check_vector_batch
+        s, labels, weights = check(scores, self.n_scores, y, w)
+        times = self._times(t, len(labels))
+        return coordinates_present(self._scales, s), labels, weights, times, self._named.count_clamped(s[weights > 0.0])
 
     @abstractmethod
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
@@ -238,118 +244,21 @@ class Fusion(Learner):
     def map(self) -> FusionMap:
         """Return the current map, which is immutable."""
 
-
-class NamedScores(Fusion):
-    """A fusion with a scale for each score, that reads scores by place or by name.
-
-    Parameters
-    ----------
-    n_scores : int
-        M, at least 1.
-    scale : Scale or tuple of Scale
-        The scale of the scores: one for all, or M of them.
-    """
-
-    noted = "clamped"
-
-    def __init__(self, n_scores: int, scale: Scale | tuple[Scale, ...]) -> None:
-        n_scores = self.n_scores = whole_number(n_scores, "n_scores", 1, MOST_SCORES)
-        self.scale = scale
-        self._scales = scale if isinstance(scale, tuple) else (scale,) * n_scores
-        if len(self._scales) != n_scores:
-            raise InputError(f"scale has {len(self._scales)} scales for {n_scores} scores; give one, or one for each")
-        for one in self._scales:
-            require(one, Scale, "scale", "Probability(), Logit(lo, hi), Interval(lo, hi) or EmpiricalCDF, or a tuple")
-        self._names: tuple[str, ...] | None = None
-
-    @property
-    @abstractmethod
-    def _takes_missing(self) -> bool:
-        """Whether scores may be missing."""
-
-    def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        observation = self._checked(scores, y, w, t)
-        self._learn(*observation)
-        if observation[2] > 0.0 and isinstance(scores, Mapping):
-            self._names = self._names or names_of(scores)
-
-    def _in_order(self, scores: Any) -> tuple[Any, tuple[str, ...] | None]:
-        names = column_names(scores)
-        if names is None or not all(isinstance(name, str) for name in names):
-            return scores, None
-        if self._names is None:
-            return scores, tuple(names)
-        if set(names) != set(self._names):
-            raise InputError(_other_names(names, self._names))
-        return with_columns(scores, self._names), self._names
-
-    def _keep_names(self, names: tuple[str, ...] | None) -> None:
-        if self.n > 0.0:
-            self._names = self._names or names
-
-    def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
-        s = self._read(scores)
-        label, weight, time = check_label(y), check_weight(w), self._time(t)
-        clamped = sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True) if one is not None)
-        return coordinate(self._scales, s), label, weight, time, clamped
-
-    def _checked_many(
-        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        check = check_present_batch if self._takes_missing else check_vector_batch
-        s, labels, weights = check(scores, self.n_scores, y, w)
-        times = self._times(t, len(labels))
-        kept = [np.ascontiguousarray(one[~np.isnan(one)]) for one in s[weights > 0.0].T]
-        clamped = sum(scale.count_clamped(one) for scale, one in zip(self._scales, kept, strict=True))
-        return coordinates_present(self._scales, s), labels, weights, times, clamped
-
-    def _read(self, scores: Scores) -> list[float | None]:
-        """Return M finite floats in the order of the scales, None for a missing score."""
-        if isinstance(scores, Mapping):
-            scores = self._by_name(scores)
-        elif isinstance(scores, (str, bytes)) or not (
-            isinstance(scores, Sequence) or (isinstance(scores, np.ndarray) and scores.ndim > 0)
-        ):
-            raise InputError(f"scores {scores!r} are not {self.n_scores} numbers; give a list, or a dict name -> score")
-        if len(scores) != self.n_scores:
-            raise InputError(f"scores {scores!r} are {len(scores)}; n_scores is {self.n_scores}")
-        return check_present(scores) if self._takes_missing else [check_score(score) for score in scores]
-
-    def _by_name(self, scores: Mapping[str, Any]) -> list[Any]:
-        """Return the scores in the order of their names, None for a name that is absent and may be."""
-        if not all(isinstance(name, str) for name in scores):
-            raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
-        known = self._names
-        if known is None:
-            return [scores[name] for name in names_of(scores)]
-        if set(scores) != set(known) and not (self._takes_missing and set(scores) < set(known)):
-            raise InputError(_other_names(names_of(scores), known))
-        return [scores.get(name) for name in known]
+    # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
-        names = None if self._names is None else list(self._names)
-        return {"names": names, **super()._state()}
+        return {**({} if self._named is None else self._named.state()), **super()._state()}
 
     def _state_fields(self) -> dict[str, Reader]:
-        return {"names": maybe(listed(text(LONGEST_NAME), length=self.n_scores)), **super()._state_fields()}
+        return {**({} if self._named is None else self._named.fields()), **super()._state_fields()}
 
     def _load(self, *_: Any, **fields: Any) -> None:
-        names: list[str] | None = fields.pop("names")
-        ensure(names is None or len(set(names)) == len(names), "a name of a score occurs twice")
         super()._load(**fields)
-        self._names = None if names is None else tuple(names)
+        if self._named is not None:
+            self._named.load(fields["names"])
 
 
-def names_of(scores: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of scores given as a dict, in the order in which the scores are read."""
-    return tuple(sorted(scores))
-
-
-def _other_names(given: Sequence[str], known: Sequence[str]) -> str:
-    return f"the scores are named {', '.join(given)}; those learned were {', '.join(known)}"
-
-
-class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
+class AdditiveFusion(Fusion, Generic[Held]):
     """A fusion that is a function of a statistic of the tuples of coordinates.
 
     Parameters
@@ -364,7 +273,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
         the scores that are there, and predicts by the fit to all observations that have those scores, as if there were
         no others. A statistic is kept for each set of scores that observations had.
     forgetting, refresh_every
-        See `streamcal.learners.additive.AdditiveLearner`.
+        See `streamcal.learners.additive.Additive`.
 
     Notes
     -----
@@ -373,6 +282,8 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
     the score None; afterwards dicts and tables are read by name, other names are refused, and a sequence is read in
     the same order.
     """
+
+    noted = "clamped"
 
     def __init__(
         self,
@@ -385,12 +296,11 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
     ) -> None:
         self.missing = one_of(missing, "missing", ("raise", "marginal"))
         self._fusions: dict[Places, AdditiveFusion[Held]] = {}
-        NamedScores.__init__(self, n_scores, scale)
-        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
-
-    @property
-    def _takes_missing(self) -> bool:
-        return self.missing == "marginal"
+        self.scale = scale
+        self._read_by(NamedScores(n_scores, scale, takes_missing=missing == "marginal"))
+        self.forgetting, self.refresh_every = forgetting, refresh_every
+        self._engine = Additive(self._empty_statistic(), forgetting, refresh_every)
+        self.refresh_every = self._engine.refresh_every
 
     # -- the fits to the scores that are there -------------------------------------------------------------------
 
@@ -407,16 +317,25 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
         """Return the parameters that differ for the scores at these places, besides their number and scales."""
         return {}
 
+    @abstractmethod
+    def new_statistic(self) -> Held:
+        """Return an empty statistic for these parameters."""
+
+    @abstractmethod
+    def solve(self, statistic: Held, start: FusionMap | None) -> FusionMap:
+        """Fit the map to a non-empty statistic: see `Additive`."""
+
     def _empty_statistic(self) -> Any:
         complete = self.new_statistic()  # which refuses parameters that are not possible
-        return PresentScores(self._statistic_at, self.n_scores) if self._takes_missing else complete
+        return PresentScores(self._statistic_at, self.n_scores) if self._named.takes_missing else complete
 
     def _statistic_at(self, places: Places) -> Held:
         return self.at_places(places).new_statistic()
 
     def _map_of(self, statistic: Any) -> FusionMap:
-        if not self._takes_missing:
-            return super()._map_of(statistic)
+        if not self._named.takes_missing:
+            found: FusionMap = super()._map_of(statistic)
+            return found
         held = statistic.empty()
         held.merge(statistic)
         return MarginalMap(self._scales, self.clone(), held.present(statistic.unit))
@@ -424,37 +343,26 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def merge(self, other: Self) -> None:
-        if self.same_parameters(other) and None not in (self._names, other._names) and self._names != other._names:
-            raise MergeError(f"cannot merge scores named {other._names} into scores named {self._names}")
+        if self.same_parameters(other):
+            names, theirs = self._named.names, other._named.names
+            if None not in (names, theirs) and names != theirs:
+                raise MergeError(f"cannot merge scores named {theirs} into scores named {names}")
         super().merge(other)
-        self._names = self._names or other._names
+        self._named.keep(other._named.names)
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        return self._map_at(t).at(coordinate(self._scales, self._read(scores)))
+        return float(self._map_at(t).at(coordinate(self._scales, self._named.read(scores))))
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
+        x = coordinates_of(self._scales, self._in_order(scores)[0], self._named.takes_missing)
         return like(scores, self._map_at(t).at_many(x))
 
+    def map(self) -> FusionMap:
+        found: FusionMap = self._map_at(None)
+        return found
+
     def empty_map(self) -> FusionMap:
+        """Return the map of an empty statistic."""
         return MeanMap(self._scales)
-
-
-def coordinate(scales: tuple[Scale, ...], s: Sequence[float | None]) -> tuple[float, ...]:
-    """Return the coordinates of checked scores, ABSENT for a missing score."""
-    return tuple([ABSENT if one is None else scale.coordinate(one) for scale, one in zip(scales, s, strict=True)])
-
-
-def coordinates_of(scales: tuple[Scale, ...], scores: ArrayLike, takes_missing: bool) -> FloatArray:
-    """Return the coordinates of unchecked scores, shape (n, M)."""
-    if takes_missing:
-        return coordinates_present(scales, check_present_matrix(scores, len(scales)))
-    return coordinates(scales, check_scores_matrix(scores, len(scales)))
-
-
-def coordinates(scales: tuple[Scale, ...], scores: FloatArray) -> FloatArray:
-    """Return the coordinates of scores; both have shape (n, M)."""
-    columns = [scale.coordinates(np.ascontiguousarray(one)) for scale, one in zip(scales, scores.T, strict=True)]
-    return np.column_stack(columns)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamcal.errors import StateError
-from streamcal.fusion.base import FusionMap, MeanMap, NamedScores, Scores, coordinate, coordinates_of
+from streamcal.fusion.base import Fusion, FusionMap, MeanMap
 from streamcal.fusion.missing import Missing
+from streamcal.fusion.named_scores import NamedScores, Scores, coordinate, coordinates_of
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.newton.implicit_regression import ForgettingRegression
@@ -39,7 +40,7 @@ FARTHEST = 1e9
 JITTER = 1e-6
 
 
-class LogisticFusion(NamedScores):
+class LogisticFusion(Fusion):
     """Online logistic fusion: logit p = b + Σ (a_m z_m + c_m tanh z_m), z_m the log-odds of score m.
 
     Scores may be missing. Each outcome is one implicit step of logistic regression with forgetting, from the mean of
@@ -94,6 +95,7 @@ class LogisticFusion(NamedScores):
     summary = "online logistic regression on the log-odds of the scores, which may be missing"
     monotone = False
     bounded_memory = True
+    noted = "clamped"
 
     def __init__(
         self,
@@ -107,7 +109,8 @@ class LogisticFusion(NamedScores):
         self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
         self.bound = real_number(bound, "bound", "a finite number above 0", above=0.0)
         self.missing = one_of(missing, "missing", ("raise", "marginal"))
-        super().__init__(n_scores, scale)
+        self.scale = scale
+        self._read_by(NamedScores(n_scores, scale, takes_missing=missing == "marginal"))
         n_scores, discount = self.n_scores, self.discount
         start = [1.0 / n_scores] * n_scores + [0.0] * n_scores + [0.0]
         precisions = [*PRECISIONS[:1] * n_scores, *PRECISIONS[1:2] * n_scores, PRECISIONS[2]]
@@ -116,10 +119,6 @@ class LogisticFusion(NamedScores):
         self._weight_scale = WeightScale()
         self._n = 0.0
         self._map: FusionMap | None = None
-
-    @property
-    def _takes_missing(self) -> bool:
-        return self.missing == "marginal"
 
     @property
     def n(self) -> float:
@@ -136,20 +135,20 @@ class LogisticFusion(NamedScores):
         self._map = None
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        x = coordinate(self._scales, self._read(scores))
+        x = coordinate(self._scales, self._named.read(scores))
         if self._n > 0.0 and ABSENT not in x:  # without the moments, which a map needs
             return float(sigmoid(self._regression.predict(np.array([*features(self._scales, x, self.bound), 1.0]))))
         return self.map().at(x)
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
+        x = coordinates_of(self._scales, self._in_order(scores)[0], self._named.takes_missing)
         return like(scores, self.map().at_many(x))
 
     def map(self) -> FusionMap:
         if self._map is None:
             weights = np.array(self._regression.state()[0])
             normal = self._moments.normal()
-            self._map = LogisticMap(self._scales, weights, normal, self.bound, self._takes_missing, self._n > 0.0)
+            self._map = LogisticMap(self._scales, weights, normal, self.bound, self._named.takes_missing, self._n > 0.0)
         return self._map
 
     def _state(self) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 
 from streamcal.calibrators.venn_abers import positive_weight, predicted_with_intervals
 from streamcal.errors import InputError
-from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinate, coordinates_of
+from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.fusion.missing import Missing
+from streamcal.fusion.named_scores import Scores, coordinate, coordinates_of
 from streamcal.learners.learner import in_turn
 from streamcal.maps.points import POINTS
 from streamcal.names import did_you_mean
@@ -113,14 +114,14 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
         """Return the multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         map = cast(PartialOrderMap, self._map_at(t))
-        return map.interval_at(coordinate(self._scales, self._read(scores)), positive_weight(w))
+        return map.interval_at(coordinate(self._scales, self._named.read(scores)), positive_weight(w))
 
     def predict_interval_many(
         self, scores: ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return the multiprobabilities at scores of shape (n, M): two arrays of shape (n,)."""
         map = cast(PartialOrderMap, self._map_at(t))
-        x = coordinates_of(self._scales, self._in_order(scores)[0], self._takes_missing)
+        x = coordinates_of(self._scales, self._in_order(scores)[0], self._named.takes_missing)
         return like_both(scores, map.intervals_at(x, positive_weight(w)))
 
     def predict_with_interval_one(self, scores: Scores, t: Time | None = None) -> tuple[float, tuple[float, float]]:

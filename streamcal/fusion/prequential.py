@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError
-from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores
+from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
 from streamcal.fusion.missing import Missing, check_present_batch, coordinates_present
+from streamcal.fusion.named_scores import Scores
 from streamcal.learners.additive import require
 from streamcal.learners.mixing import Candidates
 from streamcal.parameters.given import one_of, real_number
@@ -103,7 +104,7 @@ class PrequentialFusion(Candidates[AdditiveFusion[Any]], Fusion):
     def _checked_many(
         self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        takes_missing = all(candidate._takes_missing for candidate in self._candidates)
+        takes_missing = all(candidate._named.takes_missing for candidate in self._candidates)
         check = check_present_batch if takes_missing else check_vector_batch
         s, labels, weights = check(scores, self.n_scores, y, w)
         for candidate in self._candidates:

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from streamcal import lazy
-from streamcal.errors import CapabilityError, InputError, MergeError, StateError, warn
-from streamcal.names import parameter_names
+from streamcal.errors import InputError, StateError, warn
+from streamcal.learners.engine import Steps
+from streamcal.names import Suggesting, parameter_names
 from streamcal.parameters.inputs import CheckedTime, check_time, check_times_of_one_kind, of_one_kind
 from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.spans import in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray, Time, Times
-from streamcal.saved import Saved
+from streamcal.saved import own_class, packed_state, read_state, read_written, signed_state, unpacked_state, written
 from streamcal.states import Reader, as_list, ensure, record, whole
 
 #: What scikit-learn and River call a method → what it is called here.
@@ -51,20 +51,17 @@ class Elsewhere:
         raise AttributeError(f"{what}; here it is {HERE[self.name]}", name=self.name, obj=one)
 
 
-class Learner(Saved):
+class Learner(metaclass=Suggesting):
     """The abstract base of all methods: parameters, merging, copying, printing and saving.
 
     Parameters are the constructor's arguments, stored under the same names and never changed. `Calibrator` is the base
     class for methods of one score; `streamcal.fusion`, `.multiclass` and `.regression` have their own base classes.
     Each of these contracts declares the public methods with its kind of observation (`learn_one`, `learn_many`,
     `predict_learn_many`, `unlearn_one`) and checks their arguments. What then happens to a checked observation is
-    defined here for sequential learners, and by `AdditiveLearner` for those that are functions of a statistic.
-
-    A sequential learner has `_step`, one step for each observation, so that nothing is merged or taken back. A weight
-    counts relative to the running mean of all weights (`WeightScale`), so that a factor common to all weights changes
-    nothing. Weight 0 is no step. Forgetting is a parameter of the step, and time is not read.
+    defined by the engine: `Additive` of the methods that are functions of a statistic, `Steps` of the sequential ones.
     """
 
+    _engine: Any = Steps()
     #: Its name in the lists of methods.
     name: ClassVar[str]
     #: One line of description for `streamcal methods` and the documentation.
@@ -74,6 +71,8 @@ class Learner(Saved):
     _noted: int = 0
     #: Learns a checked observation of weight w > 0 by one step: of sequential learners.
     _step: Callable[[Any, Any, float], None]
+    #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
+    by_ratios: bool = False
     _unit_told = False  # whether times in a shorter unit than seconds have been warned of
     _first_time: Time | None = None  # of this process: a date with or without a time zone, or a number
     _known: ClassVar[dict[str, type[Learner]]] = {}
@@ -99,55 +98,60 @@ class Learner(Saved):
     @property
     def merges(self) -> bool:
         """Whether `merge` is possible."""
-        return False
+        return bool(self._engine.merges)
 
     @property
     def unlearns(self) -> bool:
         """Whether `unlearn_one` is possible."""
-        return False
+        return bool(self._engine.unlearns)
 
     @property
     def forgets_by_time(self) -> bool:
         """Whether observations are forgotten by their times, so that each needs one."""
-        return False
+        return bool(self._engine.forgets_by_time)
 
     @property
-    @abstractmethod
     def bounded_memory(self) -> bool:
         """Whether memory has a bound that is fixed at construction."""
+        return bool(self._engine.bounded)
 
     @property
-    @abstractmethod
     def n(self) -> float:
         """Total weight held; under decay, in units of a new observation."""
+        return float(self._engine.n)
 
     # -- learning ------------------------------------------------------------------------------------------------
 
+    @abstractmethod
+    def learn_one(self, *observation: Any, **given: Any) -> None:
+        """Learn one observation; each contract has its own arguments."""
+
     def _learn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
         """Learn one checked observation; `noted` is added to the count of that name if the weight is above 0."""
-        if w > 0.0:
-            self._step(x, y, w)
+        self._engine.learn(self, x, y, w, t)
+        if noted and w > 0.0:
             self._note(noted)
 
     def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         """Learn n checked observations: coordinates of shape (n,) or (n, M), and arrays of shape (n,)."""
-        columns = (one.tolist() if isinstance(one, np.ndarray) else one for one in (x, y, w))
-        for one in zip(*columns, strict=True):
-            if one[-1] > 0.0:
-                self._step(*one)
+        self._engine.learn_many(self, x, y, w, t)
         self._note(noted)
 
     def _unlearn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
         """Remove one checked observation; counts are not reduced."""
-        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
+        self._engine.unlearn(self, x, y, w, t)
 
     def _time(self, t: Time | None) -> float:
         """Return the time as a float; raise `InputError` if a required time is missing."""
-        return 0.0
+        if t is None and not self._engine.forgets_by_time:
+            return 0.0
+        found: float = self._engine.time(self, t)
+        return found
 
     def _times(self, t: Times | None, size: int) -> FloatArray:
         """Return the times as an array of shape (size,), or raise `InputError`."""
-        return np.zeros(size)
+        found: FloatArray = self._engine.times(self, t, size)
+        return found
 
     def _checked_time(self, t: Time) -> float:
         """Check a time; warn, once, if it is likely to be in a shorter unit where seconds are needed."""
@@ -159,10 +163,12 @@ class Learner(Saved):
 
     def _asked_time(self, t: Time | None) -> CheckedTime | None:
         """Check the time of a prediction, for the methods that a method is made of: they are given numbers alone."""
-        if t is None:
-            return None
+        return None if t is None else CheckedTime(self._read_time(t))
+
+    def _read_time(self, t: Time) -> float:
+        """Check the time of a prediction, which is of the kind of the times learned."""
         of_one_kind(t, self._first_time)
-        return CheckedTime(check_time(t))
+        return check_time(t)
 
     def _checked_times(self, t: ArrayLike | Sequence[Time], size: int) -> FloatArray:
         """Check n times; warn, once, if the last one is likely to be in a shorter unit where seconds are needed."""
@@ -180,22 +186,23 @@ class Learner(Saved):
 
     def _needs_seconds(self, factor: float) -> str:
         """Return the end of the warning of times with `factor` units in a second; empty where any unit will do."""
-        return ""
+        return str(self._engine.needs_seconds(factor))
 
     def _require_times(self, t: FloatArray) -> None:
         """Raise `ClockError` if one of these times, in order, is too far ahead to be learned."""
-        return None
+        self._engine.require_times(t)
 
     def _require_time(self, t: float) -> None:
         """Raise `ClockError` if the time of one observation is too far ahead to be learned."""
-        return None
+        self._engine.require_time(t)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Restore the learner after an error within, for errors that no check sees first. O(size of the state)."""
-        kept = self.__dict__.copy()
+        kept = [(one, one.__dict__.copy()) for one in (self, self._engine)]
         before = self._written()
-        self.__dict__.update(kept)  # what the next solve starts from, which writing drops: a loop does not write
+        for one, fields in kept:  # what the next solve starts from, which writing drops: a loop does not write
+            one.__dict__.update(fields)
         try:
             yield
         except BaseException:
@@ -204,15 +211,41 @@ class Learner(Saved):
 
     def merge(self, other: Self) -> None:
         """Add everything `other` has learned, as if both streams had been one; `other` is not changed."""
-        raise MergeError(f"{type(self).__name__} depends on the order of its observations and cannot merge")
+        self._engine.merge(self, other)
+        self._note(other._noted)
 
     def tally(self) -> dict[str, int]:
-        """Count the observations handled without an error, such as scores clamped by the scale."""
-        return {} if self.noted is None else {self.noted: self._noted}
+        """Count the observations handled without an error, such as scores clamped by the scale.
+
+        The count that the class calls `noted` comes first; `Additive.tally` has the others of additive methods.
+        """
+        return {**({} if self.noted is None else {self.noted: self._noted}), **self._engine.tally()}
 
     def _note(self, number: int) -> None:
         """Increase the count named `noted`."""
         self._noted += number
+
+    # -- the map of additive methods -------------------------------------------------------------------------------
+
+    def _present(self, t: Time | None) -> Any:
+        """Return the statistic for predictions as of `t`: read-only, valid until the next change."""
+        return self._engine.present(None if t is None else self._read_time(t))
+
+    def _map_at(self, t: Time | None) -> Any:
+        """Return the map as of `t`, solved only if the statistic has changed."""
+        return self._engine.map_at(self, None if t is None else self._read_time(t))
+
+    def _map_of(self, statistic: Any) -> Any:
+        """Return the map of a statistic, which may be empty."""
+        return self._engine.map_of(self, statistic)
+
+    def _solved_or_last(self, statistic: Any) -> Any:
+        """Return the map that `solve` fits to the statistic; if the solver fails, the last solved map."""
+        return self._engine.solved_or_last(self, statistic)
+
+    def _forget_solved(self) -> None:
+        """Drop what solves start from; extended by methods whose solvers keep such starts."""
+        self._engine.forget_solved()
 
     # -- parameters ----------------------------------------------------------------------------------------------
 
@@ -288,7 +321,7 @@ class Learner(Saved):
 
     def _state(self) -> dict[str, Any]:
         """Return the learned state as plain data; subclasses extend it."""
-        return {} if self.noted is None else {self.noted: self._noted}
+        return {**({} if self.noted is None else {self.noted: self._noted}), **self._engine.state(self)}
 
     def _restore(self, state: Any) -> None:
         """Load the result of `_state` into a new clone; `StateError` unless it can be one."""
@@ -296,7 +329,7 @@ class Learner(Saved):
 
     def _state_fields(self) -> dict[str, Reader]:
         """Return the fields of `_state`, each with its reader; subclasses extend them."""
-        return {} if self.noted is None else {self.noted: whole()}
+        return {**({} if self.noted is None else {self.noted: whole()}), **self._engine.fields()}
 
     def _optional_fields(self) -> dict[str, Reader]:
         """Return the fields that a state lacks where they would be empty; they are then None."""
@@ -306,6 +339,83 @@ class Learner(Saved):
         """Take over fields as they were read; `StateError` if one contradicts another. Extended by subclasses."""
         if self.noted is not None:
             self._noted = fields[self.noted]
+        self._engine.load(fields)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the parameters and everything learned as plain, versioned data for `json`, with a checksum.
+
+        Notes
+        -----
+        Later predictions may differ in the last place from those without this call; docs/states_measured.md says where.
+
+        Examples
+        --------
+        >>> from streamcal import Platt
+        >>> cal = Platt()
+        >>> cal.learn_one(0.2, True)
+        >>> Platt.from_state(cal.state_dict()).predict_one(0.2) == cal.predict_one(0.2)
+        True
+        """
+        return signed_state(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Return the object whose `state_dict` is given; it resumes exactly where that object was.
+
+        Raises
+        ------
+        StateError
+            If the state was damaged or changed, which its checksum shows, is one of another class or version, or if a
+            field is impossible, by itself or beside the others.
+        """
+        return read_state(cls, state)
+
+    def to_bytes(self, compress: bool = False) -> bytes:
+        """Return the state as bytes: versioned, with a checksum, without pickle (docs/states.md).
+
+        Parameters
+        ----------
+        compress : bool
+            By zlib. Small states become no smaller.
+
+        Returns
+        -------
+        bytes
+            160 of an `OnlinePlatt`, 10 for each distinct score of an exact tree with few repeated scores.
+
+        Examples
+        --------
+        >>> from streamcal import Platt
+        >>> cal = Platt()
+        >>> cal.learn_one(0.2, True)
+        >>> Platt.from_bytes(cal.to_bytes()).predict_one(0.2) == cal.predict_one(0.2)
+        True
+        """
+        return packed_state(self, compress)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Return the object whose `to_bytes` is given; it resumes exactly where that object was, to the last bit.
+
+        Raises
+        ------
+        StateError
+            If the bytes were damaged, cut or changed, are of another version of the layout or another class, or if a
+            field is impossible.
+        """
+        return unpacked_state(cls, content)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def _written(self) -> dict[str, Any]:
+        """Return the state without version and checksum, as it is part of another state."""
+        return written(self)
+
+    @classmethod
+    def _from_written(cls, state: dict[str, Any]) -> Self:
+        """Return the object of a state whose version and checksum have been checked."""
+        return read_written(cls, state)
 
     def _plain_params(self) -> dict[str, Any]:
         return _parameters_of(self)
@@ -320,7 +430,7 @@ class Learner(Saved):
     def _of_class(cls, name: Any) -> type[Self]:
         """Return the class to read: a base class, such as `Calibrator`, reads the states of all its methods."""
         if not inspect.isabstract(cls):
-            return super()._of_class(name)
+            return own_class(cls, name)
         found = cls.class_named(name)
         if not issubclass(found, cls):
             raise StateError(f"the state is one of {name!r}, which is no {cls.__name__}")

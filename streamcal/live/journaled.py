@@ -15,10 +15,10 @@ from streamcal.live.issued import Id
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
 from streamcal.live.versions import VersionLearner
-from streamcal.saved import Saved
+from streamcal.saved import WithState
 
 
-class Journaled(Saved):
+class Journaled(WithState):
     """The part of a join that keeps its events; its owner writes them and takes them again."""
 
     spans: Any

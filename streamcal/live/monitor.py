@@ -17,7 +17,7 @@ from streamcal.metrics.base import check_forecasts, check_probabilities, check_p
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray, Label
-from streamcal.saved import Saved
+from streamcal.saved import WithState
 from streamcal.states import ensure, flag, maybe, record, unread, whole
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger.addHandler(logging.NullHandler())
 DEFAULT_ALPHA = 0.05
 
 
-class CalibrationMonitor(Saved):
+class CalibrationMonitor(WithState):
     """An alarm that is raised where outcomes contradict the probabilities issued for them, as soon as they do.
 
     Twelve bets are made on every outcome, each against the issued probability p with log-odds x: that events are more

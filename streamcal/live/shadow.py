@@ -34,7 +34,7 @@ from streamcal.parameters.inputs import (
 )
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.saved import Saved
+from streamcal.saved import WithState
 from streamcal.states import ensure, listed, number, record, row, text, unread, whole
 
 #: What can be in use: a calibrator of a score, or one that reads keys beside it.
@@ -91,7 +91,7 @@ class Comparison:
         return f"{self.name}: {self.verdict}, log loss {interval} over {self.n:,} outcomes"
 
 
-class Shadow(Saved):
+class Shadow(WithState):
     """One calibrator in use, the champion, and challengers that learn the same outcomes and are compared with it.
 
     Only the champion's probabilities are served. A challenger can be promoted where the confidence sequence of its log

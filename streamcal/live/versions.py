@@ -20,7 +20,6 @@ from streamcal.live.keyed import Keyed
 from streamcal.live.shadow import Shadow, ShadowForecast
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray, Time
-from streamcal.saved import Saved
 from streamcal.states import ROUNDING, Reader, ensure, maybe, number, numbers, record, unread
 
 #: Knots in a unit of the log-odds of the score, between which the log-odds of a map are linear.
@@ -310,7 +309,7 @@ def _told(
 def calibrator_of(state: Any) -> Any:
     """Read a calibrator's state inside another state; raise `StateError` unless a join can use the calibrator."""
     written = record(dict.fromkeys(("class", "params", "learned"), unread))(state)
-    kind: type[Saved] = Shadow if written["class"] == Shadow.__name__ else Learner
+    kind: type[Any] = Shadow if written["class"] == Shadow.__name__ else Learner
     found = kind._from_written(written)
     ensure(can_join(found), f"{type(found).__name__} is no calibrator of one score")
     return found

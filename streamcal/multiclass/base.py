@@ -238,11 +238,8 @@ class MulticlassCalibrator(Learner):
 
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
         """Return the map as of `t`, or an existing object with the same predictions."""
-        return self._map_at(t)
-
-    @abstractmethod
-    def _map_at(self, t: Time | None) -> MulticlassMap:
-        """Return the map as of time `t`."""
+        found: MulticlassMap = self._map_at(t)
+        return found
 
     @abstractmethod
     def map(self) -> MulticlassMap:

@@ -11,7 +11,7 @@ import numpy as np
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import newtons_of
-from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsLearner
+from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsEngine
 from streamcal.kernels.newton.newton_each import predict_each
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap
 from streamcal.multiclass.labels import ClassLabel, shares, shares_many
@@ -116,7 +116,7 @@ class SubproblemsMap(MulticlassMap):
         return shares_many(np.where(votes.any(axis=1, keepdims=True), votes, scores))
 
 
-class BinarySubproblems(SubproblemsLearner[MulticlassMap], MulticlassCalibrator):
+class BinarySubproblems(MulticlassCalibrator):
     """A multiclass calibrator made of a binary method, for each subproblem with an observation held.
 
     Whole observations are held, under the forgetting policy of `method`. A subproblem without observations is
@@ -131,7 +131,8 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], MulticlassCalibrator)
         # The calibrators that predictions of a sequential method are read from, and the map that reads them.
         self._reading: tuple[Any, SubproblemsMap] | None = None
         self._clamps = not isinstance(self._scale, Probability)
-        super().__init__(method, strategy)
+        self._engine = SubproblemsEngine(method, strategy, ClassSubproblems)
+        self.forgetting, self.refresh_every = self._engine.forgetting, self._engine.refresh_every
 
     noted = "clamped"
 
@@ -140,20 +141,14 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], MulticlassCalibrator)
 
         The counts of missed retractions, and of those that came too late, are of observations, not of subproblems.
         """
-        statistic = self._memory.statistic
+        statistic = self._engine.memory.statistic
         if not isinstance(statistic, SequentialSubproblems):
             return super().tally()
-        counts = dict.fromkeys(self._method.tally(), 0)
+        counts = dict.fromkeys(self._engine.binary.tally(), 0)
         for calibrator in statistic.calibrators.values():
             for name, count in calibrator.tally().items():
                 counts[name] += count
         return counts
-
-    def new_statistic(self) -> Subproblems | SequentialSubproblems:
-        method = self._additive
-        if method is None:
-            return SequentialSubproblems(self._method, self._strategy)
-        return ClassSubproblems(method.new_statistic, method.scale, self._strategy, method.pseudo_observations())
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -170,30 +165,38 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], MulticlassCalibrator)
 
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
         if self.refresh_every > 1:
-            return self._map_at(t)
-        if self._additive is None:
-            return self._sequential_map(t)
+            return super()._map_for_predictions(t)
+        if self._engine.additive is None:
+            if t is not None:
+                self._read_time(t)
+            return self._sequential_map()
         return SubproblemsMap(self._strategy, self._predictors_at(t))
 
-    def _sequential_map(self, t: Time | None) -> MulticlassMap:
+    def _sequential_map(self) -> MulticlassMap:
         """Return a map that reads the calibrators themselves; it is replaced only when a state was loaded."""
-        statistic: SequentialSubproblems = self._present(t)
+        statistic: SequentialSubproblems = self._engine.memory.statistic
         if self._reading is None or self._reading[0] is not statistic.calibrators:
             self._reading = statistic.calibrators, SubproblemsMap(self._strategy, statistic)
         return self._reading[1]
 
     def _predictors_at(self, t: Time | None) -> Predictors:
         """Return the predictors of the subproblems as of `t`, valid until the next change."""
-        readers = self._readers_at(t)
         statistic = self._present(t)
+        readers = self._engine.readers_of(statistic)
         return Limited(readers, statistic) if isinstance(statistic, ClassSubproblems) else readers
 
+    def map(self) -> MulticlassMap:
+        found: MulticlassMap = self._map_at(None)
+        return found
+
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: MulticlassMap | None) -> MulticlassMap:
-        maps = self._maps_of(statistic)
+        """Fit the map to a non-empty statistic: see `Additive`."""
+        maps = self._engine.maps_of(statistic)
         if isinstance(statistic, ClassSubproblems):
             named = {key: own for key, own in maps.items() if NOBODY not in cast(tuple[Any, ...], key)}
             maps = {key: limited(own, key, statistic) for key, own in named.items()}
         return SubproblemsMap(self._strategy, maps)
 
     def empty_map(self) -> MulticlassMap:
+        """Return the map of an empty statistic."""
         return SubproblemsMap(self._strategy, {})

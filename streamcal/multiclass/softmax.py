@@ -11,7 +11,7 @@ import numpy as np
 
 from streamcal.errors import SolverError
 from streamcal.kernels.common.class_scores import softmax
-from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.additive import Additive
 from streamcal.maps.base import frozen
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, in_order
@@ -94,7 +94,7 @@ class DirichletMap(MulticlassMap):
         return weights, offsets
 
 
-class SoftmaxScaling(AdditiveLearner[Any, MulticlassMap], MulticlassCalibrator):
+class SoftmaxScaling(MulticlassCalibrator):
     """A softmax of parameters times ln s, by maximum likelihood over everything held.
 
     Parameters
@@ -105,7 +105,7 @@ class SoftmaxScaling(AdditiveLearner[Any, MulticlassMap], MulticlassCalibrator):
         The largest number of distinct score vectors that are kept, at least 64. None keeps all of them: memory and the
         time of a solve then grow with the stream. See Notes.
     forgetting, refresh_every
-        See `streamcal.learners.additive.AdditiveLearner`.
+        See `streamcal.learners.additive.Additive`.
 
     Notes
     -----
@@ -141,17 +141,25 @@ class SoftmaxScaling(AdditiveLearner[Any, MulticlassMap], MulticlassCalibrator):
     ) -> None:
         self.prior = nonnegative(prior, "prior")
         self.limit = check_limit(limit)
-        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
+        self._engine = Additive(self.new_statistic(), forgetting, refresh_every)
+        self.forgetting, self.refresh_every = forgetting, self._engine.refresh_every
 
     def new_statistic(self) -> ClassTable:
+        """Return an empty statistic for these parameters."""
         return ClassTable(self.limit)
 
+    def map(self) -> MulticlassMap:
+        found: MulticlassMap = self._map_at(None)
+        return found
+
     def empty_map(self) -> MulticlassMap:
+        """Return the map of an empty statistic."""
         return VectorSharesMap()
 
     # -- solving -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: ClassTable, start: MulticlassMap | None) -> MulticlassMap:
+        """Fit the map to a non-empty statistic: see `Additive`."""
         points = self._points(statistic)
         labels = in_order(dict.fromkeys(label for part in points for label in part.labels))
         names = self._parameters(labels)

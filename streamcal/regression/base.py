@@ -140,21 +140,20 @@ class DistributionCalibrator(Learner):
 
         The state does not change.
         """
-        return self._map_at(t).predict_one(distribution)
+        found: CalibratedDistribution = self._map_at(t).predict_one(distribution)
+        return found
 
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
         """Return the calibrated distributions, all as of time `t`; the state does not change."""
-        return self._map_at(t).predict_many(distributions)
+        found: list[CalibratedDistribution] = self._map_at(t).predict_many(distributions)
+        return found
 
-    @abstractmethod
-    def _map_at(self, t: Time | None) -> DistributionMap:
-        """Return the map as of time `t`."""
-
-    @abstractmethod
     def map(self) -> DistributionMap:
         """Return the current map, immutable."""
+        found: DistributionMap = self._map_at(None)
+        return found
 
 
 class SequentialDistributionCalibrator(DistributionCalibrator):

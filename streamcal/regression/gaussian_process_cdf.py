@@ -14,7 +14,7 @@ from scipy.special import log_ndtr
 
 from streamcal.errors import InputError, SolverError
 from streamcal.kernels.common.logistic import sigmoids
-from streamcal.learners.additive import AdditiveLearner, require
+from streamcal.learners.additive import Additive, require
 from streamcal.names import did_you_mean
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import real_number, whole_number
@@ -150,7 +150,7 @@ class NormalInputs(Inputs):
         return TAIL * np.arcsinh((log_ndtr(z) - log_ndtr(-z)) / TAIL)
 
 
-class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], DistributionCalibrator):
+class GaussianProcessCDF(DistributionCalibrator):
     """P(Y ≤ t | q) = 1/(1 + exp(−m − g)) with a Gaussian process g over (u, t): u the predicted q(t) on a scale, and t.
 
     Every observation is K + 1 labels 1[y ≤ tⱼ] at the points (q(tⱼ), tⱼ). The statistic is a table of labels by cells
@@ -179,8 +179,8 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
     points : int
         Equidistant knots over the support, two or more; calibrated densities are uniform between two of them.
     forgetting, refresh_every
-        See `AdditiveLearner`. A step on a stream takes 3 to 4 ms for all of the default kernels; a solve from nothing,
-        and one with `point="mean"`, take longer.
+        See `streamcal.learners.additive.Additive`. A step on a stream takes 3 to 4 ms for all of the default kernels; a
+        solve from nothing, and one with `point="mean"`, take longer.
 
     Notes
     -----
@@ -262,9 +262,11 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
         self._knots = np.linspace(*self.support, self.points)
         self._knots.flags.writeable = False
         self._axes = [self._axes_of(one) for one in self._kernels]
-        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
+        self._engine = Additive(self.new_statistic(), forgetting, refresh_every)
+        self.forgetting, self.refresh_every = forgetting, self._engine.refresh_every
 
     def new_statistic(self) -> ThresholdTables:
+        """Return an empty statistic for these parameters."""
         return ThresholdTables(len(self._thresholds), self._inputs.scale, self.resolution)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
@@ -282,9 +284,11 @@ class GaussianProcessCDF(AdditiveLearner[ThresholdTables, DistributionMap], Dist
     # -- the solve -----------------------------------------------------------------------------------------------
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return GaussianProcessMap(self._knots, self._inputs, None)
 
     def solve(self, statistic: ThresholdTables, start: DistributionMap | None) -> DistributionMap:
+        """Fit the map to a non-empty statistic: see `Additive`."""
         problems = self._problems(statistic)
         earlier: tuple[Posterior | None, ...] = (None,) * len(problems)
         if isinstance(start, GaussianProcessMap) and start.posteriors:

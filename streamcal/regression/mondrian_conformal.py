@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
-from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.additive import Additive
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import one_of
 from streamcal.parameters.inputs import check_outcome, check_scores
@@ -24,7 +24,7 @@ from streamcal.statistics.categories import Categories
 READERS = {"spread": spread, "median": median}
 
 
-class MondrianConformal(AdditiveLearner[Categories, DistributionMap], DistributionCalibrator):
+class MondrianConformal(DistributionCalibrator):
     """A `ConformalPredictive` for each category: its guarantee holds within every one of them.
 
     The categories are intervals of the stated standard deviation of a forecast, which is its difficulty, or of its
@@ -84,9 +84,11 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
         #: The method of every category.
         self._method = ConformalPredictive(resolution=resolution, scale=scale)
         self.resolution = self._method.resolution
-        super().__init__(forgetting=forgetting)
+        self._engine = Additive(self.new_statistic(), forgetting)
+        self.forgetting = forgetting
 
     def new_statistic(self) -> Categories:
+        """Return an empty statistic for these parameters."""
         return Categories(self._method.new_statistic, len(self.edges) + 1)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
@@ -106,6 +108,7 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
         return self._method.bounds(part, distribution, check_outcome(y))
 
     def solve(self, statistic: Categories, start: DistributionMap | None) -> DistributionMap:
+        """Fit the map to a non-empty statistic: see `Additive`."""
         empty = self._method.empty_map()
         maps = [
             self._method.solve(part, None) if part.n > 0.0 else empty  # in order of the categories
@@ -114,6 +117,7 @@ class MondrianConformal(AdditiveLearner[Categories, DistributionMap], Distributi
         return CategoryMap(self.edges, self.by, maps)
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return CategoryMap(self.edges, self.by, [self._method.empty_map()] * (len(self.edges) + 1))
 
 

@@ -17,7 +17,7 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from streamcal.kernels.normal.ramp_chain import depths_of
 from streamcal.kernels.tree.rank_tree import RankTree, levels_around, weights_around
-from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.additive import Additive
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import one_of
 from streamcal.parameters.types import FloatArray
@@ -71,7 +71,7 @@ class Levels(NamedTuple):
         return (below + pseudo * low) / whole, (above + pseudo * high + unseen) / whole
 
 
-class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrator):
+class PITCalibrator(DistributionCalibrator):
     """A method of the probability integral transforms uᵢ = Fᵢ(yᵢ), the PIT: it predicts the cdf R(F(t)).
 
     R is a cdf on [0, 1] with knots at PITs.
@@ -126,9 +126,11 @@ class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrat
         #: The levels u of the edges, and 1 − u.
         self._edge_levels = None if self._edges is None else self._levels_of(self._edges)
         self._edge_depths = depths_of(self._edges) if self._edges is not None and self._normal else None
-        super().__init__(forgetting=forgetting)
+        self._engine = Additive(self.new_statistic(), forgetting)
+        self.forgetting = forgetting
 
     def new_statistic(self) -> PITs:
+        """Return an empty statistic for these parameters."""
         return PITs(self._edges, self._normal)
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -160,6 +162,7 @@ class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrat
     # -- the map -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
+        """Fit the map to a non-empty statistic: see `Additive`."""
         rule = self._levels()
         if self._normal and self._edges is None and not statistic.has_intervals:
             return RecalibrationMap(RankRamp(statistic.order(), rule))
@@ -203,6 +206,7 @@ class PITCalibrator(AdditiveLearner[PITs, DistributionMap], DistributionCalibrat
         """Return the rule that turns weights into R."""
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return RecalibrationMap(IDENTITY)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.additive import Additive
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.types import FloatArray
@@ -32,7 +32,7 @@ from streamcal.statistics.scale_moments import ScaleMoments
 SCALES = (1e-6, 1e6)
 
 
-class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], DistributionCalibrator):
+class ScaleRecalibration(DistributionCalibrator):
     """A location and a scale for all forecasts: of Normal(m, s) it predicts Normal(m + a·s, b·s).
 
     It learns from the errors z = (y − m)/s in standard deviations. With ``fit="likelihood"`` a and b² are the mean and
@@ -92,9 +92,11 @@ class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], Distrib
     ) -> None:
         self.fit = one_of(fit, "fit", ("likelihood", "moments"))
         self.smoothing = real_number(smoothing, "smoothing", "a finite weight above 0", above=0.0)
-        super().__init__(forgetting=forgetting)
+        self._engine = Additive(self.new_statistic(), forgetting)
+        self.forgetting = forgetting
 
     def new_statistic(self) -> ScaleMoments:
+        """Return an empty statistic for these parameters."""
         return ScaleMoments()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -121,6 +123,7 @@ class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], Distrib
     # -- the map -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: ScaleMoments, start: DistributionMap | None) -> DistributionMap:
+        """Fit the map to a non-empty statistic: see `Additive`."""
         error, square, within, unit = statistic.means()
         share = statistic.n / (statistic.n + self.smoothing)
         location = share * error
@@ -130,6 +133,7 @@ class ScaleRecalibration(AdditiveLearner[ScaleMoments, DistributionMap], Distrib
         return ScaleMap(location, min(max(scale, SCALES[0]), SCALES[1]), self.fit == "moments")
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return ScaleMap(0.0, 1.0, False)
 
 

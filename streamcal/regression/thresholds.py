@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsLearner
+from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsEngine
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
@@ -24,7 +24,7 @@ from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing, Subp
 Relation = Callable[[Any, int], Any]
 
 
-class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalibrator):
+class ThresholdCalibrator(DistributionCalibrator):
     """One binary subproblem for each threshold t₁ < … < t_{K−1} that divides the support [lo, hi] into K segments.
 
     Thresholds are parameters, and never follow the data: a binary subproblem is defined by its threshold, so that
@@ -49,7 +49,8 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalib
         self.thresholds = int(thresholds) if whole else tuple(self._inner.tolist())  # type: ignore[arg-type]
         self.support = (float(self._edges[0]), float(self._edges[-1]))
         self._size = len(self._edges) - 1 - self._fewer
-        super().__init__(method, AtThresholds(self._size, type(self)._relation))
+        self._engine = SubproblemsEngine(method, AtThresholds(self._size, type(self)._relation))
+        self.forgetting, self.refresh_every = self._engine.forgetting, self._engine.refresh_every
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -77,15 +78,17 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], DistributionCalib
         """Return the map over these predictors (maps or readers), one for each threshold."""
 
     def empty_map(self) -> DistributionMap:
+        """Return the map of an empty statistic."""
         return SegmentsMap(self._edges)
 
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: DistributionMap | None) -> DistributionMap:
-        maps = self._maps_of(statistic)
+        """Fit the map to a non-empty statistic: see `Additive`."""
+        maps = self._engine.maps_of(statistic)
         return self._map_of_streams([maps[i] for i in range(self._size)])
 
     def _live_streams(self, t: Time | None) -> list[Any] | None:
         """Return the predictor of each threshold as of `t`, valid until the next change; None if nothing is held."""
-        streams = self._readers_at(t).each(self._routing.keys())
+        streams = self._engine.readers_of(self._present(t)).each(range(self._size))
         return None if None in streams else list(streams)
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:

@@ -140,6 +140,6 @@ def _described(one: Saved) -> str:
     return f"{name} of weight {one.n:g}" if isinstance(one, Learner) else name
 
 
-def _class_named(name: str) -> type[Saved]:
+def _class_named(name: str) -> type[Any]:
     """Return the class of a state; `StateError` if there is none."""
     return imported(SAVED[name]) if name in SAVED else Learner.class_named(name)

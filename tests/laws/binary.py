@@ -233,7 +233,7 @@ class WithFolds(CrossVennAbers):
 
     def _fold(self, score: Any) -> int | None:
         try:
-            return self._memory.statistic.fold_of(self.scale.coordinate(float(score)))
+            return self._engine.memory.statistic.fold_of(self.scale.coordinate(float(score)))
         except (TypeError, ValueError, OverflowError, InputError):
             return None
 
@@ -337,7 +337,7 @@ class ScoreCase(Case):
 
 def statistic_of(method: type[Any], small: dict[str, dict[str, Any]]) -> type:
     """Return the class of the statistic of a method."""
-    return type(method(**small.get(method.name, {}))._memory.statistic)
+    return type(method(**small.get(method.name, {}))._engine.memory.statistic)
 
 
 def first_of_each_statistic(methods: dict[str, Any], small: dict[str, dict[str, Any]]) -> set[Any]:

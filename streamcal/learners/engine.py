@@ -1,0 +1,102 @@
+"""`Engine`: what checked observations become; and `Steps`, the engine of sequential methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamcal.errors import CapabilityError, MergeError
+from streamcal.parameters.types import FloatArray, Time, Times
+from streamcal.states import Reader
+
+
+class Engine:
+    """What a learner does with checked observations: the verbs of `Learner`, without the checks of their arguments.
+
+    A learner passes itself, and an engine keeps no reference to it, so that both are freed with the learner. `Additive`
+    is the engine of the methods that are functions of a statistic, `Steps` that of the sequential ones. A learner made
+    of other learners passes observations on by itself, and uses the defaults here.
+    """
+
+    #: Whether `merge` and `unlearn` are possible, and whether each observation needs a time.
+    merges: bool = False
+    unlearns: bool = False
+    forgets_by_time: bool = False
+
+    @property
+    def bounded(self) -> bool:
+        """Whether memory has a bound that is fixed at construction."""
+        return True
+
+    @property
+    def n(self) -> float:
+        """Total weight held; under decay, in units of a new observation."""
+        raise NotImplementedError
+
+    def learn(self, method: Any, x: Any, y: Any, w: float, t: float) -> None:
+        """Learn an observation."""
+        raise NotImplementedError
+
+    def learn_many(self, method: Any, x: Any, y: Any, w: FloatArray, t: FloatArray) -> None:
+        """Learn n observations: coordinates of shape (n,) or (n, M), and arrays of shape (n,)."""
+        raise NotImplementedError
+
+    def unlearn(self, method: Any, x: Any, y: Any, w: float, t: float) -> None:
+        """Remove an observation."""
+        raise CapabilityError(f"{type(method).__name__} depends on the order of its observations and cannot unlearn")
+
+    def merge(self, method: Any, other: Any) -> None:
+        """Add everything that another method of the same kind has learned."""
+        raise MergeError(f"{type(method).__name__} depends on the order of its observations and cannot merge")
+
+    def tally(self) -> dict[str, int]:
+        """Count what was handled without an error."""
+        return {}
+
+    def time(self, method: Any, t: Time | None) -> float:
+        """Return the time as a float; raise `InputError` if a required time is missing."""
+        return 0.0
+
+    def times(self, method: Any, t: Times | None, size: int) -> FloatArray:
+        """Return the times as an array of shape (size,), or raise `InputError`."""
+        return np.zeros(size)
+
+    def needs_seconds(self, factor: float) -> str:
+        """Return the end of the warning of times with `factor` units in a second; empty where any unit will do."""
+        return ""
+
+    def require_times(self, t: FloatArray) -> None:
+        """Raise `ClockError` if one of these times, in order, is too far ahead to be learned."""
+
+    def require_time(self, t: float) -> None:
+        """Raise `ClockError` if the time of one observation is too far ahead to be learned."""
+
+    def state(self, method: Any) -> dict[str, Any]:
+        """Return what was learned as plain data."""
+        return {}
+
+    def fields(self) -> dict[str, Reader]:
+        """Return the fields of `state`, each with its reader."""
+        return {}
+
+    def load(self, fields: dict[str, Any]) -> None:
+        """Take over fields as they were read; `StateError` if they are impossible."""
+
+
+class Steps(Engine):
+    """One step for each observation (`_step` of the method), so that nothing is merged or taken back.
+
+    A weight counts relative to the running mean of all weights (`WeightScale`), so that a factor common to all weights
+    changes nothing. Weight 0 is no step. Forgetting is a parameter of the step, and time is not read.
+    """
+
+    def learn(self, method: Any, x: Any, y: Any, w: float, t: float) -> None:
+        if w > 0.0:
+            method._step(x, y, w)
+
+    def learn_many(self, method: Any, x: Any, y: Any, w: FloatArray, t: FloatArray) -> None:
+        columns = (one.tolist() if isinstance(one, np.ndarray) else one for one in (x, y, w))
+        for one in zip(*columns, strict=True):
+            if one[-1] > 0.0:
+                method._step(*one)
