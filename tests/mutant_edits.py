@@ -214,7 +214,7 @@ MUTANTS = [
     Mutant(
         "window-rounding-stays",
         "memories/windows.py",
-        "if outweighed or (self._evicted >= self._size and self.statistic.drifts):",
+        "if outweighed or self.statistic.drifts:",
         "if outweighed:",
         "the rounding of what has left a window stays in it for ever",
         "test_forgetting",

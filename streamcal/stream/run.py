@@ -33,8 +33,8 @@ from streamcal.stream.times import TimeOrder
 from streamcal.stream.writing import RecordWriter, to_json
 
 if TYPE_CHECKING:  # what late labels and segments need is imported where they are asked for
-    from streamcal.live.label_join import LabelJoin
     from streamcal.live.keyed import Keyed
+    from streamcal.live.label_join import LabelJoin
     from streamcal.stream.applying import Applying
     from streamcal.stream.impressions import ImpressionReader
     from streamcal.stream.replay import Replay
