@@ -64,11 +64,11 @@ class CalibrationMap(ABC):
 
     @abstractmethod
     def at(self, x: float) -> float:
-        """Return the probability at a coordinate."""
+        """Return the probability at a coordinate of `scale`."""
 
     @abstractmethod
     def at_many(self, x: FloatArray) -> FloatArray:
-        """Return the probabilities at an array of coordinates."""
+        """Return the probabilities at an array of coordinates of `scale`."""
 
 
 class ScaledMap(CalibrationMap):

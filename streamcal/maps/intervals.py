@@ -66,14 +66,11 @@ class IntervalMap(RoundedMap):
 
     def intervals_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the pairs (p₀, p₁) at an array of coordinates."""
-        return self._pairs_at(x if self.grid is None else self.grid.rounds(x))
+        x = x if self.grid is None else self.grid.rounds(x)
+        return self.between(x, x)
 
     def _values_at(self, x: FloatArray) -> FloatArray:
-        return points_at(self.point, self.scale, x, *self._pairs_at(x))
-
-    def _pairs_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        lower = self.lower[np.searchsorted(self.knots, x, side="right")]
-        return lower, self.upper[np.searchsorted(self.knots, x, side="left")]
+        return points_at(self.point, self.scale, x, *self.between(x, x))
 
     def _written(self) -> ScaledMap:
         return self
@@ -119,12 +116,12 @@ class IntervalMap(RoundedMap):
             lower = StepMap(self.scale, self.knots, self.lower)
             upper = StepMap(self.scale, self.knots, self.upper, None, self.upper[:-1])
         else:
-            ends = self._pairs_at(self.grid.centres)
+            ends = self.intervals_at(self.grid.centres)
             lower, upper = (steps_of_cells(self.scale, self.grid, end) for end in ends)
         return {"lower": lower._content(), "upper": upper._content()}
 
     def between(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the pairs on the open intervals (left[i], right[i]), which contain no knots."""
+        """Return the pairs at left[i] = right[i], or on open intervals (left[i], right[i]) without knots."""
         lower = self.lower[np.searchsorted(self.knots, left, side="right")]
         return lower, self.upper[np.searchsorted(self.knots, right, side="left")]
 
