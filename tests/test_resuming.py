@@ -143,6 +143,27 @@ def test_rows_skipped_are_in_the_rejects_once(tmp_path: Path) -> None:
     assert len(read(out)) == weight(state) == 35
 
 
+@pytest.mark.parametrize(("name", "line"), [("in.csv", b"1,2,3"), ("in.jsonl", b"{"), ("in.jsonl", b"null")])
+@pytest.mark.parametrize("skip", [True, False])
+def test_a_run_stopped_by_a_row_that_cannot_be_split_goes_on(
+    tmp_path: Path, name: str, line: bytes, skip: bool
+) -> None:
+    """Rows behind it in the same batch were not learned, and are not in the position of the state."""
+    source, state, out = save(tmp_path / name, made(60)), tmp_path / "state.json", tmp_path / "out.csv"
+    expected = whole(tmp_path, source)
+    lines = source.read_bytes().splitlines(keepends=True)
+    source.write_bytes(b"".join([*lines[:40], line, b"\n", *lines[40:]]))
+    command = (source, "--method", "ops", "--out", out, "--state", state)
+    assert run(*command).exit_code == 2
+    done = 40 - (name == "in.csv")
+    assert (weight(state), len(read(out))) == (done, done)
+    if not skip:  # the row is taken out
+        source.write_bytes(b"".join(lines))
+    result = run(*command, *(["--on-error", "skip"] if skip else []))
+    assert result.exit_code == 0, result.output
+    assert (weight(state), read(out)) == (60, expected)
+
+
 def test_two_runs_do_not_share_a_state(tmp_path: Path) -> None:
     source, state = save(tmp_path / "in.csv", made()), tmp_path / "state.json"
     with checkpoints.locked(state):

@@ -412,8 +412,10 @@ class RecordReader:
     def _readable(self, batch: Batch, errors: dict[int, RecordError]) -> Iterator[Batch]:
         """Yield the batch without the records that cannot be read; an unhandled error ends it."""
         for i, error in errors.items():
-            if self._on_bad_row is None and i:
-                yield batch.take(slice(i))
+            if self._on_bad_row is None:
+                self._row = int(batch.numbers[i]) - 1  # the rows after it are not read
+                if i:
+                    yield batch.take(slice(i))
             self._bad_row(error, int(batch.numbers[i]))
         yield batch.take(np.delete(np.arange(len(batch)), list(errors))) if errors else batch
 
