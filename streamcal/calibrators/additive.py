@@ -89,7 +89,8 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         self._timed = self._engine.forgets_by_time
         self._lo, self._hi = scale.identity_range
         self._first, self._last = scale.domain
-        fast = not self._timed and refresh_every == 1
+        #: Checks and updates in one compiled call; None where scores are no coordinates, or learning is more than that.
+        fast = self._lo <= self._hi and not self._timed and refresh_every == 1
         self._fast_update = self._memory.fast_update(self._lo, self._hi) if fast else None
         self._steady = self._memory.steady
         #: The prediction at a coordinate from the statistic that is held, NaN where it takes a map: set by methods that
@@ -118,10 +119,11 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if t is None and self._fast_update is not None and self._fast_update(score, y, w):
-            self._memory.version += 1
-            return
-        if t is None and not self._timed and fast_observation(score, y, w, self._first, self._last):
+        if t is None and self._fast_update is not None:
+            if self._fast_update(score, y, w):
+                self._memory.version += 1
+                return
+        elif t is None and not self._timed and fast_observation(score, y, w, self._first, self._last):
             own = self._lo <= score <= self._hi
             x = score if own else self.scale.coordinate(score)
             if own or self.scale.lo < x < self.scale.hi:  # at a bound it may have been clamped
@@ -207,7 +209,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
 
     def _map_anew(self, statistic: Any) -> ScaledMap:
         """Solve for the map; what follows the statistic starts from it."""
-        solved: ScaledMap = super()._map_of(statistic)
+        solved: ScaledMap = self._engine.map_of(self, statistic)
         if self._following is not None:
             self._following.start(statistic, solved)
         return solved

@@ -145,10 +145,9 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
             self._fit(sums)
         return BernsteinMap(self.scale, self._kernel.coefficients)
 
-    def _solved_or_last(self, statistic: BernsteinMoments) -> ScaledMap:
-        if self._osqp is not None:
-            found: ScaledMap = super()._solved_or_last(statistic)
-            return found
+    def _map_of(self, statistic: BernsteinMoments) -> ScaledMap:
+        if self._osqp is not None or statistic.n <= 0.0:
+            return super()._map_of(statistic)
         try:
             if self._fitted_for != self._memory.version:
                 self._fit(statistic.sums)

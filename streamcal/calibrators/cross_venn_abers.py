@@ -167,10 +167,11 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     ) -> None:
         """Learn that `score`, given by the base of `fold`, was followed by the label `y`."""
         if fold is None and t is None and self._deals:
-            if self._fast_update is not None and self._fast_update(score, y, w):
-                self._memory.version += 1
-                return
-            if fast_observation(score, y, w, self._lo, self._hi):
+            if self._fast_update is not None:
+                if self._fast_update(score, y, w):
+                    self._memory.version += 1
+                    return
+            elif fast_observation(score, y, w, self._lo, self._hi):
                 self._memory.learn(score, outcome(1.0 if y else 0.0, NO_FOLD), w, 0.0)
                 return
         x, label, weight, time, clamped = self._checked(score, y, w, t)

@@ -83,7 +83,8 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
         return LabelMoments(self.scale)
 
     def _map_of(self, statistic: LabelMoments) -> ScaledMap:
-        found: ScaledMap = self._solved_or_last(statistic)  # `solve` knows by itself whether anything is held
+        # `solve` knows by itself whether anything is held
+        found: ScaledMap = self._engine.solved_or_last(self, statistic)
         return found
 
     def solve(self, statistic: LabelMoments, start: ScaledMap | None) -> ScaledMap:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import logging
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from streamcal.errors import CapabilityError, InputError, MergeError, SolverError
 from streamcal.learners.engine import Engine
 from streamcal.memories.memory import Held
@@ -22,7 +20,7 @@ from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.spans import LARGEST_SPAN
-from streamcal.parameters.types import FloatArray, Time, Times
+from streamcal.parameters.types import FloatArray
 from streamcal.states import Reader, unread
 
 logger = logging.getLogger(__name__)
@@ -66,6 +64,8 @@ class Additive(Engine, Generic[Held, Map]):
     A prediction does not change the state. It may move later predictions by rounding where `solve` is iterative: the
     next solve starts from the last map (docs/states_measured.md has the methods and the largest differences).
     """
+
+    reads_time = True
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Additive(Engine, Generic[Held, Map]):
 
     def map_of(self, method: Any, statistic: Held) -> Map:
         """Return the map of a statistic, which may be empty; if the solver fails, return the last solved map."""
-        found: Map = method.empty_map() if statistic.n <= 0.0 else method._solved_or_last(statistic)
+        found: Map = method.empty_map() if statistic.n <= 0.0 else self.solved_or_last(method, statistic)
         return found
 
     def solved_or_last(self, method: Any, statistic: Held) -> Map:
@@ -211,19 +211,8 @@ class Additive(Engine, Generic[Held, Map]):
 
     # -- checks --------------------------------------------------------------------------------------------------
 
-    def time(self, method: Any, t: Time | None) -> float:
-        if t is None:
-            if self.forgets_by_time:
-                raise InputError(self._needs_time())
-            return 0.0
-        found: float = method._checked_time(t)
-        return found
-
-    def times(self, method: Any, t: Times | None, size: int) -> FloatArray:
-        if t is None and self.forgets_by_time:
-            raise InputError(self._needs_time())
-        found: FloatArray = np.zeros(size) if t is None else method._checked_times(t, size)
-        return found
+    def needs_time(self) -> str:
+        return f"{self.forgetting!r} forgets by time: give the time t of every observation"
 
     def needs_seconds(self, factor: float) -> str:
         if not self.forgets_by_time:
@@ -241,9 +230,6 @@ class Additive(Engine, Generic[Held, Map]):
 
     def require_time(self, t: float) -> None:
         self.memory.require_time(t)
-
-    def _needs_time(self) -> str:
-        return f"{self.forgetting!r} forgets by time: give the time t of every observation"
 
 
 def require(value: object, kind: type, name: str, allowed: str) -> None:

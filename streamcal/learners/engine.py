@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamcal.errors import CapabilityError, MergeError
-from streamcal.parameters.types import FloatArray, Time, Times
+from streamcal.parameters.types import FloatArray
 from streamcal.states import Reader
 
 
@@ -19,9 +19,11 @@ class Engine:
     of other learners passes observations on by itself, and uses the defaults here.
     """
 
-    #: Whether `merge` and `unlearn` are possible, and whether each observation needs a time.
+    #: Whether `merge` and `unlearn` are possible.
     merges: bool = False
     unlearns: bool = False
+    #: Whether times are checked where they are given, and whether each observation needs one.
+    reads_time: bool = False
     forgets_by_time: bool = False
 
     @property
@@ -54,13 +56,9 @@ class Engine:
         """Count what was handled without an error."""
         return {}
 
-    def time(self, method: Any, t: Time | None) -> float:
-        """Return the time as a float; raise `InputError` if a required time is missing."""
-        return 0.0
-
-    def times(self, method: Any, t: Times | None, size: int) -> FloatArray:
-        """Return the times as an array of shape (size,), or raise `InputError`."""
-        return np.zeros(size)
+    def needs_time(self) -> str:
+        """Return the message where `forgets_by_time` and an observation has no time."""
+        return ""
 
     def needs_seconds(self, factor: float) -> str:
         """Return the end of the warning of times with `factor` units in a second; empty where any unit will do."""

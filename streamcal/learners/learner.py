@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from streamcal import lazy
@@ -143,15 +144,19 @@ class Learner(metaclass=Suggesting):
 
     def _time(self, t: Time | None) -> float:
         """Return the time as a float; raise `InputError` if a required time is missing."""
-        if t is None and not self._engine.forgets_by_time:
-            return 0.0
-        found: float = self._engine.time(self, t)
-        return found
+        if t is not None:
+            return self._checked_time(t) if self._engine.reads_time else 0.0
+        if self._engine.forgets_by_time:
+            raise InputError(self._engine.needs_time())
+        return 0.0
 
     def _times(self, t: Times | None, size: int) -> FloatArray:
         """Return the times as an array of shape (size,), or raise `InputError`."""
-        found: FloatArray = self._engine.times(self, t, size)
-        return found
+        if t is not None and self._engine.reads_time:
+            return self._checked_times(t, size)
+        if self._engine.forgets_by_time:
+            raise InputError(self._engine.needs_time())
+        return np.zeros(size)
 
     def _checked_time(self, t: Time) -> float:
         """Check a time; warn, once, if it is likely to be in a shorter unit where seconds are needed."""
@@ -238,10 +243,6 @@ class Learner(metaclass=Suggesting):
     def _map_of(self, statistic: Any) -> Any:
         """Return the map of a statistic, which may be empty."""
         return self._engine.map_of(self, statistic)
-
-    def _solved_or_last(self, statistic: Any) -> Any:
-        """Return the map that `solve` fits to the statistic; if the solver fails, the last solved map."""
-        return self._engine.solved_or_last(self, statistic)
 
     def _forget_solved(self) -> None:
         """Drop what solves start from; extended by methods whose solvers keep such starts."""
