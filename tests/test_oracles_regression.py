@@ -8,9 +8,9 @@ import statistics
 import numpy as np
 import pytest
 import scoringrules
-from scipy import stats
+from scipy import optimize, stats
 from scipy.integrate import quad
-from scipy.special import expit, logit
+from scipy.special import expit, log_ndtr, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
@@ -29,6 +29,7 @@ from streamcal.regression import (
     Sample,
     VennAbersRegression,
 )
+from streamcal.regression.ramps import NormalRamp, ScoreRamp
 from streamcal.regression.reading import (
     CDF_ROUNDING,
     cdf_at,
@@ -38,7 +39,7 @@ from streamcal.regression.reading import (
     quantiles_of,
     segment_edges,
 )
-from streamcal.regression.recalibrated import Recalibrated, complete, recalibrated
+from streamcal.regression.recalibrated import Recalibrated, Rescored, complete, recalibrated
 
 SUPPORT = (-5.0, 5.0)
 EDGES = np.linspace(*SUPPORT, 9)
@@ -584,3 +585,60 @@ def test_weights_of_every_magnitude(weight):
     conformal = ConformalPredictive()
     conformal.learn_many(FORECASTS[:50], Y[:50], np.full(50, weight))
     assert 0.0 <= conformal.predict_one(NEW[0]).cdf(0.0) <= 1.0
+
+
+# -- outcomes further away than the smallest float ----------------------------------------------------------------
+
+
+def _ramp(knots, levels, geometric):
+    levels = np.array(levels)
+    return ScoreRamp(np.array(knots), levels, 1.0 - levels, geometric)
+
+
+def _area(cdf, ends):
+    """Return the mean by Gauss-Legendre quadrature between ends that include all knots and 0."""
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    total = 0.0
+    for a, b in itertools.pairwise(ends):
+        t = 0.5 * (a + b) + 0.5 * (b - a) * nodes
+        total += 0.5 * (b - a) * float(weights @ ((1.0 - cdf(t)) if a >= 0.0 else -cdf(t)))
+    return total
+
+
+@pytest.mark.parametrize("geometric", [True, False])
+@pytest.mark.parametrize("far", [50.0, 1e3, 1e6])
+def test_a_knot_far_away_takes_no_time(far, geometric):
+    made = Rescored(Normal(0.0, 1.0), _ramp([-1.5, far], [0.05, 0.95], geometric))
+    near = np.concatenate(
+        (-np.geomspace(40.0, 1.5, 60), np.linspace(-1.5, 0.0, 4)[1:], np.linspace(0.0, 40.0, 200)[1:])
+    )
+    upto = np.concatenate((np.geomspace(40.0, 0.9 * far, 200), far - np.geomspace(0.1 * far, 1e-9, 200), [far]))
+    ends = np.concatenate((near, upto[1:], far + np.geomspace(1e-9, 40.0, 200)))
+    assert made.mean == pytest.approx(_area(made.cdf, ends), rel=1e-8)
+    assert made.ppf(0.95) == pytest.approx(far, rel=1e-12)
+
+
+@pytest.mark.parametrize("base", [Normal(0.0, 1.0), stats.norm()], ids=["Normal", "scipy"])
+def test_a_chain_of_maps_knows_levels_that_no_float_holds(base):
+    inner = _ramp([-60.0, 1.0, 60.0], [0.2, 0.4, 0.8], True)
+    outer = _ramp([-57.0, 57.0], [0.45, 0.55], True)
+    made = Rescored(Rescored(base, inner), outer)
+    # Beyond ±60 the mass is that of the base, times 0.2 over what is predicted there.
+    depth = float(log_ndtr(-57.0) - math.log(0.2) + log_ndtr(-60.0))
+    place = optimize.brentq(lambda z: log_ndtr(-z) - depth, 60.0, 200.0, xtol=1e-12)
+    assert (made.ppf(0.45), made.ppf(0.55)) == pytest.approx((-place, place), rel=1e-12)
+    assert made.cdf(place - 0.1) < 0.55 < made.cdf(place + 0.1)
+    normal = Rescored(Rescored(base, NormalRamp(2.0, 2.0)), outer)
+    assert (normal.ppf(0.45), normal.ppf(0.55)) == pytest.approx((-112.0, 116.0), rel=1e-12)
+
+
+def test_the_mean_of_a_chain_with_far_knots():
+    inner, outer = _ramp([-1.0, 1.0, 60.0], [0.2, 0.4, 0.8], False), _ramp([57.0], [0.43], True)
+    made = Rescored(Rescored(Normal(0.0, 1.0), inner), outer)
+    cuts = made._at_normal_scores(np.array([0.0]))
+    last = made.ppf(0.43)
+    ends = np.unique(np.concatenate((
+        np.linspace(-40.0, 0.0, 300), [-1.0, 1.0, 60.0, last], cuts, np.linspace(0.0, 60.0, 1000),
+        60.0 + np.geomspace(1e-6, last - 60.0, 300), np.linspace(60.0, last, 500), last + np.geomspace(1e-9, 5.0, 200),
+    )))  # fmt: skip
+    assert made.mean == pytest.approx(_area(made.cdf, ends), rel=1e-7)

@@ -234,6 +234,8 @@ class TimedBase(Fixed):
             True,
         ),
         (CalibratedClassifier(naive_bayes.GaussianNB()), True, True),
+        (preprocessing.TargetStandardScaler(linear_model.LinearRegression()), False, False),
+        (preprocessing.PredClipper(linear_model.LinearRegression(), 0.0, 1.0), True, False),
     ],
     ids=str,
 )

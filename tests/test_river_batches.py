@@ -177,6 +177,24 @@ def test_a_base_that_reads_pandas_alone_gets_labels_of_pandas():
     assert model.classifier.predict_proba_many(X).equals(base.predict_proba_many(X))
 
 
+def test_labels_may_be_floats():
+    model, same = (CalibratedClassifier(naive_bayes.BernoulliNB(), "ops") for _ in range(2))
+    for start in (0, 100):
+        part = slice(start, start + 100)
+        model.learn_many(X[part], Y[part].astype(float))
+        same.learn_many(X[part], Y[part])
+    assert model.predict_proba_many(X).equals(same.predict_proba_many(X))
+
+
+def test_features_may_be_named_by_bools():
+    stacked = pd.DataFrame({True: np.linspace(0.0, 1.0, 100), False: np.linspace(1.0, 0.0, 100)})
+    y = pd.Series([k % 3 == 0 for k in range(100)])
+    model = CalibratedClassifier(linear_model.LogisticRegression(), Segmented("ops", by=["campaign"]), ["campaign"])
+    model.learn_many(stacked.assign(campaign="a"), y)
+    assert set(model.classifier.weights) == {True, False}
+    assert model.calibrator.n == 100.0
+
+
 def test_weights_reach_calibrator_and_base():
     model, base = (
         CalibratedClassifier(linear_model.LogisticRegression(), VennAbers()),

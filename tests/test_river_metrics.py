@@ -168,8 +168,10 @@ def test_a_label_of_another_type_than_the_positive_one_is_refused(name, pos_val,
     assert metric.measure.n == 0.0
 
 
-@pytest.mark.parametrize(("pos_val", "p"), [(True, {}), (True, {"no": 0.9, "yes": 0.1}), ("yes", {False: 1.0})])
+@pytest.mark.parametrize(("pos_val", "p"), [(True, {"no": 0.9, "yes": 0.1}), ("yes", {False: 1.0})])
 def test_a_prediction_without_the_positive_label_is_refused(pos_val, p):
     with pytest.raises(InputError, match="has no probability of pos_val"):
         ours.Brier(pos_val).update(pos_val, p)
+    with pytest.raises(InputError, match="without probabilities; a CalibratedClassifier predicts ½ there"):
+        ours.Brier(pos_val).update(pos_val, {})
     assert ours.Brier("yes").update("no", {"no": 1.0}) is None, "a class not seen yet has probability 0"

@@ -359,3 +359,12 @@ def test_a_prediction_asks_the_base_once_and_builds_no_table_of_the_maps():
     _ = forecast.mean, forecast.interval(0.9), forecast.crps(0.4)
     for ramp in (forecast.ramp, forecast.base.ramp):
         assert not {"_lower", "_upper", "_middle"} & set(vars(ramp))
+
+
+def test_a_base_whose_wrapper_takes_no_weight_gets_none():
+    model, twin = (preprocessing.TargetStandardScaler(linear_model.LinearRegression()) for _ in range(2))
+    model = CalibratedRegressor(model)
+    for x, y in ROWS[:20]:
+        model.learn_one(x, y, w=2.0)
+        twin.learn_one(x, y)
+    assert model.regressor.predict_one(x) == twin.predict_one(x)

@@ -24,7 +24,7 @@ from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
 from streamcal.regression.ramps import Ramp, ScoreRamp
-from streamcal.regression.reading import check_distribution, pit_interval, pit_intervals
+from streamcal.regression.reading import LAST_SCORE, check_distribution, pit_interval, pit_intervals
 from streamcal.regression.recalibrated import IDENTITY, Rescored, recalibrated
 from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.pits import FURTHEST, PITs, SortedWeights
@@ -305,6 +305,10 @@ class RankRamp(Ramp):
         if np.ndim(mass) or self._levels.pseudo:
             return self.whole.scores_above(mass)
         return np.asarray(self._score(1.0 - float(mass), float(mass)))
+
+    def at_normal_scores(self, z: FloatArray) -> FloatArray:
+        far = np.ndim(z) > 0 or abs(z) > LAST_SCORE
+        return self.whole.at_normal_scores(z) if far else super().at_normal_scores(z)
 
     # -- one number ------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 from streamcal.kernels.normal.ramp_chain import RampChain, depths_of
 from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray
+from streamcal.regression.reading import LAST_SCORE
 
 #: −log ½: the depth at which both tails begin.
 MIDDLE = math.log(2.0)
@@ -104,6 +105,9 @@ class NormalRamp(Ramp):
 
     def outgoing(self, z: FloatArray) -> FloatArray:
         return self._z(z)
+
+    def at_normal_scores(self, z: FloatArray) -> FloatArray:
+        return self.shift + self.scale * z
 
 
 class ScoreRamp(Ramp):
@@ -203,6 +207,18 @@ class ScoreRamp(Ramp):
         with np.errstate(divide="ignore", invalid="ignore"):
             low = ndtri_exp(-self._lower.deepest(np.where(upper, self._centre, 1.0 - mass)))
             return np.where(upper, self._score_above(np.where(upper, mass, 0.0)), np.minimum(low, 0.0))
+
+    def at_normal_scores(self, z: FloatArray) -> FloatArray:
+        found = super().at_normal_scores(z)
+        far = np.isfinite(z) & (np.abs(z) > LAST_SCORE)
+        if not far.any():
+            return found
+        # Beyond the last knots with mass: there logarithms know levels that no float holds.
+        depth = -log_ndtr(-np.abs(z))
+        with np.errstate(invalid="ignore"):
+            low, high = ndtri_exp(-self._lower.beyond(depth)), -ndtri_exp(-self._upper.beyond(depth))
+        mass = np.where(z < 0.0, self._lower.mass[-1], self._upper.mass[-1])
+        return np.where(far & (mass > 0.0), np.where(z < 0.0, low, high), found)
 
     def _score_above(self, mass: FloatArray) -> FloatArray:
         return np.maximum(-ndtri_exp(-self._upper.shallowest(mass)), 0.0)
@@ -305,6 +321,10 @@ class Tail:
         linear = np.log(self._pieces.drop[place]) + self.depth[place] - np.log(self._pieces.span[place])
         steep = np.log(rate) + self._log[place] - rate * (d - self.depth[place]) + d
         return np.where(last, beyond, np.where(np.isnan(rate), linear, steep))
+
+    def beyond(self, depth: FloatArray) -> FloatArray:
+        """Return the depths at which S, beyond its last knot, is e to the power of −`depth`."""
+        return self.depth[-1] + self._log[-1] + depth
 
     def deepest(self, mass: FloatArray) -> FloatArray:
         """Return the largest depth with S ≥ mass."""

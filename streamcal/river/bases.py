@@ -92,15 +92,17 @@ class ShowsCalibrator:
 def takes(estimator: base.Estimator | compose.Pipeline, name: str) -> bool:
     """Return whether `learn_one` has a parameter of this name, also inside pipelines, unions and wrappers.
 
-    Pipelines, unions and wrappers pass **kwargs on, so that the models inside are inspected.
+    Pipelines and unions pass keywords on, and so do wrappers with **kwargs; there the models inside are inspected.
     """
     if isinstance(estimator, compose.Pipeline):
         return any(takes(step, name) for step in estimator.steps.values())
     if isinstance(estimator, compose.TransformerUnion):
         return any(takes(part, name) for part in estimator.transformers.values())
-    if name in inspect.signature(estimator.learn_one).parameters:
+    parameters = inspect.signature(estimator.learn_one).parameters
+    if name in parameters:
         return True
-    return isinstance(estimator, base.Wrapper) and takes(estimator._wrapped_model, name)
+    passes_on = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return passes_on and isinstance(estimator, base.Wrapper) and takes(estimator._wrapped_model, name)
 
 
 def takes_to_predict(estimator: base.Estimator | compose.Pipeline, name: str) -> bool:

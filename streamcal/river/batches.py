@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from river import base, compose
 
 from streamcal.errors import InputError
+from streamcal.parameters.columns import with_columns
 from streamcal.parameters.types import FloatArray
 from streamcal.river.bases import ROUNDING
 
 #: Names of the columns that hold P(True) and P(False): frames other than those of pandas have texts.
-POSITIVE, NEGATIVE = (True, 1, "True", "1"), (False, 0, "False", "0")
+POSITIVE, NEGATIVE = (True, 1, "True", "1", "1.0"), (False, 0, "False", "0", "0.0")
 #: Names of the classes of a column, in pandas and polars, and in Arrow.
 COLUMNS = ("Series", "ChunkedArray")
 
@@ -76,7 +77,7 @@ def column_like(X: Any, given: Any, checked: NDArray[Any]) -> Any:
 def without(frame: Any, names: Any) -> Any:
     """Return the frame without some of its columns."""
     kept = [name for name in names_of(frame) if name not in names]
-    return frame.select(kept) if hasattr(frame, "select") else frame[kept]
+    return with_columns(frame, kept)
 
 
 def scores_of(classifier: base.Classifier, X: Any, **kwargs: Any) -> FloatArray | None:

@@ -78,7 +78,9 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     def _probability(self, y_pred: float | dict[Any, float]) -> float:
         if not isinstance(y_pred, dict):
             return rounded(y_pred)
-        if self.pos_val not in y_pred and not (y_pred and all(map(self._is_alike, y_pred))):
+        if not y_pred:
+            raise InputError("the prediction is {}, without probabilities; a CalibratedClassifier predicts ½ there")
+        if self.pos_val not in y_pred and not all(map(self._is_alike, y_pred)):
             raise InputError(f"{y_pred!r} has no probability of pos_val={self.pos_val!r}; {GIVE}")
         return rounded(y_pred.get(self.pos_val, 0.0))
 

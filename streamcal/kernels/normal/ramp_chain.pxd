@@ -27,5 +27,5 @@ cdef class RampChain:
     cdef void _find_cuts(self) except *
     cdef void _insert(self, Py_ssize_t count, double place) noexcept nogil
     cdef double _place(self, Py_ssize_t k, Py_ssize_t side, double d) noexcept nogil
-    cdef double _reached(self, Py_ssize_t half, double mass, bint first) noexcept nogil
-    cdef double _depth_at(self, Py_ssize_t half, Py_ssize_t i, double mass) noexcept nogil
+    cdef double _reached(self, Py_ssize_t half, double mass, double deep, bint first) noexcept nogil
+    cdef double _depth_at(self, Py_ssize_t half, Py_ssize_t i, double mass, double deep) noexcept nogil

@@ -24,12 +24,16 @@ from cython.cimports.streamcal.kernels.normal.normal_depth import depth_of, quic
 _INF = cython.declare(cython.double, float("inf"))
 LEAST = cython.declare(cython.double, 1e-18)
 """A side ends where T is below this."""
+TINY = cython.declare(cython.double, 1e-290)
+"""A mass below this is known by its depth alone: there doubles have few digits, and none beyond 37 deviations."""
 LEAST_HALF = cython.declare(cython.double, 1e-12)
 """No piece is halved from here on."""
 WIDEST = cython.declare(cython.double, 0.5)
 """The widest piece where T is 1; it may be as much wider as T^(−1/12), since errors of a piece are relative to T."""
 LARGEST_FALL = cython.declare(cython.double, 2.5)
 """The largest fall of log Q and of log T in a piece, likewise."""
+FAR = cython.declare(cython.double, 40.0)
+"""From here on a piece may be twice as wide as the one before, where T falls slowly: a knot may be 10⁶ away."""
 NARROW = cython.declare(cython.double, 0.15)
 FLAT = cython.declare(cython.double, 0.24)
 """A piece up to `NARROW` wide, in which both fall by `FLAT` at most, has three nodes; of up to twice both, four; or
@@ -164,18 +168,18 @@ class RampChain:
         k: cython.Py_ssize_t
         upper: cython.bint = level > 0.5
         tail: cython.double = 1.0 - level if upper else level
-        d: cython.double = MIDDLE
+        d: cython.double = -log(tail) if 0.0 < tail <= TINY else _INF
         for k in range(self._chain - 1, -1, -1):
             # The tail is a level below the middle or a mass above it; the half where R reaches it may be the other one.
             if upper:
                 if tail < 1.0 - self._centre[k]:
-                    d = self._reached(2 * k + 1, tail, True)
+                    d = self._reached(2 * k + 1, tail, d, True)
                 else:
-                    upper, d = False, self._reached(2 * k, 1.0 - tail, False)
+                    upper, d = False, self._reached(2 * k, 1.0 - tail, d, False)
             elif tail <= self._centre[k]:
-                d = self._reached(2 * k, tail, False)
+                d = self._reached(2 * k, tail, d, False)
             else:
-                upper, d = True, self._reached(2 * k + 1, 1.0 - tail, True)
+                upper, d = True, self._reached(2 * k + 1, 1.0 - tail, d, True)
             tail = exp(-d)
         return upper, d
 
@@ -233,22 +237,27 @@ class RampChain:
         i: cython.Py_ssize_t
         start: cython.Py_ssize_t
         count: cython.Py_ssize_t
-        probe: cython.double = a + 0.5 * min(b - a, WIDEST)
+        probe: cython.double = a + 0.5 * min(b - a, WIDEST if a < FAR else 1.0 / a)
         d: cython.double = quick_depth(probe)
         there, rate = self._around(side, d)
         steep: cython.double = fabs(rate)
         first: cython.double = 0.0
         second: cython.double = 0.0
-        half: cython.double
+        half: cython.double = 0.0
+        most: cython.double
+        least: cython.double
         fall: cython.double
         ease: cython.double = 1.0
         while a < b and value >= LEAST:
             if value < 0.1:
                 ease = exp(-log(value) / 12.0)
-            half = 0.5 * min(b - a, ease * min(WIDEST, LARGEST_FALL / ((a + 1.0) * max(steep, 1.0))))
+            most, least = min(WIDEST, LARGEST_FALL / ((a + 1.0) * max(steep, 1.0))), 1.0
+            if a >= FAR:
+                most, least = min(max(most, 4.0 * half), LARGEST_FALL / ((a + 1.0) * max(steep, LEAST))), LEAST
+            half = 0.5 * min(b - a, ease * most)
             while rate < 0.0:  # halved until neither end is too steep
                 steep = fabs(self._around(side, quick_depth(a + 0.02 * half))[1])
-                steep = max(steep, fabs(self._around(side, quick_depth(a + 1.98 * half))[1]))
+                steep = max(least, steep, fabs(self._around(side, quick_depth(a + 1.98 * half))[1]))
                 if half * (a + 1.0) * steep <= 0.5 * LARGEST_FALL * ease or half <= LEAST_HALF:
                     break
                 half *= 0.5
@@ -265,7 +274,7 @@ class RampChain:
     def _around(self, side, d):
         """Return T at a depth, and the r for which it is Q^r times a constant there.
 
-        Where there is no such r, it is −1 times the largest fall of a log S for one of log Q there, at least 1.
+        Where there is no such r, it is −1 times the largest fall of a log S for one of log Q there.
         """
         k: cython.Py_ssize_t
         half: cython.Py_ssize_t
@@ -273,8 +282,9 @@ class RampChain:
         own: cython.Py_ssize_t = side
         power: cython.bint = True
         rate: cython.double = 1.0
-        steep: cython.double = 1.0
+        steep: cython.double = LEAST
         mass: cython.double = 0.5
+        deep: cython.double = 0.0
         slope: cython.double
         width: cython.double
         into: cython.double
@@ -283,21 +293,24 @@ class RampChain:
                 if mass > 0.5:
                     rate *= mass / max(1.0 - mass, LEAST)
                     own, mass, power = 1 - own, 1.0 - mass, False
-                d = -log(mass) if mass > 0.0 else _INF
+                d = -log(mass) if mass > TINY else deep
             half = 2 * k + own
             i = self._knot(half, d)
             into = d - self._depth[i]
             if i == self._first[half + 1] - 1:
-                mass = self._mass[i] * exp(-into)
+                deep, mass = into - self._log[i], self._mass[i] * exp(-into)
                 continue
             width = self._depth[i + 1] - self._depth[i]
             if self._geometric[k] and self._mass[i + 1] > 0.0:
                 slope = (self._log[i] - self._log[i + 1]) / width
                 rate *= slope
-                mass = exp(self._log[i] - slope * into)
+                deep = slope * into - self._log[i]
+                mass = exp(-deep)
             else:
                 slope = (self._mass[i] - self._mass[i + 1]) * exp(-into) / expm1(-width)  # −dS/d log Q
                 mass, power = self._mass[i + 1] + slope * expm1(into - width), False
+                if mass <= TINY:
+                    deep = -log(mass) if mass > 0.0 else _INF
                 rate *= -slope / max(mass, LEAST)
             steep = max(steep, rate)
         return mass if own == side else 1.0 - mass, rate if power else -steep
@@ -341,13 +354,16 @@ class RampChain:
             mass = exp(-d)
             if mass > self._mass[self._first[2 * k + side]]:  # reached from the other half
                 side, mass = 1 - side, 1.0 - mass
-            d = self._reached(2 * k + side, mass, False)
+            d = self._reached(2 * k + side, mass, d, False)
         if d == _INF:
             return d
         return quick_place(d) if side else -quick_place(d)
 
-    def _reached(self, half, mass, first):
-        """Return the largest depth with S ≥ mass or, of `first`, the smallest with S ≤ mass."""
+    def _reached(self, half, mass, deep, first):
+        """Return the largest depth with S ≥ mass or, of `first`, the smallest with S ≤ mass.
+
+        `deep` is −log of the mass, read where it is at most `TINY`.
+        """
         i: cython.Py_ssize_t = self._first[half]
         high: cython.Py_ssize_t = self._first[half + 1]
         middle: cython.Py_ssize_t
@@ -359,21 +375,21 @@ class RampChain:
                 i = middle
             else:
                 high = middle
-        return self._depth_at(half, i, mass)
+        return self._depth_at(half, i, mass, deep)
 
-    def _depth_at(self, half, i, mass):
-        """Return the depth at which S is this mass, in the piece that begins at knot i."""
+    def _depth_at(self, half, i, mass, deep):
+        """Return the depth at which S is this mass, in the piece that begins at knot i; `deep` is as in `_reached`."""
         width: cython.double
         into: cython.double
         if i == self._first[half + 1] - 1:
             if self._mass[i] == 0.0:
                 return self._depth[i]
-            return self._depth[i] + self._log[i] - log(mass) if mass > 0.0 else _INF
+            return self._depth[i] + self._log[i] + (-log(mass) if mass > TINY else deep)
         if mass >= self._mass[i]:
             return self._depth[i]
         width = self._depth[i + 1] - self._depth[i]
         if self._geometric[half // 2] and self._mass[i + 1] > 0.0:
-            into = width * (self._log[i] - log(mass)) / (self._log[i] - self._log[i + 1])
+            into = width * (self._log[i] + (-log(mass) if mass > TINY else deep)) / (self._log[i] - self._log[i + 1])
         else:
             into = expm1(-width) * ((self._mass[i] - mass) / (self._mass[i] - self._mass[i + 1]))
             into = -log1p(into) if into > -1.0 else width
