@@ -56,7 +56,7 @@ def assert_agree(path: Path, kind: str, *, surely: bool = False) -> None:
         assert not surely or expected is None
         return
     assert expected is not None
-    scores, labels, weights, times = (list(column) for column in zip(*expected, strict=True))
+    scores, labels, weights, times, _ = (list(column) for column in zip(*expected, strict=True))
     assert found.weights is not None
     assert found.times is not None
     assert found.scores.tolist() == scores

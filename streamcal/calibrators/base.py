@@ -141,6 +141,22 @@ class Calibrator(Learner):
     def _require_issued(self, said: Sequence[float] | None) -> None:
         """Raise `InputError` if `_learn_issued` does not accept the issued numbers; nothing changes."""
 
+    def _to_remember(self, score: float, t: Time | None) -> Sequence[float]:
+        """Return what `_learn_late` has to know of a prediction: the numbers of `_issue`, or none."""
+        if type(self)._issue is Calibrator._issue:
+            return ()
+        return self._issue(self.scale.coordinate(check_score(score)), self._time(t)) or ()
+
+    def _learn_late(self, score: float, y: Label, w: float, t: Time | None, said: Sequence[float] | None) -> None:
+        """Learn the label of a prediction of which `_to_remember` returned `said`."""
+        if not said:
+            self.learn_one(score, y, w, t)
+            return
+        x, label, weight, time, noted = self._checked(score, y, w, t)
+        if weight > 0.0:
+            self._learn_issued(x, label, weight, time, said)
+            self._note(noted)
+
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _checked(self, score: float, y: Label, w: float, t: Time | None) -> tuple[float, float, float, float, int]:

@@ -104,6 +104,5 @@ def alarm_of(bets: ChangeBets, segment: Segment | None, p: float, of_scores: boo
     of_kind = {kind: np.array([other == kind for other in KINDS]) for kind in KINDS}
     moved, direction = kind = max(of_kind, key=lambda one: float(wealth[of_kind[one]].sum()))
     best = int(np.argmax(np.where(of_kind[kind], longest, 0.0)))
-    if of_scores:
-        return Alarm(segment, OF_SCORES[moved], direction, int(since[best]), n, bets.value())
-    return Alarm(segment, moved, direction, int(since[best]), n, bets.value())
+    what = OF_SCORES[moved] if of_scores else moved
+    return Alarm(segment, what, direction, int(since[best]), n, bets.value())

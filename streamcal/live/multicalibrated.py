@@ -403,10 +403,7 @@ class Multicalibrated(Keyed):
         """Return the calibrator's probability, and what the calibrator has to remember of it."""
         if self._keyed:
             return self.inner._issued_parts(score, keys, t)
-        parts: Sequence[float] = ()
-        if type(self.inner)._issue is not Calibrator._issue:
-            x, _, _, time, _ = self.inner._checked(score, False, 1.0, t)
-            parts = self.inner._issue(x, time) or ()
+        parts = self.inner._to_remember(score, t)
         return self.inner.predict_one(score, t), parts
 
     def learn_issued(self, issued: IssuedBets, y: Label | None) -> None:
@@ -470,16 +467,10 @@ class Multicalibrated(Keyed):
 
     def _learn_base(self, score: float, keys: Keys, y: float, parts: list[float], w: float, t: Time | None) -> None:
         """Let the calibrator learn the label of an issued prediction."""
-        inner = self.inner
         if self._keyed:
-            inner._learn_keyed(score, keys, y > 0.0, parts, w, t)
-        elif parts:
-            x, label, weight, time, noted = inner._checked(score, y > 0.0, w, t)
-            if weight > 0.0:
-                inner._learn_issued(x, label, weight, time, parts)
-                inner._note(noted)
+            self.inner._learn_keyed(score, keys, y > 0.0, parts, w, t)
         else:
-            inner.learn_one(score, y > 0.0, w, t)
+            self.inner._learn_late(score, y > 0.0, w, t, parts)
 
     # -- what is guaranteed ----------------------------------------------------------------------------------------
 

@@ -301,9 +301,7 @@ class Segmented(Keyed):
         for members in of_fields:
             if members is not None:
                 said += members
-        if type(overall)._issue is not Calibrator._issue:
-            x, _, _, time, _ = overall._checked(score, False, 1.0, t)
-            said += overall._issue(x, time) or ()
+        said += overall._to_remember(score, t)
         return corrected, said
 
     def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
@@ -337,15 +335,10 @@ class Segmented(Keyed):
         levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
         (p, learned), of_fields, rest = self._read_parts(levels, said)
         self._require_store(levels)
-        overall = self.overall
-        if rest or weight == 0.0:
-            x, _, _, time, noted = overall._checked(score, y, w, t)
-        if weight > 0.0:
-            if rest:
-                overall._learn_issued(x, label, weight, time, rest)
-                overall._note(noted)
-            else:
-                overall.learn_one(score, label > 0.0, weight, t)
+        if weight == 0.0:
+            self.overall._checked(score, y, w, t)
+        else:
+            self.overall._learn_late(score, label > 0.0, weight, t, rest)
             late = min(max(self._learned - learned, 0.0), MOST_LABELS)
             relative, rate = self._weight_scale.relative(weight), (1.0 + late) ** -LATE_POWER
             self._corrections.learn_issued(p, levels, of_fields, label, relative, rate, int(late))

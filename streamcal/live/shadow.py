@@ -27,7 +27,6 @@ from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import (
     check_batch,
     check_label,
-    check_score,
     check_times_of_one_kind,
     check_weight,
     of_one_kind,
@@ -703,9 +702,7 @@ def _issued(one: Entrant, score: float, keys: Any, t: Time | None, w: float) -> 
     """Return what a calibrator has to remember of a prediction whose label comes later."""
     if isinstance(one, Keyed):
         return one._issue_keyed(score, keys, t, w)[1]
-    if type(one)._issue is Calibrator._issue:
-        return None
-    return one._issue(one.scale.coordinate(check_score(score)), one._time(t))
+    return one._to_remember(score, t) or None
 
 
 def _checked(

@@ -59,16 +59,7 @@ class ByScore:
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
         """Learn the label of an issued prediction."""
-        calibrator = self.calibrator
-        if said is not None:
-            x, label, w, t, noted = calibrator._checked(score, y, one.w, one.t)
-            if w > 0.0:
-                calibrator._learn_issued(x, label, w, t, said)
-                calibrator._note(noted)
-        elif self._timed:
-            calibrator.learn_one(score, y, one.w, one.t)
-        else:
-            calibrator.learn_one(score, y, one.w)
+        self.calibrator._learn_late(score, y, one.w, one.t if self._timed or said else None, said)
 
     def turn(self, score: float, one: Issued) -> None:
         """Unlearn a negative label, and learn a positive one."""

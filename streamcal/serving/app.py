@@ -54,8 +54,8 @@ def application(service: Service) -> Starlette:
     described = schema(service)
     written, documented = json.dumps(described).encode(), documentation.page(described)
     routes = [
-        Route("/v1/issue", one_issue(service), methods=["POST"]),
-        Route("/v1/outcome", one_outcome(service), methods=["POST"]),
+        Route("/v1/issue", single(service, issue=True), methods=["POST"]),
+        Route("/v1/outcome", single(service, issue=False), methods=["POST"]),
         Route("/v1/issue/batch", batch(service, meters, issue=True), methods=["POST"]),
         Route("/v1/outcome/batch", batch(service, meters, issue=False), methods=["POST"]),
         Route("/v1/map", map_page(service)),
@@ -83,28 +83,26 @@ def application(service: Service) -> Starlette:
 # -- requests ----------------------------------------------------------------------------------------------------
 
 
-def one_issue(service: Service) -> Endpoint:
-    """Make the endpoint that issues one prediction."""
+def taking(service: Service, issue: bool) -> Callable[[Any], dict[str, Any]]:
+    """Make the function that takes an impression, or an outcome, and returns the answer to it."""
+
+    def issued(item: Any) -> dict[str, Any]:
+        one = service.issue(item)
+        return {"id": item["id"], "p": one.p, "version": one.version}
+
+    return issued if issue else lambda item: service.resolve(item)._asdict()
+
+
+def single(service: Service, issue: bool) -> Endpoint:
+    """Make the endpoint for one impression, or one outcome."""
+    take = taking(service, issue)
 
     async def endpoint(request: Request) -> Response:
         item = parsed(await body_of(request, service))
-        service.require_disk(issue=True)
-        one = with_id(service.issue, item)
-        await service.acknowledged(issue=True)
-        return answer({"id": item["id"], "p": one.p, "version": one.version})
-
-    return endpoint
-
-
-def one_outcome(service: Service) -> Endpoint:
-    """Make the endpoint that accepts one outcome."""
-
-    async def endpoint(request: Request) -> Response:
-        item = parsed(await body_of(request, service))
-        service.require_disk(issue=False)
-        taken = with_id(service.resolve, item)
-        await service.acknowledged(issue=False)
-        return answer(taken._asdict())
+        service.require_disk(issue)
+        content = with_id(take, item)
+        await service.acknowledged(issue)
+        return answer(content)
 
     return endpoint
 
@@ -114,15 +112,7 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
 
     Its answers are in the order of the items, null for those refused; `errors` names what is wrong with each.
     """
-
-    def take_issue(item: Any) -> dict[str, Any]:
-        one = service.issue(item)
-        return {"id": item["id"], "p": one.p, "version": one.version}
-
-    def take_outcome(item: Any) -> dict[str, Any]:
-        return service.resolve(item)._asdict()
-
-    take = take_issue if issue else take_outcome
+    take = taking(service, issue)
 
     async def endpoint(request: Request) -> Response:
         items = parsed(await body_of(request, service))

@@ -107,6 +107,8 @@ class Observation(NamedTuple):
     y: bool
     w: float
     t: float | None
+    #: The levels of segments by column; empty where none were asked for.
+    keys: dict[str, str | int | None]
 
 
 class Observations(NamedTuple):
@@ -161,11 +163,14 @@ class FieldReader:
             weighted = w is None or ((w == 0.0) | ((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT))).all()
             usable = scores is not None and weighted and (t is None or np.isfinite(t).all())
             labels = self._labels_of(batch) if usable else None
-            if labels is not None and columns.missing_label == UNKNOWN:
+            if scores is None or labels is None:
+                return None
+            if columns.missing_label == UNKNOWN:
                 w = self._without_unknown(batch, w)
-        except ERRORS:
+            keys = {name: column_of(name, plain(batch.column(name)), len(batch)) for name in columns.segments}
+        except (*ERRORS, InputError):
             return None
-        return None if scores is None or labels is None else Observations(scores, labels, w, t)
+        return Observations(scores, labels, w, t, keys or None)
 
     def one(self, row: Row) -> Observation:
         """Return the fields of a row; its `RecordError` names the column."""
@@ -176,7 +181,7 @@ class FieldReader:
         if columns.missing_label == UNKNOWN and columns.label and is_missing(as_read(row.get(columns.label))):
             w = 0.0
         t = None if columns.time is None else self._time_in(row, columns.time)
-        return Observation(score, y, w, t)
+        return Observation(score, y, w, t, self._levels_in(row))
 
     def _numbers_of(self, batch: Batch, name: str) -> FloatArray:
         """Return the numbers in a column; one of `ERRORS` if a value is no number."""
@@ -223,16 +228,15 @@ class FieldReader:
         The `RecordError` of a row that cannot be used has its number and column. It goes to `refused`, which may raise
         it; without `refused` that of the first such row is raised. Rows that `missing_label` skips are left out.
         """
-        found, segmented = self.many(batch), bool(self._columns.segments)
-        levels = self.levels_of_many(batch) if segmented and found is not None else None
-        if found is not None and (levels is not None or not segmented):
-            return found._replace(keys=levels)
-        rows, keys = [], []
+        found = self.many(batch)
+        if found is not None:
+            return found
+        rows = []
         for i, number in enumerate(batch.numbers.tolist()):
             row = None
             try:
                 row = batch.row(i)
-                fields = self.one(row), self.levels_of(row)
+                rows.append(self.one(row))
             except RecordError as error:
                 error.row = number
                 if self.skips(error):
@@ -241,25 +245,14 @@ class FieldReader:
                     self.advise(error, batch.readable())
                     raise
                 refused(error, row)
-            else:
-                rows.append(fields[0])
-                keys.append(fields[1])
         if not rows:
             return Observations(np.empty(0), np.empty(0, dtype=np.bool_), None, None)
-        scores, y, w, t = zip(*rows, strict=True)
+        scores, y, w, t, keys = zip(*rows, strict=True)
         times = None if t[0] is None else np.array(t)
-        levels = {name: [one[name] for one in keys] for name in self._columns.segments} if segmented else None
-        return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times, levels)
+        levels = {name: [one[name] for one in keys] for name in self._columns.segments}
+        return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times, levels or None)
 
-    def levels_of_many(self, batch: Batch) -> dict[str, list[str | int | None]] | None:
-        """Return the levels of a batch by column; None if one cannot be used, or only `levels_of` can decide."""
-        try:
-            columns = {name: plain(batch.column(name)) for name in self._columns.segments}
-            return {name: column_of(name, values, len(batch)) for name, values in columns.items()}
-        except (*ERRORS, InputError):
-            return None
-
-    def levels_of(self, row: Row) -> dict[str, str | int | None]:
+    def _levels_in(self, row: Row) -> dict[str, str | int | None]:
         """Return the levels of a row by column; its `RecordError` names the column."""
         found: dict[str, str | int | None] = {}
         for name in self._columns.segments:

@@ -41,13 +41,6 @@ class Part(NamedTuple):
     alarms: int
 
 
-class Watch(CalibrationMonitor):
-    """A monitor whose alarms are read from what `update_many` returns, and not logged."""
-
-    def _tell(self, alarms: list[Alarm]) -> Alarm | None:
-        return alarms[0] if alarms else None
-
-
 class History:
     """Sums of predictions over parts of equal length, which is doubled whenever there are too many of them.
 
@@ -68,7 +61,8 @@ class History:
         self.names = tuple(names)
         self.alarms: dict[str, list[Alarm]] = {name: [] for name in names}
         self.alarms_in_all = dict.fromkeys(names, 0)
-        self._monitors = {name: Watch(run_length=RUN_LENGTH) for name in names}
+        # Alarms are read from what `update_many` returns, and not logged.
+        self._monitors = {name: CalibrationMonitor(run_length=RUN_LENGTH, on_alarm=lambda _: None) for name in names}
         self._length = SHORTEST
         self._parts = np.zeros((0, SHARED + EACH * len(names)))
         self._begun = math.nan  # the earliest time

@@ -31,6 +31,7 @@ class Impression(NamedTuple):
     id: Id
     label_time: float
     version: Id | None
+    keys: dict[str, str | int | None]
 
 
 class Impressions(NamedTuple):
@@ -67,7 +68,7 @@ class ImpressionReader(FieldReader):
         came = label_times < NEVER
         if (found.labels & ~came).any() or (came & ~labelled).any() or not (label_times >= found.times).all():
             return None
-        return Impressions(found.scores, found.labels, found.weights, found.times, ids, label_times, versions)
+        return Impressions(*found[:3], found.times, ids, label_times, versions, found.keys)
 
     def one(self, row: Row) -> Impression:  # type: ignore[override]
         found, columns = super().one(row), self._columns
@@ -80,13 +81,13 @@ class ImpressionReader(FieldReader):
             if found.y:
                 reason = "a positive label has no time"
                 raise RecordError(reason, "the time when it came", column=columns.label_time)
-            return Impression(*found[:3], found.t, id, NEVER, version)
+            return Impression(*found[:3], found.t, id, NEVER, version, found.keys)
         label_time = self._time_in(row, columns.label_time)
         if label_time < found.t:
             reason = f"the label came {found.t - label_time:.6g} s before its event"
             allowed = f"no time before that of {columns.time!r}, and no time at all in a row without a label"
             raise RecordError(reason, allowed, column=columns.label_time)
-        return Impression(*found[:3], found.t, id, label_time, version)
+        return Impression(*found[:3], found.t, id, label_time, version, found.keys)
 
     def _labels_of(self, batch: Batch) -> NDArray[np.bool_] | None:
         return labels_in(batch.column(self._columns.label or ""), self._label_of, missing=False)

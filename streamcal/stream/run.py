@@ -387,15 +387,13 @@ class Run:
     def _take(self, part: Batch) -> None:
         """Predict, learn and write rows: by column, and row by row from the first that cannot be used."""
         found = self._fields.many(part) if self._keys_fit(part) else None
-        levels = None if found is None else self._fields.levels_of_many(part)
-        found = None if levels is None else found
         if found is None and len(part) > PIECE:  # with few bad rows most pieces have none
             for begin in range(0, len(part), PIECE):
                 if not self._interrupted:
                     self._take(part.take(slice(begin, begin + PIECE)))
             return
         if found is not None:
-            values = self._steps.step_many(*found._replace(keys=levels))
+            values = self._steps.step_many(*found)
             self.taken += len(values)
             done = part if len(values) == len(part) else part.take(slice(len(values)))
             if found.times is not None and len(done):
@@ -442,11 +440,11 @@ class Run:
         """Predict and learn one row; what the output adds to it."""
         if self._known is not None:
             self._check_keys(row)
-        observation, levels = self._fields.one(row), self._fields.levels_of(row)
+        observation = self._fields.one(row)
         if observation.t is not None:
             self.order.add_one(observation.t)
         try:
-            return _values(self._steps.step(*observation, levels))
+            return _values(self._steps.step(*observation))
         except RecordError:
             raise
         except InputError as error:
