@@ -228,12 +228,23 @@ def test_a_table_in_python_names_no_option() -> None:
         ([1.8e9, datetime(2026, 1, 31)], r"t\[1\] .* has no time zone, and 1800000000.0, .* is a number"),
         (np.array(["2026-01-31", "NaT"], dtype="datetime64[s]"), r"t\[1\] NaT is not a time"),
         ([datetime(2026, 1, 31), "2026-01-31"], r"t\[1\] '2026-01-31' is not a number; give a number or a datetime"),
+        ([1.8e9], "t has length 1, the scores have length 2"),
     ],
 )
-def test_a_bad_time_of_a_batch_is_named(times: Any, message: str) -> None:
-    cal = streamcal.Platt(forgetting=streamcal.Decay(timedelta(hours=1)))
-    with pytest.raises(InputError, match=message):
-        cal.learn_many([0.2, 0.4], [0, 1], t=times)
+@pytest.mark.parametrize(
+    "cal",
+    [
+        streamcal.Platt(forgetting=streamcal.Decay(timedelta(hours=1))),
+        streamcal.OnlinePlatt(),  # reads no times
+        streamcal.multiclass.OnlineVectorScaling(),
+    ],
+)
+def test_a_bad_time_of_a_batch_is_named(times: Any, message: str, cal: Any) -> None:
+    many = isinstance(cal, streamcal.multiclass.MulticlassCalibrator)
+    rows: Any = [[0.2, 0.8], [0.4, 0.6]] if many else [0.2, 0.4]
+    for call in (cal.learn_many, cal.predict_learn_many):
+        with pytest.raises(InputError, match=message):
+            call(rows, [0, 1], t=times, **({"labels": [0, 1]} if many else {}))
     assert cal.n == 0.0
 
 

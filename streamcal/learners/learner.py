@@ -16,7 +16,7 @@ from streamcal import lazy
 from streamcal.errors import InputError, StateError, warn
 from streamcal.learners.engine import Steps
 from streamcal.names import Suggesting, parameter_names
-from streamcal.parameters.inputs import CheckedTime, check_time, check_times_of_one_kind, of_one_kind
+from streamcal.parameters.inputs import CheckedTime, check_time, check_times, check_times_of_one_kind, of_one_kind
 from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.spans import in_shorter_unit, shorter_unit
@@ -156,6 +156,8 @@ class Learner(metaclass=Suggesting):
             return self._checked_times(t, size)
         if self._engine.forgets_by_time:
             raise InputError(self._engine.needs_time())
+        if t is not None:  # not read, but of another length or kind they are not the times of these rows
+            check_times(t, size)
         return np.zeros(size)
 
     def _checked_time(self, t: Time) -> float:

@@ -105,7 +105,9 @@ class OnlineVectorScaling(MulticlassCalibrator):
         *,
         labels: Sequence[ClassLabel],
     ) -> None:
-        for scores, label, weight in read_batch(P, y, w, labels, self.sums_to_one).one_by_one():
+        batch = read_batch(P, y, w, labels, self.sums_to_one)
+        self._times(t, len(batch.outcome))
+        for scores, label, weight in batch.one_by_one():
             self._learn(scores, label, weight, 0.0)
 
     def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, Any, float, float]:
