@@ -5,8 +5,10 @@ A law is written once. What it has to know of a room is in `laws/`, and what hol
 forgetting as well (`laws.EVERYWHERE`), and the first method of each statistic under all policies; the rest is `full`.
 """
 
+import gc
 import itertools
 import json
+import weakref
 from datetime import datetime, timedelta
 
 import pytest
@@ -45,6 +47,7 @@ from laws import (
 import streamcal
 from streamcal import Auto, CapabilityError, InputError, MergeError, Prior, SolverError, StateError
 from streamcal.learners.additive import Additive
+from streamcal.learners.engine import Steps
 from streamcal.states import signed
 
 ROOMS = {
@@ -515,6 +518,25 @@ def assert_copy_goes_on(case, draw, way):
     assert held(cal) == state, "learning on the copy has moved the original"
     case.assert_same(twin, learned(cal, later))
     assert twin.tally() == cal.tally()
+
+
+@each(ALL)
+def test_a_learner_is_freed_at_once(case):
+    """None of its parts refers back to it, so that a large tree need not wait for the garbage collector."""
+    cal = case.makers[0]()
+    learned(cal, case.good(cal))
+    case.predictions(cal)
+    engine = cal._engine
+    parts = [cal] if type(engine) is Steps else [cal, engine, engine.memory, engine.memory.statistic]
+    left = [weakref.ref(part) for part in parts]
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        del cal, engine, parts
+        assert [ref() for ref in left] == [None] * len(left)
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @law(ALL)

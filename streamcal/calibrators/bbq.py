@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Unpack
 
 import numpy as np
@@ -23,6 +24,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.forgetting import Decay
 from streamcal.parameters.given import real_number
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.score_table import GridTable
 
@@ -94,29 +96,31 @@ class BBQ(AdditiveCalibrator[Table]):
 
     def _binnings(self, table: GridTable) -> Binnings:
         """Return the kernel that predicts from the cells of the table."""
+        breadth = self.breadth  # and no reference to this object, which has the kernel
         return Binnings(
             table.sums,
             table.grid.centres,
             table.grid.cell,
-            lambda total, distinct: numbers_of_bins(total, distinct, self.breadth),
-            self._ends,
+            lambda total, distinct: numbers_of_bins(total, distinct, breadth),
+            partial(ends_around, self.scale),
             ON_A_BOUNDARY,
             EQUIVALENT_SIZE,
             SMALLEST_SHARE,
             NEGLIGIBLE,
         )
 
-    def _ends(self, x: FloatArray) -> FloatArray:
-        """Return the interval ends around k sorted scores as probabilities, shape (k + 1,)."""
-        cuts = cuts_before(x, np.arange(1, len(x)))
-        return self.scale.probabilities(np.concatenate(([self.scale.lo], cuts, [self.scale.hi])))
-
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, weight, positive = statistic.columns()
         cuts = cuts_before(x, np.arange(1, len(x)))
-        values = averaged_bins(weight, positive, self._ends(x), self.breadth)
+        values = averaged_bins(weight, positive, ends_around(self.scale, x), self.breadth)
         kept = np.diff(values) != 0.0
         return StepMap(self.scale, cuts[kept], np.append(values[:1], values[1:][kept]), statistic.grid)
+
+
+def ends_around(scale: Scale, x: FloatArray) -> FloatArray:
+    """Return the interval ends around k sorted scores as probabilities, shape (k + 1,)."""
+    cuts = cuts_before(x, np.arange(1, len(x)))
+    return scale.probabilities(np.concatenate(([scale.lo], cuts, [scale.hi])))
 
 
 def averaged_bins(weight: FloatArray, positive: FloatArray, borders: FloatArray, breadth: float) -> FloatArray:

@@ -121,7 +121,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         start, failed = 0, self._failed_for == version
         while (stop := start + self._run(x, y, piece, p, start, start > 0)) < len(x):  # there the solver has failed
             if not failed or (piece.w[start:stop] > 0.0).any():
-                self._engine.count_unsolved(self)
+                self._engine.unsolved.add(self)
             start, failed = stop, True
             p[stop] = self._curve.at(x[stop]) if loop.fitted else self.scale.probability(x[stop])
         if failed and not (piece.w[start:] > 0.0).any():
@@ -160,7 +160,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         """Count a failed fit, once; return whether the kernel has kept the coefficients of an earlier fit."""
         if self._failed_for != self._memory.version:
             self._failed_for = self._memory.version
-            self._engine.count_unsolved(self)
+            self._engine.unsolved.add(self)
         return self._fitted
 
     def _fit(self, sums: BernsteinSums) -> None:

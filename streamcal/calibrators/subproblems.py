@@ -13,7 +13,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import newtons_of
 from streamcal.errors import CapabilityError, MergeError, SolverError
 from streamcal.kernels.newton.newton_each import learn_each
-from streamcal.learners.additive import Additive
+from streamcal.learners.additive import Additive, Unsolved
 from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.forgetting import Forever
@@ -39,8 +39,8 @@ class Readers:
         Read until its next change.
     previous : Readers or None
         The previous ones, as warm starts of solvers; where a solver fails, they are served instead.
-    failed : callable
-        Called for each subproblem whose solver fails.
+    unsolved : Unsolved
+        Counts the subproblems whose solver fails.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Readers:
         method: AdditiveCalibrator[Any],
         statistic: Subproblems,
         previous: Readers | None,
-        failed: Callable[[], None],
+        unsolved: Unsolved,
     ) -> None:
         self._method = method
         self._statistic = statistic
-        self._failed = failed
+        self._unsolved = unsolved
         self._starts: dict[Key, Any] = {}
         self._last: dict[Key, Any] = {}  # served where a solver fails
         if previous is not None and not method.reads_statistic:
@@ -102,7 +102,7 @@ class Readers:
         try:
             return solve(part, self._starts.get(key))
         except SolverError:
-            self._failed()
+            self._unsolved.add(self._method)
             last: CalibrationMap | None = self._last.get(key)
             return self._method.empty_map() if last is None else last
 
@@ -264,7 +264,7 @@ class SubproblemsEngine(Additive[Any, Any]):
             return sequential
         state = self.source.version, statistic.unit
         if self._readers is None or self._readers_for != state:
-            self._readers = Readers(self.additive, statistic, self._readers, self._failed)
+            self._readers = Readers(self.additive, statistic, self._readers, self.unsolved)
             self._readers_for = state
         return self._readers.over(statistic)
 
@@ -286,7 +286,4 @@ class SubproblemsEngine(Additive[Any, Any]):
             return statistic.all()
         if self._readers is not None and self._readers.reads(statistic):
             return self._readers.all()
-        return Readers(cast(AdditiveCalibrator[Any], self.additive), statistic, self._readers, self._failed).all()
-
-    def _failed(self) -> None:
-        self.count_unsolved(self.binary)
+        return Readers(cast(AdditiveCalibrator[Any], self.additive), statistic, self._readers, self.unsolved).all()

@@ -29,6 +29,18 @@ logger = logging.getLogger(__name__)
 Map = TypeVar("Map")
 
 
+class Unsolved:
+    """The number of solves that have failed, which are logged."""
+
+    count = 0
+
+    def add(self, method: Any) -> None:
+        """Count a failed solve of a method."""
+        self.count += 1
+        if self.count & (self.count - 1) == 0:  # at 1, 2, 4, 8 ...: a stream may fail at every row
+            logger.warning("%r could not be solved %d times; the map before is served", method, self.count)
+
+
 class Additive(Engine, Generic[Held, Map]):
     """The memory of a method, and the map that the method fits to it. It is not thread-safe; its maps are.
 
@@ -85,7 +97,7 @@ class Additive(Engine, Generic[Held, Map]):
         self.solved: Map | None = None
         self.start: Map | None = None  # what the next solve starts from: None, or the map solved
         self.solved_for: tuple[int, float] | None = None
-        self._unsolved = 0  # how many solves have failed
+        self.unsolved = Unsolved()
 
     @property
     def bounded(self) -> bool:
@@ -103,7 +115,7 @@ class Additive(Engine, Generic[Held, Map]):
         too late to be kept. `unsolved` counts maps for which the solver failed, so that the last solved map predicted.
         `unsolved` starts at 0 when the object is made or read, and is not saved, because predictions change it.
         """
-        return {"missed": self.memory.missed, "late": self.memory.late, "unsolved": self._unsolved}
+        return {"missed": self.memory.missed, "late": self.memory.late, "unsolved": self.unsolved.count}
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -137,7 +149,7 @@ class Additive(Engine, Generic[Held, Map]):
         theirs: Additive[Held, Map] = other._engine
         self.memory.merge(theirs.memory)
         self.changed(theirs.memory.count)
-        self._unsolved += theirs._unsolved
+        self.unsolved.count += theirs.unsolved.count
 
     def changed(self, number: int) -> None:
         """Count changed observations; the map is refreshed after every r-th."""
@@ -170,15 +182,9 @@ class Additive(Engine, Generic[Held, Map]):
         try:
             found = method.solve(statistic, self.start)
         except SolverError:
-            self.count_unsolved(method)
+            self.unsolved.add(method)
             found = method.empty_map() if self.solved is None else self.solved
         return found
-
-    def count_unsolved(self, method: Any) -> None:
-        """Count a failed solve."""
-        self._unsolved += 1
-        if self._unsolved & (self._unsolved - 1) == 0:  # at 1, 2, 4, 8 ...: a stream may fail at every row
-            logger.warning("%r could not be solved %d times; the map before is served", method, self._unsolved)
 
     def solving_for(self, method: Any, statistic: Held) -> tuple[int, float]:
         """Return the version and unit on which the map depends: one solution is enough for each pair."""

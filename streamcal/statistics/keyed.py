@@ -73,8 +73,12 @@ class Keyed(Statistic, Generic[Part]):
         """Return the part of a key, made if it does not exist."""
         part = self._parts.get(key)
         if part is None:
-            part = self._parts[key] = self._make()
+            part = self._parts[key] = self._new_part()
         return part
+
+    def _new_part(self) -> Part:
+        """Return the part of a new key."""
+        return self._make()
 
     # -- as one statistic ----------------------------------------------------------------------------------------
 

@@ -66,8 +66,7 @@ class Subproblems(Keyed[Statistic]):
     def __init__(
         self, make: Callable[[], Statistic], scale: Scale, routing: Routing, prior: PseudoObservations | None = None
     ) -> None:
-        super().__init__(self._with_prior)
-        self._empty = make
+        super().__init__(make)
         self._scale = scale
         self._routing = routing
         self._prior = prior
@@ -80,9 +79,9 @@ class Subproblems(Keyed[Statistic]):
         #: `labelled` of a part where it encodes labels; None where labels are stored as they are.
         self._labelled = None if type(pattern).labelled is Statistic.labelled else pattern.labelled
 
-    def _with_prior(self) -> Statistic:
+    def _new_part(self) -> Statistic:
         """Return the statistic of a new subproblem, initialised with the remaining weight of the prior."""
-        part = self._empty()
+        part = self._make()
         if self._prior is not None and self._prior_share >= SMALLEST_HELD:
             part.hold(self._prior)
             part.decay(self._prior_share)
@@ -172,7 +171,7 @@ class Subproblems(Keyed[Statistic]):
         super().prune(fraction)
 
     def empty(self) -> Self:
-        return type(self)(self._empty, self._scale, self._routing, self._prior)
+        return type(self)(self._make, self._scale, self._routing, self._prior)
 
     def state(self) -> dict[str, Any]:
         parts = [[key, part.state()] for key, part in self._parts.items()]
@@ -187,7 +186,7 @@ class Subproblems(Keyed[Statistic]):
         loaded: dict[Key, Statistic] = {}
         for key, saved in parts:
             ensure(key not in loaded, f"subproblem {key!r} occurs twice")
-            loaded[key] = self._empty()
+            loaded[key] = self._make()
             loaded[key].restore(saved)
         self._require_whole(read, loaded)
         self._totals, self._prior_share, self._parts = read, sown, loaded
