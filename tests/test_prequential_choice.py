@@ -34,6 +34,8 @@ from streamcal import (
 from streamcal.datasets.synthetic import generate
 from streamcal.errors import ClockError
 from streamcal.live import LabelJoin
+from streamcal.multiclass import OneVsRest
+from streamcal.regression import EmpiricalDensity
 
 CHOICES = {
     "degree": lambda: PrequentialChoice(Bernstein, degree=[1, 3, 8]),
@@ -239,3 +241,30 @@ def test_damaged_states_are_refused():
         state["learned"] = {**state["learned"], field: value}
         with pytest.raises(StateError):
             PrequentialChoice._from_written(state)
+
+
+def test_it_forgets_by_time_where_a_candidate_does():
+    counted = PrequentialChoice(Isotonic, forgetting=[Window(9), Decay(9.0)])
+    timed = PrequentialChoice(Isotonic, forgetting=[Window(9), Decay(9.0, by="time")])
+    assert (counted.forgets_by_time, timed.forgets_by_time) == (False, True)
+    counted.learn_one(0.5, True)
+    timed.learn_one(0.5, True, t=3.0)
+    before = timed.state_dict()
+    for call in (
+        lambda: timed.learn_one(0.5, True),
+        lambda: timed.learn_many([0.5], [True]),
+        lambda: timed.predict_learn_many([0.5], [True]),
+    ):
+        with pytest.raises(InputError, match="forgets by time: give the time"):
+            call()
+    with pytest.raises(ClockError):
+        timed.learn_one(0.5, True, t=1e30)
+    assert timed.state_dict() == before
+
+
+def test_candidates_that_forget_by_time_are_no_method_of_subproblems():
+    timed = PrequentialChoice(Isotonic, forgetting=[Window(9), Decay(9.0, by="time")])
+    for make in (lambda: OneVsRest(timed), lambda: EmpiricalDensity(timed, 4, support=(0.0, 1.0))):
+        with pytest.raises(InputError, match="forgets by time, which subproblems cannot"):
+            make()
+    OneVsRest(PrequentialChoice(Isotonic, forgetting=[Window(9), Decay(9.0)])).learn_one({"a": 0.5, "b": 0.5}, "a")

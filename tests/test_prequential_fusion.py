@@ -81,3 +81,14 @@ def test_bad_input_is_refused_before_any_candidate_has_learned():
 def test_parameters_that_make_no_sense_are_refused(params):
     with pytest.raises(InputError):
         PrequentialFusion(**params)
+
+
+def test_it_forgets_by_time_where_a_candidate_does():
+    policies = Window(5), Window(5.0, by="time")
+    counted, timed = (PrequentialFusion((BernsteinFusion(1), BernsteinFusion(1, forgetting=one))) for one in policies)
+    assert (counted.forgets_by_time, timed.forgets_by_time) == (False, True)
+    counted.learn_one((0.5, 0.5), 1)
+    with pytest.raises(InputError, match="forgets by time: give the time"):
+        timed.learn_one((0.5, 0.5), 1)
+    timed.learn_one((0.5, 0.5), 1, t=3.0)
+    assert timed.n == 1.0

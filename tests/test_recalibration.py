@@ -17,6 +17,7 @@ from scipy import stats
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from streamcal import CapabilityError, Decay, InputError, Logit, StateError, Window
+from streamcal.errors import ClockError
 from streamcal.regression import (
     AdaptiveConformal,
     AdaptiveScale,
@@ -714,3 +715,24 @@ def test_conformal_intervals_contain_what_ties_with_their_ends(forecast, scale):
             assert (low <= y <= high) == inside, (level, y)
         read = pickle.loads(pickle.dumps(cal.map())).predict_one(base)
         assert read.interval(level) == (low, high)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_composition_forgets_by_time_where_a_stage_does(place):
+    stages = [AdaptiveScale(), AdaptiveScale()]
+    assert not Composition(tuple(stages)).forgets_by_time
+    stages[place] = QuantileRecalibration(forgetting=Decay(9.0, by="time"))
+    cal = Composition((Composition(tuple(stages)), AdaptiveScale()))
+    assert cal.forgets_by_time
+    cal.learn_many([Normal(0.0, 1.0)] * 9, np.linspace(-1.0, 1.0, 9), t=np.arange(9.0))
+    before = cal.state_dict()
+    for call in (
+        lambda: cal.learn_one(Normal(0.0, 1.0), 0.5),
+        lambda: cal.learn_many([Normal(0.0, 1.0)], [0.5]),
+        lambda: cal.predict_learn_many([Normal(0.0, 1.0)], [0.5]),
+    ):
+        with pytest.raises(InputError, match="forgets by time: give the time"):
+            call()
+    with pytest.raises(ClockError):
+        cal.learn_one(Normal(0.0, 1.0), 0.5, t=1e30)
+    assert cal.state_dict() == before

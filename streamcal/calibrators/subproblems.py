@@ -11,7 +11,7 @@ import numpy as np
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import newtons_of
-from streamcal.errors import CapabilityError, MergeError, SolverError
+from streamcal.errors import CapabilityError, InputError, MergeError, SolverError
 from streamcal.kernels.newton.newton_each import learn_each
 from streamcal.learners.additive import Additive, Unsolved
 from streamcal.maps.base import CalibrationMap
@@ -240,6 +240,8 @@ class SubproblemsEngine(Additive[Any, Any]):
         self._readers_for: tuple[int, float] | None = None
         statistic: Any = SequentialSubproblems(method, routing)
         prior, additive, params = None, self.additive, method.params()
+        if additive is None and method.forgets_by_time:
+            raise InputError(f"calibrator={method!r} forgets by time, which subproblems cannot; forget by count in it")
         if additive is not None:
             prior = additive.pseudo_observations()
             statistic = of_additive(additive.new_statistic, additive.scale, routing, prior)
