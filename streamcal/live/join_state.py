@@ -103,18 +103,13 @@ def parts_of(found: Contents, name: str, params: dict[str, Any]) -> Iterator[byt
 
 def written_in(parts: Iterator[bytes]) -> dict[str, Any]:
     """Return the state that `parts_of` wrote; its predictions are read as they are asked for."""
-    name, params, learned = row(unread, unread, record_with_held)(unpack(next(parts), arrays=True))
+    name, params, learned = row(unread, unread, unread)(unpack(next(parts), arrays=True))
+    ensure(isinstance(learned, dict), "the head of the state is no record")
     return {
         "class": name,
         "params": params,
         "learned": {**learned, "held": (unpack(one, arrays=True) for one in parts)},
     }
-
-
-def record_with_held(value: Any) -> dict[str, Any]:
-    """Return the head of a state as it is."""
-    ensure(isinstance(value, dict), "the head of the state is no record")
-    return dict(value)
 
 
 def _columns(held: Sequence[Issued], outcomes: Mapping[Id, Outcome]) -> dict[str, Any]:

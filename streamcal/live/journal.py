@@ -338,12 +338,12 @@ class Journal:
     @property
     def upto(self) -> int:
         """The number of events that led to the last snapshot; 0 if there is none."""
-        return int(next(iter(self._read("SELECT upto FROM snapshot")), (0,))[0])
+        return int(next(self._read("SELECT upto FROM snapshot"), (0,))[0])
 
     @property
     def has_snapshot(self) -> bool:
         """Whether there is a snapshot."""
-        return next(iter(self._read("SELECT 1 FROM snapshot")), None) is not None
+        return next(self._read("SELECT 1 FROM snapshot"), None) is not None
 
     def state(self) -> bytes | None:
         """Return the state of the last snapshot; None if there is none.
@@ -363,7 +363,7 @@ class Journal:
         StateError
             If one is damaged or missing.
         """
-        number, parts = next(iter(self._read("SELECT number, parts FROM snapshot")), (0, 0))
+        number, parts = next(self._read("SELECT number, parts FROM snapshot"), (0, 0))
         found = 0
         for crc, blob in self._read(f"SELECT crc, state FROM part WHERE number = {number} ORDER BY place"):
             self._require(zlib.crc32(blob) == crc, "its snapshot does not match its checksum")

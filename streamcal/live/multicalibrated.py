@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
-from streamcal.errors import CapabilityError, InputError, MergeError, StateError
+from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.segments.accounts import Accounts
 from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, SIZE, TILTS, WIDTH
 from streamcal.learners.choosing import chosen
-from streamcal.live.keyed import Columns, Keyed, Keys, kept
+from streamcal.live.keyed import Columns, Keyed, Keys, kept, loaded_as
 from streamcal.live.levels import (
     LONGEST_LEVEL,
     Field,
@@ -704,11 +704,7 @@ class Multicalibrated(Keyed):
         **more: Any,
     ) -> None:
         super()._load(**more)
-        ensure(isinstance(inner, dict), "the state of the calibrator is missing")
-        loaded = type(self.inner)._from_written(inner)
-        if not loaded.same_parameters(self.inner):
-            raise StateError("the calibrator has other parameters than its template")
-        self.inner = loaded
+        self.inner = loaded_as(self.inner, inner)
         accounts, held = self._accounts, 0.0
         for j, (reader, family) in enumerate(zip(self._readers(), families, strict=True)):
             levels, rows = _family(reader, self.max_levels)(family)

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
-from streamcal.errors import CapabilityError, InputError, MergeError, StateError
+from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.segments.level_members import MEMBERS
 from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.learners.choosing import chosen
-from streamcal.live.keyed import Columns, Keyed, Keys
+from streamcal.live.keyed import Columns, Keyed, Keys, loaded_as
 from streamcal.live.level_store import LevelRows, is_path
 from streamcal.live.levels import (
     LONGEST_LEVEL,
@@ -547,11 +547,7 @@ class Segmented(Keyed):
         **more: Any,
     ) -> None:
         super()._load(**more)
-        ensure(isinstance(overall, dict), "the state of the calibrator is missing")
-        loaded = type(self.overall)._from_written(overall)
-        if not loaded.same_parameters(self.overall):
-            raise StateError("the calibrator has other parameters than its template")
-        self._overall = loaded
+        self._overall = loaded_as(self.overall, overall)
         ensure(stored is None or self.store is not None, "there are levels in a store, and no path of it")
         ensure((pairs is not None) == self.pairs, "pairs of fields are missing, or not among the parameters")
         absent = [0] * len(fields) if stored is None else stored[3]

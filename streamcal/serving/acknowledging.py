@@ -81,21 +81,20 @@ class Acknowledging:
         assert self._journal is not None
         self._last = self._journal.n  # after a failure too: the next one is tried as many events later
         try:
-            self._writer = Forked(self._state) if CAN_FORK and not self._join.uses_store else None
-            made = list(self._state()) if self._writer is None else None
+            if CAN_FORK and not self._join.uses_store:
+                self._writer = Forked(self._state)
+                parts = self._writer.parts()
+            else:
+                self._writer, parts = None, _given(list(self._state()))
         except Exception as error:  # whatever it is, the events are written
             self._fail_snapshot(error)
         else:
-            self._snapshot = asyncio.get_running_loop().create_task(self._end_snapshot(made, self._last))
+            self._snapshot = asyncio.get_running_loop().create_task(self._end_snapshot(parts, self._last))
 
-    async def _end_snapshot(self, parts: list[bytes] | None, upto: int) -> None:
-        """Store a state that was written down; without one, that of the child, as it comes."""
+    async def _end_snapshot(self, parts: AsyncIterator[bytes], upto: int) -> None:
+        """Store a state, in parts that were made or come from the child."""
         try:
-            if parts is None:
-                assert self._writer is not None
-                await self._store(self._writer.parts(), upto)
-            else:
-                await self._store(_given(parts), upto)
+            await self._store(parts, upto)
         except Exception as error:  # whatever it is, it is counted, and the service ends as usual
             self._fail_snapshot(error)
 
