@@ -5,6 +5,7 @@ import math
 import pickle
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -169,3 +170,17 @@ def test_a_retraction_that_leaves_what_rounding_has_reached_is_refused():
     with pytest.raises(RetractionError, match="has 0 left, which rounding has reached"):
         metric.revert(True, 0.5, "b", 1e60)
     assert held(metric) == before
+
+
+def test_levels_of_arrow_are_its_plain_values():
+    metric, plain = FieldwiseECE(), FieldwiseECE()
+    metric.update_many([1, 0, 1], [0.5, 0.25, 0.5], pa.array(["a", None, "b"]))
+    metric.update(True, 0.75, pa.scalar("a"))
+    plain.update_many([1, 0, 1, 1], [0.5, 0.25, 0.5, 0.75], ["a", None, "b", "a"])
+    assert metric.levels() == plain.levels()
+
+
+@pytest.mark.parametrize("levels", [{"a", "b"}, {"a": 1, "b": 2}, "ab", 3])
+def test_levels_without_an_order_are_refused(levels):
+    with pytest.raises(InputError, match="is not a list; give one for each of 2 observations"):
+        FieldwiseECE().update_many([1, 0], [0.5, 0.5], levels)

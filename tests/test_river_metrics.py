@@ -170,6 +170,9 @@ def test_a_label_of_another_type_than_the_positive_one_is_refused(name, pos_val,
 
 @pytest.mark.parametrize(("pos_val", "p"), [(True, {"no": 0.9, "yes": 0.1}), ("yes", {False: 1.0})])
 def test_a_prediction_without_the_positive_label_is_refused(pos_val, p):
+    for nothing in (None, "0.5", [0.5], {pos_val: None}):
+        with pytest.raises(InputError, match=r"probability .* is not a number"):
+            ours.Brier(pos_val).update(pos_val, nothing)
     with pytest.raises(InputError, match="has no probability of pos_val"):
         ours.Brier(pos_val).update(pos_val, p)
     with pytest.raises(InputError, match="without probabilities; a CalibratedClassifier predicts ½ there"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -93,7 +93,7 @@ class FieldwiseECE(Summed):
         """Add n observations, with n levels, otherwise as `Metric.update_many`."""
         probabilities, labels, weights = check_forecasts(y_true, y_pred, w)
         plain: Any = levels.tolist() if isinstance(levels, np.ndarray) else levels
-        if isinstance(plain, (str, bytes)) or not isinstance(plain, Iterable):
+        if isinstance(plain, (str, bytes, Set, Mapping)) or not isinstance(plain, Iterable):
             raise InputError(f"levels={levels!r} is not a list; give one for each of {len(probabilities)} observations")
         keys = [_key(level) for level in plain]
         if len(keys) != len(probabilities):
@@ -194,6 +194,7 @@ def _key(level: Any) -> Hashable:
     >>> _key("a"), _key(np.float32("nan")), _key(np.datetime64("NaT"))
     ('a', None, None)
     """
+    level = level.as_py() if hasattr(level, "as_py") else level  # a value of Arrow
     try:
         hash(level)
     except (TypeError, ValueError):  # of an unhashable object, and of a timedelta64 without a unit

@@ -15,7 +15,7 @@ from streamcal import metrics as measures
 from streamcal.errors import InputError
 from streamcal.metrics.corp import Loss
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
-from streamcal.parameters.inputs import check_label
+from streamcal.parameters.inputs import as_number, check_label
 from streamcal.river.bases import rounded
 
 __all__ = [
@@ -77,18 +77,23 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
 
     def _probability(self, y_pred: float | dict[Any, float]) -> float:
         if not isinstance(y_pred, dict):
-            return rounded(y_pred)
+            return _rounded(y_pred)
         if not y_pred:
             raise InputError("the prediction is {}, without probabilities; a CalibratedClassifier predicts ½ there")
         if self.pos_val not in y_pred and not all(map(self._is_alike, y_pred)):
             raise InputError(f"{y_pred!r} has no probability of pos_val={self.pos_val!r}; {GIVE}")
-        return rounded(y_pred.get(self.pos_val, 0.0))
+        return _rounded(y_pred.get(self.pos_val, 0.0))
 
     def _is_alike(self, label: Any) -> bool:
         """Return whether a label is of the type of `pos_val`; numbers share one type, a missing value has none."""
         numbers = (int, float, np.number, np.bool_)
         kind = numbers if isinstance(self.pos_val, numbers) else type(self.pos_val)
         return isinstance(label, kind) and label == label and label != ""
+
+
+def _rounded(p: Any) -> float:
+    """Return `rounded` of a probability; `InputError` for anything but a number."""
+    return rounded(p if p.__class__ is float else as_number(p, "probability", "give a float in [0, 1]"))
 
 
 class BestAtOne(ProbabilityMetric):
