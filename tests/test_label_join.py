@@ -283,6 +283,24 @@ def test_an_impression_may_come_after_its_outcome():
     assert join.tally()["matched"] == 1
 
 
+def test_predictions_and_outcomes_can_be_looked_up():
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    issued = [join.issue("a", 0.1, 0.0, version="v1"), join.issue(7, 0.2, 5.0, version="v2")]
+    assert join.predictions == {"a": issued[0], 7: issued[1]}
+    assert [name for name, _, _ in join.versions] == ["v1", "v2"]
+    assert join.versions[-1][1] is join.calibrator
+    assert join.oldest(now=9.0) == 9.0
+    join.resolve("a", False, 6.0)
+    join.resolve("a", True, 7.0)
+    join.resolve("unknown", True, 8.0)
+    assert [join.outcome(id) for id in ("a", "unknown", 7)] == [(True, True, 7.0), (True, False, 8.0), None]
+    join.advance(HORIZON + 5.0)
+    assert join.oldest(now=1e6) == 0.0
+    assert join.predictions.keys() == {"a", 7}  # remembered, as late clicks may come
+    join.advance(3.0 * HORIZON)
+    assert not join.predictions
+
+
 def test_outcomes_of_unknown_ids_are_bounded_the_oldest_go():
     join = LabelJoin(OnlinePlatt(), HORIZON, max_unknown=2)
     for id in "abc":
@@ -738,13 +756,18 @@ def test_an_id_may_come_again_when_it_is_forgotten():
     assert (join.tally()["learned"], join.held) == (1, 1)
 
 
-def test_a_label_that_the_calibrator_refuses_is_counted(caplog):
+def test_a_label_that_the_calibrator_refuses_is_counted_and_told(caplog):
+    told, learned_labels = [], []
     join = LabelJoin(Isotonic(forgetting=Window(1.0, by="time", max_jump=5.0)), HORIZON)
+    join.watch(lambda one, y: told.append((one.id, y)))
+    join.on_learned = lambda one, y: learned_labels.append((one.id, y))
     join.issue("a", 0.5, 0.0)
     join.issue("b", 0.5, 50.0)  # further ahead of the first than the policy allows
     join.advance(200.0)
     assert join.tally()["refused"] == 1
     assert "'b'" in caplog.text
+    assert told == [("a", False), ("b", False)]
+    assert learned_labels == told[:1]
 
 
 def test_a_refused_label_does_not_weigh_the_version_before():
