@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import journal_kills
@@ -16,7 +17,7 @@ import pytest
 
 import streamcal
 from streamcal import Auto, InputError, OnlinePlatt, Platt, StateError, VennAbers
-from streamcal.live import Journal, LabelJoin
+from streamcal.live import Journal, LabelJoin, Multicalibrated
 from streamcal.live import events as packed
 from streamcal.live.issued import Issued
 
@@ -580,6 +581,29 @@ def test_limits_may_change_between_two_runs(path):
         LabelJoin(OnlinePlatt(), 10.0, journal=journal, max_held=10)
     with Journal(path) as journal:
         assert LabelJoin(OnlinePlatt(), 10.0, journal=journal, max_held=20).max_held == 20
+
+
+@pytest.mark.parametrize("calibrator", [OnlinePlatt(), Multicalibrated("platt", by=["campaign"])])
+@pytest.mark.parametrize("stops", [(100, 200, 300), (100, 101, 102)])
+def test_lower_limits_forget_at_once_and_any_are_resumed_from(path, calibrator, stops):
+    """A snapshot held more than the lower limits, with which it was no state."""
+    limits = [(1_000, 50), (30, 5), (1_000, 50), (40, 7)]
+    whole = LabelJoin(calibrator.clone(), 100.0, max_held=1_000, max_unknown=50)
+    for (begin, end), (held, unknown) in zip(pairwise((0, *stops, 400)), limits, strict=True):
+        if begin:
+            whole._limit(held, unknown)
+            whole.to_bytes()  # as a snapshot does
+        with Journal(path) as journal:
+            join = LabelJoin(calibrator.clone(), 100.0, journal=journal, max_held=held, max_unknown=unknown)
+            assert join.waiting <= len(join.predictions) <= held
+            assert join.to_bytes() == whole.to_bytes()
+            for k in range(begin, end):
+                for one in (join, whole):
+                    one.issue(k, k % 10 / 10.0, k / 2.0, {"campaign": k % 3})
+                    one.resolve(k if k % 2 else f"unknown {k}", k % 4 == 1, k / 2.0)
+            if begin == stops[0]:
+                join.snapshot()
+                whole.to_bytes()
 
 
 @pytest.mark.parametrize("event", [b"", b"\x07", b"\x00\x00", b"\x00\x02\x01\x00" + bytes(24) + b"a{", b"\x02abc"])

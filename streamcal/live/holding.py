@@ -101,6 +101,19 @@ class Holding(ABC):
             self._counts["unheld"] += len(self._waiting) - len(kept)
             self._waiting = kept
 
+    def _limit(self, held: int, unknown: int) -> bool:
+        """Set the limits and forget what is beyond them; return whether they are others than before."""
+        changed = (held, unknown) != (self.max_held, self.max_unknown)
+        self.max_held, self.max_unknown = held, unknown
+        if len(self._waiting) > held:
+            self._thin()
+        while len(self._index) > held:
+            self._forget(self._learned.popleft())
+            self._counts["forgotten"] += 1
+        while len(self._aside) > unknown:
+            self._drop_aside()
+        return changed
+
     def _turn_back(self, clock: float) -> None:
         """Set the clock back: what was issued or learned later counts as of this moment."""
 
@@ -136,5 +149,8 @@ class Holding(ABC):
             )
         self._aside[id] = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
         if len(self._aside) > self.max_unknown:
-            self._aside.popitem(last=False)
-            self._counts["overflowed"] += 1
+            self._drop_aside()
+
+    def _drop_aside(self) -> None:
+        self._aside.popitem(last=False)
+        self._counts["overflowed"] += 1

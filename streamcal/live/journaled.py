@@ -36,6 +36,10 @@ class Journaled(WithState):
         """The calibrator that learns."""
 
     @abstractmethod
+    def _limit(self, held: int, unknown: int) -> bool:
+        """Set the limits and forget what is beyond them; return whether they are others than before."""
+
+    @abstractmethod
     def _replay(self, written: Iterator[bytes]) -> int:
         """Take events of a journal again, and return how many they are."""
 
@@ -139,13 +143,14 @@ class Journaled(WithState):
 
     def _resume(self, journal: Journal) -> None:
         """Take over the state that a journal holds, and write to it from now on."""
+        limits = self.max_held, self.max_unknown
         with paused_collector():
             self._take_over(journal)
-            self.replayed = self._replay(journal.events())
+            self.replayed = self._replay(journal.events())  # with the limits under which they came
         self._journal = journal
         for version in self._versions:
             self._write_changes(version)
-        if not journal.has_snapshot:
+        if self._limit(*limits) or not journal.has_snapshot:
             self.snapshot()
 
     def _take_over(self, journal: Journal) -> None:
@@ -157,9 +162,9 @@ class Journaled(WithState):
                     f"{journal.path} is the journal of another join, {saved!r}; give its parameters or another path, "
                     "or migrate it (streamcal.live.migrate, or serve --migrate)"
                 )
-            limits = self.max_held, self.max_unknown, self.max_jump
+            jump = self.max_jump
             self.__dict__ = saved.__dict__
-            self.max_held, self.max_unknown, self.max_jump = limits
+            self.max_jump = jump
 
 
 @contextmanager

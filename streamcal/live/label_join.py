@@ -88,7 +88,7 @@ class LabelJoin(Holding, Journaled):
         this number, learned predictions are forgotten first. If this many wait for labels, every second one is dropped,
         and only every second new one is kept, then every fourth and so on until there is space. The choice is spread
         evenly and independent of outcomes, so fewer labels are learned, and without bias. All are kept again when a
-        quarter of the space is enough.
+        quarter of the space is enough. A journal may be resumed from with other limits: what is beyond is forgotten.
     max_unknown : int
         The number of outcomes of unknown ids set aside until their impression comes, default 10,000, the latest.
     max_jump : float, timedelta or str, optional

@@ -268,7 +268,7 @@ class Joins(StatefulProcessor):
                 f"the checkpoint is that of {join!r}, and the stream has {new!r}; give the parameters of the "
                 "checkpoint, or another checkpoint"
             )
-        join.max_held = new.max_held
+        join._limit(new.max_held, join.max_unknown)
         return join
 
     def _waited_for(self, join: LabelJoin, timer: int | None, watermark: int) -> int | None:
