@@ -34,8 +34,10 @@ cdef class KinkPath:
     cdef double[:, ::1] _path
     cdef Py_ssize_t[::1] _starts
     cdef Py_ssize_t _steps
+    cdef bint _runs
 
     cpdef int run(self, double n, double centre, double most, Py_ssize_t parameters, bint average) except -1
+    cdef int _run(self, bint average) except -1
     cdef int _walk(self, int mode) except -1
     cdef double _penalty(self, Py_ssize_t k) noexcept
     cdef bint _take(self, double complexity) noexcept

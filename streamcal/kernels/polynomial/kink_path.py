@@ -54,6 +54,7 @@ class KinkPath:
         self._last, self._path = np.zeros((3, 0)), np.zeros((3, 0))
         self._last_starts, self._starts = (np.zeros(penalties + 1, dtype=np.intp) for _ in range(2))
         self._last_steps = self._steps = self.fits = self.computed = 0
+        self._runs = False
 
     def run(self, n, centre, most, parameters, average):
         """Set `values` to the fit with the least AICc, or to the average of all, and return a status of `Kinks`.
@@ -70,13 +71,28 @@ class KinkPath:
             The largest number that a fit may have.
         average : bool
             Whether fits are averaged, with weights exp(−AICc/2). They are then limited to [0, 1], each by itself.
+
+        Raises
+        ------
+        RuntimeError
+            While another thread is in this method: NumPy gives up the GIL where a longer path is allocated.
         """
-        status: cython.int
+        if self._runs:
+            raise RuntimeError("two threads use one calibrator at the same time; give each its own, or take a lock")
         self._n, self._centre, self._first, self._parameters = n, centre, most, parameters
+        self._runs = True
+        try:
+            return self._run(average)
+        finally:
+            self._runs = False
+
+    def _run(self, average):
+        """Do `run` for the labels that it has taken."""
+        status: cython.int
         self._last, self._path = self._path, self._last
         self._last_starts, self._starts = self._starts, self._last_starts
         self._last_steps = self._steps
-        self._deviances.begin(n, self._kinks._share, self._kinks._y, centre)
+        self._deviances.begin(self._n, self._kinks._share, self._kinks._y, self._centre)
         self._decided, self.computed = True, 0
         status = self._walk(AVERAGE if average else BOUNDS if self._deviances.known else EXACT)
         if not self._decided:
