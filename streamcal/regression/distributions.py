@@ -425,8 +425,15 @@ def _as_floats(values: Any, what: str) -> FloatArray:
     return given.astype(np.float64)
 
 
-@overflows
 def _require_rising(values: FloatArray, what: str) -> None:
+    rises = bool((values[1:] >= values[:-1]).all())
+    if not rises or float(values[-1]) - float(values[0]) == math.inf:
+        _refuse_steps(values, what)
+
+
+@overflows
+def _refuse_steps(values: FloatArray, what: str) -> None:
+    """Raise `InputError` for the first value that is less than the one before, or further above it than floats go."""
     steps = np.diff(values)
     bad = (steps < 0.0) | np.isinf(steps)
     if bad.any():
