@@ -17,7 +17,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -268,6 +268,31 @@ def record(fields: Fields, optional: Fields | None = None) -> Reader:
         return {name: _named(name, reader, value[name]) if name in value else None for name, reader in known.items()}
 
     return read
+
+
+class Field(NamedTuple):
+    """A field of a saved state: how what was written is read, and how it is written.
+
+    `read` is its reader. `write` returns its value as plain data, or None where an optional field is left out. `load`
+    takes over what was read; None where the owner takes over several fields together.
+    """
+
+    read: Reader
+    write: Callable[[], Any]
+    load: Callable[[Any], None] | None = None
+    optional: bool = False
+
+
+def write_fields(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """Return the values of fields by name, without the optional ones that are None."""
+    written = {name: field.write() for name, field in fields.items()}
+    return {name: value for name, value in written.items() if value is not None or not fields[name].optional}
+
+
+def read_fields(fields: Mapping[str, Field], state: Any) -> dict[str, Any]:
+    """Invert `write_fields`: every field as its reader returns it; None for an optional one that is absent."""
+    every = {name: field.read for name, field in fields.items() if not field.optional}
+    return record(every, {name: field.read for name, field in fields.items() if field.optional})(state)
 
 
 def _named(name: str, reader: Reader, value: Any) -> Any:

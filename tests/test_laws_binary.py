@@ -102,6 +102,15 @@ def test_a_class_without_a_constructor_has_one_variant():
     assert is_sequential(Unwritten)
 
 
+def test_a_method_without_an_engine_says_what_it_holds():
+    class Silent(Calibrator):
+        predict_one = predict_many = map = None
+
+    for name in ("n", "bounded_memory"):
+        with pytest.raises(NotImplementedError, match=f"a property `{name}` of its own"):
+            getattr(Silent(), name)
+
+
 # -- learning ------------------------------------------------------------------------------------------------------
 
 

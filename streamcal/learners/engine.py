@@ -29,12 +29,12 @@ class Engine:
     @property
     def bounded(self) -> bool:
         """Whether memory has a bound that is fixed at construction."""
-        return True
+        raise NotImplementedError("a sequential method has a property `bounded_memory` of its own")
 
     @property
     def n(self) -> float:
         """Total weight held; under decay, in units of a new observation."""
-        raise NotImplementedError
+        raise NotImplementedError("a sequential method has a property `n` of its own")
 
     def learn(self, method: Any, x: Any, y: Any, w: float, t: float) -> None:
         """Learn an observation."""

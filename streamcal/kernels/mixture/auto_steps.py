@@ -146,12 +146,18 @@ class AutoSteps:
 
     def _found(self, x):
         """Return how many forecasts the oldest one at x follows in the log, −1 where there is none."""
-        i: cython.Py_ssize_t
-        place: cython.Py_ssize_t = self._first
-        for i in range(self._logged):
-            if self._scores[place] == x:
-                return i
-            place = place + 1 if place + 1 < self._size else 0
+        place: cython.Py_ssize_t
+        first: cython.Py_ssize_t = self._first
+        stop: cython.Py_ssize_t = first + self._logged
+        if self._logged == 0:  # the log may not have been made
+            return -1
+        scores: cython.double[::1] = self._scores
+        for place in range(first, min(stop, self._size)):
+            if scores[place] == x:
+                return place - first
+        for place in range(stop - self._size):
+            if scores[place] == x:
+                return place + self._size - first
         return -1
 
     def take(self, x):
