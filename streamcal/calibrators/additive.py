@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.following import Following
-from streamcal.kernels.common.fast_path import fast_observation
 from streamcal.learners.additive import Additive, require
 from streamcal.maps.base import CalibrationMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held
@@ -89,9 +88,8 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         self._timed = self._engine.forgets_by_time
         self._lo, self._hi = scale.identity_range
         self._first, self._last = scale.domain
-        #: Checks and updates in one compiled call; None where scores are no coordinates, or learning is more than that.
-        fast = self._lo <= self._hi and not self._timed and refresh_every == 1
-        self._fast_update = self._memory.fast_update(self._lo, self._hi) if fast else None
+        #: Checks and learns in one compiled call; None where times are needed, or learning is more than that.
+        self._door = None if self._timed or refresh_every > 1 else self._memory.door(scale)
         self._steady = self._memory.steady
         #: The prediction at a coordinate from the statistic that is held, NaN where it takes a map: set by methods that
         #: need no map for one prediction.
@@ -119,18 +117,9 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if t is None and self._fast_update is not None:
-            if self._fast_update(score, y, w):
-                self._memory.version += 1
-                return
-        elif t is None and not self._timed and fast_observation(score, y, w, self._first, self._last):
-            own = self._lo <= score <= self._hi
-            x = score if own else self.scale.coordinate(score)
-            if own or self.scale.lo < x < self.scale.hi:  # at a bound it may have been clamped
-                self._memory.learn(x, 1.0 if y else 0.0, w, 0.0)
-                if self.refresh_every > 1:  # checked here too: a call costs more than the comparison
-                    self._engine.changed(1)
-                return
+        if t is None and self._door is not None and self._door(score, y, w):
+            self._memory.version += 1
+            return
         self._learn(*self._checked(score, y, w, t))
 
     #: Whether `_stream` has a compiled loop.

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.venn_abers import positive_weight, predicted_with_intervals
 from streamcal.errors import CapabilityError, InputError, RetractionError
-from streamcal.kernels.common.fast_path import fast_observation
 from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CalibrationMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
@@ -166,14 +165,9 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
     ) -> None:
         """Learn that `score`, given by the base of `fold`, was followed by the label `y`."""
-        if fold is None and t is None and self._deals:
-            if self._fast_update is not None:
-                if self._fast_update(score, y, w):
-                    self._memory.version += 1
-                    return
-            elif fast_observation(score, y, w, self._lo, self._hi):
-                self._memory.learn(score, outcome(1.0 if y else 0.0, NO_FOLD), w, 0.0)
-                return
+        if fold is None and t is None and self._deals and self._door is not None and self._door(score, y, w):
+            self._memory.version += 1
+            return
         x, label, weight, time, clamped = self._checked(score, y, w, t)
         if weight > 0.0:
             self._learn(x, self._code(x, label, time, fold), weight, time, clamped)

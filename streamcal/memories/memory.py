@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import ClockError, StateError
+from streamcal.kernels.common.fast_path import Door
 from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.spans import in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray
 from streamcal.states import Fields, Reader, Rows, as_list, ensure, record, unread, whole
@@ -128,9 +130,18 @@ class Memory(Generic[Held]):
         self.statistic.update(x, y, w)
         self.version += 1
 
-    def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
-        """Return `Statistic.fast_update` if learning is only an update; the caller increments `version`."""
-        return self.statistic.fast_update(lo, hi) if type(self).learn is Memory.learn else None
+    def door(self, scale: Scale) -> Callable[[Any, Any, Any], bool] | None:
+        """Return a compiled function that learns an unchecked score, label and weight, without a time.
+
+        It returns whether it did: where an argument has to be converted or checked further, it changes nothing. The
+        caller increments `version`. None if the statistic encodes labels and has no such function of its own.
+        """
+        plain = type(self).learn is Memory.learn
+        lo, hi = scale.identity_range
+        own = self.statistic.fast_update(lo, hi) if plain and lo <= hi else None
+        if own is not None or type(self.statistic).labelled is not Statistic.labelled:
+            return own
+        return Door(self.statistic.update if plain else lambda x, y, w: self.learn(x, y, w, 0.0), scale)
 
     def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
         """Yield the rows in pieces; the caller learns each piece in the statistic before it requests the next one.

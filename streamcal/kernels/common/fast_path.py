@@ -33,6 +33,39 @@ def fast_observation(score: object, y: object, w: object, lo: cython.double, hi:
     return _SMALLEST <= weight <= _LARGEST and fast_score(score, lo, hi)
 
 
+class Door:
+    """Passes an observation of one score to a statistic: check, coordinate and label in one compiled call.
+
+    It is called with an unchecked score, label and weight. It returns True after `update(x, label, w)`, or False, with
+    no change, for an observation that has to be converted, may be clamped by the scale, or is wrong.
+
+    Parameters
+    ----------
+    update : callable
+        Learns a coordinate, a label of 1.0 or 0.0 and a weight.
+    scale : Scale
+        The scale of the scores.
+    """
+
+    def __init__(self, update: object, scale: object):
+        self._update, self._coordinate = update, scale.coordinate
+        self._own_lo, self._own_hi = scale.identity_range
+        self._first, self._last = scale.domain
+        self._lo, self._hi = scale.lo, scale.hi
+
+    def __call__(self, score: object, y: object, w: object) -> bool:
+        x: cython.double
+        if not fast_observation(score, y, w, self._first, self._last):
+            return False
+        x = score
+        if not self._own_lo <= x <= self._own_hi:
+            x = self._coordinate(score)
+            if not self._lo < x < self._hi:
+                return False
+        self._update(x, 1.0 if y is True else 0.0, w)
+        return True
+
+
 def fast_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
     """Return a dict's levels of the fields, None for one without, if all are texts or whole numbers; else None.
 
