@@ -283,6 +283,16 @@ class Field(NamedTuple):
     optional: bool = False
 
 
+def attribute(one: Any, name: str, read: Reader) -> Field:
+    """Return the field of a number or text that is an attribute of an object."""
+    return Field(read, lambda: getattr(one, name), lambda value: setattr(one, name, value))
+
+
+def part(one: Any, read: Reader) -> Field:
+    """Return the field of an object whose `load` takes the entries of what its `state` returns."""
+    return Field(read, one.state, lambda value: one.load(*value))
+
+
 def write_fields(fields: Mapping[str, Field]) -> dict[str, Any]:
     """Return the values of fields by name, without the optional ones that are None."""
     written = {name: field.write() for name, field in fields.items()}

@@ -601,8 +601,8 @@ def test_pairs_are_in_the_parameters_and_in_what_is_learned_or_in_neither():
     assert "pairs" not in state["learned"]
     assert Segmented.from_state(state).pairs is False
     with_pairs = plain(learned(paired("ops"), *stream(50)))
-    for one, other in ((state, with_pairs), (with_pairs, state)):
-        with pytest.raises(StateError, match="pairs of fields are missing, or not among the parameters"):
+    for one, other, wrong in ((state, with_pairs, "pairs missing"), (with_pairs, state, "unknown fields pairs")):
+        with pytest.raises(StateError, match=wrong):
             Segmented.from_state(signed({**one, "params": other["params"]}))
 
 

@@ -21,7 +21,7 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import CheckedTime, check_score, check_scores
 from streamcal.parameters.scales import Interval, Probability
 from streamcal.parameters.types import FloatArray, Time, Times
-from streamcal.states import Reader
+from streamcal.states import Field
 
 #: Every candidate learns every observation.
 MOST_CANDIDATES = 1_000
@@ -226,15 +226,8 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> dict[str, Any]:
-        return {**self._mixture.state(), **super()._state()}
-
-    def _state_fields(self) -> dict[str, Reader]:
-        return {**self._mixture.fields(), **super()._state_fields()}
-
-    def _load(self, *, losses: FloatArray, heaviest: float, **fields: Any) -> None:
-        super()._load(**fields)
-        self._mixture.load(losses, heaviest)
+    def _fields(self) -> dict[str, Field]:
+        return {**self._mixture.fields(), **super()._fields()}
 
 
 # The names of the constructor's arguments are those of the saved parameters.

@@ -21,7 +21,19 @@ from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, unread, weight_scale_state
+from streamcal.states import (
+    HEAVIEST,
+    ROUNDING,
+    Field,
+    Reader,
+    ensure,
+    number,
+    numbers,
+    part,
+    row,
+    unread,
+    weight_scale_state,
+)
 
 #: Cox's calibrators σ(α + β·logit s): every α with every β, the score itself first. The paper's choice.
 OFFSETS, SLOPES = (0.0, 1.0, -1.0), (1.0, 0.5, 2.0)
@@ -169,21 +181,12 @@ class Protected(SequentialCalibrator):
         if self._late is not None and said is not None:
             self._late.require(said)
 
-    def _state(self) -> dict[str, Any]:
-        late = {} if self._late is None else {"late": self._late.state()}
-        return {**super()._state(), **late}
-
-    def _state_fields(self) -> dict[str, Reader]:
-        late = {"late": guarded_state(self.delay)} if self.delay else {}
-        return {**super()._state_fields(), **late}
+    def _fields(self) -> dict[str, Field]:
+        late = {} if self._late is None else {"late": part(self._late, guarded_state(self.delay))}
+        return {**super()._fields(), **late}
 
     def _kernel_state(self) -> Reader:
         return jumper_state(len(self.jump_rates))
-
-    def _load(self, *, late: list[Any] | None = None, **fields: Any) -> None:
-        super()._load(**fields)
-        if self._late is not None and late is not None:
-            self._late.load(*late)
 
 
 def new_jumper(jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> Jumper:

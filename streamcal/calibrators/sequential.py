@@ -18,7 +18,7 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_score, check_scores, none_is_zero
 from streamcal.parameters.order import in_blocks
 from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.states import Reader
+from streamcal.states import Field, Reader
 
 
 class SequentialCalibrator(Calibrator):
@@ -88,19 +88,12 @@ class SequentialCalibrator(Calibrator):
     def _step(self, x: float, y: float, w: float) -> None:
         self._kernel.step(x, y, w)
 
-    def _state(self) -> dict[str, Any]:
-        kernel = {} if self._kernel is None else {"kernel": list(self._kernel.state())}
-        return {**super()._state(), **kernel}
-
-    def _state_fields(self) -> dict[str, Reader]:
-        kernel = {} if self._kernel is None else {"kernel": self._kernel_state()}
-        return {**super()._state_fields(), **kernel}
-
-    def _load(self, *_: Any, **fields: Any) -> None:
-        kernel = fields.pop("kernel", None)
-        super()._load(**fields)
-        if self._kernel is not None:
-            self._kernel.load(*kernel)
+    def _fields(self) -> dict[str, Field]:
+        kernel = self._kernel
+        if kernel is None:
+            return super()._fields()
+        written = Field(self._kernel_state(), lambda: list(kernel.state()), lambda state: kernel.load(*state))
+        return {**super()._fields(), "kernel": written}
 
     @abstractmethod
     def map(self) -> ScaledMap:

@@ -33,7 +33,7 @@ from streamcal.parameters.inputs import (
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.states import Reader
+from streamcal.states import Field
 from streamcal.statistics.present_scores import Places, PresentScores, by_places, places_of
 
 
@@ -246,16 +246,8 @@ class Fusion(Learner):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> dict[str, Any]:
-        return {**({} if self._named is None else self._named.state()), **super()._state()}
-
-    def _state_fields(self) -> dict[str, Reader]:
-        return {**({} if self._named is None else self._named.fields()), **super()._state_fields()}
-
-    def _load(self, *_: Any, **fields: Any) -> None:
-        super()._load(**fields)
-        if self._named is not None:
-            self._named.load(fields["names"])
+    def _fields(self) -> dict[str, Field]:
+        return {**({} if self._named is None else self._named.fields()), **super()._fields()}
 
 
 class AdditiveFusion(Fusion, Generic[Held]):

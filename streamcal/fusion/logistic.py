@@ -22,7 +22,7 @@ from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import HEAVIEST as HEAVIEST_SUM
-from streamcal.states import ROUNDING, Reader, ensure, number, numbers, row, weight_scale_state
+from streamcal.states import ROUNDING, Field, attribute, ensure, number, numbers, part, row, weight_scale_state
 from streamcal.statistics.present_scores import ABSENT, Places, by_places, places_of
 
 #: Precisions of the normal prior on the weights a_m around 1/M, on c_m around 0, and on the offset around 0. Of 1, 4
@@ -151,37 +151,30 @@ class LogisticFusion(Fusion):
             self._map = LogisticMap(self._scales, weights, normal, self.bound, self._named.takes_missing, self._n > 0.0)
         return self._map
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            **super()._state(),
-            "weight_scale": self._weight_scale.state(),
-            "n": self._n,
-            "regression": self._regression.state(),
-            "moments": self._moments.state(),
-        }
-
-    def _state_fields(self) -> dict[str, Reader]:
+    def _fields(self) -> dict[str, Field]:
         size = 2 * self.n_scores
         regression = row(numbers(size + 1, least=-FARTHEST, most=FARTHEST), numbers(size + 1, size + 1))
-        moments = row(number(0.0, HEAVIEST_SUM), numbers(size), numbers(size, size))
-        own = {"n": number(0.0, HEAVIEST_SUM), "regression": regression, "moments": moments}
-        return {**super()._state_fields(), "weight_scale": weight_scale_state, **own}
+        return {
+            **super()._fields(),
+            "weight_scale": part(self._weight_scale, weight_scale_state),
+            "n": attribute(self, "_n", number(0.0, HEAVIEST_SUM)),
+            "regression": Field(regression, self._regression.state, self._load_regression),
+            "moments": part(self._moments, row(number(0.0, HEAVIEST_SUM), numbers(size), numbers(size, size))),
+        }
 
-    def _load(
-        self, *, weight_scale: Any, n: float, regression: tuple[Any, ...], moments: tuple[Any, ...], **fields: Any
-    ) -> None:
-        super()._load(**fields)
-        for matrix in (regression[1], moments[2]):
-            ensure(np.allclose(matrix, matrix.T, rtol=ROUNDING, atol=0.0), "a matrix is not symmetric")
+    def _load_regression(self, read: tuple[FloatArray, FloatArray]) -> None:
+        weights, curvature = read
+        require_symmetric(curvature)
         try:
-            np.linalg.cholesky(regression[1])
+            np.linalg.cholesky(curvature)
         except np.linalg.LinAlgError:
             raise StateError("the curvature is not positive definite") from None
-        self._weight_scale.load(*weight_scale)
-        self._n = n
-        self._regression.load(regression[0].tolist(), regression[1].tolist())
-        self._moments.load(*moments)
-        self._map = None
+        self._regression.load(weights.tolist(), curvature.tolist())
+
+
+def require_symmetric(matrix: FloatArray) -> None:
+    """Raise `StateError` unless a matrix is symmetric, up to rounding."""
+    ensure(np.allclose(matrix, matrix.T, rtol=ROUNDING, atol=0.0), "a matrix is not symmetric")
 
 
 class FeatureMoments:
@@ -235,6 +228,7 @@ class FeatureMoments:
 
     def load(self, weight: float, sums: FloatArray, products: FloatArray) -> None:
         """Load an earlier `state`; `StateError` unless they are moments of features."""
+        require_symmetric(products)
         ensure(weight >= (1.0 - ROUNDING) * PRIOR_WEIGHT, "the moments have less weight than their prior")
         self._weight, self._sums, self._products = weight, sums, products
         with np.errstate(over="ignore", invalid="ignore"):

@@ -16,7 +16,7 @@ from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores_matrix
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Reader, ensure, listed, maybe, text
+from streamcal.states import Field, ensure, listed, maybe, text
 from streamcal.statistics.present_scores import ABSENT
 
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
@@ -99,13 +99,10 @@ class NamedScores:
         columns = [np.ascontiguousarray(one[~np.isnan(one)]) for one in s.T]
         return sum(scale.count_clamped(one) for scale, one in zip(self.scales, columns, strict=True))
 
-    def state(self) -> dict[str, Any]:
-        """Return the names as plain data."""
-        return {"names": None if self.names is None else list(self.names)}
-
-    def fields(self) -> dict[str, Reader]:
-        """Return the fields of `state`, each with its reader."""
-        return {"names": maybe(listed(text(LONGEST_NAME), length=self.n_scores))}
+    def fields(self) -> dict[str, Field]:
+        """Return the field of the names."""
+        names = maybe(listed(text(LONGEST_NAME), length=self.n_scores))
+        return {"names": Field(names, lambda: None if self.names is None else list(self.names), self.load)}
 
     def load(self, names: list[str] | None) -> None:
         """Take over the names of a state."""

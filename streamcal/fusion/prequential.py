@@ -17,7 +17,7 @@ from streamcal.learners.mixing import Candidates
 from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.inputs import CheckedTime, check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.states import HEAVIEST, Reader, numbers
+from streamcal.states import HEAVIEST, Field, numbers
 
 #: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
 #: next.
@@ -148,13 +148,9 @@ class PrequentialFusion(Candidates[AdditiveFusion[Any]], Fusion):
     def map(self) -> FusionMap:
         return self.leader.map()
 
-    def _state(self) -> dict[str, Any]:
-        return {"losses": list(self._losses), **super()._state()}
-
-    def _state_fields(self) -> dict[str, Reader]:
+    def _fields(self) -> dict[str, Field]:
         losses = numbers(len(self._candidates), least=0.0, most=HEAVIEST)
-        return {"losses": losses, **super()._state_fields()}
+        return {"losses": Field(losses, lambda: list(self._losses), self._load_losses), **super()._fields()}
 
-    def _load(self, *, losses: FloatArray, **fields: Any) -> None:
-        super()._load(**fields)
+    def _load_losses(self, losses: FloatArray) -> None:
         self._losses = losses.tolist()

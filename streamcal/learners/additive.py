@@ -21,7 +21,7 @@ from streamcal.parameters.inputs import none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.spans import LARGEST_SPAN
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Reader, unread
+from streamcal.states import Field, unread
 
 logger = logging.getLogger(__name__)
 
@@ -192,20 +192,14 @@ class Additive(Engine, Generic[Held, Map]):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def state(self, method: Any) -> dict[str, Any]:
-        self.memory.as_of(None)
-        method._forget_solved()
-        refreshed = self._refreshing.state() if self.refresh_every > 1 else {}
-        return {"memory": self.memory.state(), **refreshed}
+    def fields(self, method: Any) -> dict[str, Field]:
+        def written() -> dict[str, Any]:
+            self.memory.as_of(None)
+            method._forget_solved()
+            return self.memory.state()
 
-    def fields(self) -> dict[str, Reader]:
-        refreshed = dict.fromkeys(("since", "basis"), unread) if self.refresh_every > 1 else {}
-        return {"memory": unread, **refreshed}
-
-    def load(self, fields: dict[str, Any]) -> None:
-        self.memory.restore(fields["memory"])
-        if self.refresh_every > 1:
-            self._refreshing.restore({"since": fields["since"], "basis": fields["basis"]})
+        refreshed = self._refreshing.fields() if self.refresh_every > 1 else {}
+        return {"memory": Field(unread, written, self.memory.restore), **refreshed}
 
     def forget_solved(self) -> None:
         """Drop what solves start from, so that the next one is that of an object that was read from the state.

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamcal.errors import CapabilityError, MergeError
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Reader
+from streamcal.states import Field
 
 
 class Engine:
@@ -70,16 +70,9 @@ class Engine:
     def require_time(self, t: float) -> None:
         """Raise `ClockError` if the time of one observation is too far ahead to be learned."""
 
-    def state(self, method: Any) -> dict[str, Any]:
-        """Return what was learned as plain data."""
+    def fields(self, method: Any) -> dict[str, Field]:
+        """Return the fields of the state by name."""
         return {}
-
-    def fields(self) -> dict[str, Reader]:
-        """Return the fields of `state`, each with its reader."""
-        return {}
-
-    def load(self, fields: dict[str, Any]) -> None:
-        """Take over fields as they were read; `StateError` if they are impossible."""
 
 
 class Steps(Engine):

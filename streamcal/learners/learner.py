@@ -22,7 +22,7 @@ from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.spans import in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.saved import own_class, packed_state, read_state, read_written, signed_state, unpacked_state, written
-from streamcal.states import Reader, as_list, ensure, record, whole
+from streamcal.states import Field, as_list, attribute, ensure, read_fields, whole, write_fields
 
 #: What scikit-learn and River call a method → what it is called here.
 HERE = {
@@ -322,27 +322,26 @@ class Learner(metaclass=Suggesting):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
+    def _fields(self) -> dict[str, Field]:
+        """Return the fields of the state by name; subclasses extend them."""
+        noted = {} if self.noted is None else {self.noted: attribute(self, "_noted", whole())}
+        return {**noted, **self._engine.fields(self)}
+
     def _state(self) -> dict[str, Any]:
-        """Return the learned state as plain data; subclasses extend it."""
-        return {**({} if self.noted is None else {self.noted: self._noted}), **self._engine.state(self)}
+        """Return the learned state as plain data."""
+        return write_fields(self._fields())
 
     def _restore(self, state: Any) -> None:
         """Load the result of `_state` into a new clone; `StateError` unless it can be one."""
-        self._load(**record(self._state_fields(), self._optional_fields())(state))
+        fields = self._fields()
+        read = read_fields(fields, state)
+        for name, field in fields.items():
+            if field.load is not None:
+                field.load(read.pop(name))
+        self._load(**read)
 
-    def _state_fields(self) -> dict[str, Reader]:
-        """Return the fields of `_state`, each with its reader; subclasses extend them."""
-        return {**({} if self.noted is None else {self.noted: whole()}), **self._engine.fields()}
-
-    def _optional_fields(self) -> dict[str, Reader]:
-        """Return the fields that a state lacks where they would be empty; they are then None."""
-        return {}
-
-    def _load(self, *_: Any, **fields: Any) -> None:
-        """Take over fields as they were read; `StateError` if one contradicts another. Extended by subclasses."""
-        if self.noted is not None:
-            self._noted = fields[self.noted]
-        self._engine.load(fields)
+    def _load(self, *_: Any, **read: Any) -> None:
+        """Take over the fields without a `load` of their own; `StateError` if one contradicts another."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the parameters and everything learned as plain, versioned data for `json`, with a checksum.
@@ -442,6 +441,14 @@ class Learner(metaclass=Suggesting):
 
 for _name in HERE:
     setattr(Learner, _name, Elsewhere(_name))
+
+
+def loaded_as(template: Learner, state: Any) -> Any:
+    """Return the learner that a state holds; `StateError` unless it has the parameters of the template."""
+    ensure(isinstance(state, dict), "the state of the calibrator is missing")
+    loaded = type(template)._from_written(state)
+    ensure(loaded.same_parameters(template), "the calibrator has other parameters than its template")
+    return loaded
 
 
 def in_turn(predict: Callable[..., Any], learn: Callable[..., None], rows: Iterable[tuple[Any, ...]]) -> list[Any]:

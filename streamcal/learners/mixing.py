@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from streamcal.learners.learner import Learner
+from streamcal.learners.learner import Learner, loaded_as
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, Reader, ensure, listed, number, numbers, unread
+from streamcal.states import HEAVIEST, Field, ensure, listed, number, numbers, unread
 
 Candidate = TypeVar("Candidate", bound=Learner)
 
@@ -63,19 +63,20 @@ class Mixture:
         total = math.fsum(parts)
         self._shares = [one / total for one in parts]
 
-    def state(self) -> dict[str, Any]:
-        """Return the losses and the largest weight, for `load`."""
-        return {"losses": list(self.losses), "heaviest": self._heaviest}
-
-    def fields(self) -> dict[str, Reader]:
-        """Return the readers of `state`."""
+    def fields(self) -> dict[str, Field]:
+        """Return the fields of the state by name."""
         losses = numbers(len(self.losses), least=0.0, most=HEAVIEST)
-        return {"losses": losses, "heaviest": number(0.0, HEAVIEST)}
+        return {
+            "losses": Field(losses, lambda: list(self.losses), self._load_losses),
+            "heaviest": Field(number(0.0, HEAVIEST), lambda: self._heaviest, self._load_heaviest),
+        }
 
-    def load(self, losses: Any, heaviest: float) -> None:
-        """Load an earlier `state`."""
-        ensure(heaviest > 0.0 or not losses.any(), "there are losses without an observation")
-        self.losses, self._heaviest = losses.tolist(), heaviest
+    def _load_losses(self, losses: FloatArray) -> None:
+        self.losses = losses.tolist()
+
+    def _load_heaviest(self, heaviest: float) -> None:
+        ensure(heaviest > 0.0 or not any(self.losses), "there are losses without an observation")
+        self._heaviest = heaviest
         if heaviest > 0.0:
             self._share()
 
@@ -115,17 +116,10 @@ class Candidates(Learner, Generic[Candidate]):
         for one in self._candidates:
             one._require_time(t)
 
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "candidates": [one._written() for one in self._candidates]}
+    def _fields(self) -> dict[str, Field]:
+        candidates = listed(unread, length=len(self._candidates))
+        written = Field(candidates, lambda: [one._written() for one in self._candidates], self._load_candidates)
+        return {**super()._fields(), "candidates": written}
 
-    def _state_fields(self) -> dict[str, Reader]:
-        return {**super()._state_fields(), "candidates": listed(unread, length=len(self._candidates))}
-
-    def _load(self, *_: Any, **fields: Any) -> None:
-        loaded = []
-        for candidate, saved in zip(self._candidates, fields.pop("candidates"), strict=True):
-            ensure(isinstance(saved, dict), "a candidate is no state")
-            loaded.append(type(candidate)._from_written(saved))
-            ensure(loaded[-1].same_parameters(candidate), "a candidate has other parameters")
-        super()._load(**fields)
-        self._candidates = loaded
+    def _load_candidates(self, states: list[Any]) -> None:
+        self._candidates = [loaded_as(one, saved) for one, saved in zip(self._candidates, states, strict=True)]

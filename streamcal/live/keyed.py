@@ -17,7 +17,6 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.states import ensure
 
 Keys = Mapping[str, Any]
 #: Field → levels, n of them.
@@ -194,14 +193,6 @@ class Keyed(Learner):
 
     def _times(self, t: Times | None, size: int) -> FloatArray:
         return self.overall._times(t, size)
-
-
-def loaded_as(template: Learner, state: Any) -> Any:
-    """Return the calibrator that a state holds; `StateError` unless it has the parameters of the template."""
-    ensure(isinstance(state, dict), "the state of the calibrator is missing")
-    loaded = type(template)._from_written(state)
-    ensure(loaded.same_parameters(template), "the calibrator has other parameters than its template")
-    return loaded
 
 
 def kept(keys: Any) -> Any:

@@ -17,7 +17,8 @@ from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.segments.accounts import Accounts
 from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, SIZE, TILTS, WIDTH
 from streamcal.learners.choosing import chosen
-from streamcal.live.keyed import Columns, Keyed, Keys, kept, loaded_as
+from streamcal.learners.learner import loaded_as
+from streamcal.live.keyed import Columns, Keyed, Keys, kept
 from streamcal.live.levels import (
     LONGEST_LEVEL,
     Field,
@@ -35,12 +36,28 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import ROUNDING, Reader, ensure, listed, number, numbers, row, unread, weight_scale_state, whole
+from streamcal.states import (
+    ROUNDING,
+    Reader,
+    attribute,
+    ensure,
+    listed,
+    number,
+    numbers,
+    part,
+    row,
+    unread,
+    weight_scale_state,
+    whole,
+)
+from streamcal.states import Field as StateField
 
 #: The narrowest bins of log-odds, and the widest: there are from 2 to 1,440 of them.
 NARROWEST, WIDEST = 0.05, 36.0
 #: No sum of capital is larger: it is at most what was injected, a share of a nat per observation, and what was gained.
 RICHEST = 1e18
+#: The sums over all groups in a state, as `Capitals` names them.
+COUNTERS = ("injected", "total", "aside", "gone", "gain")
 #: The tilts of all accounts, for which a bound is the lowest.
 _EVERY = (*TILTS, *FINE)
 
@@ -657,54 +674,34 @@ class Multicalibrated(Keyed):
     def _compared(self) -> dict[str, Any]:
         return {**super()._compared(), "calibrator": [type(self.inner).__name__, self.inner._compared()]}
 
-    def _state(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, StateField]:
         accounts = self._accounts
-        families, large = [], []
-        for j in range(accounts.size):
-            levels, rows = accounts.held(j)
-            families.append([levels, rows])
-            large.append(list(accounts.fine(j)))
-        found = {"large": large} if any(places for places, _ in large) else {}
-        counters = [accounts.injected, accounts.total, accounts.aside, accounts.gone, accounts.gain]
+        signed = number(-RICHEST, RICHEST)
+        counters = row(number(0.0, RICHEST), signed, signed, signed, signed)
+        large = listed(row(listed(whole()), numbers(None, FINE_SIZE, least=0.0, most=RICHEST)), length=accounts.size)
         return {
-            "inner": self.inner._written(),
-            "issued": self._issued,
-            "evicted": int(accounts.evicted),
-            "weight_scale": self._weight_scale.state(),
-            "counters": [float(one) for one in counters],
-            "families": families,
-            **found,
+            "inner": StateField(unread, self.inner._written, self._load_inner),
+            "issued": attribute(self, "_issued", whole()),
+            "evicted": StateField(whole(), lambda: int(accounts.evicted)),
+            "weight_scale": part(self._weight_scale, weight_scale_state),
+            "counters": StateField(counters, lambda: [float(getattr(accounts, name)) for name in COUNTERS]),
+            "families": StateField(listed(unread, length=accounts.size), self._groups),
+            "large": StateField(large, self._large_groups, optional=True),
         }
 
-    def _optional_fields(self) -> dict[str, Reader]:
-        numbers_of = numbers(None, FINE_SIZE, least=0.0, most=RICHEST)
-        return {"large": listed(row(listed(whole()), numbers_of), length=self._accounts.size)}
+    def _groups(self) -> list[list[Any]]:
+        """Return the groups of each family and their numbers."""
+        return [list(self._accounts.held(j)) for j in range(self._accounts.size)]
 
-    def _state_fields(self) -> dict[str, Reader]:
-        within = -RICHEST, RICHEST
-        return {
-            "inner": unread,
-            "issued": whole(),
-            "evicted": whole(),
-            "weight_scale": weight_scale_state,
-            "counters": row(number(0.0, RICHEST), number(*within), number(*within), number(*within), number(*within)),
-            "families": listed(unread, length=self._accounts.size),
-        }
+    def _large_groups(self) -> list[list[Any]] | None:
+        """Return the further accounts of the large groups of each family; None if there are none."""
+        found = [list(self._accounts.fine(j)) for j in range(self._accounts.size)]
+        return found if any(places for places, _ in found) else None
 
-    def _load(
-        self,
-        *,
-        inner: Any,
-        issued: int,
-        evicted: int,
-        weight_scale: list[float],
-        counters: Sequence[float],
-        families: list[Any],
-        large: Sequence[Any] = (),
-        **more: Any,
-    ) -> None:
-        super()._load(**more)
-        self.inner = loaded_as(self.inner, inner)
+    def _load_inner(self, state: Any) -> None:
+        self.inner = loaded_as(self.inner, state)
+
+    def _load(self, *, evicted: int, counters: Sequence[float], families: list[Any], large: Any) -> None:
         accounts, held = self._accounts, 0.0
         for j, (reader, family) in enumerate(zip(self._readers(), families, strict=True)):
             levels, rows = _family(reader, self.max_levels)(family)
@@ -717,10 +714,10 @@ class Multicalibrated(Keyed):
         ensure(
             total <= injected + gain + ROUNDING * (1.0 + injected + abs(gain)), "there is more capital than possible"
         )
-        accounts.injected, accounts.total, accounts.aside, accounts.gone, accounts.gain = counters
-        accounts.evicted, self._issued = evicted, issued
-        self._weight_scale.load(*weight_scale)
-        if issued:
+        for name, value in zip(COUNTERS, counters, strict=True):
+            setattr(accounts, name, value)
+        accounts.evicted = evicted
+        if self._issued:
             accounts.close_fine()
 
     def _load_large(self, j: int, levels: list[Any], places: list[int], rows: FloatArray) -> float:

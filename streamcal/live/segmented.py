@@ -18,7 +18,8 @@ from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.segments.level_members import MEMBERS
 from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.learners.choosing import chosen
-from streamcal.live.keyed import Columns, Keyed, Keys, loaded_as
+from streamcal.learners.learner import loaded_as
+from streamcal.live.keyed import Columns, Keyed, Keys
 from streamcal.live.level_store import LevelRows, is_path
 from streamcal.live.levels import (
     LONGEST_LEVEL,
@@ -36,7 +37,8 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import Reader, ensure, listed, maybe, row, unread, weight_scale_state, whole
+from streamcal.states import Field as StateField
+from streamcal.states import attribute, ensure, listed, maybe, part, row, unread, weight_scale_state, whole
 
 
 class Effect(NamedTuple):
@@ -503,60 +505,48 @@ class Segmented(Keyed):
     def _compared(self) -> dict[str, Any]:
         return {**super()._compared(), "calibrator": [type(self.overall).__name__, self.overall._compared()]}
 
-    def _state(self) -> dict[str, Any]:
-        fields = []
-        for j in range(len(self.by)):
-            weights, sums, levels, numbers_of = self._chain.state(j)
-            plain = [list(level) if isinstance(level, tuple) else level for level in levels]
-            fields.append([weights, sums, plain, numbers_of])
-        counts: dict[str, Any] = {"learned": self._learned, "evicted": int(self._chain.evicted)}
-        counts["late"] = self._chain.lateness()
-        stored = None if self._level_rows is None else self._level_rows.taken()
-        if stored is not None:
-            counts["stored"] = [*stored, [self._chain.absent(j) for j in range(len(self.by))]]
-        if self.pairs:
-            counts["pairs"] = self._corrections.state()
-        scale = self._weight_scale.state()
-        return {"overall": self.overall._written(), **counts, "weight_scale": scale, "fields": fields}
-
-    def _optional_fields(self) -> dict[str, Reader]:
-        of_fields = listed(whole(), length=len(self.by))
-        return {"stored": maybe(row(whole(1), whole(1), whole(), of_fields)), "pairs": unread}
-
-    def _state_fields(self) -> dict[str, Reader]:
+    def _fields(self) -> dict[str, StateField]:
+        chain = self._chain
+        each = listed(whole(), length=len(self.by))
+        stored = maybe(row(whole(1), whole(1), whole(), each))
+        pairs = StateField(
+            unread, self._corrections.state, lambda state: self._corrections.load(state, self.max_levels)
+        )
         return {
-            "overall": unread,
-            "learned": whole(),
-            "evicted": whole(),
-            "late": row(whole(), listed(whole(), length=len(self.by))),
-            "weight_scale": weight_scale_state,
-            "fields": listed(unread, length=len(self.by)),
+            "overall": StateField(unread, self.overall._written, self._load_overall),
+            "learned": attribute(self, "_learned", whole()),
+            "evicted": StateField(whole(), lambda: int(chain.evicted)),
+            "late": StateField(row(whole(), each), chain.lateness),
+            "stored": StateField(stored, self._levels_in_store, optional=True),
+            **({"pairs": pairs} if self.pairs else {}),
+            "weight_scale": part(self._weight_scale, weight_scale_state),
+            "fields": StateField(listed(unread, length=len(self.by)), self._levels_by_field),
         }
 
-    def _load(
-        self,
-        *,
-        overall: Any,
-        learned: int,
-        evicted: int,
-        weight_scale: list[float],
-        fields: list[Any],
-        late: Any,
-        stored: Any = None,
-        pairs: Any = None,
-        **more: Any,
-    ) -> None:
-        super()._load(**more)
-        self._overall = loaded_as(self.overall, overall)
+    def _levels_in_store(self) -> list[Any] | None:
+        """Return what the state says of the levels in the store; None if there are none."""
+        taken = None if self._level_rows is None else self._level_rows.taken()
+        return None if taken is None else [*taken, [self._chain.absent(j) for j in range(len(self.by))]]
+
+    def _levels_by_field(self) -> list[Any]:
+        """Return weights, sums, levels and their numbers for each field, as plain data."""
+        found = []
+        for j in range(len(self.by)):
+            weights, sums, levels, rows = self._chain.state(j)
+            found.append(
+                [weights, sums, [list(level) if isinstance(level, tuple) else level for level in levels], rows]
+            )
+        return found
+
+    def _load_overall(self, state: Any) -> None:
+        self._overall = loaded_as(self.overall, state)
+
+    def _load(self, *, evicted: int, late: Any, stored: Any, fields: list[Any]) -> None:
         ensure(stored is None or self.store is not None, "there are levels in a store, and no path of it")
-        ensure((pairs is not None) == self.pairs, "pairs of fields are missing, or not among the parameters")
         absent = [0] * len(fields) if stored is None else stored[3]
         for j, plain in enumerate(fields):
             self._chain.load(j, *field_state(self.by[j], self.max_levels, absent[j])(plain), absent[j])
         if stored is not None and self.store is not None:
             self._keep_in(LevelRows(self.store, *stored[:3]))
         self._chain.load_lateness(*late)
-        self._learned, self._chain.evicted = learned, evicted
-        self._weight_scale.load(*weight_scale)
-        if pairs is not None:
-            self._corrections.load(pairs, self.max_levels)
+        self._chain.evicted = evicted

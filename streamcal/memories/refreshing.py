@@ -6,7 +6,7 @@ from typing import Any, Generic
 
 from streamcal.memories.decay import RESCALE_HALF_LIVES
 from streamcal.memories.memory import Held, Memory
-from streamcal.states import maybe, number, record, row, unread, whole
+from streamcal.states import Field, attribute, maybe, number, row, unread, whole
 
 
 class Refreshing(Generic[Held]):
@@ -54,18 +54,18 @@ class Refreshing(Generic[Held]):
         last = (self._since + size) // self._every * self._every - self._since
         return [slice(0, last), slice(last, size)] if 0 < last < size else [slice(0, size)]
 
-    def state(self) -> dict[str, Any]:
-        """Return plain data that `restore` reads."""
-        return {"since": self._since, "basis": None if self._basis is None else list(self._basis)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load the saved fields `since` and `basis`; `StateError` unless they can be what `state` wrote."""
+    def fields(self) -> dict[str, Field]:
+        """Return the fields of the state by name."""
         growth = number(1.0, 2.0**RESCALE_HALF_LIVES)
-        fields = {"since": whole(0, self._every - 1), "basis": maybe(row(unread, growth))}
-        read = record(fields)(state)
-        if read["basis"] is not None:  # read now, not at the first prediction
-            restored = self._memory.statistic.empty()
-            restored.restore(read["basis"][0])
-            self._restored = restored
-        self._since, self._basis = read["since"], read["basis"]
+        basis = Field(maybe(row(unread, growth)), self._written_basis, self._load_basis)
+        return {"since": attribute(self, "_since", whole(0, self._every - 1)), "basis": basis}
+
+    def _written_basis(self) -> list[Any] | None:
+        return None if self._basis is None else list(self._basis)
+
+    def _load_basis(self, basis: tuple[dict[str, Any], float] | None) -> None:
+        if basis is not None:  # read now, not at the first prediction
+            self._restored = self._memory.statistic.empty()
+            self._restored.restore(basis[0])
+        self._basis = basis
         self._refreshes += 1

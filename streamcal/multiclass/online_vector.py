@@ -30,7 +30,7 @@ from streamcal.parameters.types import Time, Times
 from streamcal.states import (
     HEAVIEST,
     ROUNDING,
-    Reader,
+    Field,
     ensure,
     listed,
     number,
@@ -141,13 +141,11 @@ class OnlineVectorScaling(MulticlassCalibrator):
             places = [self._places[label] for label in scores]
         self._newton.step(places, log_scores(list(scores.values())), places.index(self._places[y]), w)
 
-    def _state(self) -> dict[str, Any]:
-        return {"labels": list(self._places), "newton": list(self._newton.state())}
-
-    def _state_fields(self) -> dict[str, Reader]:
+    def _fields(self) -> dict[str, Field]:
+        newton = row(unread, unread, unread, unread, number(0.0, HEAVIEST), weight_scale_state)
         return {
-            "labels": listed(check_class),
-            "newton": row(unread, unread, unread, unread, number(0.0, HEAVIEST), weight_scale_state),
+            "labels": Field(listed(check_class), lambda: list(self._places)),
+            "newton": Field(newton, lambda: list(self._newton.state())),
         }
 
     def _load(self, *, labels: list[ClassLabel], newton: tuple[Any, ...]) -> None:

@@ -32,7 +32,7 @@ from streamcal.regression.reading import (
     quantiles_at_scores,
 )
 from streamcal.regression.recalibrated import Wrapped
-from streamcal.states import HEAVIEST, Reader, ensure, number, numbers, row, whole
+from streamcal.states import HEAVIEST, Field, attribute, ensure, number, numbers, row, whole
 from streamcal.statistics.pits import FURTHEST
 
 #: C: the integral part is infinite where the mean error exceeds C·(π/2)/ln t, 0.11 at t = 1,000.
@@ -190,25 +190,30 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
         self._map = TrackedMap(ScoreRamp(scores, *self._end_levels, True), by_level, self.method == "aci")
         return self._map
 
-    def _state(self) -> dict[str, Any]:
-        sides = {"lower": self._lower, "upper": self._upper}
-        counts = {name: [*(end.excess for end in ends), ends[0].steps] for name, ends in sides.items()}
-        return {**super()._state(), **counts, "scores": self._scores.state(), "size": self._size}
-
-    def _state_fields(self) -> dict[str, Reader]:
-        side = row(*[number(-HEAVIEST, HEAVIEST)] * len(self._lower), whole())
+    def _fields(self) -> dict[str, Field]:
         scores = numbers(None, least=-FURTHEST, most=FURTHEST)
-        own = {"lower": side, "upper": side, "scores": scores, "size": number(0.0, FURTHEST)}
-        return {**super()._state_fields(), **own}
+        return {
+            **super()._fields(),
+            "lower": self._side(self._lower),
+            "upper": self._side(self._upper),
+            "scores": Field(scores, self._scores.state, self._load_scores),
+            "size": attribute(self, "_size", number(0.0, FURTHEST)),
+        }
 
-    def _load(self, *, lower: Any, upper: Any, scores: FloatArray, size: float, **fields: Any) -> None:
-        ensure(len(scores) <= (self.window if self.method == "aci" else 0), "there are more scores than are kept")
-        super()._load(**fields)
-        for ends, (*excesses, steps) in ((self._lower, lower), (self._upper, upper)):
+    def _side(self, ends: Any) -> Field:
+        """Return the field of the lower or the upper ends."""
+
+        def load(read: tuple[float, ...]) -> None:
+            *excesses, steps = read
             for end, excess in zip(ends, excesses, strict=True):
                 end.excess, end.steps = excess, steps
+
+        read = row(*[number(-HEAVIEST, HEAVIEST)] * len(ends), whole())
+        return Field(read, lambda: [*(end.excess for end in ends), ends[0].steps], load)
+
+    def _load_scores(self, scores: FloatArray) -> None:
+        ensure(len(scores) <= (self.window if self.method == "aci" else 0), "there are more scores than are kept")
         self._scores.load(scores.tolist())
-        self._size = size
 
 
 class TrackedMap(RecalibrationMap):

@@ -17,7 +17,7 @@ from streamcal.regression.base import DistributionMap, SequentialDistributionCal
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import counted, pit_interval, pit_intervals
 from streamcal.regression.scale_recalibration import SCALES, ScaleMap, moments_between
-from streamcal.states import HEAVIEST, Reader, ensure, numbers
+from streamcal.states import HEAVIEST, Field, ensure, numbers
 from streamcal.statistics.pits import FURTHEST
 
 #: Half-lives of the default, in observations: from a few errors of one sign to what changes slowly.
@@ -145,24 +145,24 @@ class AdaptiveScale(SequentialDistributionCalibrator):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> dict[str, Any]:
-        memories = [memory.state() for memory in self._memories]
-        return {**super()._state(), "memories": memories, "weights": self._weights}
-
-    def _state_fields(self) -> dict[str, Reader]:
+    def _fields(self) -> dict[str, Field]:
         k = len(self._memories)
         memories = numbers(k, 3, least=-HEAVIEST, most=HEAVIEST)
-        own = {"memories": memories, "weights": numbers(k, least=0.0, most=1.0)}
-        return {**super()._state_fields(), **own}
+        return {
+            **super()._fields(),
+            "memories": Field(memories, lambda: [memory.state() for memory in self._memories], self._load_memories),
+            "weights": Field(numbers(k, least=0.0, most=1.0), lambda: self._weights, self._load_weights),
+        }
 
-    def _load(self, *, memories: FloatArray, weights: FloatArray, **fields: Any) -> None:
+    def _load_memories(self, memories: FloatArray) -> None:
         ensure((memories[:, [0, 2]] >= 0.0).all(), "a memory has a weight or a variance below 0")
         ensure((np.abs(memories[:, 1]) <= FURTHEST).all(), f"a memory has a mean beyond {FURTHEST:g}")
-        ensure(abs(float(weights.sum()) - 1.0) <= 1e-9, "the weights of the memories do not add up to 1")
-        super()._load(**fields)
-        self._weights = weights.tolist()
         for memory, row in zip(self._memories, memories.tolist(), strict=True):
             memory.weight, memory.mean, memory.variance = row
+
+    def _load_weights(self, weights: FloatArray) -> None:
+        ensure(abs(float(weights.sum()) - 1.0) <= 1e-9, "the weights of the memories do not add up to 1")
+        self._weights = weights.tolist()
 
 
 class Memory:

@@ -21,7 +21,7 @@ from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.reading import check_distributions
-from streamcal.states import Reader, unread, weight_scale_state
+from streamcal.states import Field, part, unread, weight_scale_state
 from streamcal.statistics.totals import Totals
 
 
@@ -181,15 +181,7 @@ class SequentialDistributionCalibrator(DistributionCalibrator):
     def _map_at(self, t: Time | None) -> DistributionMap:
         return self.map()
 
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "weight_scale": self._weight_scale.state(), "totals": self._totals.state()}
-
-    def _state_fields(self) -> dict[str, Reader]:
-        return {**super()._state_fields(), "weight_scale": weight_scale_state, "totals": unread}
-
-    def _load(self, *_: Any, **fields: Any) -> None:
-        weight_scale, totals = fields.pop("weight_scale"), fields.pop("totals")
-        super()._load(**fields)
-        self._weight_scale.load(*weight_scale)
-        self._totals.restore(totals)
-        self._map = None
+    def _fields(self) -> dict[str, Field]:
+        weight_scale = part(self._weight_scale, weight_scale_state)
+        totals = Field(unread, self._totals.state, self._totals.restore)
+        return {**super()._fields(), "weight_scale": weight_scale, "totals": totals}

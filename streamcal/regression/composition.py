@@ -20,7 +20,7 @@ from streamcal.regression.base import DistributionCalibrator, DistributionMap, S
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.quantile_recalibration import QuantileRecalibration
 from streamcal.regression.reading import check_distributions
-from streamcal.states import Reader, ensure, listed, unread
+from streamcal.states import Field, listed, unread
 
 #: Of the default: the half-life of the shape, in observations, and its cells.
 HALF_LIFE, CELLS = 300, 64
@@ -177,16 +177,14 @@ class Composition(SequentialDistributionCalibrator):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "stages": [one._state() for one in self._stages]}
+    def _fields(self) -> dict[str, Field]:
+        stages = Field(
+            listed(unread, len(self._stages)), lambda: [one._state() for one in self._stages], self._load_stages
+        )
+        return {**super()._fields(), "stages": stages}
 
-    def _state_fields(self) -> dict[str, Reader]:
-        return {**super()._state_fields(), "stages": listed(unread)}
-
-    def _load(self, *, stages: list[Any], **fields: Any) -> None:
-        super()._load(**fields)
-        ensure(len(stages) == len(self._stages), "it has another number of stages")
-        for stage, saved in zip(self._stages, stages, strict=True):
+    def _load_stages(self, states: list[Any]) -> None:
+        for stage, saved in zip(self._stages, states, strict=True):
             stage._restore(saved)
 
 

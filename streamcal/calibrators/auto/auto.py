@@ -22,7 +22,7 @@ from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.states import Reader, ensure
+from streamcal.states import Field, ensure
 
 #: Rows of a stream that are learned in one call, which holds the GIL: a few milliseconds.
 PIECE = 512
@@ -229,13 +229,9 @@ class Auto(SequentialCalibrator):
             raise InputError(f"these are not the numbers that were issued with the prediction: {error}") from None
         return found
 
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "mixture": self._mixture.state()}
+    def _fields(self) -> dict[str, Field]:
+        return {**super()._fields(), "mixture": Field(mixture_state, self._mixture.state, self._load_mixture)}
 
-    def _state_fields(self) -> dict[str, Reader]:
-        return {**super()._state_fields(), "mixture": mixture_state}
-
-    def _load(self, *, mixture: dict[str, Any], **fields: Any) -> None:
-        super()._load(**fields)
+    def _load_mixture(self, mixture: dict[str, Any]) -> None:
         ensure(self.delay is None or mixture["guard"][0] == self.delay, "the guard is of another delay")
         self._mixture.load(mixture)
