@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamcal import Decay, InputError, OnlinePlatt, Platt, StateError, TrackingOPS, Window
+from streamcal import Decay, InputError, Isotonic, OnlinePlatt, Platt, StateError, TrackingOPS, Window
 from streamcal.live import Journal, LabelJoin, Segmented, Shadow, migrate
 
 
@@ -192,3 +192,53 @@ def test_a_clock_that_was_ahead_is_turned_back(tmp_path, early, horizon):
             assert (one.tally()["learned"], one.waiting) == (300, 1)
             assert one.tally()["positives"] == 20 + sum(k % 7 == 0 for k in range(200)) * (early is None)
         assert restored.state_dict() == join.state_dict()
+
+
+@pytest.mark.parametrize("horizon", [400.0, 900.0])
+def test_a_new_curve_of_delays_counts_the_early_clicks_that_are_remembered(tmp_path, horizon):
+    """With the later ones alone, the share of early clicks is much too small, and predictions too high."""
+    path = tmp_path / "events.journal"
+
+    def clicked(join, numbers):
+        for k in numbers:
+            join.issue(k, 0.3, float(k))
+            if k % 3 == 0 and k >= 30:
+                join.resolve(k - 30, True, float(k))  # early
+            if k % 3 == 1 and k >= 150:
+                join.resolve(k - 150, True, float(k))
+
+    with Journal(path) as journal:
+        join = LabelJoin(OnlinePlatt(), 600.0, 60.0, journal=journal)
+        clicked(join, range(3000))
+        share, error = join.early_share()
+        assert share == pytest.approx(0.5, abs=3.0 * error)
+    done, join = migrated(path, OnlinePlatt(), horizon, early=60.0)
+    assert done.kept
+    for _ in range(2):
+        share, error = join.early_share()
+        assert share == pytest.approx(0.5, abs=3.0 * error)
+        assert error < 0.05
+        assert LabelJoin.from_bytes(join.to_bytes()).state_dict() == join.state_dict()
+        clicked(join, range(3000, 3400))
+
+
+@pytest.mark.parametrize(("late", "then", "click"), [(50.0, 20.0, 80.0), (10.0, 50.0, 70.0)])
+def test_a_click_that_counts_by_one_span_alone_is_not_learned_twice(tmp_path, late, then, click):
+    path = tmp_path / "events.journal"
+    with Journal(path) as journal:
+        join = LabelJoin(Isotonic(), 50.0, journal=journal, late=late)
+        for id in ("a", "b"):
+            join.issue(id, 0.5, 0.0)
+        join.advance(55.0)
+        join.resolve("a", True, click)
+        p = join.predict_one(0.5)
+    done, join = migrated(path, Isotonic(), 50.0, late=then)
+    assert (done.kept, done.forgotten) == (True, 1)
+    join.resolve("a", True, 40.0)
+    assert (join.predict_one(0.5), join.calibrator.n) == (p, 2.0)
+    assert join.tally()["unknown"] == 1
+
+
+def test_labels_that_a_shorter_horizon_makes_due_are_counted_for_a_new_calibrator(path):
+    done, join = migrated(path, OnlinePlatt(), 20.0)
+    assert (done.kept, done.learned, join.calibrator.n) == (False, 80, 80.0)

@@ -428,7 +428,7 @@ class LabelJoin(Holding, Journaled):
         self._outcomes[id] = now
         if positive:
             if self._curve is not None and (before is None or not before.positive):
-                self._await_age(one, now)
+                self._await_age(one, now, self._clock)
             learned = one.at <= self._clock - self._hold and not (self._waiting and self._waiting[0].at <= one.at)
             if learned and self._label(one, now) and not self._label(one, before):
                 self._correct(one)
@@ -534,12 +534,12 @@ class LabelJoin(Holding, Journaled):
         corrected = learner is not None and learner.correct(one)
         self._counts["corrected" if corrected else "uncorrected"] += 1
 
-    def _await_age(self, one: Issued, outcome: Outcome) -> None:
-        """Note a click for every cell of the curve whose end its impression has yet to reach."""
+    def _await_age(self, one: Issued, outcome: Outcome, clock: float) -> None:
+        """Note a click for every cell of the curve whose end its impression reaches after the clock."""
         curve, delay = self._curve, outcome.t - one.t
         assert curve is not None
         for cell in range(1, len(curve.edges)):
-            if delay <= curve.edges[cell] and one.at + curve.edges[cell] > self._clock:
+            if delay <= curve.edges[cell] and one.at + curve.edges[cell] > clock:
                 heappush(self._ages, (one.at + curve.edges[cell], one.number, cell, one.id))
                 return
 
@@ -563,7 +563,7 @@ class LabelJoin(Holding, Journaled):
         self._counts["before_issue"] += outcome.t < one.t
         self._outcomes[one.id] = outcome
         if self._curve is not None and outcome.positive:
-            self._await_age(one, outcome)
+            self._await_age(one, outcome, self._clock)
 
     def _carry_on(self, before: LabelJoin, keep: bool) -> tuple[int, int]:
         """Take over what another join remembers and has counted, in a new one, and its calibrators if they are kept.
@@ -576,7 +576,8 @@ class LabelJoin(Holding, Journaled):
         learner = self._versions.pop(None)
         self._versions = before._versions if keep else {before._newest: learner}
         due, forgotten, learned = self._clock - self._hold, 0, 0
-        if before.spans == self.spans._replace(late=before.spans.late) and self._curve is not None:
+        curve_kept = before.spans == self.spans._replace(late=before.spans.late)
+        if curve_kept:
             self._curve, self._ages = before._curve, before._ages
 
         def reissued(one: Issued) -> Issued:
@@ -585,8 +586,13 @@ class LabelJoin(Holding, Journaled):
                 return one._replace(said=None)
             return one._replace(said=learner.issue(one.score, one.keys, one.t, one.w)[1])
 
+        def relabelled(one: Issued) -> bool:
+            """Return whether the new spans give a prediction another label than it was learned with."""
+            outcome = self._outcomes.get(one.id)
+            return self._label(one, outcome) != before._label(one, outcome)
+
         for one in before._learned:
-            if keep and one.at > due:
+            if keep and (one.at > due or relabelled(one)):
                 before._forget(one)
                 forgotten += 1
             elif keep:
@@ -601,7 +607,13 @@ class LabelJoin(Holding, Journaled):
         for one in before._waiting:
             self._waiting.append(one if keep else reissued(one))
             self._index[one.id] = self._waiting[-1]
+        if self._curve is not None and not curve_kept:  # a new curve needs early clicks as well as later ones
+            for id, outcome in self._outcomes.items():
+                if outcome.positive:
+                    self._await_age(self._index[id], outcome, -math.inf)
         self._settle()
+        if not keep:
+            learned += self._counts["learned"] - before._counts["learned"]
         return learned, forgotten
 
     def _turn_back(self, clock: float) -> None:

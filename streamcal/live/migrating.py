@@ -19,7 +19,7 @@ class Migrated(NamedTuple):
 
     kept: bool  #: whether the calibrator is that of the journal, with all that it has learned
     learned: int  #: labels of predictions still remembered that a new calibrator has learned
-    #: Predictions that are remembered no more: with a longer horizon their labels were learned before their time.
+    #: Predictions that are remembered no more: their labels were learned before their new time, or are others by it.
     forgotten: int
 
 
@@ -57,7 +57,9 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     -----
     With a shorter horizon, labels whose time has come by it are learned at once. With a longer one, predictions whose
     labels were learned before their new time are forgotten if the calibrator is kept, so that no label is learned
-    twice. A click that comes later is one of an unknown id. The journal is rewritten in one transaction.
+    twice. So are those whose click counts by only one of the two horizons, each with its `late`. A click that comes
+    later is one of an unknown id. The share of early clicks is estimated again from the clicks that are remembered. The
+    journal is rewritten in one transaction.
 
     Examples
     --------
