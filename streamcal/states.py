@@ -305,6 +305,15 @@ def read_fields(fields: Mapping[str, Field], state: Any) -> dict[str, Any]:
     return record(every, {name: field.read for name, field in fields.items() if field.optional})(state)
 
 
+def load_fields(fields: Mapping[str, Field], state: Any) -> dict[str, Any]:
+    """Read the fields of a state and load those that have a `load`, in order; the others are returned as read."""
+    read = read_fields(fields, state)
+    for name, field in fields.items():
+        if field.load is not None:
+            field.load(read.pop(name))
+    return read
+
+
 def _named(name: str, reader: Reader, value: Any) -> Any:
     """Read the value of a field; errors begin with its name."""
     try:

@@ -22,7 +22,7 @@ from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.spans import in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.saved import own_class, packed_state, read_state, read_written, signed_state, unpacked_state, written
-from streamcal.states import Field, as_list, attribute, ensure, read_fields, whole, write_fields
+from streamcal.states import Field, as_list, attribute, ensure, load_fields, whole, write_fields
 
 #: What scikit-learn and River call a method → what it is called here.
 HERE = {
@@ -333,12 +333,7 @@ class Learner(metaclass=Suggesting):
 
     def _restore(self, state: Any) -> None:
         """Load the result of `_state` into a new clone; `StateError` unless it can be one."""
-        fields = self._fields()
-        read = read_fields(fields, state)
-        for name, field in fields.items():
-            if field.load is not None:
-                field.load(read.pop(name))
-        self._load(**read)
+        self._load(**load_fields(self._fields(), state))
 
     def _load(self, *_: Any, **read: Any) -> None:
         """Take over the fields without a `load` of their own; `StateError` if one contradicts another."""

@@ -18,7 +18,7 @@ from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray, Label
 from streamcal.saved import WithState
-from streamcal.states import ensure, flag, maybe, record, unread, whole
+from streamcal.states import Field, attribute, ensure, flag, load_fields, maybe, unread, whole, write_fields
 
 logger = logging.getLogger(__name__)
 #: Where logging is not configured, Python would write alarms to standard error, beside what a program does with them.
@@ -344,31 +344,30 @@ class CalibrationMonitor(WithState):
         self._family.merge(other._family)
         self._count += other._count
 
-    def _state(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Field]:
         return {
-            "n": self._count,
-            "of_pits": self._of_pits,
-            "stopped": self._stopped,
-            "bets": self._bets.state(),
-            "segments": self._family.state(),
+            "n": attribute(self, "_count", whole()),
+            "of_pits": attribute(self, "_of_pits", maybe(flag)),
+            "stopped": attribute(self, "_stopped", flag),
+            "bets": Field(unread, self._bets.state),
+            "segments": Field(unread, self._family.state),
         }
+
+    def _state(self) -> dict[str, Any]:
+        return write_fields(self._fields())
 
     @classmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
         monitor = cls(**params)
-        monitor._load(learned)
+        monitor._load(**load_fields(monitor._fields(), learned))
         return monitor
 
-    def _load(self, learned: Any) -> None:
-        """Load what `_state` has written of the evidence."""
-        fields = {"n": whole(), "of_pits": maybe(flag), "stopped": flag, "bets": unread, "segments": unread}
-        parts = record(fields)(learned)
-        ensure((parts["of_pits"] is None) == (parts["n"] == 0), "what is watched is unknown")
-        self._of_pits = parts["of_pits"]
-        ensure(not (parts["stopped"] and self._restarting), "a monitor with a run length does not stop")
-        self._count, self._stopped = parts["n"], parts["stopped"]
-        self._bets = loaded(bets_fields(self._count)(parts["bets"]), self._restarting)
-        self._family.load(self._family.fields(self._count)(parts["segments"]))
+    def _load(self, bets: Any, segments: Any) -> None:
+        """Load the evidence, after the other fields."""
+        ensure((self._of_pits is None) == (self._count == 0), "what is watched is unknown")
+        ensure(not (self._stopped and self._restarting), "a monitor with a run length does not stop")
+        self._bets = loaded(bets_fields(self._count)(bets), self._restarting)
+        self._family.restore(segments, self._count)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _with_listener, (type(self), self.to_bytes(), self.on_alarm)

@@ -7,7 +7,22 @@ from typing import Any, NamedTuple
 
 from streamcal.kernels.mixture.change_bets import ChangeBets
 from streamcal.live.alarms import LEVELS, Alarm, Segment, alarm_of, new_bets, taken
-from streamcal.states import Reader, ensure, flag, listed, maybe, number, numbers, record, row, text, whole
+from streamcal.states import (
+    Field,
+    Reader,
+    attribute,
+    ensure,
+    flag,
+    listed,
+    load_fields,
+    maybe,
+    number,
+    numbers,
+    row,
+    text,
+    whole,
+    write_fields,
+)
 
 #: The weights of segments fall with the order of their appearance; the first 16 share half of the total weight.
 EARLY = 16
@@ -146,38 +161,35 @@ class SegmentFamily:
             self.evicted += 1
         return len(self) < self.most
 
-    def state(self) -> dict[str, Any]:
-        """Return plain data for `load`."""
+    def fields(self, n: int) -> dict[str, Field]:
+        """Return the fields of the state by name, in a stream of n outcomes."""
+        place, name = whole(1), text(10_000)
+        watched, rejected = self._watched.items(), self._rejected.items()
+        of_watched = listed(row(name, level, place, bets_fields(n)), most=self.most)
+        of_rejected = listed(row(name, level, place, maybe(number(0.0, RICHEST))), most=self.most)
         return {
-            "appeared": self.appeared,
-            "evicted": self.evicted,
-            "unwatched": self.unwatched,
-            "watched": [[*key, one.place, one.bets.state()] for key, one in self._watched.items()],
-            "rejected": [[*key, one.place, finite(one.e_value)] for key, one in self._rejected.items()],
+            "appeared": attribute(self, "appeared", whole()),
+            "evicted": attribute(self, "evicted", whole()),
+            "unwatched": attribute(self, "unwatched", whole()),
+            "watched": Field(of_watched, lambda: [[*key, one.place, one.bets.state()] for key, one in watched]),
+            "rejected": Field(of_rejected, lambda: [[*key, one.place, finite(one.e_value)] for key, one in rejected]),
         }
 
-    def fields(self, n: int) -> Reader:
-        """Return a reader of a `state` of a stream of n outcomes."""
-        place = whole(1)
-        return record(
-            {
-                "appeared": whole(),
-                "evicted": whole(),
-                "unwatched": whole(),
-                "watched": listed(row(text(10_000), level, place, bets_fields(n)), most=self.most),
-                "rejected": listed(row(text(10_000), level, place, maybe(number(0.0, RICHEST))), most=self.most),
-            }
-        )
+    def state(self) -> dict[str, Any]:
+        """Return plain data for `restore`."""
+        return write_fields(self.fields(0))
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Load what `fields` has read; `StateError` if one field contradicts another."""
-        self.appeared, self.evicted, self.unwatched = state["appeared"], state["evicted"], state["unwatched"]
-        for field, name, place, bets in state["watched"]:
+    def restore(self, state: Any, n: int) -> None:
+        """Load a `state` of a stream of n outcomes; `StateError` if it is none, or one field contradicts another."""
+        self._load(**load_fields(self.fields(n), state))
+
+    def _load(self, watched: list[Any], rejected: list[Any]) -> None:
+        for field, name, place, bets in watched:
             self._watched[field, name] = Watched(place, loaded(bets, self.restarting))
-        for field, name, place, e_value in state["rejected"]:
+        for field, name, place, e_value in rejected:
             self._rejected[field, name] = Rejected(place, float("inf") if e_value is None else e_value)
         places = self._places()
-        ensure(len(places) == len(state["watched"]) + len(state["rejected"]), "a segment is there twice")
+        ensure(len(places) == len(watched) + len(rejected), "a segment is there twice")
         ensure(len(set(places.values())) == len(places), "two segments have one place")
         ensure(max(places.values(), default=0) <= self.appeared, "a place is above the number that appeared")
         ensure(not self.restarting or not self._rejected, "segments have stopped where they start anew")

@@ -34,7 +34,19 @@ from streamcal.parameters.inputs import (
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.saved import WithState
-from streamcal.states import ensure, listed, number, record, row, text, unread, whole
+from streamcal.states import (
+    Field,
+    attribute,
+    ensure,
+    listed,
+    load_fields,
+    number,
+    row,
+    text,
+    unread,
+    whole,
+    write_fields,
+)
 
 #: What can be in use: a calibrator of a score, or one that reads keys beside it.
 Entrant: TypeAlias = Calibrator | Keyed
@@ -612,55 +624,51 @@ class Shadow(WithState):
     def _plain_params(self) -> dict[str, Any]:
         return {"confidence": self.confidence}
 
-    def _state(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Field]:
+        versions = listed(row(whole(1), text(LONGEST_NAME), whole()))
+        calibrators, differences = self._calibrators.items(), self._differences.items()
         return {
-            "n": self._n,
-            "compared": self._compared,
-            "versions": [list(one) for one in self._versions],
-            "calibrators": {name: one._written() for name, one in self._calibrators.items()},
-            "differences": {name: [one.confidence, *one.state()] for name, one in self._differences.items()},
-            "numbers": dict(self._numbers),
+            "n": attribute(self, "_n", whole()),
+            "compared": attribute(self, "_compared", whole()),
+            "versions": Field(versions, lambda: [list(one) for one in self._versions]),
+            "calibrators": Field(unread, lambda: {name: one._written() for name, one in calibrators}),
+            "differences": Field(unread, lambda: {name: [one.confidence, *one.state()] for name, one in differences}),
+            "numbers": Field(_numbers, lambda: dict(self._numbers)),
         }
+
+    def _state(self) -> dict[str, Any]:
+        return write_fields(self._fields())
 
     @classmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
-        fields = {"n": whole(), "compared": whole(), "versions": listed(row(whole(1), text(LONGEST_NAME), whole()))}
         shadow = cls(Identity(), **params)
-        fields |= {"calibrators": unread, "differences": unread}
-        shadow._load(**record({**fields, "numbers": _numbers})(learned))
+        shadow._load(**load_fields(shadow._fields(), learned))
         return shadow
 
     def _load(
-        self,
-        n: int,
-        compared: int,
-        versions: list[Any],
-        calibrators: dict[str, Any],
-        differences: dict[str, Any],
-        numbers: dict[str, int],
+        self, versions: list[Any], calibrators: dict[str, Any], differences: dict[str, Any], numbers: dict[str, int]
     ) -> None:
         """Load what `_state` has written into a new shadow."""
         ensure(numbers.keys() == calibrators.keys(), "calibrators have no numbers of their own")
         ensure(len(set(numbers.values())) == len(numbers), "two calibrators have one number")
-        ensure(max(numbers.values(), default=0) <= compared, "a calibrator has a number of later ones")
+        ensure(max(numbers.values(), default=0) <= self._compared, "a calibrator has a number of later ones")
         self._calibrators.clear()
         for name in sorted(numbers, key=lambda name: numbers[name]):  # as they came, in whatever order they are written
             found: Any = Learner._from_written(calibrators[name])
             self._enter(name, found)
         self._numbers = {name: numbers[name] for name in self._calibrators}
-        self._n, self._compared = n, compared
         self._versions = [Version(*one) for one in versions]
         ensure([one.number for one in self._versions] == [*range(1, len(versions) + 1)], "versions are missing")
-        ensure(all(one.since <= n for one in self._versions), "a version is of a later time")
+        ensure(all(one.since <= self._n for one in self._versions), "a version is of a later time")
         ensure(self.version.name in self._calibrators, "the calibrator in use is missing")
         ensure(differences.keys() == self.challengers.keys(), "comparisons and challengers differ")
-        ensure(compared >= len(differences), "there are more comparisons than were begun")
+        ensure(self._compared >= len(differences), "there are more comparisons than were begun")
         for name in self.challengers:
             confidence, *sums = differences[name]
             ensure(self.confidence <= number(0.0, 1.0)(confidence) < 1.0, "a confidence is not possible")
             self._differences[name] = LogLossDifference(confidence, adaptive=True)
             self._differences[name].load(sums)
-            ensure(self._differences[name].n <= n, "more outcomes were compared than learned")
+            ensure(self._differences[name].n <= self._n, "more outcomes were compared than learned")
 
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: {one!r}" for name, one in self.challengers.items())
