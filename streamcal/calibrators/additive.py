@@ -189,8 +189,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
             statistic = self._present(t)
             if statistic.n > 0.0:
                 return self.reader(statistic, None)
-        found: ScaledMap = self._engine.map_at(self, None if t is None else self._read_time(t))
-        return found
+        return self._engine.map_at(self, None if t is None else self._read_time(t))
 
     def _map_of(self, statistic: Any) -> ScaledMap:
         followed = None if self._following is None else self._following.map_of(statistic)
@@ -223,8 +222,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
 
     def map(self) -> ScaledMap:
         """Return the current map, which is immutable."""
-        found: ScaledMap = self._map_at(None)
-        return found
+        return self._map_at(None)
 
 
 def _signature(cls: type[AdditiveCalibrator[Any]]) -> inspect.Signature:

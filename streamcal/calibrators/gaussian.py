@@ -84,8 +84,7 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
 
     def _map_of(self, statistic: LabelMoments) -> ScaledMap:
         # `solve` knows by itself whether anything is held
-        found: ScaledMap = self._engine.solved_or_last(self, statistic)
-        return found
+        return self._engine.solved_or_last(self, statistic)
 
     def solve(self, statistic: LabelMoments, start: ScaledMap | None) -> ScaledMap:
         summary = statistic.summary(within=self.variance == "within")

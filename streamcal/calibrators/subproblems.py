@@ -262,8 +262,7 @@ class SubproblemsEngine(Additive[Any, Any]):
     def readers_of(self, statistic: Any) -> Readers | SequentialSubproblems:
         """Return what predicts for subproblems from the present statistic."""
         if self.additive is None:
-            sequential: SequentialSubproblems = statistic
-            return sequential
+            return statistic
         state = self.source.version, statistic.unit
         if self._readers is None or self._readers_for != state:
             self._readers = Readers(self.additive, statistic, self._readers, self.unsolved)

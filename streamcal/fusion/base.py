@@ -202,8 +202,7 @@ class Fusion(Learner):
 
     def _in_order(self, scores: Any) -> tuple[Any, tuple[str, ...] | None]:
         """Return scores of shape (n, M) with their columns in the order that is learned, and their names, if any."""
-        found: tuple[Any, tuple[str, ...] | None] = self._named.in_order(scores)
-        return found
+        return self._named.in_order(scores)
 
     def _keep_names(self, names: tuple[str, ...] | None) -> None:
         """Note the names of columns that have been learned."""
@@ -326,8 +325,7 @@ class AdditiveFusion(Fusion, Generic[Held]):
 
     def _map_of(self, statistic: Any) -> FusionMap:
         if not self._named.takes_missing:
-            found: FusionMap = super()._map_of(statistic)
-            return found
+            return super()._map_of(statistic)
         held = statistic.empty()
         held.merge(statistic)
         return MarginalMap(self._scales, self.clone(), held.present(statistic.unit))
@@ -352,8 +350,7 @@ class AdditiveFusion(Fusion, Generic[Held]):
         return like(scores, self._map_at(t).at_many(x))
 
     def map(self) -> FusionMap:
-        found: FusionMap = self._map_at(None)
-        return found
+        return self._map_at(None)
 
     def empty_map(self) -> FusionMap:
         """Return the map of an empty statistic."""

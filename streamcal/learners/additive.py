@@ -173,8 +173,7 @@ class Additive(Engine, Generic[Held, Map]):
 
     def map_of(self, method: Any, statistic: Held) -> Map:
         """Return the map of a statistic, which may be empty; if the solver fails, return the last solved map."""
-        found: Map = method.empty_map() if statistic.n <= 0.0 else self.solved_or_last(method, statistic)
-        return found
+        return method.empty_map() if statistic.n <= 0.0 else self.solved_or_last(method, statistic)
 
     def solved_or_last(self, method: Any, statistic: Held) -> Map:
         """Solve; if the solver fails, count this and return the last map, or the empty map if there is none."""

@@ -270,8 +270,7 @@ class Multicalibrated(Keyed):
     @property
     def overall(self) -> Calibrator:
         """The calibrator of all observations, without groups."""
-        found: Calibrator = self.inner.overall if self._keyed else self.inner
-        return found
+        return self.inner.overall if self._keyed else self.inner
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -280,8 +279,7 @@ class Multicalibrated(Keyed):
     @property
     def store(self) -> str | None:
         """The store of the levels of a `Segmented`, if it is one that has it."""
-        found: str | None = getattr(self.inner, "store", None)
-        return found
+        return getattr(self.inner, "store", None)
 
     @property
     def _level_rows(self) -> Any:
@@ -312,8 +310,7 @@ class Multicalibrated(Keyed):
             z = inner._corrections.predict(inner._overall.predict_one(score, t), levels)
         else:
             z = inner.predict_one(score, keys, t) if self._keyed else inner.predict_one(score, t)
-        p: float = self._accounts.predict(z, levels)
-        return p
+        return self._accounts.predict(z, levels)
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, keys, levels = x
@@ -337,8 +334,7 @@ class Multicalibrated(Keyed):
             z = inner._corrections.predict(inner._overall._predict_to_learn(score, t), levels)
         else:
             z = inner._predict_to_learn(score, keys, t) if self._keyed else inner._predict_to_learn(score, t)
-        p: float = self._accounts.predict(z, levels)
-        return p
+        return self._accounts.predict(z, levels)
 
     def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Refuse: the capital of an account is a product over its observations in their order.

@@ -218,16 +218,14 @@ class Segmented(Keyed):
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)  # here, since a call costs as much as the look-ups
         if levels is None or None in levels:
             levels = self._levels(keys)
-        p: float = self._corrections.predict(self.overall.predict_one(score, t), levels)
-        return p
+        return self._corrections.predict(self.overall.predict_one(score, t), levels)
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, _, levels = x
         self._learn_from(self.overall._predict_to_learn(score, t), score, levels, y, w, t)
 
     def _predict_to_learn(self, score: float, keys: Keys, t: Time | None) -> float:
-        p: float = self._corrections.predict(self.overall._predict_to_learn(score, t), self._levels(keys))
-        return p
+        return self._corrections.predict(self.overall._predict_to_learn(score, t), self._levels(keys))
 
     def _learn_from(self, p: float, score: float, levels: list[Any], y: float, w: float, t: Any) -> None:
         """Learn a checked observation of which the calibrator predicts p."""

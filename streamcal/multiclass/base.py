@@ -238,8 +238,7 @@ class MulticlassCalibrator(Learner):
 
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
         """Return the map as of `t`, or an existing object with the same predictions."""
-        found: MulticlassMap = self._map_at(t)
-        return found
+        return self._map_at(t)
 
     @abstractmethod
     def map(self) -> MulticlassMap:

@@ -186,8 +186,7 @@ class BinarySubproblems(MulticlassCalibrator):
         return Limited(readers, statistic) if isinstance(statistic, ClassSubproblems) else readers
 
     def map(self) -> MulticlassMap:
-        found: MulticlassMap = self._map_at(None)
-        return found
+        return self._map_at(None)
 
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: MulticlassMap | None) -> MulticlassMap:
         """Fit the map to a non-empty statistic: see `Additive`."""

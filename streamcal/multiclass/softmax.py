@@ -149,8 +149,7 @@ class SoftmaxScaling(MulticlassCalibrator):
         return ClassTable(self.limit)
 
     def map(self) -> MulticlassMap:
-        found: MulticlassMap = self._map_at(None)
-        return found
+        return self._map_at(None)
 
     def empty_map(self) -> MulticlassMap:
         """Return the map of an empty statistic."""

@@ -140,20 +140,17 @@ class DistributionCalibrator(Learner):
 
         The state does not change.
         """
-        found: CalibratedDistribution = self._map_at(t).predict_one(distribution)
-        return found
+        return self._map_at(t).predict_one(distribution)
 
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
         """Return the calibrated distributions, all as of time `t`; the state does not change."""
-        found: list[CalibratedDistribution] = self._map_at(t).predict_many(distributions)
-        return found
+        return self._map_at(t).predict_many(distributions)
 
     def map(self) -> DistributionMap:
         """Return the current map, immutable."""
-        found: DistributionMap = self._map_at(None)
-        return found
+        return self._map_at(None)
 
 
 class SequentialDistributionCalibrator(DistributionCalibrator):

@@ -207,8 +207,7 @@ class Auto(SequentialCalibrator):
     # Where a caller keeps the record of each prediction until its label comes, there is nothing to log.
 
     def _issue(self, x: float, t: float) -> list[float]:
-        found: list[float] = self._steps.issue(x, t).tolist()
-        return found
+        return self._steps.issue(x, t).tolist()
 
     def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
         if said is None:
