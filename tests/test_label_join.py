@@ -770,6 +770,18 @@ def test_a_label_that_the_calibrator_refuses_is_counted_and_told(caplog):
     assert learned_labels == told[:1]
 
 
+@pytest.mark.parametrize(("delay", "late", "y"), [(150.0, None, True), (201.0, None, False), (150.0, 0.0, False)])
+def test_the_label_that_is_told_is_the_one_that_is_learned(delay, late, y):
+    told, learned = [], []
+    join = LabelJoin(OnlinePlatt(), HORIZON, late=late)
+    join.watch(lambda one, y: told.append((one.id, y)))
+    join.on_learned = lambda one, y: learned.append((one.id, y))
+    join.issue("a", 0.5, 0.0)
+    join.resolve("a", True, delay)
+    join.advance(HORIZON)
+    assert told == learned == [("a", y)]
+
+
 def test_a_refused_label_does_not_weigh_the_version_before():
     join = LabelJoin(Isotonic(forgetting=Window(5.0, by="time", max_jump=5.0)), HORIZON)
     for k in range(4):

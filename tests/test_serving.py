@@ -574,6 +574,19 @@ def test_the_map_is_that_of_the_calibrator(tmp_path):
         assert (shown["learned"], shown["version"], shown["exact"]) == (101, "v3", False)
 
 
+def test_the_map_has_a_label_that_was_corrected(tmp_path):
+    service = Service(LabelJoin("platt", HORIZON), None, Settings(event_time=True, map_every=0.001))
+    with client_of(service) as client:
+        client.post("/v1/issue/batch", json=[{"id": k, "score": 0.25, "t": 0.0} for k in range(20)])
+        issue(client, "later", t=HORIZON)
+        before = client.get("/v1/map").json()
+        outcome(client, 1, t=HORIZON + 1.0)
+        after = client.get("/v1/map").json()
+    assert service.join.tally()["corrected"] == 1
+    assert before["learned"] == after["learned"] == 20
+    assert load_map(json.dumps(after["map"]))(0.25) == pytest.approx(service.join.predict_one(0.25), rel=1e-12)
+
+
 @pytest.mark.parametrize("format", ["c", "json", "sql", "js", "onnx"])
 def test_the_map_is_given_in_every_format(format):
     service = service_of(map_every=0.001)
@@ -621,6 +634,7 @@ def test_measures_and_segments():
         assert client.get("/v1/segments/c").status_code == 404
         issue(client, "later", t=100.0)
         assert metric(client, "streamcal_labels_total") == 90
+        outcome(client, 0, t=1.0)  # sent again
         assert metric(client, "streamcal_label_delay_seconds_count") == 30
         assert 'streamcal_label_delay_seconds_bucket{le="1.0"} 30.0' in client.get("/metrics").text
         assert metric(client, "streamcal_calibration_ratio") == pytest.approx(0.75)  # 90 times ¼ for 30 clicks
@@ -630,6 +644,15 @@ def test_measures_and_segments():
         levels = {one["level"]: one for one in client.get("/v1/segments/c").json()["levels"]}
         assert (levels["c0"]["labels"], levels["c0"]["positives"]) == (30, 30)
         assert levels["c0"]["e_value"] > 1.0 > levels["c1"]["e_value"] or levels["c2"]["labels"] is None
+
+
+def test_measures_of_segments_are_bounded_whatever_the_fields_are():
+    join, quality = LabelJoin(OnlinePlatt(), HORIZON), Quality(1e6, 3, OnlinePlatt())
+    for k in range(1000):
+        quality.take(join.issue(k, 0.25, 0.0, {"c": k % 4, f"field {k}": 1}), False)
+    quality.settle()
+    assert len(quality.segments) < 100
+    assert sum(one.labels for one in quality.segments.values()) == 2000
 
 
 def test_segments_show_the_effects_of_a_segmented_calibrator(tmp_path):
@@ -740,6 +763,19 @@ def test_a_stop_writes_no_snapshot_where_the_last_one_and_few_events_do(tmp_path
     with client_of(service) as client:
         issue(client, "late", t=1.5 * HORIZON)  # a hundred labels are learned
     assert service.acknowledging.snapshots == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_stop_with_events_to_write_begins_one_snapshot_alone(tmp_path):
+    service = service_of(tmp_path / "events.journal", snapshot_every=1)
+
+    async def lived():
+        await service.start()
+        service.issue({"id": "a", "score": 0.5, "t": 0.0})
+        await service.stop()
+
+    asyncio.run(lived())
+    assert (service.stopped, service.acknowledging.snapshots) == (True, 1)
 
 
 def test_an_idle_service_writes_no_events(tmp_path, monkeypatch):

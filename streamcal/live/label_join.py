@@ -489,7 +489,8 @@ class LabelJoin(Holding, Journaled):
             if self._index.get(one.id) is one:  # otherwise forgotten for lack of room, with no regard to its label
                 outcome = self._outcomes.get(one.id)
                 assert self._on_label is not None
-                self._on_label(one, outcome is not None and outcome.positive)
+                clicked = outcome is not None and outcome.positive and outcome.t - one.t <= self._keep
+                self._on_label(one, clicked)
 
     def _give_up(self, one: Issued) -> None:
         learner = self._versions.get(one.version)

@@ -72,7 +72,7 @@ class Acknowledging:
         """Write events once; if a snapshot is due, first begin one of the state that they lead to."""
         assert self._journal is not None
         under_way = self._snapshot is not None and not self._snapshot.done()
-        if self._journal.n - self._last >= self._every and not under_way:
+        if self._journal.n - self._last >= self._every and not under_way and not self._stopping:
             self._begin_snapshot()
         await self._run(self._join.acknowledge)
 

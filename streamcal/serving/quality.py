@@ -12,6 +12,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.live.alarms import Alarm, Segment
 from streamcal.live.issued import Issued
 from streamcal.live.keyed import Keyed
+from streamcal.live.levels import MOST_FIELDS
 from streamcal.live.monitor import CalibrationMonitor
 from streamcal.metrics import CalibrationRatio, LogLoss, NormalizedEntropy
 from streamcal.stream.comparing import IDENTITY, RAW, Comparison, Standing
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 512
 #: Seconds from an impression to its positive outcome, for the metrics.
 DELAYS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 604800.0)
-#: The level of all segments that have no measures of their own.
+#: The level of all segments that have no measures of their own, and beyond `MOST_FIELDS` such fields their field.
 OTHER = "other"
 
 
@@ -38,7 +39,8 @@ class Quality:
     """Measures of predictions whose labels are certain, since the start of the process, and beside them of the scores.
 
     `run_length` is the mean number of labels until a false alarm. The first `max_segments` segments have sums of their
-    own, the others of a field are together. The calibrator says which probabilities its scores express.
+    own, the others of a field are together, those of many fields too. The calibrator says which probabilities its
+    scores express.
     """
 
     def __init__(self, run_length: float, max_segments: int, calibrator: Calibrator | Keyed) -> None:
@@ -103,6 +105,8 @@ class Quality:
         before = self.segments.get(segment)
         if before is None and len(self.segments) >= self._most:
             segment = (segment[0], OTHER)
+            if segment not in self.segments and len(self.segments) >= self._most + MOST_FIELDS:
+                segment = (OTHER, OTHER)
             before = self.segments.get(segment)
         labels, forecast, positives = before or Sums(0, 0.0, 0.0)
         self.segments[segment] = Sums(labels + 1, forecast + one.w * one.p, positives + one.w * y)

@@ -123,8 +123,9 @@ class Service:
         t = self._time(given)
         try:
             id = check_id(given["id"])
+            before = self.join.outcome(id)
             known = self.join.resolve(id, given["y"], t)
-            if known and given["y"]:
+            if known and given["y"] and not (before and before.positive):  # not one that is sent again
                 self.quality.outcome(t - self.join.predictions[id].t)
             outcome = self.join.outcome(id)
             return Taken(given["id"], known, outcome is not None and outcome.positive and outcome.negative)
@@ -263,17 +264,18 @@ class Service:
         if format is not None and format not in FORMATS:
             raise RefusedError(422, f"the format is unknown; give one of {', '.join(FORMATS)}", "format")
         async with self._drawing:
-            learned, now = self.join.tally()["learned"], time.monotonic()
-            head = {"learned": learned, "version": self.join.versions[-1][0], "exact": self.served_by_map}
+            tally, now = self.join.tally(), time.monotonic()
+            head = {"learned": tally["learned"], "version": self.join.versions[-1][0], "exact": self.served_by_map}
+            made_of = head, tally["corrected"]
             drawn = self._maps.get(format or "", Drawn(b"", None, -math.inf))
-            if head != drawn.made_of and now - drawn.at > self.settings.map_every:
+            if made_of != drawn.made_of and now - drawn.at > self.settings.map_every:
                 try:
                     content = await asyncio.to_thread(_written, self.overall.map(), format or "json")
                 except ModuleNotFoundError as error:
                     raise RefusedError(422, str(error), "format") from None
                 if content and format is None:
                     content = f'{json.dumps(head)[:-1]}, "map": {content.decode().strip()}}}'.encode()
-                drawn = self._maps[format or ""] = Drawn(content, head, now)
+                drawn = self._maps[format or ""] = Drawn(content, made_of, now)
             return drawn.content
 
     async def report(self) -> bytes:
