@@ -18,13 +18,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from invariants import check
+from test_cli import save
 
 from streamcal import Isotonic, OnlinePlatt, VennAbers, Window
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
+from streamcal.parameters.keys import canonical
 from streamcal.stream.columns import SCORES, Columns, FieldReader, Observation, Observations
 from streamcal.stream.prequential import Prequential
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
+from streamcal.stream.times import TimeOptions
 
 COLUMNS = Columns("score", "click", "t", "w")
 #: More rows than `FEW`, so that Arrow reads JSON.
@@ -181,6 +184,44 @@ def test_columns_of_tables(tmp_path: Path, columns: dict[str, Any], surely: bool
         writer.write_table(table)
     assert_agree(tmp_path / "in.arrow", "finite", surely=surely)
     assert (by_column(tmp_path / "in.arrow", "finite") is not None) == surely
+
+
+NAMES = Columns("score", "click", segments=("campaign",), decimal=",", times=TimeOptions(format="%Y%m%d"), time="t")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("campaign", ["a ", " 7", " ", "\t", "7.0", 2**53 + 1, -(2**53) - 1])
+def test_levels_and_dates_are_those_of_their_rows(tmp_path: Path, campaign: str | int, ending: str) -> None:
+    """Whether a batch is read by column or, because of one bad row, by row: a level keeps its spaces and digits."""
+    date = "20260131" if ending == ".csv" else 20260131
+    row = {"score": "0,5", "click": 1, "t": date, "campaign": campaign}
+    batch = batch_of(save(tmp_path / f"in{ending}", [row] * FILLING))
+    by_row = FieldReader(NAMES, "probability").one(batch.row(0))
+    assert by_row == (0.5, True, 1.0, 1769817600.0, {"campaign": canonical(campaign)})
+    found = FieldReader(NAMES, "probability").all(batch)
+    assert (found.scores[0], found.labels[0]) == by_row[:2]
+    assert found.times is not None
+    assert (set(found.times), found.keys) == ({by_row.t}, {"campaign": [by_row.keys["campaign"]] * FILLING})
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary()])
+@pytest.mark.parametrize("score", ["0.5", "1.234"])
+def test_points_are_refused_beside_decimal_commas_in_every_column_of_texts(
+    tmp_path: Path, kind: Any, score: str
+) -> None:
+    table = pa.table({"score": pa.array([score], kind), "click": [1], "t": ["20260131"], "campaign": ["a"]})
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(RecordError, match="a number with a decimal comma"):
+        FieldReader(NAMES, "finite").all(batch_of(tmp_path / "in.arrow"))
+
+
+def batch_of(path: Path) -> Any:
+    """Return the batch of a short file."""
+    with RecordReader(path) as reader:
+        reader.require(*NAMES.used())
+        (batch,) = [batch for batch in reader if len(batch)]
+    return batch
 
 
 def test_a_label_reader_that_was_refused_has_seen_nothing(tmp_path: Path) -> None:

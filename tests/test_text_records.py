@@ -61,9 +61,11 @@ def test_records_are_those_of_the_csv_module(rows: list[list[str]], end: str) ->
     for module in (compiled, plain):
         for slot, column in ((0, 0), (1, 2)):
             places = np.array([span for span, _ in several], dtype=np.int64).reshape(-1, 7)
-            offsets, fields = module.gather_fields(content, places, slot)
-            texts = [bytes(fields[i:j]) for i, j in pairwise(offsets)]
-            assert texts == [row[column].strip(" \t").encode() for _, row in several if row]
+            for stripped in (True, False):
+                offsets, fields = module.gather_fields(content, places, slot, stripped)
+                texts = [bytes(fields[i:j]) for i, j in pairwise(offsets)]
+                given = [row[column] for _, row in several if row]
+                assert texts == [(text.strip(" \t") if stripped else text).encode() for text in given]
 
 
 @given(text=st.text(st.sampled_from('a,"\n'), max_size=30))

@@ -39,9 +39,9 @@ def canonical(value: Any) -> str | int | None:
         return None
     if isinstance(value, (int, np.integer, np.bool_)):
         return _of_integer(int(value))
-    if isinstance(value, (float, np.floating)):  # beyond 2⁵³ a float does not say which whole number was meant
+    if isinstance(value, (float, np.floating)):  # from 2⁵³ on a float does not say which whole number was meant
         number = float(value)
-        return int(number) if number.is_integer() and abs(number) <= LARGEST_WHOLE else None
+        return int(number) if number.is_integer() and abs(number) < LARGEST_WHOLE else None
     if isinstance(value, Decimal):
         return _of_integer(int(value)) if value.is_finite() and value == value.to_integral_value() else None
     return None

@@ -184,7 +184,8 @@ def contains(column: Any, text: str) -> bool:
 
 def with_points(column: Any) -> Any:
     """Return a column with a point for each comma of its texts; columns of other values are returned as they are."""
-    if not (pyarrow.types.is_binary(column.type) or pyarrow.types.is_string(column.type)):
+    types = pyarrow.types
+    if not any(of(column.type) for of in (types.is_binary, types.is_string, types.is_large_string)):
         return column
     return call_function("replace_substring", [column], ReplaceSubstringOptions(",", "."))
 

@@ -78,6 +78,10 @@ class Batch(ABC):
     def column(self, name: str) -> Any:
         """Return a column declared as used, as an array of Arrow; one of `arrow.ERRORS` if that is not possible."""
 
+    def exact(self, name: str) -> Any:
+        """Return a column of names, such as levels: as `column`, with spaces around fields of CSV."""
+        return self.column(name)
+
     @abstractmethod
     def take(self, places: Places) -> Self:
         """Select some of the records."""
@@ -153,7 +157,10 @@ class CsvBatch(TextBatch):
         return line_count(self.record(i))
 
     def column(self, name: str) -> Any:
-        return arrow.strings(*gather_fields(self.text, self.spans, self.slots[name]))
+        return arrow.strings(*gather_fields(self.text, self.spans, self.slots[name], True))
+
+    def exact(self, name: str) -> Any:
+        return arrow.strings(*gather_fields(self.text, self.spans, self.slots[name], False))
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ class FieldReader:
                 return None
             if columns.missing_label == UNKNOWN:
                 w = self._without_unknown(batch, w)
-            keys = {name: column_of(name, plain(batch.column(name)), len(batch)) for name in columns.segments}
+            keys = {name: column_of(name, plain(batch.exact(name)), len(batch)) for name in columns.segments}
         except (*ERRORS, InputError):
             return None
         return Observations(scores, labels, w, t, keys or None)

@@ -59,8 +59,8 @@ class ImpressionReader(FieldReader):
         if found is None or found.times is None or columns.id is None or columns.label_time is None:
             return None
         try:
-            ids = plain(batch.column(columns.id))
-            versions = None if columns.version is None else _versions(plain(batch.column(columns.version)))
+            ids = plain(batch.exact(columns.id))
+            versions = None if columns.version is None else _versions(plain(batch.exact(columns.version)))
             label_times = _label_times(batch.column(columns.label_time), self._time, columns.label_time)
             labelled = ~missing_in(batch.column(columns.label or ""))
         except (*ERRORS, RecordError):

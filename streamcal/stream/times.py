@@ -6,6 +6,8 @@ import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,7 +18,16 @@ from streamcal.names import did_you_mean
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.arrow import ERRORS, as_array, cast, in_zone, numbers_in, pyarrow, replaced, with_points
-from streamcal.stream.records import TIME_ALLOWED, RecordError, as_read, is_missing, number_in, refused, shown
+from streamcal.stream.records import (
+    TIME_ALLOWED,
+    RecordError,
+    as_read,
+    is_missing,
+    label_text,
+    number_in,
+    refused,
+    shown,
+)
 
 #: How many of a unit make a second.
 TIME_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -94,6 +105,8 @@ class TimeReader:
         if not len(column):
             return np.empty(0)
         if self._options.format is not None and not pyarrow.types.is_timestamp(column.type):
+            if pyarrow.types.is_floating(column.type):
+                raise ValueError("dates written as numbers, whose last digits a double may have lost")
             return np.array([self.one(as_read(value), name) for value in column.to_pylist()], dtype=np.float64)
         if not pyarrow.types.is_timestamp(column.type):
             column = with_points(column) if self._commas else column
@@ -121,8 +134,9 @@ class TimeReader:
         return micros / 1e6
 
     def _moment(self, value: Any) -> float | datetime:
-        if self._options.format is not None and isinstance(value, (str, int)):
-            return datetime.strptime(str(value).strip(), self._options.format)  # also of a date written as a number
+        if self._options.format is not None and isinstance(value, (str, Real, Decimal)):
+            text = value.strip() if isinstance(value, str) else label_text(value)  # a date may be written as a number
+            return datetime.strptime(text, self._options.format)
         if isinstance(value, str):
             value = value.replace(",", ".") if self._commas else value
             try:

@@ -132,8 +132,11 @@ def gather_fields(
     text: cython.const[cython.uchar][::1],
     spans: cython.const[cython.longlong][:, ::1],
     slot: cython.Py_ssize_t,
+    stripped: cython.bint,
 ):
-    """Return the wanted field number `slot` of each record, one after another, without quotes around it and spaces.
+    """Return the wanted field number `slot` of each record, one after another, without quotes around it.
+
+    If `stripped`, spaces and tabs around a field are left out too.
 
     Returns
     -------
@@ -162,9 +165,9 @@ def gather_fields(
         if quoted:
             i += 1
             end -= 1
-        while i < end and (text[i] == SPACE or text[i] == TAB):
+        while stripped and i < end and (text[i] == SPACE or text[i] == TAB):
             i += 1
-        while i < end and (text[end - 1] == SPACE or text[end - 1] == TAB):
+        while stripped and i < end and (text[end - 1] == SPACE or text[end - 1] == TAB):
             end -= 1
         while i < end:
             out[size] = text[i]
