@@ -416,6 +416,16 @@ def test_no_value_is_cut_to_the_type_of_those_before(
             writer.write([{"x": later}])
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "arrows"])
+def test_batches_with_dictionaries_of_their_own(tmp_path: Path, ending: str) -> None:
+    batches = [pa.RecordBatch.from_arrays([pa.array(x).dictionary_encode()], ["x"]) for x in (["a", None], ["b", "a"])]
+    with RecordWriter(tmp_path / f"out.{ending}", ["x"]) as writer:
+        for batch in batches:
+            writer.write_batch(TableBatch(("x",), np.arange(1, 3), batch))
+    with RecordReader(tmp_path / f"out.{ending}") as reader:
+        assert [row["x"] for batch in reader for row in batch.rows] == ["a", None, "b", "a"]
+
+
 @pytest.mark.parametrize(("fails", "refused"), [(PermissionError, True), (None, False)])
 def test_locks_of_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: type[OSError] | None, refused: bool

@@ -99,8 +99,18 @@ def without_views(table: Any) -> Any:
 
     Arrow neither selects rows of views nor writes all of them.
     """
+    return _with_types(table, plain_type)
+
+
+def without_dictionaries(table: Any) -> Any:
+    """Return a `RecordBatch` with the values of dictionaries in their place."""
+    return _with_types(table, lambda kind: kind.value_type if pyarrow.types.is_dictionary(kind) else kind)
+
+
+def _with_types(table: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a `RecordBatch` or `Table` with the type of each column changed."""
     schema, columns = table.schema, table.columns
-    plain = [plain_type(kind) for kind in schema.types]
+    plain = [change(kind) for kind in schema.types]
     changed = [i for i, kind in enumerate(plain) if kind != schema.field(i).type]
     for i in changed:
         columns[i] = cast(columns[i], plain[i])

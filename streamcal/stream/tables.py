@@ -52,11 +52,17 @@ class TableWriter:
         self._end = 0  # where the next row group begins
         self._writer: Any = None  # of Arrow
         self._overwrites = _is_regular(file)
+        self._streams = not self._overwrites or path.endswith(".arrows")  # of Arrow
         if append_at is not None:
             self._continue(append_at)
 
     def write(self, table: Any) -> None:
-        """Write a `RecordBatch`; columns of other types than those before become these."""
+        """Write a `RecordBatch`; columns of other types than those before become these.
+
+        A file of Arrow has one dictionary a column, and batches have their own: it gets the values.
+        """
+        if not (self._parquet or self._streams):
+            table = arrow.without_dictionaries(table)
         self._schema = table.schema if self._schema is None else self._schema
         if not table.schema.equals(self._schema):
             table = self._as_before(table)
@@ -172,12 +178,7 @@ class TableWriter:
 
     def _arrow_writer(self, schema: Any) -> Any:
         if self._writer is None:
-            new = (
-                pyarrow.ipc.new_file
-                if self._overwrites and not self.path.endswith(".arrows")
-                else pyarrow.ipc.new_stream
-            )
-            self._writer = new(self._file, schema)
+            self._writer = (pyarrow.ipc.new_stream if self._streams else pyarrow.ipc.new_file)(self._file, schema)
         return self._writer
 
     def _column(self, name: str, values: Sequence[Any]) -> Any:
