@@ -1,9 +1,9 @@
-"""Saved states: readers of their fields, the checksum over the whole, and the version.
+"""Saved states: their fields, each with its reader and its writer, the checksum over the whole, and the version.
 
 A state is plain data that may come from anywhere: a damaged file, an edited one, another program. What keeps a state (a
-statistic, a memory, a learner) declares its fields as readers, functions from what JSON gave to the value that is used,
-which raise `StateError` for anything else. Sizes are compared with what the object has before anything is allocated,
-and no kernel is given a number that no reader has seen.
+statistic, a memory, a learner) declares each field once, as a `Field`: how it is written, and its reader, a function
+from what JSON gave to the value that is used, which raises `StateError` for anything else. Sizes are compared with what
+the object has before anything is allocated, and no kernel is given a number that no reader has seen.
 
 The checksum is over the values, not over the text: a state may be written by another JSON library, in another order or
 as a document of a database.
@@ -17,7 +17,8 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -270,7 +271,8 @@ def record(fields: Fields, optional: Fields | None = None) -> Reader:
     return read
 
 
-class Field(NamedTuple):
+@dataclass(slots=True)
+class Field:
     """A field of a saved state: how what was written is read, and how it is written.
 
     `read` is its reader. `write` returns its value as plain data, or None where an optional field is left out. `load`
@@ -295,8 +297,7 @@ def part(one: Any, read: Reader) -> Field:
 
 def write_fields(fields: Mapping[str, Field]) -> dict[str, Any]:
     """Return the values of fields by name, without the optional ones that are None."""
-    written = {name: field.write() for name, field in fields.items()}
-    return {name: value for name, value in written.items() if value is not None or not fields[name].optional}
+    return {name: value for name, field in fields.items() if (value := field.write()) is not None or not field.optional}
 
 
 def read_fields(fields: Mapping[str, Field], state: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.forgetting import Forever
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, ensure, listed, number, row, unread
+from streamcal.states import Field, ensure, listed, number, row, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.keyed import Key
 from streamcal.statistics.subproblems import Routing, Subproblems
@@ -186,12 +186,13 @@ class SequentialSubproblems(Statistic):
     def empty(self) -> Self:
         return type(self)(self._calibrator, self._routing)
 
-    def state(self) -> dict[str, Any]:
-        parts = [[key, one._state()] for key, one in self.calibrators.items()]
-        return {"totals": self._totals.state(), "sown": 0.0, "parts": parts}
-
-    def fields(self) -> Fields:
-        return {"totals": unread, "sown": number(0.0, 0.0), "parts": listed(row(self._routing.key, unread))}
+    def fields(self) -> dict[str, Field]:
+        parts = listed(row(self._routing.key, unread))
+        return {
+            "totals": Field(unread, self._totals.state),
+            "sown": Field(number(0.0, 0.0), lambda: 0.0),
+            "parts": Field(parts, lambda: [[key, one._state()] for key, one in self.calibrators.items()]),
+        }
 
     def _load(self, totals: Any, sown: float, parts: list[tuple[Key, Any]]) -> None:
         read = Totals()

@@ -12,7 +12,7 @@ import numpy as np
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, ensure, record
+from streamcal.states import Field, ensure, read_fields, write_fields
 
 #: Relative difference of sums of the same observations: rounding of up to a million additions and subtractions.
 AGREEMENT = 1e-9
@@ -145,21 +145,22 @@ class Statistic(ABC):
 
     # -- saving --------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def state(self) -> dict[str, Any]:
         """Return plain data that `restore` reads: numbers, lists, and own arrays and `Rows` in place of lists."""
+        self._settle()
+        return write_fields(self.fields())
 
     def restore(self, state: Any) -> None:
         """Replace the content by a saved `state`; `StateError`, and no change, unless it can be one."""
-        self._load(**record(self.fields(), self.optional_fields())(state))
+        self._load(**read_fields(self.fields(), state))
+
+    def _settle(self) -> None:
+        """Take the form of a statistic that is read from `state`, where that is another one."""
+        return None
 
     @abstractmethod
-    def fields(self) -> Fields:
-        """Return the fields of `state`, each with its reader: lengths, ranges, and that every number is finite."""
-
-    def optional_fields(self) -> Fields:
-        """Return the fields that a `state` lacks where they would be empty; they are then None."""
-        return {}
+    def fields(self) -> dict[str, Field]:
+        """Return the fields of `state`; readers check lengths, ranges, and that every number is finite."""
 
     @abstractmethod
     def _load(self, *_: Any, **fields: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from streamcal.errors import RetractionError
 from streamcal.kernels.polynomial.bernstein import BernsteinSums, basis, binomials
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, number, numbers, row, whole
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Field, ensure, number, numbers, row, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held, require_left
 
@@ -81,29 +82,27 @@ class BernsteinMoments(Statistic):
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)
 
-    def state(self) -> dict[str, Any]:
-        moments, cross, weight, positive, count, peak = self.sums.state()
-        sums = {"moments": moments.tolist(), "cross": cross.tolist(), "weight": weight, "positive": positive}
-        dropped = self.sums.low
-        low = {"low": [part.tolist() for part in dropped]} if any(part.any() for part in dropped) else {}
-        return {**sums, "count": count, "peak": peak, **low}
-
-    def fields(self) -> Fields:
+    def fields(self) -> dict[str, Field]:
+        sums, moments, cross = self.sums, numbers(2 * self.degree + 1), numbers(self.degree + 1)
         return {
-            "moments": numbers(2 * self.degree + 1),
-            "cross": numbers(self.degree + 1),
-            **dict.fromkeys(("weight", "positive"), number(-HEAVIEST, HEAVIEST)),
-            "count": whole(),
-            "peak": number(0.0, HEAVIEST),
+            "moments": Field(moments, sums.moments.tolist),
+            "cross": Field(cross, sums.cross.tolist),
+            "weight": Field(number(-HEAVIEST, HEAVIEST), lambda: sums.weight),
+            "positive": Field(number(-HEAVIEST, HEAVIEST), lambda: sums.positive),
+            "count": Field(whole(), lambda: sums.count),
+            "peak": Field(number(0.0, HEAVIEST), lambda: sums.peak),
+            "low": Field(row(moments, cross, numbers(2)), lambda: dropped(sums.low), optional=True),
         }
-
-    def optional_fields(self) -> Fields:
-        return {"low": row(numbers(2 * self.degree + 1), numbers(self.degree + 1), numbers(2))}
 
     def _load(self, low: Any, **read: Any) -> None:
         require_moments(**read)
         require_dropped(low or (), read["peak"])
         self.sums.load(**read, low=low)
+
+
+def dropped(low: Sequence[FloatArray]) -> list[list[float]] | None:
+    """Return what sums have dropped in rounding as plain data; None if they have dropped nothing."""
+    return [part.tolist() for part in low] if any(part.any() for part in low) else None
 
 
 def require_dropped(low: tuple[FloatArray, ...], peak: float) -> None:

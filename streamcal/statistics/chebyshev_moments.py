@@ -11,9 +11,9 @@ from streamcal.kernels.common.compensated import add_arrays, settle
 from streamcal.kernels.polynomial.chebyshev import add, add_many
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, number, numbers, row, whole
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Field, ensure, number, numbers, row, whole
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.bernstein_moments import require_dropped
+from streamcal.statistics.bernstein_moments import dropped, require_dropped
 from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held, require_left
 
 
@@ -99,17 +99,15 @@ class ChebyshevMoments(Statistic):
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)
 
-    def state(self) -> dict[str, Any]:
-        sums = {"moments": self.moments.tolist(), "cross": self.cross.tolist()}
-        low = {"low": [part.tolist() for part in self.low]} if any(part.any() for part in self.low) else {}
-        return {**sums, "count": self._count, "peak": self._peak, **low}
-
-    def fields(self) -> Fields:
-        sums = {"moments": numbers(2 * self.degree + 1), "cross": numbers(self.degree + 1)}
-        return {**sums, "count": whole(), "peak": number(0.0, HEAVIEST)}
-
-    def optional_fields(self) -> Fields:
-        return {"low": row(numbers(2 * self.degree + 1), numbers(self.degree + 1))}
+    def fields(self) -> dict[str, Field]:
+        moments, cross = numbers(2 * self.degree + 1), numbers(self.degree + 1)
+        return {
+            "moments": Field(moments, self.moments.tolist),
+            "cross": Field(cross, self.cross.tolist),
+            "count": Field(whole(), lambda: self._count),
+            "peak": Field(number(0.0, HEAVIEST), lambda: self._peak),
+            "low": Field(row(moments, cross), lambda: dropped(self.low), optional=True),
+        }
 
     def _load(self, moments: FloatArray, cross: FloatArray, count: int, peak: float, low: Any) -> None:
         slack = ROUNDING * peak

@@ -10,7 +10,7 @@ from streamcal.errors import RetractionError
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, Fields, ensure, listed, number, row, whole
+from streamcal.states import HEAVIEST, Field, ensure, listed, number, row, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import not_held
 from streamcal.statistics.keyed import Column, Entry, Key
@@ -210,11 +210,10 @@ class ClassSubproblems(Subproblems):
         self._drop([label for label, (_, weight) in self._named.items() if weight < least])
         super().prune(fraction)
 
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "named": [[label, *own] for label, own in self._named.items()]}
-
-    def fields(self) -> Fields:
-        return {**super().fields(), "named": listed(row(self._routing.label, whole(1), number(0.0, HEAVIEST)))}
+    def fields(self) -> dict[str, Field]:
+        named = listed(row(self._routing.label, whole(1), number(0.0, HEAVIEST)))
+        written = Field(named, lambda: [[label, *own] for label, own in self._named.items()])
+        return {**super().fields(), "named": written}
 
     def _load(
         self, totals: Any, sown: float, parts: list[tuple[Key, Any]], named: Sequence[tuple[Any, int, float]] = ()

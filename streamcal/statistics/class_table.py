@@ -17,7 +17,7 @@ from streamcal.errors import RetractionError
 from streamcal.kernels.common import class_scores
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, listed, number, numbers, text, unread, whole
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Field, ensure, listed, number, numbers, text, unread, whole
 from streamcal.statistics.base import Statistic, agree
 from streamcal.statistics.held import holds
 
@@ -232,19 +232,19 @@ class ClassTable(Statistic):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        # A table for each set of labels, so that bytes hold its columns.
+    def fields(self) -> dict[str, Field]:
+        return {
+            "rows": Field(listed(listed(unread, 3)), self._tables),
+            "peak": Field(number(0.0, HEAVIEST), lambda: self._peak),
+            "depth": Field(whole(0, DEEPEST), lambda: self.depth, optional=True),
+        }
+
+    def _tables(self) -> list[list[Any]]:
+        """Return a table for each set of labels, so that bytes hold its columns."""
         sets: dict[tuple[Any, Any], list[list[Any]]] = {}
         for (texts, named, place), row in self._rows.items():
             sets.setdefault((texts, named), []).append([*place, *row])
-        rows = [[list(texts), list(named), table] for (texts, named), table in sets.items()]
-        return {"rows": rows, "peak": self._peak, **({} if self.depth is None else {"depth": self.depth})}
-
-    def fields(self) -> Fields:
-        return {"rows": listed(listed(unread, 3)), "peak": number(0.0, HEAVIEST)}
-
-    def optional_fields(self) -> Fields:
-        return {"depth": whole(0, DEEPEST)}
+        return [[list(texts), list(named), table] for (texts, named), table in sets.items()]
 
     def _load(self, rows: list[list[Any]], peak: float, depth: int | None) -> None:
         ensure(depth is None or self.limit is not None, "there are cells where there is no limit")

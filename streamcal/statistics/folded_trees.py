@@ -23,7 +23,7 @@ from streamcal.kernels.tree.hull_changes import MASS_TOLERANCE
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import ROUNDING as STATE_ROUNDING
-from streamcal.states import Fields, ensure, listed, unread
+from streamcal.states import Field, ensure, unread
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.score_tree import ScoreTree
@@ -65,6 +65,8 @@ class FoldedTrees(Keyed[ScoreTree]):
     Update and retraction O(log² k) for k distinct scores in the fold; memory O(k) over all folds, and as much again for
     what was dealt. A weight other than 1 may go to several folds, O(K log² k).
     """
+
+    saved_as = "folds"
 
     def __init__(self, folds: int, grid: Grid | None = None, scale: Scale | None = None, dealt: bool = True) -> None:
         super().__init__(lambda: ScoreTree(grid, scale), range(folds))
@@ -261,15 +263,9 @@ class FoldedTrees(Keyed[ScoreTree]):
     def empty(self) -> Self:
         return type(self)(self.folds, self.grid, self.scale, self.dealt)
 
-    def state(self) -> dict[str, Any]:
-        whole = {"whole": self._whole.state()} if self._whole.count else {}
-        return {"folds": [tree.state() for tree in self._trees], **whole}
-
-    def fields(self) -> Fields:
-        return {"folds": listed(unread, length=self.folds)}
-
-    def optional_fields(self) -> Fields:
-        return {"whole": unread}
+    def fields(self) -> dict[str, Field]:
+        whole = Field(unread, lambda: self._whole.state() if self._whole.count else None, optional=True)
+        return {**super().fields(), "whole": whole}
 
     def _load(self, folds: list[Any], whole: Any) -> None:
         dealt = self._whole.empty()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamcal.errors import RetractionError
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, listed, unread
+from streamcal.states import Field, listed, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import not_held
 
@@ -148,11 +148,9 @@ class Keyed(Statistic, Generic[Part]):
             return False
         return super().agrees(other) and all(part.agrees(other._parts[key]) for key, part in self._parts.items())
 
-    def state(self) -> dict[str, Any]:
-        return {self.saved_as: [part.state() for part in self._parts.values()]}
-
-    def fields(self) -> Fields:
-        return {self.saved_as: listed(unread, length=len(self._parts))}
+    def fields(self) -> dict[str, Field]:
+        parts = self._parts.values()
+        return {self.saved_as: Field(listed(unread, length=len(parts)), lambda: [part.state() for part in parts])}
 
     def _load(self, *_: Any, **fields: Any) -> None:
         fresh = self.empty()

@@ -12,7 +12,7 @@ from streamcal.errors import RetractionError
 from streamcal.kernels.normal.recent_moments import RecentMoments
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, counts, ensure, hexadecimal, listed, number, whole
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Field, counts, ensure, hexadecimal, listed, number, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import holds, not_held
 
@@ -236,22 +236,16 @@ class LabelMoments(Statistic):
     def empty(self) -> Self:
         return type(self)(self.scale)
 
-    def state(self) -> dict[str, Any]:
-        """Return plain data; the integers are texts, because many JSON parsers read numbers as floats."""
-        self._settle()
-        return {
-            "sums": [[hex(value) for value in sums] for sums in self._sums],
-            "units": [self._weight_unit, self._x_unit],
-            "counts": list(self._counts),
-            "count": self._count,
-            "peak": self._peak,
-        }
-
-    def fields(self) -> Fields:
-        sums = listed(hexadecimal(DIGITS), length=3)
+    def fields(self) -> dict[str, Field]:
+        sums = listed(listed(hexadecimal(DIGITS), length=3), length=2)  # texts: many JSON parsers read floats
         units = listed(whole(-LARGEST_UNIT, LARGEST_UNIT), length=2)
-        peak = number(0.0, HEAVIEST)
-        return {"sums": listed(sums, length=2), "units": units, "counts": counts(2), "count": whole(), "peak": peak}
+        return {
+            "sums": Field(sums, lambda: [list(map(hex, own)) for own in self._sums]),
+            "units": Field(units, lambda: [self._weight_unit, self._x_unit]),
+            "counts": Field(counts(2), self._counts.copy),
+            "count": Field(whole(), lambda: self._count),
+            "peak": Field(number(0.0, HEAVIEST), lambda: self._peak),
+        }
 
     def _load(self, sums: list[list[int]], units: list[int], counts: Any, count: int, peak: float) -> None:
         ensure(counts.max() <= count <= counts.sum(), "the counts do not add up")  # pseudo-labels count for both

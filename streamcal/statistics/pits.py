@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from streamcal.kernels.tree.hull_tree import LIGHTEST
 from streamcal.kernels.tree.rank_tree import RankTree
 from streamcal.parameters.scales import Interval, Probability
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, MOST, ROUNDING, Fields, ensure, number, numbers, record, whole
+from streamcal.states import HEAVIEST, MOST, ROUNDING, Field, ensure, number, numbers, read_fields, whole, write_fields
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held
 from streamcal.statistics.score_tree import ScoreTree
@@ -277,25 +278,20 @@ class PITs(Statistic):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        if not self._count:
-            return self.points.state()
-        rows = [[x, y, *row] for (x, y), row in self._intervals.items()]
-        sums = {"count": self._count, "weight": self._weight, "peak": self._peak}
-        return {**self.points.state(), "spread": {"rows": rows, "cells": self._cells.copy(), **sums}}
+    def _settle(self) -> None:
+        self.points._settle()
 
-    def optional_fields(self) -> Fields:
+    def fields(self) -> dict[str, Field]:
         spread = {
-            "rows": numbers(None, 4),
-            "cells": numbers(len(self._cells), 2, least=0.0),
-            "count": whole(least=1),
-            "weight": number(0.0, HEAVIEST),
-            "peak": number(0.0, HEAVIEST),
+            "rows": Field(numbers(None, 4), lambda: [[x, y, *row] for (x, y), row in self._intervals.items()]),
+            "cells": Field(numbers(len(self._cells), 2, least=0.0), self._cells.copy),
+            "count": Field(whole(least=1), lambda: self._count),
+            "weight": Field(number(0.0, HEAVIEST), lambda: self._weight),
+            "peak": Field(number(0.0, HEAVIEST), lambda: self._peak),
         }
-        return {"spread": record(spread)}
-
-    def fields(self) -> Fields:
-        return self.points.fields()
+        read = partial(read_fields, spread)
+        written = Field(read, lambda: write_fields(spread) if self._count else None, optional=True)
+        return {**self.points.fields(), "spread": written}
 
     def _load(self, *, spread: dict[str, Any] | None, **points: Any) -> None:
         fresh = self.empty()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, ensure, listed, row, unread, whole
+from streamcal.states import Field, ensure, listed, row, unread, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.keyed import Column, Entry, Keyed
 
@@ -75,12 +75,10 @@ class PresentScores(Keyed[Part], Generic[Part]):
     def empty(self) -> Self:
         return type(self)(self._make_at, self.width)
 
-    def state(self) -> dict[str, Any]:
-        rows: Any = self._parts.items()
-        return {"present": [[list(places), part.state()] for places, part in rows]}
-
-    def fields(self) -> Fields:
-        return {"present": listed(row(listed(whole(0, self.width - 1), most=self.width), unread))}
+    def fields(self) -> dict[str, Field]:
+        present = listed(row(listed(whole(0, self.width - 1), most=self.width), unread))
+        parts: Any = self._parts.items()
+        return {"present": Field(present, lambda: [[list(places), part.state()] for places, part in parts])}
 
     def _load(self, present: list[tuple[list[int], Any]]) -> None:
         parts: dict[Any, Part] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from streamcal.states import (
     HEAVIEST,
     MOST,
     ROUNDING,
-    Fields,
+    Field,
     counts,
     ensure,
     number,
@@ -137,11 +138,11 @@ class ScoreTable(Statistic):
     def empty(self) -> Self:
         return type(self)(self.scale)
 
-    def state(self) -> dict[str, Any]:
-        return {"rows": [[x, *row] for x, row in self._rows.items()], "peak": self._peak}
-
-    def fields(self) -> Fields:
-        return {"rows": numbers(None, 4), "peak": number(0.0, HEAVIEST)}
+    def fields(self) -> dict[str, Field]:
+        return {
+            "rows": Field(numbers(None, 4), lambda: [[x, *row] for x, row in self._rows.items()]),
+            "peak": Field(number(0.0, HEAVIEST), lambda: self._peak),
+        }
 
     def _load(self, rows: FloatArray, peak: float) -> None:
         x, weight, positive, count = rows.reshape(-1, 4).T
@@ -283,12 +284,13 @@ class GridTable(Statistic):
     def empty(self) -> Self:
         return type(self)(self.grid)
 
-    def state(self) -> dict[str, Any]:
-        used = np.flatnonzero(self._cells[:, 2])
-        return {"used": used, "cells": self._cells[used], "peak": self._peak}
-
-    def fields(self) -> Fields:
-        return {"used": counts(), "cells": numbers(None, 5), "peak": number(0.0, HEAVIEST)}
+    def fields(self) -> dict[str, Field]:
+        used = cache(lambda: np.flatnonzero(self._cells[:, 2]))
+        return {
+            "used": Field(counts(), used),
+            "cells": Field(numbers(None, 5), lambda: self._cells[used()]),
+            "peak": Field(number(0.0, HEAVIEST), lambda: self._peak),
+        }
 
     def _load(self, used: NDArray[np.int64], cells: FloatArray, peak: float) -> None:
         ensure(len(used) == len(cells), "the numbers of cells differ")

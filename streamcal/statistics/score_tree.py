@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from streamcal.kernels.tree.centred_blocks import centred_blocks
 from streamcal.kernels.tree.hull_tree import HullTree
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, MOST, Fields, counts, ensure, number, numbers, require_rising, require_weights
+from streamcal.states import HEAVIEST, MOST, Field, counts, ensure, number, numbers, require_rising, require_weights
 from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid, grid_of
 from streamcal.statistics.held import KEPT_WHOLE, not_held
@@ -234,20 +235,23 @@ class ScoreTree(Statistic):
     def empty(self) -> Self:
         return type(self)(self.grid, self.scale, self.keeps_fit, self.centred)
 
-    def state(self) -> dict[str, Any]:
-        """Return plain data.
+    def _settle(self) -> None:
+        """Rebuild the tree as it is where its state is read, so that both continue alike to the last bit.
 
-        Sums of weights that are not whole, and centres, depend in the last place on the shape of the tree. The tree is
-        rebuilt, as it is where the state is read, so that both continue alike to the last bit.
+        Sums of weights that are not whole, and centres, depend in the last place on the shape of the tree.
         """
         if self.centred or not self._tree.exact:
             self._tree.rebuild(*self._tree.to_arrays(), self._tree.heaviest)
-        names = ("scores", "weight", "positive", "count")
-        return {**dict(zip(names, self._tree.to_arrays(), strict=True)), "heaviest": self._tree.heaviest}
 
-    def fields(self) -> Fields:
-        columns = {name: numbers(None, copy=False) for name in ("scores", "weight", "positive")}
-        return {**columns, "count": counts(least=1), "heaviest": number(0.0, HEAVIEST)}
+    def fields(self) -> dict[str, Field]:
+        column, columns = numbers(None, copy=False), cache(self._tree.to_arrays)  # made when the first one is written
+        return {
+            "scores": Field(column, lambda: columns()[0]),
+            "weight": Field(column, lambda: columns()[1]),
+            "positive": Field(column, lambda: columns()[2]),
+            "count": Field(counts(least=1), lambda: columns()[3]),
+            "heaviest": Field(number(0.0, HEAVIEST), lambda: self._tree.heaviest),
+        }
 
     def _load(
         self, scores: FloatArray, weight: FloatArray, positive: FloatArray, count: FloatArray, heaviest: float

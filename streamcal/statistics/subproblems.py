@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import ROUNDING, Fields, ensure, listed, number, row, unread
+from streamcal.states import ROUNDING, Field, ensure, listed, number, row, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import SMALLEST_HELD
 from streamcal.statistics.keyed import Column, Entry, Key, Keyed
@@ -173,12 +173,13 @@ class Subproblems(Keyed[Statistic]):
     def empty(self) -> Self:
         return type(self)(self._make, self._scale, self._routing, self._prior)
 
-    def state(self) -> dict[str, Any]:
-        parts = [[key, part.state()] for key, part in self._parts.items()]
-        return {"totals": self._totals.state(), "sown": self._prior_share, "parts": parts}
-
-    def fields(self) -> Fields:
-        return {"totals": unread, "sown": number(0.0, 1.0 + ROUNDING), "parts": listed(row(self._routing.key, unread))}
+    def fields(self) -> dict[str, Field]:
+        parts = listed(row(self._routing.key, unread))
+        return {
+            "totals": Field(unread, self._totals.state),
+            "sown": Field(number(0.0, 1.0 + ROUNDING), lambda: self._prior_share),
+            "parts": Field(parts, lambda: [[key, part.state()] for key, part in self._parts.items()]),
+        }
 
     def _load(self, totals: Any, sown: float, parts: list[tuple[Key, Any]]) -> None:
         read = Totals()

@@ -10,7 +10,7 @@ import numpy as np
 from streamcal.kernels.polynomial.tensor_bernstein import TensorSums
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, Fields, ensure, number, numbers, whole
+from streamcal.states import HEAVIEST, Field, ensure, number, numbers, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.bernstein_moments import require_moments
 from streamcal.statistics.held import require_held
@@ -94,21 +94,17 @@ class TensorMoments(Statistic):
     def empty(self) -> Self:
         return type(self)(self.degrees, self.scales)
 
-    def state(self) -> dict[str, Any]:
-        moments, cross, weight, positive = self.sums.state()
-        weights = {"weight": float(weight), "positive": float(positive)}  # of NumPy where the kernel is not compiled
+    def fields(self) -> dict[str, Field]:
+        sums = self.sums
         return {
-            "moments": moments.tolist(),
-            "cross": cross.tolist(),
-            **weights,
-            "count": self._count,
-            "peak": float(self._peak),
+            "moments": Field(numbers(len(sums.moments)), sums.moments.tolist),
+            "cross": Field(numbers(len(sums.cross)), sums.cross.tolist),
+            # weights of NumPy where the kernel is not compiled
+            "weight": Field(number(-HEAVIEST, HEAVIEST), lambda: float(sums.weight)),
+            "positive": Field(number(-HEAVIEST, HEAVIEST), lambda: float(sums.positive)),
+            "count": Field(whole(), lambda: self._count),
+            "peak": Field(number(0.0, HEAVIEST), lambda: float(self._peak)),
         }
-
-    def fields(self) -> Fields:
-        sums = {"moments": numbers(len(self.sums.moments)), "cross": numbers(len(self.sums.cross))}
-        weights = dict.fromkeys(("weight", "positive"), number(-HEAVIEST, HEAVIEST))
-        return {**sums, **weights, "count": whole(), "peak": number(0.0, HEAVIEST)}
 
     def _load(self, count: int, peak: float, **sums: Any) -> None:
         require_moments(**sums, count=count, peak=peak)

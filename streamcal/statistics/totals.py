@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, Fields, ensure, hexadecimal, listed, whole
+from streamcal.states import HEAVIEST, Field, ensure, hexadecimal, listed, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
@@ -93,15 +93,16 @@ class Totals(Statistic):
     def empty(self) -> Self:
         return type(self)()
 
-    def state(self) -> dict[str, Any]:
-        """Return plain data in lowest terms: equal totals have equal states; integers as text (`LabelMoments`)."""
+    def fields(self) -> dict[str, Field]:
+        integers = Field(listed(hexadecimal(DIGITS), length=4), self._in_lowest_terms)
+        return {"integers": integers, "count": Field(whole(), lambda: self._count)}
+
+    def _in_lowest_terms(self) -> list[str]:
+        """Return the integers of equal totals alike, as text (`LabelMoments`)."""
         integers = (self._sum, self._positive, self._peak, self._denominator)
         common = self._sum | self._positive | self._peak | self._denominator
         common &= -common  # the largest power of two that divides all of them
-        return {"integers": [hex(value // common) for value in integers], "count": self._count}
-
-    def fields(self) -> Fields:
-        return {"integers": listed(hexadecimal(DIGITS), length=4), "count": whole()}
+        return [hex(value // common) for value in integers]
 
     def _load(self, integers: list[int], count: int) -> None:
         total, positive, peak, denominator = integers

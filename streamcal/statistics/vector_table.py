@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, Fields, ensure, listed, number, numbers, row, whole
+from streamcal.states import Field, ensure, listed, number, numbers, row, whole
 from streamcal.statistics.grid import Grid, grid_of
 from streamcal.statistics.score_table import Columns, ScoreTable
 
@@ -143,15 +143,15 @@ class VectorTable(ScoreTable):
     def empty(self) -> Self:
         return type(self)(self.width, self.grids, self.scales, self.limit)
 
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), **({"cells": self.cells} if self.cells else {})}
-
-    def fields(self) -> Fields:
+    def fields(self) -> dict[str, Field]:
+        fields = super().fields()
         rows = listed(row(numbers(self.width), number(), number(), number()))
-        return {"rows": rows, "peak": number(0.0, HEAVIEST)}
-
-    def optional_fields(self) -> Fields:
-        return {"cells": whole(COARSEST, FINEST if self.limit is not None else 0)}
+        cells = whole(COARSEST, FINEST if self.limit is not None else 0)
+        return {
+            **fields,
+            "rows": Field(rows, fields["rows"].write),
+            "cells": Field(cells, lambda: self.cells or None, optional=True),
+        }
 
     def _load(self, rows: Any, peak: float, cells: int | None = None) -> None:
         ensure(cells is None or FINEST % cells == 0, "this number of cells is not one of the nested grids")
