@@ -16,7 +16,7 @@ from streamcal.errors import CapabilityError, MergeError, RetractionError
 from streamcal.memories.memory import PIECE, Coordinate, Held, Memory, coordinates, never_learned
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
-from streamcal.states import MOST, Fields, ensure, maybe, number, unread, whole
+from streamcal.states import MOST, Field, ensure, maybe, number, whole
 from streamcal.statistics.base import Piece
 from streamcal.statistics.held import SMALLEST_HELD
 
@@ -97,13 +97,13 @@ class _DecayingMemory(Memory[Held]):
     def _forget_prior(self) -> None:
         self._prior_weight, self._prior_count = 0.0, 0
 
-    def _own_state(self) -> dict[str, Any]:
-        clock = None if math.isinf(self._clock) else self._clock
-        own = {"clock": clock, "landmark": self._landmark, "halvings": self._halvings}
-        return {**own, "statistic": self.statistic.state()}
-
-    def _fields(self) -> Fields:
-        return {"clock": maybe(number()), "landmark": number(), "halvings": whole(), "statistic": unread}
+    def _own_fields(self) -> dict[str, Field]:
+        return {
+            "clock": Field(maybe(number()), lambda: None if math.isinf(self._clock) else self._clock),
+            "landmark": Field(number(), lambda: self._landmark),
+            "halvings": Field(whole(), lambda: self._halvings),
+            **super()._own_fields(),
+        }
 
     def _own_load(self, *, clock: float | None, landmark: float, halvings: int, statistic: Any) -> None:
         if clock is None:

@@ -16,7 +16,7 @@ from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.spans import in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, Reader, Rows, as_list, ensure, record, unread, whole
+from streamcal.states import Field, Reader, Rows, as_list, attribute, ensure, load_fields, unread, whole, write_fields
 from streamcal.statistics.base import Piece, Statistic
 
 #: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
@@ -180,24 +180,21 @@ class Memory(Generic[Held]):
 
     def state(self) -> dict[str, Any]:
         """Return plain data that `restore` reads."""
-        return {"missed": self.missed, "late": self.late, **self._own_state()}
+        return write_fields(self._fields())
 
     def restore(self, state: Any) -> None:
         """Load a saved state into a new memory; `StateError` unless it can be one."""
-        fields, optional = {"missed": whole(), "late": whole(), **self._fields()}, self._optional_fields()
-        read = record(fields, optional)(state)
-        missed, late = read.pop("missed"), read.pop("late")
-        self._own_load(**read)
-        self.missed, self.late = missed, late
+        self._own_load(**load_fields(self._fields(), state))
         self.version += 1
 
-    def _fields(self) -> Fields:
-        """Return the fields of `_own_state`, each with its reader."""
-        return {"statistic": unread}
+    def _fields(self) -> dict[str, Field]:
+        """Return the fields of `state`."""
+        counters = {name: attribute(self, name, whole()) for name in ("missed", "late")}
+        return {**counters, **self._own_fields()}
 
-    def _optional_fields(self) -> Fields:
-        """Return the fields that a state lacks where they would be empty; they are then None."""
-        return {}
+    def _own_fields(self) -> dict[str, Field]:
+        """Return the fields that memories of other policies do not have."""
+        return {"statistic": Field(unread, self.statistic.state)}
 
     def _refill(self, entries: list[tuple[Coordinate, float, float]]) -> None:
         """Rebuild the statistic from the prior and these observations, without the accumulated rounding errors."""
@@ -219,11 +216,8 @@ class Memory(Generic[Held]):
         self.late += other.late
         self.version += 1
 
-    def _own_state(self) -> dict[str, Any]:
-        return {"statistic": self.statistic.state()}
-
     def _own_load(self, *_: Any, **own: Any) -> None:
-        """Take over fields as they were read; `StateError` if one contradicts another."""
+        """Take over own fields as they were read; `StateError` if one contradicts another."""
         self.statistic.restore(own["statistic"])
         ensure(self.statistic.count >= self._prior_count or type(self).forgets_prior, "the prior is not held")
 

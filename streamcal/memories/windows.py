@@ -30,7 +30,7 @@ from streamcal.memories.memory import (
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, Rows, ensure, maybe, number, row, unread, whole
+from streamcal.states import Field, Rows, ensure, maybe, number, row, unread, whole
 from streamcal.statistics.base import Piece
 
 #: Sums of whole numbers below this are exact, in every statistic that has exact ones.
@@ -47,16 +47,16 @@ class _Window(Memory[Held]):
         """Return whether a removed observation of weight `w` was far heavier than one still kept."""
         return w > OUTWEIGHING_ONE * self._lightest and self.statistic.drifts
 
-    def _sums(self) -> dict[str, Any]:
-        """Return the rounded statistic, and how many observations have left since its sums were last recomputed.
+    def _sums(self) -> list[Any] | None:
+        """Return how many observations have left since the sums were last recomputed, and the rounded statistic.
 
-        Return nothing if sums have no rounding errors: recomputed sums then lead to the same results.
+        Return None if sums have no rounding errors: recomputed sums then lead to the same results.
         """
         saved = self.statistic.state()  # first: it may find that its sums have no rounding errors any more
         if not self.statistic.drifts:
             self._evicted = 0  # as in an object that is loaded
-            return {}
-        return {"sums": [self._evicted, saved]}
+            return None
+        return [self._evicted, saved]
 
     def _take_sums(self, evicted: int, saved: Any) -> int:
         """Take over saved sums, and return `evicted`, unless they are those of other observations than are held."""
@@ -178,7 +178,7 @@ class CountWindow(_Window[Held]):
         if self._outweighed(w, 0.0 if newest is None else newest[2]) or self._outweighs_one(w):
             self._rebuild()
         if len(self._buffer) > 2 * self._size:  # at most once in `size` retractions, whose entries are None
-            self._buffer = deque(entry for entry in self._buffer if entry is not None)
+            self._buffer = deque(self._held())
             self._places = None
 
     def merge(self, other: Memory[Held]) -> None:
@@ -212,9 +212,13 @@ class CountWindow(_Window[Held]):
                 self._rebuild()
             self._evicted = 0
 
+    def _held(self) -> list[tuple[Coordinate, float, float]]:
+        """Return the observations held, the oldest first."""
+        return [entry for entry in self._buffer if entry is not None]
+
     def _rebuild(self) -> None:
         """Sum the observations held anew, which removes the accumulated rounding errors."""
-        held = [kept for kept in self._buffer if kept is not None]
+        held = self._held()
         self._refill(held)
         self._evicted = 0
         self._lightest = min((w for _, _, w in held), default=math.inf)
@@ -227,14 +231,11 @@ class CountWindow(_Window[Held]):
         self._lightest = math.inf
         self._places = None
 
-    def _own_state(self) -> dict[str, Any]:
-        return {"buffer": saved_rows([entry for entry in self._buffer if entry is not None], 3), **self._sums()}
-
-    def _fields(self) -> Fields:
-        return {"buffer": entries(self._size)}
-
-    def _optional_fields(self) -> Fields:
-        return {"sums": row(whole(0, self._size), unread)}
+    def _own_fields(self) -> dict[str, Field]:
+        return {
+            "buffer": Field(entries(self._size), lambda: saved_rows(self._held(), 3)),
+            "sums": Field(row(whole(0, self._size), unread), self._sums, optional=True),
+        }
 
     def _own_load(self, *, buffer: Rows | list[Any], sums: tuple[int, Any] | None) -> None:
         if len(buffer):
@@ -365,15 +366,12 @@ class TimeWindow(_Window[Held]):
     def _newest_weight(self) -> float:
         return self._entries[-1][3] if self._entries else 0.0
 
-    def _own_state(self) -> dict[str, Any]:
-        clock = None if math.isinf(self._clock) else self._clock
-        return {"clock": clock, "entries": saved_rows(list(self._entries), 4), **self._sums()}
-
-    def _fields(self) -> Fields:
-        return {"clock": maybe(number()), "entries": entries()}
-
-    def _optional_fields(self) -> Fields:
-        return {"sums": row(whole(), unread)}
+    def _own_fields(self) -> dict[str, Field]:
+        return {
+            "clock": Field(maybe(number()), lambda: None if math.isinf(self._clock) else self._clock),
+            "entries": Field(entries(), lambda: saved_rows(list(self._entries), 4)),
+            "sums": Field(row(whole(), unread), self._sums, optional=True),
+        }
 
     def _own_load(self, *, clock: float | None, entries: Rows | list[Any], sums: tuple[int, Any] | None) -> None:
         ensure(clock is not None or not len(entries), "observations are held and no clock")
