@@ -324,6 +324,17 @@ def test_ranks_are_those_of_the_sample():
     assert_close(x, (np.arange(5_000) + 0.5) / 5_000, 1.0 / 256)
 
 
+def test_scores_of_a_sample_that_almost_touch_have_finite_ranks():
+    """Between knots 1e-310 apart the slope is infinite, and so was the coordinate."""
+    for sample in ([0.0, 1e-310, 5e-324, 1.0], [-1e-310, 1e-310, 1.0], [0.0, 1e-290, 3e-281, 2e-280, 1.0]):
+        scale = EmpiricalCDF.from_scores(sample)
+        scores = np.concatenate([sample, np.linspace(min(sample), 1e-290, 7), [5e-311, 1.5e-280]])
+        found = scale.coordinates(scores)
+        assert ((found >= 0.0) & (found <= 1.0)).all()
+        assert (np.diff(found[np.argsort(scores, kind="stable")]) >= 0.0).all()
+        assert found.tolist() == list(map(scale.coordinate, scores))
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -342,6 +353,10 @@ def test_ranks_are_those_of_the_sample():
         lambda: EmpiricalCDF((1.0, 1.0), (0.0, 1.0)),
         lambda: EmpiricalCDF((1.0, 2.0), (0.0, 0.5)),
         lambda: EmpiricalCDF((1.0, 2.0, 3.0), (0.0, 1.0)),
+        lambda: EmpiricalCDF((0.0, 1e-310, 3.0), (0.0, 0.5, 1.0)),
+        lambda: EmpiricalCDF((-1e308, 1e308), (0.0, 1.0)),
+        lambda: EmpiricalCDF((0.0, math.inf), (0.0, 1.0)),
+        lambda: EmpiricalCDF.from_scores([0.0, 1e-310]),
         lambda: EmpiricalCDF.from_scores([]),
         lambda: EmpiricalCDF.from_scores([0.5, 0.5]),
         lambda: EmpiricalCDF.from_scores([0.5, math.nan]),

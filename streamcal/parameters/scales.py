@@ -37,6 +37,8 @@ LOGIT_LIMIT = 16.0
 FURTHEST_LOG_ODDS = 1e6
 #: Scores that are outside of [0, 1] by no more may be there by rounding, as of float16.
 ROUNDED = 1e-3
+#: Knots nearer to each other make slopes too steep for a float; scores nearer to 0 are 0 in a sample, so that none are.
+NEAREST, NEAR_ZERO = 1e-300, 1e-280
 
 
 class Scale(Setting):
@@ -495,6 +497,8 @@ class EmpiricalCDF(Scale):
             raise InputError("EmpiricalCDF needs two or more strictly increasing knots and ranks; use from_scores")
         if self.ranks[0] != 0.0 or self.ranks[-1] != 1.0:
             raise InputError("the ranks of an EmpiricalCDF go from 0 to 1")
+        if not all(NEAREST <= b - a < math.inf for a, b in itertools.pairwise(self.knots)):
+            raise InputError(f"an EmpiricalCDF needs finite knots at least {NEAREST:g} apart; use from_scores")
         _check_direction(self)
         object.__setattr__(self, "_given", SimpleNamespace(**vars(self)))
         if self.decreasing:
@@ -530,7 +534,9 @@ class EmpiricalCDF(Scale):
         if len(scores) == 0 or scores.min() == scores.max():
             raise InputError("EmpiricalCDF.from_scores needs a sample with at least two different scores")
         levels = np.linspace(0.0, 1.0, min(knots, len(scores)))
-        values, group = np.unique(np.quantile(scores, levels), return_inverse=True)
+        quantiles = np.quantile(scores, levels)
+        quantiles[np.abs(quantiles) < NEAR_ZERO] = 0.0
+        values, group = np.unique(quantiles, return_inverse=True)
         ranks = np.bincount(group, weights=levels) / np.bincount(group)
         ranks[0], ranks[-1] = 0.0, 1.0
         return cls(tuple(values.tolist()), tuple(ranks.tolist()), decreasing=decreasing)
