@@ -82,6 +82,9 @@ def maps_on(scale: Scale) -> list[ScaledMap]:
     empty = IntervalMap(scale, np.empty(0), np.empty(0), np.empty(0), "log-minimax")
     found += [CrossIntervalMap(scale, [*folds, empty], point) for point in MERGES]
     found += [CrossIntervalMap(scale, [empty] * 10, "self-consistent")]
+    if math.isfinite(scale.hi):  # a fold whose one observation is at the end of the scale has no cut, and is not empty
+        last = IntervalMap(scale, np.array([scale.hi]), np.zeros(2), np.array([0.5, 1.0]), "log-minimax")
+        found += [CrossIntervalMap(scale, [last, empty], "log-minimax")]
     if math.isfinite(hi - lo) and math.isfinite(scale.hi - scale.lo):
         found += [BernsteinMap(scale, values), BernsteinMap(scale, np.linspace(0.0, 1.0, 51))]
         found += [BernsteinLogisticMap(scale, np.array([-4.0, 0.0, 0.5, 6.0]))]

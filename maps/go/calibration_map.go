@@ -201,7 +201,9 @@ func chebyshev(coefficients []float64, u float64) float64 {
 	return total
 }
 
-func (f interval) observed() bool { return len(f.Lower.Cuts)+len(f.Upper.Cuts) > 0 }
+func (f interval) observed() bool {
+	return len(f.Lower.Cuts)+len(f.Upper.Cuts) > 0 || f.Lower.Values[0] > 0 || f.Upper.Values[0] < 1
+}
 
 // intervals merges the pairs of the folds that have observations, or of all if none has any.
 func (m *Map) intervals(folds []interval, at place) float64 {

@@ -166,7 +166,8 @@ public final class CalibrationMap {
             Map<String, Object> fold = object(folds.get(k));
             all.add(pair(fold, x[x.length > 1 ? k : 0]));
             int cuts = list(object(fold.get("lower")), "cuts").length + list(object(fold.get("upper")), "cuts").length;
-            if (cuts > 0) holding.add(all.get(k));
+            Pair pair = all.get(k);
+            if (cuts > 0 || pair.low > 0.0 || pair.high < 1.0) holding.add(pair);
         }
         return point(holding.isEmpty() ? all : holding);
     }

@@ -142,7 +142,9 @@ impl CalibrationMap {
                 (low * rarer + width * middle) / ((1.0 - high + low) * rarer + width)
             }
             Kind::Intervals(folds, rule) => {
-                let holds = |fold: &Fold| !fold.0 .0.is_empty() || !fold.1 .0.is_empty();
+                let holds = |(low, high): &Fold| {
+                    !low.0.is_empty() || !high.0.is_empty() || low.1[0] > 0.0 || high.1[0] < 1.0
+                };
                 let any = folds.iter().any(holds);
                 let of = |(k, fold)| pair(fold, xs[if xs.len() > 1 { k } else { 0 }]);
                 let taking = folds.iter().enumerate().filter(|(_, fold)| holds(fold) || !any);

@@ -99,7 +99,8 @@ function scorePrior(map, [low, high], x) {
 const pair = (fold, x) => [steps(fold.lower, x), steps(fold.upper, x)];
 
 function crossInterval(map, xs) {
-  const holds = (fold) => fold.lower.cuts.length + fold.upper.cuts.length > 0;
+  const holds = ({ lower, upper }) =>
+    lower.cuts.length + upper.cuts.length > 0 || lower.values[0] > 0 || upper.values[0] < 1;
   const all = map.folds.map((fold, k) => ({ fold, x: xs.length > 1 ? xs[k] : xs[0] }));
   const taking = all.some(({ fold }) => holds(fold)) ? all.filter(({ fold }) => holds(fold)) : all;
   return point(map.point, taking.map(({ fold, x }) => pair(fold, x)));

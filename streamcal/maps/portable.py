@@ -315,7 +315,8 @@ def cross_interval(x: Array, content: dict[str, Any]) -> Array:
 
 def _holds(fold: dict[str, Any]) -> bool:
     """Return whether a fold has observations; the pair of an empty fold is (0, 1) and is not merged."""
-    return len(fold["lower"]["cuts"]) > 0 or len(fold["upper"]["cuts"]) > 0
+    lower, upper = fold["lower"], fold["upper"]
+    return len(lower["cuts"]) + len(upper["cuts"]) > 0 or lower["values"][0] > 0.0 or upper["values"][0] < 1.0
 
 
 #: The functions: coordinates, content of the map, scale → probabilities.
