@@ -238,10 +238,26 @@ MUTANTS = [
     Mutant(
         "decay-off-by-one",
         "memories/decay.py",
-        "self._clock + np.cumsum(learned, dtype=np.float64)",
-        "self._clock - 1.0 + np.cumsum(learned, dtype=np.float64)",
+        "clock = self._clock + np.cumsum(learned)",
+        "clock = self._clock - 1.0 + np.cumsum(learned)",
         "in bulk the first observation does not age the ones before it",
         "test_forgetting test_golden",
+    ),
+    Mutant(
+        "late-rows-set-the-clock-back",
+        "memories/decay.py",
+        "return np.maximum(clock[:-1], t), t, clock[1:]",
+        "return t, t, clock[1:]",
+        "in bulk a late row is predicted as of its own time, not as of the clock",
+        "test_streams",
+    ),
+    Mutant(
+        "targets-stand-still",
+        "kernels/newton/anchored_stream.py",
+        "if i > start and kernel.targets and unit[i] != unit[i - 1]:",
+        "if i > start and kernel.targets and unit[i] < unit[i - 1]:",
+        "in bulk Platt's targets do not move with time where a row is not learned",
+        "test_streams",
     ),
     Mutant(
         "decay-merge-ignores-halvings",

@@ -45,27 +45,40 @@ SEQUENTIAL = [
     lambda: HedgedOPS(4, seed=3),
     Protected,
 ]
+
+
+FOREVER = Forever()
+
+
+def with_prior(forgetting=FOREVER):
+    """Return a policy and a prior, which is refused where it cannot fade."""
+    return {"forgetting": forgetting, "prior": None if forgetting.timed else Prior(5.0)}
+
+
 ADDITIVE = [
     Isotonic,
     VennAbers,
-    lambda **policy: Isotonic(resolution=256, prior=Prior(5.0), **policy),
+    lambda **policy: Isotonic(resolution=256, **with_prior(**policy)),
     lambda **policy: VennAbers("self-consistent", resolution=256, **policy),
     lambda **policy: VennAbers("brier-minimax", scale=Interval(0.2, 0.7), **policy),
     lambda **policy: Isotonic(scale=Logit(-2.0, 2.0), **policy),
     Bernstein,
-    lambda **policy: Bernstein(3, scale=Logit(), prior=Prior(5.0), **policy),
+    lambda **policy: Bernstein(3, scale=Logit(), **with_prior(**policy)),
     Identity,
     HistogramBinning,
-    lambda **policy: HistogramBinning(4, scale=Logit(-2.0, 2.0), resolution=50, prior=Prior(5.0), **policy),
+    lambda **policy: HistogramBinning(4, scale=Logit(-2.0, 2.0), resolution=50, **with_prior(**policy)),
     lambda **policy: AdaptiveCalibration(resolution=200, **policy),
     lambda **policy: Platt(resolution=512, **policy),
     lambda **policy: Platt(scale=Interval(0.2, 0.7), resolution=60, **policy),
-    lambda **policy: Temperature(resolution=300, prior=Prior(5.0), **policy),
+    lambda **policy: Temperature(resolution=300, **with_prior(**policy)),
     Gaussian,
-    lambda **policy: Gaussian("total", prior=Prior(5.0), **policy),
+    lambda **policy: Gaussian("total", **with_prior(**policy)),
 ]
 #: Windows shorter and longer than a piece, and half-lives between whose rescalings there are fewer and more rows.
-POLICIES = [Forever(), Window(1), Window(700), Window(5_000), Decay(0.25), Decay(20), Decay(300.0)]
+POLICIES = [
+    *(Forever(), Window(1), Window(700), Window(5_000), Decay(0.25), Decay(20), Decay(300.0)),
+    *(Decay(0.5, by="time"), Decay(300.0, by="time")),
+]
 WEIGHTS = {
     "ones": lambda rng, n: None,
     "whole": lambda rng, n: rng.integers(0, 4, n),
@@ -81,30 +94,42 @@ def stream(weights, n):
     return scores, rng.random(n) < scores**2, WEIGHTS[weights](rng, n)
 
 
-def in_turn(cal, scores, y, w):
+def times(cal, n):
+    """Times of which some are late, by up to 2,000 half-lives, and after some of which as many pass."""
+    if not cal.forgets_by_time:
+        return [None] * n
+    rng, half_life = np.random.default_rng(12), cal.forgetting.half_life
+    steps = np.where(rng.random(n) < 0.97, rng.exponential(1.0, n), rng.choice([20.0, 500.0, 2_000.0], n) * half_life)
+    late = np.where(rng.random(n) < 0.9, 0.0, rng.choice([0.5, 3.0, 600.0, 2_000.0], n) * half_life)
+    return (1e9 + np.cumsum(steps) - late).tolist()
+
+
+def in_turn(cal, scores, y, w, t):
     """Return the results of `predict_one`, and the interval if there is one, before `learn_one` learns each."""
     found = []
     for i in range(len(scores)):
         score, weight = float(scores[i]), 1.0 if w is None else float(w[i])
-        ends = cal.predict_interval_one(score) if cal.has_interval else ()
-        found.append((cal.predict_one(score), *ends))
-        cal.learn_one(score, bool(y[i]), weight)
+        ends = cal.predict_interval_one(score, t=t[i]) if cal.has_interval else ()
+        found.append((cal.predict_one(score, t[i]), *ends))
+        cal.learn_one(score, bool(y[i]), weight, t[i])
     return np.array(found)
 
 
-def at_once(cal, scores, y, w):
+def at_once(cal, scores, y, w, t):
+    t = t if cal.forgets_by_time else None
     if cal.has_interval:
-        return np.transpose(cal.predict_interval_learn_many(scores, y, w))
-    return cal.predict_learn_many(scores, y, w)[:, None]
+        return np.transpose(cal.predict_interval_learn_many(scores, y, w, t=t))
+    return cal.predict_learn_many(scores, y, w, t)[:, None]
 
 
 def assert_same_stream(make, weights, n, parts):
     one, many = make(), make()
     scores, y, w = stream(weights, n)
-    expected = in_turn(one, scores, y, w)
+    t = times(one, n)
+    expected = in_turn(one, scores, y, w, t)
     ends = np.linspace(0, n, parts + 1).astype(int)
     rows = [slice(*pair) for pair in itertools.pairwise(ends)]
-    found = [at_once(many, scores[part], y[part], None if w is None else w[part]) for part in rows]
+    found = [at_once(many, scores[part], y[part], None if w is None else w[part], t[part]) for part in rows]
     np.testing.assert_array_equal(np.vstack(found), expected)
     assert many.state_dict() == one.state_dict()
     assert many.tally() == one.tally()
@@ -172,7 +197,8 @@ def test_after_retractions_a_window_goes_on_as_the_loop_does():
         cal.learn_many(scores[:60], y[:60])
         for i in (55, 20, 59, 12):
             cal.unlearn_one(scores[i], y[i])
-    np.testing.assert_array_equal(at_once(many, scores[60:], y[60:], None), in_turn(one, scores[60:], y[60:], None))
+    rest = scores[60:], y[60:], None, times(one, 340)
+    np.testing.assert_array_equal(at_once(many, *rest), in_turn(one, *rest))
     for cal in (one, many):
         cal.unlearn_one(scores[-1], y[-1])
         check(cal)
@@ -187,7 +213,8 @@ def test_where_the_solver_of_bernstein_fails_in_a_stream_the_last_curve_is_serve
         cal.learn_many(scores[:after], y[:after])
         cal.predict_one(0.5)
         cal._sums.cross[0] = np.nan
-    np.testing.assert_array_equal(at_once(many, scores, y, w), in_turn(one, scores, y, w))
+    rows = scores, y, w, times(one, 120)
+    np.testing.assert_array_equal(at_once(many, *rows), in_turn(one, *rows))
     assert many.tally() == one.tally()
     assert many.tally()["unsolved"] > 60
     assert bool(w[-1] > 0) is (many._failed_for != many._engine.memory.version)

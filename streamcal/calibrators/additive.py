@@ -137,12 +137,13 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         Return None and learn nothing without a compiled loop. Before the first observation, the prediction is the
         score.
         """
-        if not self.streams or self._timed or self.refresh_every > 1:
+        if not self.streams or self.refresh_every > 1:
             return None
-        x, labels, weights, _, clamped = self._checked_many(scores, y, w, t)
-        pieces = self._memory.pieces(x, labels, weights)
+        x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
+        pieces = self._memory.pieces(x, labels, weights, times)
         if pieces is None:
             return None
+        self._require_times(times[weights > 0.0])
         found = np.empty((number, len(x)))
         for piece in pieces:
             self._stream(x[piece.rows], labels[piece.rows], piece, found[:, piece.rows])

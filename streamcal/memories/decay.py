@@ -7,12 +7,14 @@ intervals all weights are rescaled by a power of two.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
 
 from streamcal.errors import CapabilityError, MergeError, RetractionError
+from streamcal.kernels.common.weights import exp2s
 from streamcal.memories.memory import PIECE, Coordinate, Held, Memory, coordinates, never_learned
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
@@ -29,8 +31,9 @@ FORGOTTEN_HALF_LIVES = 1000
 FURTHEST_AHEAD = 498
 #: Decay drops scores whose weights together are below this fraction (about 1e-9) of the total weight.
 PRUNE_FRACTION = 2.0**-30
-#: Most rows that are learned at once: they bound the memory of a batch.
-LARGEST_PART = 1 << 20
+#: Rows that are learned at once: at first, since weights may have to be rescaled after few, and at most, which bounds
+#: the memory of a batch.
+FIRST_PART, LARGEST_PART = 64, 1 << 20
 
 
 class _DecayingMemory(Memory[Held]):
@@ -88,6 +91,72 @@ class _DecayingMemory(Memory[Held]):
             self._halvings += math.floor(halvings)
             self.statistic.prune(PRUNE_FRACTION)
 
+    @abstractmethod
+    def _clocks(self, w: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the times as of which rows are predicted and learned, and the clock after each of them."""
+
+    def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> Iterator[Piece]:
+        """Yield pieces that end with the prediction before weights are rescaled; that row is learned by `learn`."""
+        nothing, start, reach = np.empty(0), 0, FIRST_PART
+        while start < len(x):
+            rows = slice(start, start + reach)
+            predicted, learned, clock, size = self._until_rescaled(w[rows], t[rows])
+            rows = slice(start, min(start + size + 1, start + len(predicted)))
+            length = rows.stop - start
+            unit = self._growths(predicted[:length])
+            unit[0] = self.as_of(float(predicted[0]))  # also before the first observation
+            weights = np.zeros(length)
+            weights[:size] = w[start : start + size] * self._growths(learned[:size])
+            late = (w[rows] > 0.0) & (weights < SMALLEST_HELD)
+            late[size:] = False
+            weights[late] = 0.0
+            yield Piece(rows, weights, unit, (nothing, nothing, nothing), PIECE)
+            self.late += int(late.sum())
+            if size:
+                self._clock = float(clock[size - 1])
+            self.version += 1
+            start, reach = rows.stop, min(2 * size + FIRST_PART, PIECE)
+            if size < length and w[start - 1] > 0.0:
+                self.learn(float(x[start - 1]), float(y[start - 1]), float(w[start - 1]), float(t[start - 1]))
+
+    def _until_rescaled(self, w: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+        """Return `_clocks`, and the number of rows before the first that begins or rescales the weights."""
+        predicted, learned, clock = self._clocks(w, t)
+        if math.isinf(self._clock):
+            return predicted, learned, clock, 0
+        before = np.concatenate(([self._clock], clock[:-1]))
+        rescaled = np.flatnonzero((clock > before) & (self._exponents(clock) >= RESCALE_HALF_LIVES))
+        return predicted, learned, clock, int(rescaled[0]) if len(rescaled) else len(clock)
+
+    def _exponents(self, t: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            exponents: FloatArray = (t - self._landmark) / self._half_life - self._halvings
+        return exponents
+
+    def _growths(self, t: FloatArray) -> FloatArray:
+        """Return `_growth` of each time."""
+        return exp2s(np.minimum(self._exponents(t), FURTHEST_AHEAD))
+
+    def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        # Weights are rescaled before the same rows as in a loop: what a statistic drops then depends on what it holds.
+        start, reach = 0, FIRST_PART
+        while start < len(x):
+            rows = slice(start, start + reach)
+            _, learned, clock, size = self._until_rescaled(w[rows], t[rows])
+            reach = min(2 * size + FIRST_PART, LARGEST_PART)
+            if size == 0:
+                self.learn(coordinates(x[start : start + 1])[0], float(y[start]), float(w[start]), float(t[start]))
+                start += 1
+                continue
+            rows = slice(start, start + size)
+            weights = w[rows] * self._growths(learned[:size])
+            held = weights >= SMALLEST_HELD
+            self.statistic.update_many(x[rows][held], y[rows][held], weights[held])
+            self.late += size - int(held.sum())
+            self._clock = float(clock[size - 1])
+            start = rows.stop
+        self.version += 1
+
     def _forget_all(self) -> None:
         """Drop all observations and the prior."""
         self.statistic.restore(self.statistic.empty().state())
@@ -138,58 +207,10 @@ class CountDecay(_DecayingMemory[Held]):
         self.statistic.update(x, y, w * self._growth(self._clock))
         self.version += 1
 
-    def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
-        return self._pieces(x, y, w)
-
-    def _pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece]:
-        """Yield pieces that end with the prediction before weights are rescaled; that row is learned by `learn`."""
-        nothing, start = np.empty(0), 0
-        while start < len(x):
-            clocks, stored = self._until_rescaled(w[start : start + PIECE])
-            before = len(stored)
-            size = min(before + 1, len(w) - start, PIECE)
-            growths = np.empty(size)
-            growths[0] = self._growth(self._clock)
-            growths[1:] = stored[: size - 1]
-            weights = np.zeros(size)
-            weights[:before] = w[start : start + before] * stored
-            rows = slice(start, start + size)
-            yield Piece(rows, weights, growths, (nothing, nothing, nothing), PIECE)
-            if before:
-                self._clock = float(clocks[-1])
-            self.version += 1
-            start += size
-            if before < size:
-                self.learn(float(x[start - 1]), float(y[start - 1]), float(w[start - 1]), 0.0)
-
-    def _until_rescaled(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the clock after each row, up to the first that rescales, and the growth at that clock."""
-        learned = w > 0.0
-        clocks: FloatArray = self._clock + np.cumsum(learned, dtype=np.float64)
-        exponents = (clocks - self._landmark) / self._half_life - self._halvings
-        rescaled = np.flatnonzero(learned & (exponents >= RESCALE_HALF_LIVES))
-        before = int(rescaled[0]) if len(rescaled) else len(clocks)
-        # by the function that `_growth` uses: the last place of NumPy's may differ
-        return clocks[:before], np.array([math.exp2(one) for one in exponents[:before].tolist()])
-
-    def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
-        # Weights are rescaled before the same rows as in a loop: what a statistic drops then depends on what it holds.
-        start = 0
-        while start < len(x):
-            clocks, growths = self._until_rescaled(w[start : start + self._reach()])
-            if len(clocks) == 0:
-                self.learn(coordinates(x[start : start + 1])[0], float(y[start]), float(w[start]), 0.0)
-                start += 1
-                continue
-            rows = slice(start, start + len(clocks))
-            self.statistic.update_many(x[rows], y[rows], w[rows] * growths)
-            self._clock = float(clocks[-1])
-            start = rows.stop
-        self.version += 1
-
-    def _reach(self) -> int:
-        """Return at most how many rows can be learned before weights are rescaled, and no more than a large piece."""
-        return max(1, int(min(self._half_life * RESCALE_HALF_LIVES, LARGEST_PART)))
+    def _clocks(self, w: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        learned = (w > 0.0).astype(np.float64)
+        clock = self._clock + np.cumsum(learned)
+        return clock - learned, clock, clock
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         raise CapabilityError("under decay by count an observation's age is not known; use Decay(half_life, by='time')")
@@ -217,9 +238,9 @@ class TimeDecay(_DecayingMemory[Held]):
         self.statistic.update(x, y, weight)
         self.version += 1
 
-    def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
-        for one in zip(coordinates(x), y.tolist(), w.tolist(), t.tolist(), strict=True):
-            self.learn(*one)
+    def _clocks(self, w: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        clock = np.maximum.accumulate(np.concatenate(([self._clock], np.where(w > 0.0, t, -math.inf))))
+        return np.maximum(clock[:-1], t), t, clock[1:]
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         if t > self._clock:

@@ -143,12 +143,12 @@ class Memory(Generic[Held]):
             return own
         return Door(self.statistic.update if plain else lambda x, y, w: self.learn(x, y, w, 0.0), scale)
 
-    def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
+    def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> Iterator[Piece] | None:
         """Yield the rows in pieces; the caller learns each piece in the statistic before it requests the next one.
 
         The state after the last piece equals that of a loop of `learn` without rows of weight 0, to the last bit. The
-        result is None where a loop is needed: under a policy by time, and in a window that may have to recompute its
-        sums after it loses an observation of much larger weight. After each piece `version` rises by 1, before
+        result is None where a loop is needed: in a window by time, and in one that may have to recompute its sums after
+        it loses an observation of much larger weight. After each piece `version` rises by 1, before
         anything else.
         """
         return self._pieces(x, y, w) if type(self).learn is Memory.learn else None

@@ -107,7 +107,7 @@ class CountWindow(_Window[Held]):
             self._drop_oldest(added[-1][2])
         self.version += 1
 
-    def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
+    def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> Iterator[Piece] | None:
         learned = np.flatnonzero(w > 0.0)
         added = x[learned], y[learned], w[learned]
         number = max(self._live + len(learned) - self._size, 0)

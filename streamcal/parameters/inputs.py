@@ -222,15 +222,16 @@ def check_times_of_one_kind(
     if given.dtype.kind in "iuf":
         times, items = given.astype(np.float64), given[:1].tolist()
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
+    elif given.dtype.kind == "M" and not np.isnat(given).any():
+        times, items = (given - np.datetime64(0, "s")) / np.timedelta64(1, "s"), given[:1]
     else:
-        items = given
         if given.dtype.kind != "M":
             _refuse_moments(given, "t", "give numbers or datetimes")
-            items = _one_dimension(as_objects(t), "t")
+        items = given if given.dtype.kind == "M" else _one_dimension(as_objects(t), "t")
         times = np.array([check_time(item, f"t[{i}]") for i, item in enumerate(items)], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
-    for i, item in enumerate(items[:1] if given.dtype.kind == "M" else items):
+    for i, item in enumerate(items):
         first = of_one_kind(item, first, f"t[{i}]")
     return times, first
 
@@ -252,7 +253,7 @@ def of_one_kind(t: Time, first: Time | None, what: str = "time") -> Time | None:
     Raise `InputError` if one of the two is a date without a time zone and the other one is not: they may be hours
     apart.
     """
-    if isinstance(t, CheckedTime):
+    if t.__class__ is first.__class__ is float or isinstance(t, CheckedTime):
         return first
     if first is None:
         return t

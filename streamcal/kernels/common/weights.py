@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: binding=False, always_allow_keywords=False
-"""Weights relative to their running mean, for methods that take one step per observation.
+"""Weights under decay, and relative to their running mean, for methods that take one step per observation.
 
 A sequential method has a learning rate, and so a unit of weight: an observation of weight 1 moves it as far as its rate
 says. `WeightScale` makes the mean weight that unit. A factor common to all weights then changes nothing.
@@ -8,7 +8,7 @@ says. `WeightScale` makes the mean weight that unit. A factor common to all weig
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import ceil
+from cython.cimports.libc.math import ceil, exp2
 
 KEEP = cython.declare(cython.double, 0.9999)
 """An observation's part in the mean falls by this factor with each later observation: a memory of 10⁴ observations."""
@@ -25,6 +25,16 @@ def steps_of(weight: cython.double) -> cython.Py_ssize_t:
     if weight <= 1.0:
         return 1
     return MOST_STEPS if weight >= MOST_STEPS else cython.cast(cython.Py_ssize_t, ceil(weight))
+
+
+def exp2s(exponents: cython.const[cython.double][::1]):
+    """2 to the power of each exponent, as `math.exp2`; NumPy's may differ in the last place."""
+    i: cython.Py_ssize_t
+    result = np.empty(exponents.shape[0])
+    out: cython.double[::1] = result.data
+    for i in range(exponents.shape[0]):
+        out[i] = exp2(exponents[i])
+    return result
 
 
 class WeightScale:

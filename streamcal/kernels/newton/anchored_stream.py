@@ -67,6 +67,8 @@ class AnchoredStream:
             raise ValueError("lengths differ")
         with cython.nogil:
             for i in range(start, n):
+                if i > start and kernel.targets and unit[i] != unit[i - 1]:  # as time passes, without an observation
+                    self.solved = False
                 if not (self.solved or (self.following and self._follow(kernel) and self._fit(kernel, unit[i]))):
                     n = i
                     break
