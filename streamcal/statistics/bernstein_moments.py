@@ -85,8 +85,8 @@ class BernsteinMoments(Statistic):
     def fields(self) -> dict[str, Field]:
         sums, moments, cross = self.sums, numbers(2 * self.degree + 1), numbers(self.degree + 1)
         return {
-            "moments": Field(moments, sums.moments.tolist),
-            "cross": Field(cross, sums.cross.tolist),
+            "moments": Field(moments, sums.moments.copy),
+            "cross": Field(cross, sums.cross.copy),
             "weight": Field(number(-HEAVIEST, HEAVIEST), lambda: sums.weight),
             "positive": Field(number(-HEAVIEST, HEAVIEST), lambda: sums.positive),
             "count": Field(whole(), lambda: sums.count),
@@ -100,9 +100,9 @@ class BernsteinMoments(Statistic):
         self.sums.load(**read, low=low)
 
 
-def dropped(low: Sequence[FloatArray]) -> list[list[float]] | None:
-    """Return what sums have dropped in rounding as plain data; None if they have dropped nothing."""
-    return [part.tolist() for part in low] if any(part.any() for part in low) else None
+def dropped(low: Sequence[FloatArray]) -> list[FloatArray] | None:
+    """Return copies of what sums have dropped in rounding; None if they have dropped nothing."""
+    return [part.copy() for part in low] if any(part.any() for part in low) else None
 
 
 def require_dropped(low: tuple[FloatArray, ...], peak: float) -> None:

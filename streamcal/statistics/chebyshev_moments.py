@@ -102,8 +102,8 @@ class ChebyshevMoments(Statistic):
     def fields(self) -> dict[str, Field]:
         moments, cross = numbers(2 * self.degree + 1), numbers(self.degree + 1)
         return {
-            "moments": Field(moments, self.moments.tolist),
-            "cross": Field(cross, self.cross.tolist),
+            "moments": Field(moments, self.moments.copy),
+            "cross": Field(cross, self.cross.copy),
             "count": Field(whole(), lambda: self._count),
             "peak": Field(number(0.0, HEAVIEST), lambda: self._peak),
             "low": Field(row(moments, cross), lambda: dropped(self.low), optional=True),

@@ -285,10 +285,10 @@ class GridTable(Statistic):
         return type(self)(self.grid)
 
     def fields(self) -> dict[str, Field]:
-        used = cache(lambda: np.flatnonzero(self._cells[:, 2]))
+        used = cache(lambda: np.flatnonzero(self._cells[:, 2] > 0.0))
         return {
             "used": Field(counts(), used),
-            "cells": Field(numbers(None, 5), lambda: self._cells[used()]),
+            "cells": Field(numbers(None, 5), lambda: self._cells.take(used(), axis=0)),
             "peak": Field(number(0.0, HEAVIEST), lambda: self._peak),
         }
 

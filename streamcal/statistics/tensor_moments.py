@@ -97,8 +97,8 @@ class TensorMoments(Statistic):
     def fields(self) -> dict[str, Field]:
         sums = self.sums
         return {
-            "moments": Field(numbers(len(sums.moments)), sums.moments.tolist),
-            "cross": Field(numbers(len(sums.cross)), sums.cross.tolist),
+            "moments": Field(numbers(len(sums.moments)), sums.moments.copy),
+            "cross": Field(numbers(len(sums.cross)), sums.cross.copy),
             # weights of NumPy where the kernel is not compiled
             "weight": Field(number(-HEAVIEST, HEAVIEST), lambda: float(sums.weight)),
             "positive": Field(number(-HEAVIEST, HEAVIEST), lambda: float(sums.positive)),
