@@ -18,6 +18,7 @@ from level_kills import kill
 from test_segmented import BY, rows_of, stream
 
 from streamcal import InputError, MergeError, Platt, StateError
+from streamcal.errors import StoreError
 from streamcal.live import Journal, LabelJoin, Segmented, level_store
 from streamcal.states import signed
 
@@ -336,6 +337,39 @@ def test_labels_wait_while_their_levels_cannot_be_read(path, small, monkeypatch,
         assert hit.calibrator.effect("user", k) == calm.calibrator.effect("user", k)
 
 
+def test_an_impression_whose_levels_cannot_be_read_moves_the_clock_and_no_more(path, small, monkeypatch):
+    """In the journal too: what comes next is the same before a kill and after it."""
+
+    def joined():
+        journal = Journal(path + ".journal")
+        return LabelJoin(Segmented("identity", ["user"], max_levels=FEW, store=path), 10.0, journal=journal)
+
+    def fail(self, *arguments):
+        raise level_store.StoreError("no luck")
+
+    join = joined()
+    for t in range(60):
+        join.issue(t, 0.3, float(t), {"user": t % 40})
+    with monkeypatch.context() as patch:
+        patch.setattr(level_store.LevelStore, "rows", fail)
+        with pytest.raises(StoreError, match="no luck"):
+            join.issue("new", 0.3, 65.0, {"user": 1})
+        with pytest.raises(StoreError, match="no luck"):
+            join.issue("old", 0.3, 30.0, {"user": 1})
+        with pytest.raises(StoreError, match="the label of 59, issued before, waits"):
+            join.issue(59, 0.4, 300.0, {"user": 1})
+        with pytest.raises(StoreError, match="no state until they are learned"):
+            join.to_bytes()
+    join.issue("late", 0.3, 50.0)
+    join.issue(59, 0.4, 301.0)
+    before = join.tally(), [one._replace(said=None) for one in join.predictions.values()]
+    join._journal.close()
+    join = joined()
+    assert before == (join.tally(), [one._replace(said=None) for one in join.predictions.values()])
+    join.advance(400.0)
+    assert LabelJoin.from_bytes(join.to_bytes()).state_dict() == join.state_dict()
+
+
 def test_kept_states_of_a_join_are_bounded(path):
     journal = Journal(path + ".journal")
     with journal:
@@ -345,6 +379,33 @@ def test_kept_states_of_a_join_are_bounded(path):
             join.to_bytes()
         rows = join.calibrator._level_rows
         assert len(rows._kept) <= 1 + level_store.STATES_OF_JOIN
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_levels_of_the_last_snapshot_are_kept_while_later_ones_fail(path, killed):
+    def resumed():
+        journal = Journal(path + ".journal")
+        return LabelJoin(Segmented("identity", ["user"], max_levels=FEW, store=path), 1.0, journal=journal)
+
+    def feed(join, times):
+        for t in times:
+            join.issue(t, 0.3, float(t), {"user": t % 40})
+
+    join = resumed()
+    feed(join, range(20))
+    join.to_bytes()
+    feed(join, range(20, 40))
+    if killed:
+        join._journal.snapshot(join._parts())
+        join._journal.close()
+        join = resumed()
+    else:
+        join.snapshot()
+    for start in range(40, 400, 20):
+        feed(join, range(start, start + 20))
+        list(join._parts())  # of a snapshot that is not written
+    join._journal.close()
+    assert resumed().tally()["issued"] == 400
 
 
 @pytest.mark.parametrize("store", ["", "a\0b", b"levels.db", ":memory:", 3])

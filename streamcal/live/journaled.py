@@ -61,9 +61,8 @@ class Journaled(WithState):
         Call it now and then, such as once an hour or after a million events: resuming takes the events after it again.
         O(size of the state).
         """
-        journal, levels = self._with_journal(), self._levels_stored()
-        journal.snapshot(self._parts())
-        levels()
+        self._with_journal().snapshot(self._parts())
+        self._levels_stored()()
 
     @abstractmethod
     def _parts(self) -> Iterator[bytes]:
@@ -146,6 +145,7 @@ class Journaled(WithState):
         limits = self.max_held, self.max_unknown
         with paused_collector():
             self._take_over(journal)
+            self._levels_stored()()  # a process that was killed right after a snapshot did not come to it
             self.replayed = self._replay(journal.events())  # with the limits under which they came
         self._journal = journal
         for version in self._versions:

@@ -289,7 +289,8 @@ class LabelJoin(Holding, Journaled):
             For a bad value, a time too far from the clock (`ClockError`), or an id that is remembered with another
             score. Nothing is changed then.
         StateError
-            If the journal cannot take more events. Nothing is changed then.
+            If the journal cannot take more events. Nothing is changed then. With levels in a store that cannot be read,
+            a `StoreError`; the clock has moved then.
         """
         if id.__class__ is not str or not is_plain(id):
             id = check_id(id)
@@ -303,19 +304,26 @@ class LabelJoin(Holding, Journaled):
         if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
             self._check_far(time)
         known = self._index.get(id)
-        if known is not None and known.at > time - self._keep:  # otherwise it is forgotten by then
-            return self._issued_again(known, score)
+        if known is not None:
+            if known.at > time - self._keep:
+                return self._issued_again(known, score)
+            self.advance(time)  # by which it is forgotten
+            if id in self._index:
+                raise StoreError(f"the label of {id!r}, issued before, waits for its levels; try again")
         if self._journal is not None:
             self._journal.require_room()
-        return self._issue(id, score, time, version, levels, weight, None)
+        try:
+            return self._issue(id, score, time, version, levels, weight, None)
+        except StoreError:
+            if self._journal is not None:
+                self._journal.append(events.advanced(self._clock))  # which has moved
+            raise
 
     def _issue(
         self, id: Id, score: float, t: float, version: Id | None, keys: Keys | None, w: float, served: float | None
     ) -> Issued:
         """Issue a checked impression; `served` is the probability in the journal, where it is issued again."""
-        if t < self._clock:
-            self._counts["backwards"] += 1
-        else:
+        if t >= self._clock:
             self._clock = t
             self._settle()
         version = self._newest if version is None else version
@@ -331,6 +339,7 @@ class LabelJoin(Holding, Journaled):
         number = self._number
         self._number = number + 1
         self._counts["issued"] += 1
+        self._counts["backwards"] += t < self._clock
         # as `Issued(...)`, whose own constructor takes longer than all the rest
         one = tuple.__new__(Issued, (id, p, score, t, version, keys, w, self._clock, number, said))
         if self._journal is not None:
@@ -718,6 +727,8 @@ class LabelJoin(Holding, Journaled):
 
     def _contents(self) -> join_state.Contents:
         """Return what this join remembers and has counted, not copied."""
+        if self._waiting and self._waiting[0].at <= self._clock - self._hold:
+            raise StoreError("labels wait for levels that cannot be read; there is no state until they are learned")
         return join_state.Contents(**{name: getattr(self, f"_{name}") for name in join_state.Contents.__annotations__})
 
     @classmethod

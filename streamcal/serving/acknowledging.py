@@ -106,8 +106,8 @@ class Acknowledging:
 
     def _state(self) -> Iterator[bytes]:
         """Yield the parts of the state, compressed."""
-        self._levels_stored = self._join._levels_stored()
         yield from map(Journal.compressed, self._join._parts())
+        self._levels_stored = self._join._levels_stored()
 
     async def _store(self, parts: AsyncIterator[bytes], upto: int) -> None:
         """Write a state in place of the events that led to it; acknowledgements take turns with the parts of that."""

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamcal.errors import StateError
+from streamcal.errors import StateError, StoreError
 from streamcal.maps.writing import FORMATS
 from streamcal.serving import documentation
 from streamcal.serving.metrics import CONTENT_TYPE, Meters
@@ -224,8 +224,9 @@ def refusal(error: RefusedError) -> Response:
 
 
 def unavailable(error: StateError) -> Response:
-    """Answer a request that failed because the journal cannot be written."""
-    content = {"error": str(error), "where": "journal", "allowed": f"try again in {RETRY_AFTER} s"}
+    """Answer a request that failed because the journal cannot be written, or levels cannot be read."""
+    where = "levels" if isinstance(error, StoreError) else "journal"
+    content = {"error": str(error), "where": where, "allowed": f"try again in {RETRY_AFTER} s"}
     return answer(content, 503, {"Retry-After": str(RETRY_AFTER)})
 
 
