@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, cast
 
 import numpy as np
@@ -334,9 +334,9 @@ class TimeWindow(_Window[Held]):
         """Set the clock to `t` if that is later, and drop the observations that leave the window."""
         self._clock = max(self._clock, t)
         self.as_of(None)
-        gone = self._entries.bisect_left(_after(self._edge))
-        del self._entries[:gone]
-        self._evicted += gone
+        while self._entries and self._entries[0][0] <= self._edge:  # mostly one: a slice takes ten times as long
+            self._entries.pop(0)
+            self._evicted += 1
         if self.statistic.drifts and self._evicted > len(self._entries):
             self._rebuild()
             self._evicted = 0
@@ -344,9 +344,12 @@ class TimeWindow(_Window[Held]):
     def _move_edge(self, edge: float) -> None:
         if edge == self._edge:
             return
-        low, high = sorted((edge, self._edge))
-        moved = self._entries.irange(_after(low), _after(high))
         forward = edge > self._edge
+        low, high = sorted((edge, self._edge))
+        if forward and self._entries and self._entries[0][0] > low:  # the usual case, without a search
+            moved = takewhile(lambda entry: entry[0] <= high, self._entries)
+        else:
+            moved = self._entries.irange(_after(low), _after(high))
         step = self.statistic.unlearn if forward else self.statistic.update
         heaviest = 0.0
         for _, x, y, w in moved:

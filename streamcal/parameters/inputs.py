@@ -66,6 +66,8 @@ def check_time(t: Any, what: str = "time") -> float:
     """Check a time and return a finite number: dates as seconds since 1970 UTC; `InputError` otherwise."""
     if t.__class__ is float and -math.inf < t < math.inf:  # fast path, without a call
         return float(t)
+    if t.__class__ is CheckedTime:
+        return float(t)
     t = _held(t)
     if isinstance(t, (datetime, np.datetime64)):
         if t != t:  # NaT, of numpy and of pandas, which calls its own a datetime
