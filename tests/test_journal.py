@@ -329,6 +329,17 @@ def test_a_journal_of_a_later_version_is_refused(path):
         Journal(path)
 
 
+def test_a_name_that_sqlite_keeps_in_memory_is_that_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with Journal(":memory:") as journal:
+            journal.append(b"one")
+    with Journal(":memory:") as journal:
+        assert list(journal.events()) == [b"one", b"one"]
+    with pytest.raises(StateError, match="cannot be opened"):
+        Journal("")
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(StateError, match="cannot be opened"):
         Journal(tmp_path / "nowhere" / "events.journal")

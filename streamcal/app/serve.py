@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import time
 from contextlib import nullcontext, suppress
@@ -248,8 +249,12 @@ def _seconds(text: str | None, name: str) -> float | None:
     """Return a span as seconds; a number has to have a unit."""
     if text is None:
         return None
-    span = span_of(text)
-    if not span.unit and span.size:
+    try:
+        span = span_of(text)
+    except typer.BadParameter as error:
+        error.param_hint = f"--{name}"
+        raise
+    if not span.unit and 0.0 < abs(span.size) < math.inf:
         given = text.strip()
         raise typer.BadParameter(
             f"{shown(given)} has no unit; give {given}s, {given}m, {given}h or {given}d", param_hint=f"--{name}"

@@ -100,7 +100,8 @@ class Journal:
         self._bytes = 0
         self._closed = False
         try:
-            self._database = sqlite3.connect(self.path, timeout=0.0, isolation_level=None, check_same_thread=False)
+            place = os.path.abspath(self.path)  # to SQLite ":memory:" is no file
+            self._database = sqlite3.connect(place, timeout=0.0, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
             raise StateError(f"{self.path}: the journal cannot be opened: {error}") from None
         try:

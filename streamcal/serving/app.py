@@ -60,7 +60,7 @@ def application(service: Service) -> Starlette:
         Route("/v1/outcome/batch", batch(service, meters, issue=False), methods=["POST"]),
         Route("/v1/map", map_page(service)),
         Route("/v1/backup", backup(service), methods=["POST"]),
-        Route("/v1/segments/{field}", segments_page(service)),
+        Route("/v1/segments/{field:path}", segments_page(service)),
         Route("/metrics", page(lambda: Response(meters.page(), media_type=CONTENT_TYPE))),
         Route("/healthz", page(lambda: answer({"status": "alive"}))),
         Route("/readyz", page(lambda: readiness(service))),

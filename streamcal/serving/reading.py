@@ -55,8 +55,9 @@ def checked(item: Any, checks: Mapping[str, Check], needed: tuple[str, ...]) -> 
     field = ""
     try:
         for field, value in item.items():
+            check = checks[field]
             if value is not None or field in needed:
-                better = checks[field](value)
+                better = check(value)
                 if better is not None:
                     item[field] = better
     except KeyError:

@@ -73,7 +73,8 @@ def read(path: str) -> tuple[bytes, ...]:
         raise InputError(
             f"{path}: the tokens cannot be read: {error}; give a file of ASCII, a token in each line"
         ) from None
-    return checked([line for line in lines if line.strip() and not line.startswith("#")], f"{path}: a token")
+    found = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+    return checked(found, f"{path}: a token")
 
 
 def checked(tokens: list[str], what: str) -> tuple[bytes, ...]:
