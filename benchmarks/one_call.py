@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from statistics import median
 from time import thread_time
 from typing import Any, NamedTuple
@@ -49,6 +50,18 @@ class Subject(NamedTuple):
     chunk: int = CHUNK
 
 
+#: Methods with a compiled loop, to be measured under these policies.
+FORGETTING: dict[str, Callable[..., Calibrator]] = {
+    "VennAbers(": VennAbers,
+    "Bernstein(20": partial(Bernstein, 20),
+    "Platt(": Platt,
+    "HistogramBinning(": HistogramBinning,
+}
+POLICIES = {
+    "Window(50_000)": Window(50_000),
+    "Decay(10_000)": Decay(10_000),
+    'Decay(10_000, by="time")': Decay(10_000, by="time"),
+}
 SUBJECTS = [
     Subject("Identity()", Identity),
     Subject("OnlinePlatt()", OnlinePlatt, 60),
@@ -66,14 +79,11 @@ SUBJECTS = [
     Subject("Platt()", Platt),
     Subject("HistogramBinning()", HistogramBinning),
     Subject("Gaussian()", Gaussian),
-    Subject("VennAbers(forgetting=Window(50_000))", lambda: VennAbers(forgetting=Window(50_000))),
-    Subject("VennAbers(forgetting=Decay(10_000))", lambda: VennAbers(forgetting=Decay(10_000))),
-    Subject("Bernstein(20, forgetting=Window(50_000))", lambda: Bernstein(20, forgetting=Window(50_000))),
-    Subject("Bernstein(20, forgetting=Decay(10_000))", lambda: Bernstein(20, forgetting=Decay(10_000))),
-    Subject("Platt(forgetting=Window(50_000))", lambda: Platt(forgetting=Window(50_000))),
-    Subject("Platt(forgetting=Decay(10_000))", lambda: Platt(forgetting=Decay(10_000))),
-    Subject("HistogramBinning(forgetting=Window(50_000))", lambda: HistogramBinning(forgetting=Window(50_000))),
-    Subject("HistogramBinning(forgetting=Decay(10_000))", lambda: HistogramBinning(forgetting=Decay(10_000))),
+    *(
+        Subject(f"{name}, forgetting={shown})".replace("(, ", "("), partial(make, forgetting=policy))
+        for name, make in FORGETTING.items()
+        for shown, policy in POLICIES.items()
+    ),
 ]
 
 
@@ -93,7 +103,7 @@ def _measured(subject: Subject, stream: Stream, plan: Plan) -> dict[str, Any]:
     held = 5_000 if subject.name.startswith("Auto") else stream.held  # its step does not grow
     cals = {way: subject.make() for way in ways}
     for cal in cals.values():
-        cal.learn_many(stream.scores[:held], stream.labels[:held])
+        cal.learn_many(stream.scores[:held], stream.labels[:held], t=_times(cal, 0, held))
     taken: dict[str, list[float]] = {way: [] for way in ways}
     gc.collect()
     gc.disable()
@@ -101,7 +111,8 @@ def _measured(subject: Subject, stream: Stream, plan: Plan) -> dict[str, Any]:
         for k in range(plan.call_rounds):
             rows = slice(held + k * subject.chunk, held + (k + 1) * subject.chunk)
             for way, run in ways.items():
-                step = run(cals[way], stream.scores[rows], stream.labels[rows])
+                times = _times(cals[way], rows.start, rows.stop)
+                step = run(cals[way], stream.scores[rows], stream.labels[rows], times)
                 if step is not None:
                     start = thread_time()
                     step()
@@ -114,25 +125,31 @@ def _measured(subject: Subject, stream: Stream, plan: Plan) -> dict[str, Any]:
     return {"subject": subject.name, **least, "over_kernel": over, "most": subject.most, "times": subject.times}
 
 
-def _call(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any]:
+def _times(cal: Any, start: int, stop: int) -> Floats | None:
+    """One time a row, where times are read."""
+    return np.arange(float(start), float(stop)) if cal.forgets_by_time else None
+
+
+def _call(cal: Any, scores: Floats, labels: Any, times: Floats | None) -> Callable[[], Any]:
     """With intervals where there are any."""
     verb = cal.predict_interval_learn_many if cal.has_interval else cal.predict_learn_many
-    return lambda: verb(scores, labels)
+    return lambda: verb(scores, labels, t=times)
 
 
-def _loop(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any]:
+def _loop(cal: Any, scores: Floats, labels: Any, times: Floats | None) -> Callable[[], Any]:
     predict = cal.predict_interval_one if cal.has_interval else cal.predict_one
-    learn, rows = cal.learn_one, list(zip(scores.tolist(), labels.tolist(), strict=True))
+    at = [None] * len(scores) if times is None else times.tolist()
+    learn, rows = cal.learn_one, list(zip(scores.tolist(), labels.tolist(), at, strict=True))
 
     def steps() -> None:
-        for score, y in rows:
-            predict(score)
-            learn(score, y)
+        for score, y, t in rows:
+            predict(score, t=t)
+            learn(score, y, t=t)
 
     return steps
 
 
-def _kernel(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any] | None:
+def _kernel(cal: Any, scores: Floats, labels: Any, times: Floats | None) -> Callable[[], Any] | None:
     """Return a call of the kernel's prediction and update for each row in C, without checks; None if impossible."""
     y, w, found, none = labels.astype(np.float64), np.ones(len(scores)), np.empty((2, len(scores))), np.empty(0)
     if isinstance(cal, Auto | Identity | Platt | HistogramBinning | Gaussian):
