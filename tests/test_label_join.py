@@ -535,6 +535,21 @@ def test_the_share_follows_when_delays_change():
         assert share == pytest.approx(expected, abs=0.02 + 3.0 * error)
 
 
+def test_a_clock_that_jumps_over_a_gap_loses_no_click_of_the_curve():
+    """As if it had been told the time meanwhile: impressions that are forgotten then have grown older before."""
+    jumping, ticking = (LabelJoin(OnlinePlatt(), 100.0, early=10.0) for _ in range(2))
+    for join in (jumping, ticking):
+        for k in range(40):
+            join.issue(k, 0.5, float(k))
+            join.resolve(k, True, k + 3.0 * (k % 30))
+    for t in range(40, 1000):
+        ticking.advance(float(t))
+    for join in (jumping, ticking):
+        join.advance(1000.0)
+        assert join._curve.state()["known"][-1] > 39.0
+    assert jumping.state_dict() == ticking.state_dict()
+
+
 def test_the_curve_is_the_product_limit_of_truncated_delays():
     """Against the definition: clicks of delays 1 to 4, each seen only where its impression is older."""
     curve = DelayCurve(1.0, 16.0, 0.5)

@@ -14,7 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from test_cli import PATIENCE, PROGRAM, as_csv, made, read, run, save, the_line
 
 import streamcal
@@ -503,6 +505,25 @@ def test_positions_of_files_that_begin_alike(tmp_path: Path) -> None:
         with RecordReader(source) as reader:
             assert Checkpoint(inputs).position_in(reader, columns) is expected
     assert Checkpoint.read(json.loads(json.dumps(Checkpoint((ten, other)).state()))) == Checkpoint((ten, other))
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.int64(), pa.dictionary(pa.int8(), pa.float64())])
+def test_a_table_with_missing_values_is_the_same_in_batches_of_any_size(tmp_path: Path, kind: Any) -> None:
+    """A batch may have no missing value where a longer one has some; the file was taken for another one."""
+    values = pa.array([None if i in (3, 17) else float(i) for i in range(30)])
+    values = values.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else values.cast(kind)
+    source = tmp_path / "in.parquet"
+    parquet.write_table(pa.table({"score": pa.array([0.5] * 30), "click": values}), source)
+
+    def position(rows: int) -> Position:
+        here = Position("in.parquet")
+        with RecordReader(source, batch_rows=rows) as reader:
+            reader.require("score", "click")
+            for batch in reader:
+                here.advance(batch, ["score", "click"])
+        return here
+
+    assert position(1) == position(4) == position(7) == position(30)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl.bz2"])

@@ -484,11 +484,11 @@ class LabelJoin(Holding, Journaled):
                 self._unjudged.append(one)
         if self._unjudged:
             self._judge(self._unjudged)
+        if self._ages and self._ages[0][0] <= clock:
+            self._grow_older()  # before its impressions are forgotten
         past = clock - self._keep
         while learned and learned[0].at <= past:
             self._forget(learned.popleft())
-        if self._ages and self._ages[0][0] <= clock:
-            self._grow_older()
 
     def _judge(self, unjudged: deque[Issued]) -> None:
         """Tell the labels of predictions whose horizon has passed."""

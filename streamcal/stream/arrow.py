@@ -130,6 +130,15 @@ def as_array(column: Any, dtype: Any) -> NDArray[Any]:
     return values[column.offset : column.offset + len(column)]
 
 
+def bits_of(column: Any) -> NDArray[np.uint64]:
+    """Return the bits of each value of a column of float64; of a missing one those of a NaN that nobody computes."""
+    bits = as_array(column, np.uint64)
+    if not column.null_count:
+        return bits
+    missing = as_array(cast(call_function("is_null", [column]), pyarrow.uint8()), np.uint8)
+    return np.where(missing, np.uint64(2**64 - 1), bits)
+
+
 def values_of(column: Any) -> list[Any]:
     """Return a column as Python objects; times that these cannot represent, such as of the year 10000, as texts.
 

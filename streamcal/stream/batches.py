@@ -307,8 +307,8 @@ def _type_of(value: Any) -> Any:
 
 def _cells(column: Any) -> NDArray[np.uint64]:
     """Return a number for each value of a column, whatever its batch: its bits, or the checksum of its text."""
-    if column.type == pyarrow.float64() and not column.null_count:
-        return arrow.as_array(column, np.uint64)
+    if column.type == pyarrow.float64():  # with nulls in this batch or not: a batch with others may not have them
+        return arrow.bits_of(column)
     try:
         distinct, places = arrow.codes(column)
     except arrow.ERRORS:  # a type whose values cannot be compared
