@@ -118,11 +118,11 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         loop, version, p = self._loop, self._memory.version, found[0]
         self._watch(self._sums)
         loop.solved, loop.fitted = self._fitted_for == version, self._fitted
-        start, failed = 0, self._failed_for == version
-        while (stop := start + self._run(x, y, piece, p, start, start > 0)) < len(x):  # there the solver has failed
+        start, failed, predicted = 0, self._failed_for == version, False
+        while (stop := start + self._run(x, y, piece, p, start, predicted)) < len(x):  # there the solver has failed
             if not failed or (piece.w[start:stop] > 0.0).any():
                 self._engine.unsolved.add(self)
-            start, failed = stop, True
+            start, failed, predicted = stop, True, True
             p[stop] = self._curve.at(x[stop]) if loop.fitted else self.scale.probability(x[stop])
         if failed and not (piece.w[start:] > 0.0).any():
             self._failed_for = version + 1
