@@ -175,9 +175,8 @@ class Shadow(WithState):
     ) -> None:
         self.confidence = real_number(confidence, "confidence", "a probability, such as 0.95", above=0.0, below=1.0)
         self._calibrators: dict[str, Entrant] = {}
-        self._numbers: dict[
-            str, int
-        ] = {}  # of calibrators, each its own, by which predictions as plain numbers name them
+        #: Of calibrators, each its own, by which predictions as plain numbers name them.
+        self._numbers: dict[str, int] = {}
         self._differences: dict[str, LogLossDifference] = {}  # by challenger, against the champion
         self._compared = 0  # comparisons begun so far
         self._n = 0
