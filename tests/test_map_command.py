@@ -146,3 +146,12 @@ def test_levels_are_of_segments_alone(state, tmp_path):
     assert done.exit_code == 2
     assert "--levels is for a state of segments" in " ".join(done.output.split())
     assert not (tmp_path / "levels.csv").exists()
+
+
+def test_a_level_that_is_no_text_is_named(tmp_path):
+    cal = Segmented("platt", by=["campaign"])
+    cal.learn_one(0.5, {"campaign": "a\udc80"}, True)
+    save(cal, tmp_path / "state.json")
+    done = run(tmp_path / "state.json", "--levels", tmp_path / "levels.csv")
+    assert (done.exit_code, (tmp_path / "levels.csv").exists()) == (2, False)
+    assert "'\\udc80' in a level is no letter of UTF-8" in done.output

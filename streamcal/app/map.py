@@ -142,5 +142,9 @@ def _with_levels(calibrator: Any, asked: Export) -> bytes | None:
     assert asked.levels is not None
     file = io.StringIO(newline="")
     csv.writer(file).writerows([level_columns(calibrator), *rows])
-    _write(asked.levels, file.getvalue().encode())
+    try:
+        table = file.getvalue().encode()
+    except UnicodeEncodeError as error:
+        fail(f"{asked.state}: {error.object[error.start : error.end]!r} in a level is no letter of UTF-8")
+    _write(asked.levels, table)
     return None if query is None else f"{query}\n".encode()
