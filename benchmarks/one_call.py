@@ -18,6 +18,7 @@ from benchmarks.plan import Plan
 from streamcal import (
     Auto,
     Bernstein,
+    Beta,
     Calibrator,
     Decay,
     Gaussian,
@@ -77,6 +78,7 @@ SUBJECTS = [
     Subject("VennAbers(resolution=4096)", lambda: VennAbers(resolution=4096), 800),
     Subject("Bernstein(20)", lambda: Bernstein(20), 1_200),
     Subject("Platt()", Platt),
+    Subject("Beta()", Beta),
     Subject("HistogramBinning()", HistogramBinning),
     Subject("Gaussian()", Gaussian),
     *(
@@ -152,7 +154,7 @@ def _loop(cal: Any, scores: Floats, labels: Any, times: Floats | None) -> Callab
 def _kernel(cal: Any, scores: Floats, labels: Any, times: Floats | None) -> Callable[[], Any] | None:
     """Return a call of the kernel's prediction and update for each row in C, without checks; None if impossible."""
     y, w, found, none = labels.astype(np.float64), np.ones(len(scores)), np.empty((2, len(scores))), np.empty(0)
-    if isinstance(cal, Auto | Identity | Platt | HistogramBinning | Gaussian):
+    if isinstance(cal, Auto | Identity | Platt | Beta | HistogramBinning | Gaussian):
         return None
     if isinstance(cal, SequentialCalibrator):
         times = cal._times(None, len(scores))

@@ -77,6 +77,7 @@ class Beta(AdditiveCalibrator[Table]):
         self.form = one_of(form, "form", ("abm", "ab", "am"))
         super().__init__(**common)
         self._following = LogisticFollowing.of(self, BetaForm(self.scale, form))
+        self.streams = self._following is not None and isinstance(self.scale, Logit)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, negative, positive = statistic.points()
@@ -117,25 +118,26 @@ class BetaForm(LogisticForm):
     """
 
     ridge = RIDGE
+    curved = True
 
     def __init__(self, scale: Scale, form: str) -> None:
         super().__init__(scale)
         self.two, self.constant = form != "am", form != "ab"
-        self._shift = math.log(2.0) if form == "ab" else 0.0
+        self.shift = math.log(2.0) if form == "ab" else 0.0
 
     def features(self, x: float) -> tuple[float, float]:
         z = self.scale.logit(x)
         if not self.two:
             return z, 0.0
         tail = math.log1p(math.exp(-abs(z)))
-        return min(z, 0.0) - tail + self._shift, max(z, 0.0) + tail - self._shift
+        return min(z, 0.0) - tail + self.shift, max(z, 0.0) + tail - self.shift
 
     def feature_columns(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         z = self.scale.logits(x)
         if not self.two:
             return z, np.zeros_like(z)
         ln_s, ln_not_s = log_probabilities(z)
-        return ln_s + self._shift, -ln_not_s - self._shift
+        return ln_s + self.shift, -ln_not_s - self.shift
 
     def map_with(self, a: float, b: float, c: float) -> ScaledMap:
         if not self.two:

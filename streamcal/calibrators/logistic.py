@@ -14,7 +14,7 @@ from streamcal.kernels.newton.anchored_logistic import AnchoredLogistic
 from streamcal.kernels.newton.anchored_stream import AnchoredStream
 from streamcal.learners.additive import Additive
 from streamcal.maps.base import ScaledMap
-from streamcal.maps.sigmoids import SigmoidMap
+from streamcal.maps.sigmoids import BetaMap, SigmoidMap
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Piece
@@ -33,6 +33,9 @@ class LogisticForm(ABC):
     constant: bool = True
     targets: bool = False
     ridge: float = 0.0
+    #: Whether the map is one of ln s and ln(1 − s) of the score, and what is added to both in the features.
+    curved: bool = False
+    shift: float = 0.0
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
@@ -71,7 +74,7 @@ class LogisticFollowing(Following):
 
     def __init__(self, form: LogisticForm, table: GridTable) -> None:
         self._form = form
-        self._loop: Any = AnchoredStream(table.sums, table.grid.borders)
+        self._loop: Any = AnchoredStream(table.sums, table.grid.borders, form.curved, form.shift)
 
     @classmethod
     def of(cls, calibrator: AdditiveCalibrator[Table], form: LogisticForm) -> LogisticFollowing | None:
@@ -111,7 +114,10 @@ class LogisticFollowing(Following):
     def stream(
         self, calibrator: AdditiveCalibrator[Table], x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray
     ) -> None:
-        """Learn a piece of a batch, and write the predictions before each row: of forms that are a line."""
+        """Learn a piece of a batch, and write the predictions before each row.
+
+        For forms that are a line in the coordinate, or curved in log-odds that are the coordinate.
+        """
         table, loop, row = calibrator._engine.memory.statistic, self._loop, 0
         assert isinstance(table, GridTable)
         kernel, rows = self._made_kernel(table), table.rows(x, y, piece)
@@ -135,11 +141,19 @@ class LogisticFollowing(Following):
     def _load_loop(self, last: ScaledMap | None, solved: bool) -> None:
         """Set the loop to continue from the last map; `solved` states whether it is the present one."""
         loop = self._loop
-        loop.slope, loop.offset = (last.slope, last.offset) if isinstance(last, SigmoidMap) else (math.nan, math.nan)
+        loop.slope, loop.second, loop.offset = _parameters(last)
         loop.solved, loop.fitted, loop.following = solved, False, self.followed is not None
 
     def _take_from_loop(self, engine: Additive[GridTable, ScaledMap]) -> None:
         if self._loop.fitted:
-            engine.solved = engine.start = self._form.map_with(self._loop.slope, 0.0, self._loop.offset)
+            loop = self._loop
+            engine.solved = engine.start = self._form.map_with(loop.slope, loop.second, loop.offset)
         if not self._loop.following:
             self.followed = None
+
+
+def _parameters(last: ScaledMap | None) -> tuple[float, float, float]:
+    """Return the three parameters of a map as the loop reads them; NaN of a map of another kind."""
+    if isinstance(last, SigmoidMap):
+        return last.slope, 0.0, last.offset
+    return (last.a, last.b, last.c) if isinstance(last, BetaMap) else (math.nan, math.nan, math.nan)

@@ -3,6 +3,7 @@
 
 import cython
 import numpy as np
+from cython.cimports.libc.math import exp, fabs, log, log1p
 from cython.cimports.streamcal.kernels.cells.cell_points import find_points
 from cython.cimports.streamcal.kernels.cells.cell_sums import CellRows, CellSums
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
@@ -20,6 +21,11 @@ class AnchoredStream:
         The cells that are held.
     borders : array of shape (cells + 1,)
         Their ends.
+    curved : bool
+        Whether the log-odds are slope·ln s − second·ln(1 − s) + offset of the probability s whose log-odds are the
+        coordinate, in place of a line in the coordinate.
+    shift : float
+        What is added to ln s and to ln(1 − s) in the features.
 
     Attributes
     ----------
@@ -29,24 +35,34 @@ class AnchoredStream:
         Whether slope and offset are those of the cells as they are.
     fitted : bool
         Whether they have been found here since this was set to False.
-    slope, offset : float
-        Of the log-odds, a line in the coordinate; NaN while there is none.
+    slope, second, offset : float
+        Of the log-odds; NaN while there are none.
     """
 
     following = cython.declare(cython.bint, visibility="public")
     solved = cython.declare(cython.bint, visibility="public")
     fitted = cython.declare(cython.bint, visibility="public")
     slope = cython.declare(cython.double, visibility="public")
+    second = cython.declare(cython.double, visibility="public")
     offset = cython.declare(cython.double, visibility="public")
     _sums: CellSums
     _borders: cython.const[cython.double][::1]
     _found: cython.double[::1]
+    _curved: cython.bint
+    _shift: cython.double
 
-    def __init__(self, sums: CellSums, borders: cython.const[cython.double][::1]):
+    def __init__(
+        self,
+        sums: CellSums,
+        borders: cython.const[cython.double][::1],
+        curved: cython.bint = False,
+        shift: cython.double = 0.0,
+    ):
         self._sums, self._borders = sums, borders
         self._found = np.zeros(4).data
+        self._curved, self._shift = curved, shift
         self.following = self.solved = self.fitted = False
-        self.slope = self.offset = np.nan
+        self.slope = self.second = self.offset = np.nan
 
     def run(
         self,
@@ -72,10 +88,22 @@ class AnchoredStream:
                 if not (self.solved or (self.following and self._follow(kernel) and self._fit(kernel, unit[i]))):
                     n = i
                     break
-                predictions[i] = sigmoid(self.slope * rows._x[i] + self.offset)
+                predictions[i] = self._at(rows._x[i])
                 if rows._learn(i):
                     self.solved = False
         return n
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _at(self, x: cython.double) -> cython.double:
+        """Return the prediction at a coordinate, by the formula of the map."""
+        tail: cython.double
+        if not self._curved:
+            return sigmoid(self.slope * x + self.offset)
+        tail = log1p(exp(-fabs(x)))
+        return sigmoid(self.slope * (min(x, 0.0) - tail) + self.second * (max(x, 0.0) + tail) + self.offset)
 
     @cython.cfunc
     @cython.nogil
@@ -103,7 +131,12 @@ class AnchoredStream:
     def _replace(
         self, kernel: AnchoredLogistic, slot: cython.Py_ssize_t, x: cython.double, w: cython.double
     ) -> cython.void:
-        kernel.replace(slot, x if w > 0.0 else 0.0, 0.0, w)
+        tail: cython.double
+        if kernel.two and w > 0.0:
+            tail = log1p(exp(-fabs(x)))
+            kernel.replace(slot, min(x, 0.0) - tail + self._shift, max(x, 0.0) + tail - self._shift, w)
+        else:
+            kernel.replace(slot, x if w > 0.0 else 0.0, 0.0, w)
 
     @cython.cfunc
     @cython.nogil
@@ -117,5 +150,8 @@ class AnchoredStream:
         if not kernel.fit(t_plus, t_minus):
             return False
         self.slope, self.offset = kernel.fitted[0], kernel.fitted[2]
+        self.second = kernel.fitted[1] if kernel.two else self.slope
+        if self._curved and not kernel.constant:
+            self.offset = log(2.0) * (self.slope - self.second)
         self.solved = self.fitted = True
         return True
