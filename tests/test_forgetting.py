@@ -727,7 +727,7 @@ def test_two_very_late_observations_are_compared_or_not_held():
 @pytest.mark.parametrize("ahead", [0.0, 100.0, 900.0, 1e6])
 def test_a_test_object_far_ahead_decides_alone(w, ahead):
     cal = learned(VennAbers(forgetting=Decay(1.0, by="time")), [(0.3, 1, 1.0, 0.0), (0.7, 0, 1.0, 0.0)])
-    p0, p1 = cal.predict_interval_one(0.5, w, t=ahead)
+    p0, p1 = cal.predict_interval_one(0.5, ahead, w=w)
     # 1/(2 + w') and (1 + w')/(2 + w') with w' = w·2^ahead
     assert p0 == pytest.approx(1.0 / (2.0 + min(w * 2.0 ** min(ahead, FURTHEST_AHEAD), 1e150)), rel=1e-12)
     assert p1 == pytest.approx(1.0 - p0, rel=1e-12)

@@ -480,7 +480,7 @@ def test_a_bad_question_is_refused(case):
     }
     if cal.has_interval:
         asked["score"].append(cal.predict_interval_one)
-        asked["weight"] = [lambda value: cal.predict_interval_one(0.5, value)]
+        asked["weight"] = [lambda value: cal.predict_interval_one(0.5, w=value)]
     if case.policy is not None:
         asked["time"] = [lambda value: cal.predict_one(0.5, value), lambda value: cal.predict_many([0.5], value)]
     for what, questions in asked.items():

@@ -75,7 +75,7 @@ def telling_queries(rng, scores):
 
 
 def assert_intervals(cal, held, queries, w=1.0):
-    got = np.array([cal.predict_interval_one(q, w) for q in queries])
+    got = np.array([cal.predict_interval_one(q, w=w) for q in queries])
     np.testing.assert_allclose(got, [two_isotonic_fits(held, q, w) for q in queries], **ISOTONIC)
 
 
@@ -129,7 +129,7 @@ def test_venn_abers_that_forgets_is_two_isotonic_fits(forgetting):
             rows = slice(max(0, i - 299), i + 1) if isinstance(forgetting, Window) else slice(0, i + 1)
             age = np.arange(i, -1, -1)[rows]
             faded = w[rows] * (1.0 if isinstance(forgetting, Window) else 0.5 ** (age / 150))
-            got = [cal.predict_interval_one(q, 2.0) for q in (s[i], 0.123, 0.9)]
+            got = [cal.predict_interval_one(q, w=2.0) for q in (s[i], 0.123, 0.9)]
             want = [two_isotonic_fits((s[rows], y[rows], faded), q, 2.0) for q in (s[i], 0.123, 0.9)]
             # Decay drops scores that weigh less than 2⁻³⁰ (1e-9) of the total together, which can move a fit as much.
             np.testing.assert_allclose(got, want, atol=1e-12 if isinstance(forgetting, Window) else 1e-8)

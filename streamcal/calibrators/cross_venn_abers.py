@@ -253,14 +253,14 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return float(self._merge(*pairs)), (min(one, other), max(one, other))
 
     def predict_interval_one(
-        self, score: float | Sequence[float], w: float = 1.0, t: Time | None = None
+        self, score: float | Sequence[float], t: Time | None = None, *, w: float = 1.0
     ) -> tuple[float, float]:
         """Return the merged pair, in order, for a test object of weight `w` > 0 in units of the present."""
         one, other = self._pair(*self._held_pairs_one(score, positive_weight(w), t))
         return min(one, other), max(one, other)
 
     def predict_interval_many(
-        self, scores: ArrayLike, w: float = 1.0, t: Time | None = None
+        self, scores: ArrayLike, t: Time | None = None, *, w: float = 1.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return the merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
         one, other = self._pair(*self._held_pairs_many(scores, positive_weight(w), t))

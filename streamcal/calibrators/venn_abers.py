@@ -112,7 +112,7 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         assert self._scored_point is not None
         return float(self._scored_point(*interval, self.scale.probability(self.scale.coordinate(check_score(score)))))
 
-    def predict_interval_one(self, score: float, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
+    def predict_interval_one(self, score: float, t: Time | None = None, *, w: float = 1.0) -> tuple[float, float]:
         """Return the multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         if t is None and w == 1.0 and self._fast_interval is not None:
             interval = self._fast_interval(score)  # None unless the score is its own coordinate
@@ -127,7 +127,7 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         return self._reduced(score, interval), interval
 
     def predict_interval_many(
-        self, scores: ArrayLike, w: float = 1.0, t: Time | None = None
+        self, scores: ArrayLike, t: Time | None = None, *, w: float = 1.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return the multiprobabilities at an array of scores: two arrays of shape (n,)."""
         x = self.scale.coordinates(check_scores(scores))

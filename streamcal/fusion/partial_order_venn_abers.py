@@ -111,13 +111,13 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     def new_statistic(self) -> VectorTable:
         return vector_table(self._scales, self.resolution, self.limit)
 
-    def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
+    def predict_interval_one(self, scores: Scores, t: Time | None = None, *, w: float = 1.0) -> tuple[float, float]:
         """Return the multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         map = cast(PartialOrderMap, self._map_at(t))
         return map.interval_at(coordinate(self._scales, self._named.read(scores)), positive_weight(w))
 
     def predict_interval_many(
-        self, scores: ArrayLike, w: float = 1.0, t: Time | None = None
+        self, scores: ArrayLike, t: Time | None = None, *, w: float = 1.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return the multiprobabilities at scores of shape (n, M): two arrays of shape (n,)."""
         map = cast(PartialOrderMap, self._map_at(t))
