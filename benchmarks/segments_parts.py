@@ -61,7 +61,7 @@ def added(before: Segmented, learned: list[Segmented]) -> Segmented:
     state["learned"] -= (len(learned) - 1) * states[0]["learned"]
     state["overall"] = states[1]["overall"]
     found = Segmented(before.calibrator, before.by)
-    found._load(**state)
+    found._restore(state)
     return found
 
 
