@@ -78,6 +78,8 @@ ADDITIVE = [
     Gaussian,
     lambda **policy: Gaussian("total", **with_prior(**policy)),
 ]
+#: A grid that is small enough for points to meet.
+GRIDS = {VennAbers: {"resolution": 256}, Platt: {"resolution": 512}}
 #: Windows shorter and longer than a piece, and half-lives between whose rescalings there are fewer and more rows.
 POLICIES = [
     *(Forever(), Window(1), Window(700), Window(5_000), Decay(0.25), Decay(20), Decay(300.0)),
@@ -152,6 +154,12 @@ def test_an_additive_stream_is_the_loop(make, policy):
     for weights in tried_weights(make):
         with trying(weights):
             assert_same_stream(lambda: make(forgetting=policy), weights, 100 if solves_long(make) else 400, 3)
+
+
+@pytest.mark.parametrize("half_life", [0.5, 300.0])
+@pytest.mark.parametrize("make", [VennAbers, Platt, Bernstein], ids=lambda make: make.name)
+def test_a_stream_with_late_rows_and_pauses_is_the_loop(make, half_life):
+    assert_same_stream(lambda: make(forgetting=Decay(half_life, by="time"), **GRIDS.get(make, {})), "fractions", 300, 3)
 
 
 @pytest.mark.full
