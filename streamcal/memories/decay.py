@@ -34,6 +34,8 @@ PRUNE_FRACTION = 2.0**-30
 #: Rows that are learned at once: at first, since weights may have to be rescaled after few, and at most, which bounds
 #: the memory of a batch.
 FIRST_PART, LARGEST_PART = 64, 1 << 20
+#: Where weights are rescaled after fewer rows than this, a loop is faster than parts.
+FEWEST_ROWS = 32
 
 
 class _DecayingMemory(Memory[Held]):
@@ -96,11 +98,11 @@ class _DecayingMemory(Memory[Held]):
         """Return the times as of which rows are predicted and learned, and the clock after each of them."""
 
     def _rescales_often(self, w: FloatArray, t: FloatArray) -> bool:
-        """Return whether weights are rescaled so often that a loop is faster than parts: once in some 32 rows."""
+        """Return whether weights are rescaled once in fewer than `FEWEST_ROWS` rows."""
         clock = self._clocks(w, t)[2]
         with np.errstate(over="ignore", invalid="ignore"):
             shares = np.diff(clock) / (RESCALE_HALF_LIVES * self._half_life)
-        return bool(32.0 * np.minimum(shares, 1.0).sum() > len(w))
+        return bool(FEWEST_ROWS * np.minimum(shares, 1.0).sum() > len(w))
 
     def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> Iterator[Piece] | None:
         return None if self._rescales_often(w, t) else self._parts(x, y, w, t)
