@@ -17,6 +17,7 @@ The states are read in another process, which says beforehand what comes, so tha
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import functools
 import json
@@ -26,6 +27,7 @@ import multiprocessing
 import os
 import resource
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -421,7 +423,8 @@ def main() -> int:
         print(*tried(subject, given.seed))
         return 0
     start = time.monotonic()
-    report = fuzz(given.number, given.seed, given.case, shown=True)
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):  # a state may name a store, which is made
+        report = fuzz(given.number, given.seed, given.case, shown=True)
     print(report, f"{time.monotonic() - start:.0f} s", sep="\n")
     return min(len(report.failures), 1)
 
