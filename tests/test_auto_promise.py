@@ -82,14 +82,14 @@ def of_full(case):
 @pytest.mark.parametrize("order", ["in", of_full("any"), of_full("never")])
 @pytest.mark.parametrize("method", ["auto", "protected"])
 def test_the_excess_is_never_above_the_promise(method, adversary, delay, order):
-    """It is ln 4 or ln 2, delay/4 and the surprises, but for the 1e-12 nats a label that are left to bet with."""
+    """It is ln 4 or ln 2, delay/2 and what surprises cost, but for the 1e-12 nats a label that are left to bet with."""
     worst = -math.inf
     cal = Auto(delay) if method == "auto" else Protected(delay=delay)
-    constant = math.log(4.0 if method == "auto" else 2.0) + delay / 4.0
+    constant = math.log(4.0 if method == "auto" else 2.0) + delay / 2.0
     for excess, promised, surprises in excesses(cal, adversary, delay, order):
         worst = max(worst, excess)
         assert excess <= promised + 1e-9
-        assert promised <= constant + surprises + 1e-8
+        assert promised <= constant + 8.0 * surprises + 1e-8
     if adversary is against and delay < 1_000:
         assert worst > 0.5 * promised, "the adversary is too weak to test anything"
 
@@ -109,7 +109,7 @@ def test_later_labels_than_known_are_paid_for_by_the_promise(given):
             cal.learn_one(score, y)
             assert excess <= cal.promised + 1e-9
     assert cal.promised > before
-    assert cal.label_delay == (5 if given else 60)
+    assert 30.0 < cal.label_delay <= 60.0
 
 
 def test_heavy_labels_are_paid_for_by_the_promise():
@@ -184,7 +184,7 @@ def test_protected_in_a_loop_keeps_its_promise_as_in_a_join():
             assert excess <= loop.promised + 1e-9
     assert loop.to_bytes() == join.to_bytes()
     assert Protected.from_bytes(loop.to_bytes()).predict_one(0.4) == loop.predict_one(0.4) == loop.map()(0.4)
-    for said in ([0.0], [-1.0, 0.0], [1e6, 0.0], [0.0, math.nan]):
+    for said in ([0.0], [-1.0, 0.0, 0.0], [1e6, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 1e6, 0.0], [0.0, 0.0, math.nan]):
         with pytest.raises(InputError, match="issued with the prediction"):
             join._require_issued(said)
 

@@ -66,7 +66,7 @@ class Protected(SequentialCalibrator):
         Between 0 and 1: the part of the weight at the start that stays on the score.
     delay : int
         The largest number of labels learned between a prediction and its own label, 0 to 100,000. Above 0 the promise
-        is that of `Auto`, with log(1/passive) for ln 4: delay/4 nats more, and one for each surprise. See Notes.
+        is that of `Auto`, with log(1/passive) for ln 4: at most delay/2 nats more, and what surprises cost. See Notes.
 
     Notes
     -----
@@ -78,9 +78,8 @@ class Protected(SequentialCalibrator):
 
     *Late labels*: a guard, `kernels.mixture.guard.Guard`, takes the place of `passive`. The guard keeps enough
     weight on the score for the promise to apply with labels in any order, and with labels that never come. A label
-    judges the oldest prediction at its score that waits for one; a `LabelJoin`, `Shadow` or `Segmented` keeps what was
-    predicted.
-    Ask `map()` for predictions that wait for no label. Predictions are computed at knots ¼ apart in log-odds, and are
+    judges the prediction at its score that was issued nearest to `delay` labels ago; a `LabelJoin`, `Shadow` or
+    `Segmented` keeps what was predicted. Predictions are computed at knots ¼ apart in log-odds, and are
     linear in log-odds between them.
 
     References
@@ -117,7 +116,7 @@ class Protected(SequentialCalibrator):
         self._kernel = new_jumper(self.jump_rates, 0.0 if self.delay else self.passive)
         self._late: GuardedJumper | None = None
         if self.delay:
-            self._late = GuardedJumper(self._kernel, new_guard(self.delay, math.log(1.0 / self.passive)))
+            self._late = GuardedJumper(self._kernel, new_guard(math.log(1.0 / self.passive)), self.delay)
 
     @property
     def promised(self) -> float:
@@ -182,7 +181,7 @@ class Protected(SequentialCalibrator):
             self._late.require(said)
 
     def _fields(self) -> dict[str, Field]:
-        late = {} if self._late is None else {"late": part(self._late, guarded_state(self.delay))}
+        late = {} if self._late is None else {"late": part(self._late, guarded_state(math.log(1.0 / self.passive)))}
         return {**super()._fields(), **late}
 
     def _kernel_state(self) -> Reader:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.auto.experts import BY_TIME, CORRECTION, NAMES, STACK, new_mixture
+from streamcal.calibrators.auto.experts import BY_TIME, LADDER, NAMES, RUNGS, STACK, new_mixture
 from streamcal.calibrators.auto.saved import mixture_state
 from streamcal.calibrators.guarded import LOGGED, LONGEST_DELAY
 from streamcal.calibrators.sequential import SequentialCalibrator
@@ -29,37 +29,38 @@ PIECE = 512
 
 
 class Auto(SequentialCalibrator):
-    """A mixture of eleven experts, weighted by how right each has been: nothing to choose, nothing to tune.
+    """A mixture of experts with memories of every length, weighted by how right each has been: nothing to choose.
 
-    The first experts are the score itself, a sigmoid map of all observations, and three curves that forget: a cubic
-    curve and two with fading means of the last labels. The others are three smoothers, local in the score; a Venn-Abers
-    map of all observations; `Protected`; and the rates of scores that repeat. They are rows of the table
-    `streamcal.calibrators.auto.experts.EXPERTS`. Upon them are
+    The first experts are the score itself and a *ladder*: sigmoid and cubic maps with memories from 30 units of
+    information to all, each of which enters when the stream is long enough for it. The others are two maps with fading
+    means of the last labels, a cubic map that forgets fast, three smoothers, local in the score; `Protected`; and the
+    rates of scores that repeat. `streamcal.calibrators.auto.experts.EXPERTS` has all of them. Upon them are
 
     - a *stack*: an online logistic regression on the log-odds of all experts, weighted like another expert;
-    - a *correction by the prediction*: a curve that learns what the mixture misses at each prediction;
     - a *correction by day and week* (UTC), from the first observation with a time `t` on;
     - a *guard*, which keeps enough weight on the score that the promise in the notes is kept.
 
     Predictions are computed at knots ¼ apart in log-odds, and are linear in log-odds between them. A score that has
     repeated has a prediction of its own.
 
-    Predicting changes what later labels are judged by, unless the predictions that were asked for get their labels in
-    order: ask `map()`, or a copy, for predictions that wait for no label.
+    **Information.** Time is counted in units of information: 4p(1 − p) for a label whose prediction was p, 1 at even
+    odds. Memories, lateness and the promise count units: a thousand labels of clicks at 0.1 % are four units.
 
-    **Late labels.** What is judged is the prediction that was issued. `Auto` finds it by itself: predictions without a
-    label are logged, up to 4,096 of them, and a label belongs to the oldest logged prediction at the same score. With
-    late labels, the experts have weights in two rows: with learning rate 1, and with (1 + d)^−¾ for a label d labels
-    late, since labels that come in a row often have one cause. In a `LabelJoin`, a `Shadow` and a `Segmented`, the
-    record of each prediction is kept there. A late label tells of the score of that time: beside a model that learns
-    fast, `Auto` may correct what the model has meanwhile learned itself (docs/race/packaged.md, "online", 1,000 late).
+    **Late labels.** What is judged is the prediction that was issued. With `issue` and `settle`, in a `LabelJoin`, a
+    `Shadow` and a `Segmented`, each label comes with the record of its prediction. In a loop of `predict_one` and
+    `learn_one`, predictions without a label are logged, up to 4,096 of them. A label belongs to the logged prediction
+    at its score whose delay is nearest to that of the last unambiguous pair, and to the latest where there are none:
+    labels may be lost, and further predictions may be asked for. Late labels are judged with the learning rates 1,
+    (1 + d)^−½ and 1/(1 + d), d being their lateness in units, since labels that come in a row often have one cause. A
+    late label tells of the score of that time: beside a model that learns fast, `Auto` may correct what the model has
+    meanwhile learned itself (docs/race/packaged.md, "online", 1,000 late).
 
     Parameters
     ----------
     delay : int or None
-        The largest label delay: the number of labels learned between a prediction and its own label, 0 to 100,000.
-        None, the default, finds it. Give it where the promise must be known from the start, where delays are longer
-        than 4,096, or where scores are learned without a prediction: these count as `delay` late.
+        The number of labels learned between a prediction and its own label, 0 to 100,000. None, the default, finds it.
+        Give it where delays are longer than 4,096 labels or where scores repeat, in a loop of `predict_one` and
+        `learn_one`.
 
     Raises
     ------
@@ -68,28 +69,36 @@ class Auto(SequentialCalibrator):
 
     Notes
     -----
-    **Promise.** If no label is more than `delay` late, and relative weights are at most 1, then on every stream, with
-    labels in any order and labels that never come,
+    **Promise.** With D units of information, at most, learned between a prediction and its label, and relative weights
+    of at most 1, on every stream, with labels in any order and labels that never come,
 
-        loss of Auto ≤ loss of the score + ln 4 + delay/4 + κ.
+        loss of Auto ≤ loss of the score + ln 4 + D/2 + κ.
 
-    Losses are summed log losses in nats, of scores clamped at log-odds ±16. A label is a *surprise* if the score gave
-    it less than ¼ and the prediction still less; κ is the largest number of them among `delay` + 1 labels in a row, and
-    0 with `delay=0`. `promised` is the right-hand side's constant. It grows with the surprises, by ¼ with each label of
-    a delay that is found, and by what a later or heavier label costs beyond it, so that it bounds the excess at any
-    time. `kernels.mixture.guard.Guard` has the proof.
+    Losses are summed log losses in nats, of scores clamped at log-odds ±16. D is at most the number of labels learned in
+    between. A label is a *surprise* if the score gave it less than ¼ and the prediction still less, and costs more than
+    its stake; κ is what they may cost, 1 to 8 nats each, for the largest number of them among labels of D + 1 units.
+    With labels in time, D and κ are 0. `promised` is the right-hand side's constant. It grows with the surprises, by ½
+    with each unit of a delay that is found, and by what a later or heavier label costs beyond it, so that it bounds the
+    excess at any time. `kernels.mixture.guard.Guard` has the proof.
 
-    **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing.
+    **Memory.** With labels in time, the loss is within a few nats of that of the best rung in hindsight, and of the best
+    sequence of k changes between experts within k·(ln U + ln N) more, for N experts and U units learned.
+    `kernels.mixture.late_weights.LateWeights` has the bound.
 
-    **Cost.** O(1) per observation, 3 to 5 µs, with late labels and without. An object takes 26 kB at first, 30 kB
-    later, and 4 kB more where hundreds of scores repeat. A prediction that waits for its label takes 134 bytes, in
-    single precision. `benchmarks/auto_parts.py` measures all of them.
+    **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing. A label
+    of weight w and residual r is worth w·Σwr²/Σw²r² observations, so that clicks beside sampled negatives of weight 100
+    are not a hundredth of an observation.
+
+    **Cost.** O(1) per observation, 3 to 5 µs, with late labels and without. An object takes 30 kB, and 4 kB more where
+    hundreds of scores repeat. A prediction that waits for its label takes 210 bytes, in single precision.
+    `benchmarks/auto_parts.py` measures all of them.
 
     References
     ----------
     Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998: fixed share. Vovk, Competitive on-line
     statistics, International Statistical Review 69, 2001: mixtures under log loss. Kulis and Bartlett, Implicit online
-    learning, ICML 2010: the steps of the regressions.
+    learning, ICML 2010: the steps of the regressions. Raftery, Kárný and Ettler, Online prediction under model
+    uncertainty via dynamic model averaging, Technometrics 52, 2010: the ladder.
 
     Examples
     --------
@@ -119,8 +128,8 @@ class Auto(SequentialCalibrator):
         super().__init__()
         self.delay = delay
         self.scale = Logit()
-        self._mixture = new_mixture(delay or 0)
-        self._steps = AutoSteps(self._mixture, max(LOGGED, 2 * (delay or 0)), delay is None)
+        self._mixture = new_mixture()
+        self._steps = AutoSteps(self._mixture, max(LOGGED, 2 * (delay or 0)), delay or 0)
 
     @property
     def n(self) -> float:
@@ -128,9 +137,9 @@ class Auto(SequentialCalibrator):
         return float(self._mixture.weight)
 
     @property
-    def label_delay(self) -> int:
-        """The label delay in use: `delay`, or the largest lateness found so far."""
-        return int(self._mixture.guard.delay)
+    def label_delay(self) -> float:
+        """The largest information found that was learned between a prediction and its label, in units; see the notes."""
+        return float(self._mixture.guard.delay)
 
     @property
     def promised(self) -> float:
@@ -142,10 +151,12 @@ class Auto(SequentialCalibrator):
 
         The weights leave out the guard's, which depends on the score.
         """
-        experts, corrected, by_time = self._mixture.weights()
-        rest = (1.0 - corrected) * (1.0 - by_time)
+        experts, rungs, by_time = self._mixture.weights()
+        rest = 1.0 - by_time
         named = {name: rest * weight for name, weight in zip((*NAMES, STACK), experts, strict=True)}
-        return {**named, CORRECTION: corrected * (1.0 - by_time), BY_TIME: by_time}
+        ladder = named.pop(LADDER)
+        named.update({name: ladder * weight for name, weight in zip(RUNGS, rungs, strict=True)})
+        return {**named, BY_TIME: by_time}
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
@@ -155,10 +166,6 @@ class Auto(SequentialCalibrator):
         x, time = self.scale.coordinate(check_score(score)), self._time(t)
         self._steps.ask(x, time)
         return sigmoid(self._mixture.at(x, time))
-
-    def _predict_to_learn(self, score: float, t: Time | None) -> float:
-        x = self.scale.coordinate(check_score(score))
-        return sigmoid(self._mixture.at(x, self._time(t))) if self._steps.awaits(x) else self.predict_one(score, t)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
@@ -232,5 +239,4 @@ class Auto(SequentialCalibrator):
         return {**super()._fields(), "mixture": Field(mixture_state, self._mixture.state, self._load_mixture)}
 
     def _load_mixture(self, mixture: dict[str, Any]) -> None:
-        ensure(self.delay is None or mixture["guard"][0] == self.delay, "the guard is of another delay")
         self._mixture.load(mixture)

@@ -16,18 +16,19 @@ from streamcal.kernels.mixture.auto_mixture import AutoMixture
 from streamcal.kernels.mixture.combination import Combination
 from streamcal.kernels.mixture.day_and_week import DayAndWeek
 from streamcal.kernels.mixture.knot_sums import KnotSums
+from streamcal.kernels.mixture.memory_ladder import MemoryLadder
 from streamcal.kernels.mixture.score_regressions import ScoreRegressions
-from streamcal.kernels.newton.implicit_regression import Correction
 from streamcal.kernels.newton.regressions import Plan
+from streamcal.parameters.scales import LOGIT_LIMIT
 
 #: Features of a score, in the kernel's order. A clamped score, such as the 0 of a forest, has an offset of its own.
 LINE, CUBIC = ("x", "1", "clamped below", "clamped above"), ("(x/4)²", "(x/4)³")
-#: Fading means of the labels ±1: the last two or so, the last 100, and three between. Name → rate.
+#: Fading means of the labels ±1: the last two or so, the last 100, and three between, at even odds. Name → rate.
 LABEL_MEANS = {"labels .7": 0.7, "labels .3": 0.3, "labels .1": 0.1, "labels .03": 0.03, "labels .01": 0.01}
 FEATURES = (*LINE, *CUBIC, *LABEL_MEANS)
 #: Every regression starts at the score, and A₀ keeps it there: the offset as firmly as 24 observations of even odds
-#: (curvature ¼ each) would. A clamped score starts at log-odds ±6, hardly held.
-START = {"x": 1.0, "clamped below": -6.0, "clamped above": 6.0}
+#: (curvature ¼ each) would. A clamped score starts at its end, hardly held.
+START = {"x": 1.0, "clamped below": -LOGIT_LIMIT, "clamped above": LOGIT_LIMIT}
 PRECISION = {
     **{"x": 3.0, "1": 6.0, "clamped below": 0.1, "clamped above": 0.1, "(x/4)²": 4.0, "(x/4)³": 4.0},
     **dict.fromkeys(LABEL_MEANS, 4.0),
@@ -35,7 +36,10 @@ PRECISION = {
 
 
 class Regression(NamedTuple):
-    """An online logistic regression: its features, and what a step keeps of the past, for the line and for the rest."""
+    """An online logistic regression: its features, and what a unit of information keeps of the past.
+
+    It keeps `keep` for the line, and `keep_shape` for the rest.
+    """
 
     features: tuple[str, ...]
     keep: float
@@ -50,7 +54,7 @@ class Regression(NamedTuple):
 
 
 class Smoother(NamedTuple):
-    """A mean of the labels near the score: half width in log-odds, memory in observations."""
+    """A mean of the labels near the score: half width in log-odds, memory in units of information."""
 
     width: float
     memory: float
@@ -69,30 +73,31 @@ class Expert(NamedTuple):
     reason: str
 
 
-#: The number in the name of a regression is what a step keeps of the past. The kinds are in the kernel's order.
+#: The memories of the ladder in units of information, 4p(1 − p) a label; 0 is all. The first line counts for four.
+LINES = (0.0, 3e5, 1e5, 3e4, 1e4, 3e3, 1e3, 300.0, 100.0, 30.0)
+CURVES = (0.0, 1e6, 1e5, 1e4, 1e3)
+RUNG_PRIOR = (4.0, *[1.0] * (len(LINES) + len(CURVES) - 1))
+RUNGS = (*(f"line {m:g}" if m else "line, all" for m in LINES), *(f"curve {m:g}" if m else "curve, all" for m in CURVES))
+#: The number in the name of a regression is what a unit keeps of the past. The kinds are in the kernel's order.
 EXPERTS = (
     Expert("score", 3.0, None, "a score that needs nothing loses least"),
-    Expert("line 1", 4.0, None, "a sigmoid map of all observations, refitted: what most models need"),
+    Expert("ladder", 6.0, None, "lines and curves with memories from tens of units to all: every time scale"),
     Expert("labels .98", 0.6, Regression(FEATURES, 0.98, 0.99), "rates that persist for some hundred labels"),
     Expert("labels .999", 0.6, Regression(FEATURES, 0.999, 0.999), "slower drift, and labels that persist"),
     Expert("cubic .995", 2.0, Regression((*LINE, *CUBIC), 0.995, 0.999), "a curved map that moves"),
     Expert("local .3, 80", 0.3, Smoother(0.3, 80.0), "a narrow range of scores that changes fast"),
     Expert("local .7, 400", 0.3, Smoother(0.7, 400.0), "any shape, slowly"),
     Expert("local 3.5, 300", 0.3, Smoother(3.5, 300.0), "a wide view, soon right after the map has changed as a whole"),
-    Expert("venn-abers 1", 0.3, None, "any monotone map of all observations"),
     Expert("protected", 0.2, None, "sudden shifts and turns of the whole map"),
     Expert("score counts", 0.3, None, "scores that repeat, such as those of a tree, with a rate of their own each"),
 )
 NAMES = tuple(expert.name for expert in EXPERTS)
-STACK, CORRECTION, BY_TIME = "stack", "corrected by prediction", "corrected by day and week"
-#: The part of all weight that is on the stack at first; those of the corrections, each in what it corrects.
-STACK_PRIOR, CORRECTION_PRIOR, TIME_PRIOR = 0.1, 0.25, 0.1
-#: The stack forgets within 500 observations, and starts as the mixture, which holds it loosely.
-STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.998, 5.0, 5.0
-#: The correction looks as far as 1 in log-odds, and remembers 1,000 observations there; it is held at 0 as 160 of even
-#: odds would. Half a unit between its knots is a quarter of the kernel that it learns with.
-WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS = 1.0, 1_000.0, 40.0, 4
-#: The correction by day and week remembers 5,000 observations. It holds the prediction loosely: one that forgets
+LADDER, STACK, BY_TIME = "ladder", "stack", "corrected by day and week"
+#: The part of all weight that is on the stack at first, and that of the correction in what it corrects.
+STACK_PRIOR, TIME_PRIOR = 0.1, 0.1
+#: The stack forgets within 10,000 units of information, and starts as the mixture, which holds it loosely.
+STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.9999, 5.0, 5.0
+#: The correction by day and week remembers 5,000 units. It holds the prediction loosely: one that forgets
 #: follows a slow cycle, and the score with the harmonics is then the better start.
 TIME_KEEP, TIME_PRECISION, HARMONIC_PRECISION, HARMONICS = 0.9998, (5.0, 5.0, 5.0), 4.0, 7
 #: Nats that `Auto` may lose against the score with labels in time: its prior weight is ¼.
@@ -124,14 +129,13 @@ SMOOTHERS = np.array([expert.kind.row() for expert in EXPERTS if isinstance(expe
 STACKING, TIMED, PRIOR, RATES = _stack(), _timed(), np.array(_prior()), np.array(list(LABEL_MEANS.values()))
 
 
-def new_mixture(delay: int) -> AutoMixture:
-    """Return everything that `Auto` learns; it initially predicts the score. `delay` is the delay known so far."""
-    correction = Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS)
+def new_mixture() -> AutoMixture:
+    """Return everything that `Auto` learns; it initially predicts the score."""
     return AutoMixture(
+        ladder=MemoryLadder(LINES, CURVES, RUNG_PRIOR),
         regressions=ScoreRegressions(REGRESSIONS, RATES),
         sums=KnotSums(SMOOTHERS),
         jumper=new_jumper(),
-        line=(PRECISION["x"], PRECISION["1"]),
-        combination=Combination(PRIOR, STACKING, correction, CORRECTION_PRIOR, new_guard(delay, PROMISE)),
+        combination=Combination(PRIOR, STACKING, new_guard(PROMISE), len(RUNGS)),
         times=DayAndWeek(TIMED, TIME_PRIOR),
     )

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from streamcal.calibrators.auto.experts import (
-    CORRECTION_KNOTS,
+    CURVES,
     EXPERTS,
-    FIRMNESS,
     LABEL_MEANS,
+    LINES,
+    PROMISE,
     REGRESSIONS,
     SMOOTHERS,
     STACKING,
@@ -34,6 +35,7 @@ from streamcal.states import (
     numbers,
     record,
     row,
+    unread,
     weight_scale_state,
     whole,
 )
@@ -42,50 +44,72 @@ from streamcal.states import (
 FIRST, FULL = 10, 1e100
 #: A is never far below A₀, which renews it. θ moves while a prediction is within log-odds ±16.
 LARGEST_VARIANCE, LARGEST_COORDINATE = 1e3, 1e9
-#: No curve of a correction is further from 0: its steps end where the log-odds of the prediction are clamped.
-FARTHEST = 1e6
 
 
 def mixture_state(state: Any) -> dict[str, Any]:
     """Check the plain data of an `AutoMixture`; `StateError` if no mixture can have that state."""
-    knots = round(2.0 * LOGIT_LIMIT * CORRECTION_KNOTS) + 1
-    curve, curvature = numbers(knots, least=-FARTHEST, most=FARTHEST), numbers(knots, least=FIRMNESS * (1.0 - ROUNDING))
     mean, z = numbers(len(LABEL_MEANS), least=-1.0 - ROUNDING, most=1.0 + ROUNDING), number(-LOGIT_LIMIT, LOGIT_LIMIT)
     first = (whole(0, FIRST), number(-FIRST * LOGIT_LIMIT, FIRST * LOGIT_LIMIT))
-    line = (number(-LARGEST_COORDINATE, LARGEST_COORDINATE),) * 2
-    share = number(0.0, 1.0)
+    share, nats = number(0.0, 1.0), number(0.0, HEAVIEST)
     read: dict[str, Any] = record(
         {
-            "learned": row(whole(), number(0.0, HEAVIEST), whole(), flag, *first),
+            "learned": row(whole(), nats, *first),
+            "information": row(nats, number(0.0, 1.0 + ROUNDING)),
+            "ladder": ladder_state,
             "regressions": regressions_state(REGRESSIONS),
             "stack": regressions_state(STACKING),
-            "correction": row(curve, curvature),
             "timed": maybe(regressions_state(TIMED)),
             "jumper": jumper_state(),
             "means": mean,
             "units": numbers(len(SMOOTHERS), least=1.0, most=FULL),
             "sums": numbers(len(SMOOTHERS), 2, KNOTS, least=0.0, most=HEAVIEST * FULL),
-            "whole": numbers(2, KNOTS, least=0.0, most=HEAVIEST),
-            "curve": numbers(KNOTS, least=-LOGIT_LIMIT, most=LOGIT_LIMIT),
-            "line": row(*line, z, z),
-            "shares": numbers(2, len(EXPERTS) + 1, least=0.0, most=1.0 + ROUNDING),
-            "wealth": numbers(2, least=-HEAVIEST, most=0.0),
-            "late": flag,
-            "corrected": row(share, share),
+            "ends": numbers(2, 2, least=0.0, most=HEAVIEST),
+            "shares": weights_state(len(EXPERTS) + 1),
+            "by time": share,
             "repeated": listed(row(z, *(number(0.0, HEAVIEST),) * 4)),
             "slots": whole(FEWEST_SLOTS, MOST_SLOTS),
-            "guard": guard_state,
+            "guard": guard_state(PROMISE),
             "scale": weight_scale_state,
+            "worth": row(nats, nats),
         }
     )(state)
-    learned, _, due, drawn, seen, _ = read["learned"]
-    ensure((np.abs(read["shares"].sum(axis=1) - 1.0) <= ROUNDING).all(), "the weights of a row do not sum to 1")
-    ensure(read["wealth"].max() == 0.0, "the best row has another wealth than 1")
+    learned, _, seen, _ = read["learned"]
     ensure(seen == min(learned, FIRST), "the first scores are more or fewer than were learned")
-    ensure(due == 0 if learned == 0 else due > learned, "a fit was due before")
-    ensure((read["whole"].sum() > 0.0) == (learned > 0), "the sums of all observations are of another number")
-    ensure(learned > 0 or not drawn, "a curve was drawn of nothing")
     return read
+
+
+def weights_state(size: int) -> Reader:
+    """Return what reads the state of `LateWeights` of this size."""
+    reader = row(numbers(3, size, least=0.0, most=1.0 + ROUNDING), numbers(3, least=-HEAVIEST, most=0.0), flag)
+
+    def read(value: Any) -> list[Any]:
+        rows, wealth, late = reader(value)
+        ensure((np.abs(rows.sum(axis=1) - 1.0) <= ROUNDING).all(), "the weights of a row do not sum to 1")
+        ensure(wealth.max() == 0.0, "the best row has another wealth than 1")
+        return [rows, wealth, late]
+
+    return read
+
+
+def ladder_state(value: Any) -> list[Any]:
+    """Check and return the state of the ladder."""
+    lines, curves = len(LINES), len(CURVES)
+    coordinate = {"least": -LARGEST_COORDINATE, "most": LARGEST_COORDINATE}
+    read = row(
+        numbers(2 * lines + 4 * curves, **coordinate),
+        numbers(3 * lines + 16 * curves, least=-HEAVIEST, most=HEAVIEST),
+        numbers(16, least=-HEAVIEST, most=HEAVIEST),
+        row(number(0.0, HEAVIEST), number(-LOGIT_LIMIT, LOGIT_LIMIT), number(0.0, HEAVIEST)),
+        unread,
+        unread,
+        unread,
+    )(value)
+    theta, curvatures, places, numbered, *weights = read
+    diagonal = [*curvatures[: 3 * lines].reshape(lines, 3)[:, [0, 2]].ravel(), *places[::5]]
+    diagonal += [*curvatures[3 * lines :].reshape(curves, 16)[:, ::5].ravel()]
+    ensure(min(diagonal) >= 0.0, "a curvature is below 0")
+    ensure(abs(places[0] - numbered[2]) <= ROUNDING * (1.0 + places[0]), "the features are of other information")
+    return [theta, curvatures, places, numbered, *weights_state(lines + curves)(weights)]
 
 
 def regressions_state(plan: Plan) -> Reader:

@@ -9,3 +9,10 @@ cdef class WeightScale:
 
     cpdef double relative(self, double w) noexcept nogil
     cpdef double ratio(self, double w) noexcept nogil
+
+@cython.final
+cdef class InformationScale:
+    cdef double _squares
+    cdef double _sum
+
+    cpdef double worth(self, double w, double square) noexcept nogil

@@ -16,6 +16,8 @@ SPLITTER = cython.declare(cython.double, 536870913.0)
 """2²⁹ + 1. Veltkamp's splitting keeps 24 of the 53 digits, so that rounding in the division does not reach a step."""
 LIGHTEST = cython.declare(cython.double, 1e-50)
 """Smaller relative weights count as this: their products with gradients stay normal numbers."""
+LEAST_SQUARE = cython.declare(cython.double, 1e-14)
+"""Smaller squared residuals count as this, that of a forecast at log-odds 16."""
 MOST_STEPS = cython.declare(cython.Py_ssize_t, 32)
 """An observation is learned in at most this many steps."""
 
@@ -86,3 +88,34 @@ class WeightScale:
     def load(self, total: cython.double, count: cython.double):
         """Load an earlier `state`."""
         self._total, self._count = total, count
+
+
+class InformationScale:
+    """What a weighted observation is worth, in observations of weight 1.
+
+    An observation of relative weight w and squared residual r² is worth w·Σwr²/Σw²r² of them, with sums over the
+    observations so far that fade as in `WeightScale`: weighted residuals then have the variance of as many
+    observations. Where all weights are equal, each is worth 1. O(1).
+    """
+
+    def __init__(self):
+        self._squares = self._sum = 0.0
+
+    def worth(self, w: cython.double, square: cython.double) -> cython.double:
+        """Add an observation of weight w relative to the mean, and return its worth, rounded to 24 binary digits."""
+        high: cython.double
+        ratio: cython.double
+        square = max(square, LEAST_SQUARE)
+        self._squares = KEEP * self._squares + w * (w * square)
+        self._sum = KEEP * self._sum + w * square
+        ratio = max(w * (self._sum / self._squares), LIGHTEST)
+        high = SPLITTER * ratio
+        return high - (high - ratio)
+
+    def state(self):
+        """[Σw²r², Σwr²], for `load`."""
+        return [self._squares, self._sum]
+
+    def load(self, squares: cython.double, total: cython.double):
+        """Load an earlier `state`."""
+        self._squares, self._sum = squares, total

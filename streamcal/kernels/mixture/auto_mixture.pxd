@@ -1,11 +1,12 @@
 cimport cython
 
-from streamcal.kernels.common.weights cimport WeightScale
+from streamcal.kernels.common.weights cimport InformationScale, WeightScale
 from streamcal.kernels.mixture.combination cimport Combination
 from streamcal.kernels.mixture.day_and_week cimport DayAndWeek
 from streamcal.kernels.mixture.guard cimport Guard
 from streamcal.kernels.mixture.jumper cimport Jumper
 from streamcal.kernels.mixture.knot_sums cimport KnotSums
+from streamcal.kernels.mixture.memory_ladder cimport MemoryLadder
 from streamcal.kernels.mixture.repeated_scores cimport RepeatedScores
 from streamcal.kernels.mixture.score_regressions cimport ScoreRegressions
 
@@ -13,19 +14,21 @@ from streamcal.kernels.mixture.score_regressions cimport ScoreRegressions
 @cython.final
 cdef class AutoMixture:
     cdef readonly Py_ssize_t size  # experts, K
+    cdef readonly Py_ssize_t end  # numbers of a record of experts, stack and rungs
     cdef readonly Py_ssize_t width  # numbers of a record
     cdef readonly long long learned
     cdef readonly double weight
-    cdef readonly long long due  # observations at the next refit
     cdef readonly Guard guard
     cdef readonly WeightScale scale
+    cdef readonly InformationScale worth
+    cdef readonly MemoryLadder ladder
     cdef readonly ScoreRegressions regressions
     cdef readonly KnotSums sums
     cdef readonly Jumper jumper
     cdef readonly RepeatedScores repeated
     cdef readonly Combination combination
     cdef readonly DayAndWeek times
-    cdef tuple _line  # precisions of its slope and offset
+    cdef double _owed  # information since it was forgotten last
     cdef double[::1] _sides  # records at two neighbouring knots, and between them
     cdef double[::1] _record
     cdef double _spot  # where; NaN: nowhere
@@ -37,4 +40,4 @@ cdef class AutoMixture:
     cpdef write(self, double x, double t, double[::1] out)
     cpdef learn(self, double x, double y, double w, double t, const double[::1] issued, double late)
     cdef void _learn_once(
-        self, double x, double y, double w, double t, const double[::1] issued) noexcept nogil
+        self, double x, double y, double w, double u, double t, const double[::1] issued) noexcept nogil

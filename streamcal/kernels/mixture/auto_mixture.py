@@ -1,15 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The step of `Auto` in one call.
 
-The experts have a kernel each: `score_regressions`, `knot_sums`, `jumper`, `repeated_scores`. `combination` has their
-weights, the stack and the correction by the forecast, `day_and_week` the correction by time, `guard` the promise, and
-`auto_steps` the labels that come late.
+The experts have a kernel each: `memory_ladder`, `score_regressions`, `knot_sums`, `jumper`, `repeated_scores`.
+`combination` has their weights and the stack, `day_and_week` the correction by time, `guard` the promise, and `auto_steps` the labels that come late.
 
 Symbols:
 
     x                        the log-odds of the score
     r                        the weight of an observation, relative to the running mean of all weights
-    d                        the lateness: the number of labels learned between a forecast and its label
+    w                        what it is worth, in observations of weight 1
+    u                        its information: w·4p(1 − p), p being its issued forecast
+    d                        the lateness: the information learned between a forecast and its label
 
 A record holds what was forecast at one x. A label is learned from the record of its own forecast,
 whether that was written just before or long ago.
@@ -19,70 +20,69 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import pow as power
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
-from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
+from cython.cimports.streamcal.kernels.common.weights import InformationScale, WeightScale, steps_of
 from cython.cimports.streamcal.kernels.mixture.combination import (
-    BOTH,
+    BASE,
+    CLOCK,
     COUNT,
     ISSUED,
+    LATE_POWER,
     MEANS,
     NONE,
+    ROWS,
+    RUNGS,
+    SHARED,
     TIMED,
     Combination,
-    gain_of,
 )
 from cython.cimports.streamcal.kernels.mixture.day_and_week import DayAndWeek
-from cython.cimports.streamcal.kernels.mixture.guard import of_two
+from cython.cimports.streamcal.kernels.mixture.guard import information, of_two
 from cython.cimports.streamcal.kernels.mixture.jumper import Jumper
 from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST, LAST, UNIT, KnotSums, log_odds_of
+from cython.cimports.streamcal.kernels.mixture.late_weights import gain_of
+from cython.cimports.streamcal.kernels.mixture.memory_ladder import MemoryLadder
 from cython.cimports.streamcal.kernels.mixture.repeated_scores import RepeatedScores
 from cython.cimports.streamcal.kernels.mixture.score_regressions import ScoreRegressions
 
-LATE_POWER = cython.declare(cython.double, 0.75)
-"""The learning rate of the second row of weights for a label d late is (1 + d)^−¾."""
-GROWTH = cython.declare(cython.longlong, 16)
-"""The fits to all observations are repeated when their number has grown by a 16th."""
 nan = cython.declare(cython.double, float("nan"))
 
 
 class AutoMixture:
     """Experts, and all that stands on them.
 
-    The experts are, in this order: the score; a line fitted to all observations; regressions; smoothers; the Venn-Abers
-    curve of all observations; the `Jumper`; means of the labels at scores that repeat. The fits to all observations are
-    repeated when their number has grown by a 16th, the others learn with every label.
+    The experts are, in this order: the score; the ladder of memories; regressions; smoothers; the `Jumper`; means of
+    the labels at scores that repeat.
 
     Parameters
     ----------
+    ladder : MemoryLadder
     regressions : ScoreRegressions
     sums : KnotSums
     jumper : Jumper
-    line : tuple of float
-        The precisions of slope and offset of the line.
     combination : Combination
-        Of as many experts.
+        Of as many experts and rungs.
     times : DayAndWeek
     """
 
     def __init__(
         self,
         *,
+        ladder: MemoryLadder,
         regressions: ScoreRegressions,
         sums: KnotSums,
         jumper: Jumper,
-        line,
         combination: Combination,
         times: DayAndWeek,
     ):
-        self.size = 5 + regressions.number + sums.smoothers
-        if combination.size != self.size:
+        self.size = 4 + regressions.number + sums.smoothers
+        if combination.size != self.size or combination.end != self.size + 1 + ladder.size:
             raise ValueError(f"{combination.size} prior weights of experts are not {self.size}")
-        self.width = self.size + MEANS + regressions.means
-        self.regressions, self.sums, self.jumper = regressions, sums, jumper
+        self.end = combination.end
+        self.width = self.end + MEANS + regressions.means
+        self.ladder, self.regressions, self.sums, self.jumper = ladder, regressions, sums, jumper
         self.repeated, self.combination, self.times = RepeatedScores(), combination, times
-        self.guard, self.scale = combination.guard, WeightScale()
-        self._line = line
-        self.sums.hold(line[0], line[1], 0.0)
-        self.learned, self.weight, self.due = 0, 0.0, 0
+        self.guard, self.scale, self.worth = combination.guard, WeightScale(), InformationScale()
+        self.learned, self.weight, self._owed = 0, 0.0, 0.0
         self._cut(np.zeros(4 * self.width))
         self._knot, self._spot = -1, nan
 
@@ -95,11 +95,22 @@ class AutoMixture:
     def _forecast(self, knot, at):
         """Write what is forecast at a knot to `_sides`, from an index on."""
         k: cython.Py_ssize_t
-        end: cython.Py_ssize_t = at + self.size
+        rungs: cython.Py_ssize_t = at + self.size + 1
+        last: cython.Py_ssize_t = at + self.size
         x: cython.double = knot / UNIT - LARGEST
-        z: cython.double = self.sums.line(knot, x)
-        p: cython.double = sigmoid(z)
-        self._sides[at], self._sides[at + 1] = x, z
+        z: cython.double
+        p: cython.double
+        self._sides[at] = x
+        if knot == 0 or knot == LAST:
+            z = self.sums.end(knot)
+            for k in range(self.ladder.size):
+                self._sides[rungs + k] = z
+            self._sides[at + 1] = z
+        else:
+            self.ladder.show(x, self._sides, rungs)
+            z = self._sides[rungs]
+            self._sides[at + 1] = self.ladder.weights.mixed(self._sides, rungs)
+        p = sigmoid(z)
         at += 2
         self.regressions.show(x, None, 0)
         for k in range(self.regressions.number):
@@ -107,10 +118,10 @@ class AutoMixture:
         at += self.regressions.number
         for k in range(self.sums.smoothers):
             self._sides[at + k] = self.sums.local(k, knot, p)
-        self._sides[end - 3] = self._sides[end - 1] = self.sums.venn_abers(knot, z)
+        self._sides[last - 1] = z
         p = self.jumper.predict(x)
-        self._sides[end - 2] = log_odds_of(p, 1.0 - p)
-        self.combination.combine(self._sides, end - self.size)
+        self._sides[last - 2] = log_odds_of(p, 1.0 - p)
+        self.combination.combine(self._sides, last - self.size)
 
     def _look(self, x):
         """Set the third side to what is forecast at x: between the knots, or at a score that has come before."""
@@ -125,7 +136,7 @@ class AutoMixture:
             self._forecast(knot, 0)
             self._forecast(knot + 1, self.width)
             self._knot = knot
-        for k in range(self.size + COUNT):
+        for k in range(self.end + ROWS):
             self._sides[at + k] = (1.0 - share) * self._sides[k] + share * self._sides[self.width + k]
         self._sides[at] = self._spot = x
         slot = self.repeated.known(x)
@@ -136,10 +147,10 @@ class AutoMixture:
 
     def at(self, x, t):
         """Return the log-odds of the forecast at the log-odds x and the time t, NaN for none."""
-        end: cython.Py_ssize_t = 2 * self.width + self.size
+        end: cython.Py_ssize_t = 2 * self.width + self.end
         self._look(x)
         if t == t and self.times.begun:
-            both: cython.double = self._sides[end + BOTH]
+            both: cython.double = self._sides[end + BASE]
             return self.guard.guarded(x, of_two(both, self.times.at(x, both, t), self.times.share))
         return self._sides[end + ISSUED]
 
@@ -155,96 +166,123 @@ class AutoMixture:
         """Write the record of the forecast at the log-odds x and the time t to `out`, of `width` numbers."""
         k: cython.Py_ssize_t
         both: cython.double
+        end: cython.Py_ssize_t = self.end
         self._look(x)
-        for k in range(self.size + COUNT):
+        for k in range(end + ROWS):
             out[k] = self._sides[2 * self.width + k]
-        self.combination.write_rows(out)
-        out[self.size + TIMED] = NONE
+        self.combination.weights.write(out, 0, out, end + ROWS)
+        self.ladder.weights.write(out, self.size + 1, out, end + RUNGS)
+        out[end + TIMED] = NONE
         if t == t and self.times.begun:
-            both = out[self.size + BOTH]
-            out[self.size + TIMED] = self.times.at(x, both, t)
-            out[self.size + ISSUED] = self.guard.guarded(x, of_two(both, out[self.size + TIMED], self.times.share))
-        out[self.size + COUNT] = self.learned
-        self.regressions.write_means(out, self.size + MEANS)
+            both = out[end + BASE]
+            out[end + TIMED] = self.times.at(x, both, t)
+            out[end + ISSUED] = self.guard.guarded(x, of_two(both, out[end + TIMED], self.times.share))
+        out[end + CLOCK], out[end + COUNT] = self.guard.clock, self.learned
+        self.regressions.write_means(out, end + MEANS)
 
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn(self, x, y, w, t, issued, late):
         """Learn the label y at the log-odds x and the time t, with weight w > 0, from the record of its forecast.
 
-        `late` is the number of labels learned since. Without a record, None, the present forecast is in its place. A
-        label of relative weight r > 1 is learned in ⌈r⌉ equal steps, 32 at most. It judges the forecast of its record
-        alone, once: after a step, what adapts fastest has the label that it forecasts.
+        `late` is the information learned since. Without a record, None, the present forecast is in its place. A label
+        that is worth w > 1 is learned in ⌈w⌉ equal steps, 32 at most. It judges the forecast of its record alone, once:
+        after a step, what adapts fastest has the label that it forecasts.
         """
         r: cython.double
+        p: cython.double
+        u: cython.double
+        weight: cython.double = w
+        end: cython.Py_ssize_t = self.end
         if issued is None:
             self.write(x, t, self._record)
             issued = self._record
-        if late > 0.0 and not self.combination.late:
-            self.combination.split()
+        if late > 0.0 and not self.combination.weights.late:
+            self.combination.weights.split()
+            self.ladder.weights.split()
         if t == t and not self.times.begun:
             self.times.begin()
         r = self.scale.relative(w)
-        gain: cython.double = r * (gain_of(issued[self.size + ISSUED], y) - gain_of(x, y))
-        steps: cython.Py_ssize_t = steps_of(r)
+        gain: cython.double = r * (gain_of(issued[end + ISSUED], y) - gain_of(x, y))
+        p = sigmoid(issued[end + ISSUED])
+        w = self.worth.worth(r, (y - p) * (y - p))
+        u = w * 4.0 * p * (1.0 - p)
+        steps: cython.Py_ssize_t = steps_of(w)
         if self.regressions.see(x):
-            self.sums.hold(self._line[0], self._line[1], self.regressions.hold())
-        rate: cython.double = r * power(1.0 + late, -LATE_POWER) if late > 0.0 else r
-        self.combination.judge(y, r, rate, late, issued)
-        if issued[self.size + TIMED] != NONE:
-            self.times.judge(issued[self.size + BOTH], issued[self.size + TIMED], y, rate)
-        self._learn_once(x, y, r / steps, t, issued)
+            self.regressions.hold()
+        if issued[end + TIMED] != NONE:
+            p = power(1.0 + late, -LATE_POWER) if late > 0.0 else 1.0
+            self.times.judge(
+                issued[end + BASE], issued[end + TIMED], y, w * p, u / (self.combination.information + u + SHARED)
+            )
+        self.combination.judge(y, w, u, late, issued)
+        if -LARGEST < x < LARGEST:
+            self.ladder.judge(issued, self.size + 1, end + RUNGS, y, w, u, late, SHARED)
+            self.ladder.learn(x, y, w, u)
+        self._learn_once(x, y, w / steps, u / steps, t, issued)
         for _ in range(1, steps):
             self._knot, self._spot = -1, nan
             self.write(x, t, self._record)
-            self._learn_once(x, y, r / steps, t, self._record)
-        self.jumper.step(x, y, w)
-        self.sums.learn(x, y, r)
-        self.repeated.learn(x, y, r)
-        self.weight += w
+            self._learn_once(x, y, w / steps, u / steps, t, self._record)
+        self.jumper.step(x, y, weight)
+        self.repeated.learn(x, y, w, u)
+        self.weight += weight
         self.learned += 1
-        if self.learned >= self.due:
-            self.sums.refit()
-            self.due = self.learned + max(1, self.learned // GROWTH)
-        self.guard.learn(gain, r)
+        self.guard.learn(gain, information(x, issued[end + ISSUED]), r)
         self._knot, self._spot = -1, nan
 
-    def _learn_once(self, x, y, w, t, issued):
-        """One step of what learns by steps: the stack, corrections, regressions and means of labels."""
-        self.combination.learn(y, w, issued)
+    def _learn_once(self, x, y, w, u, t, issued):
+        """One step of what learns by steps: the stack, the correction by time, regressions, smoothers, label means.
+
+        What forgets does so once in a unit of information, and once in a step at most.
+        """
+        forgets: cython.bint
+        self._owed = min(self._owed + u, 2.0)
+        forgets = self._owed >= 1.0
+        if forgets:
+            self._owed -= 1.0
+        self.combination.learn(y, w, forgets, issued)
         if t == t:
-            self.times.learn(x, y, w, t, issued[self.size + BOTH])
-        self.regressions.learn(x, y, w, issued, self.size + MEANS)
+            self.times.learn(x, y, w, forgets, t, issued[self.end + BASE])
+        self.regressions.learn(x, y, w, issued, self.end + MEANS)
+        self.sums.learn(x, y, w, forgets)
 
     # -- weights and state ---------------------------------------------------------------------------------------
 
     def weights(self):
-        """Return the weights of the experts and the stack, and of both corrections, each in what it corrects."""
-        return self.combination.weights(), self.combination.corrected, self.times.share if self.times.begun else 0.0
+        """Return the weights of the experts and the stack, of the rungs, and of the correction by time."""
+        by_time = self.times.share if self.times.begun else 0.0
+        return self.combination.weights.weights(), self.ladder.weights.weights(), by_time
 
     def state(self):
         """Everything learned, as plain data, for `load`."""
+        seen, total = self.regressions.first()
         return {
-            "learned": [self.learned, float(self.weight), self.due, self.sums.drawn, *self.regressions.first()],
+            "learned": [self.learned, float(self.weight), seen, total],
+            "information": [float(self.combination.information), float(self._owed)],
+            "ladder": self.ladder.state(),
             **self.regressions.state(),
             **self.combination.state(),
             **self.sums.state(),
             "timed": self.times.state(),
             "jumper": list(self.jumper.state()),
-            "corrected": [float(self.combination.corrected), float(self.times.share)],
+            "by time": float(self.times.share),
             **self.repeated.state(),
             "scale": self.scale.state(),
+            "worth": self.worth.state(),
         }
 
     def load(self, state):
         """Load an earlier `state` into a new mixture."""
-        self.learned, self.weight, self.due, drawn, *first = state["learned"]
-        self.sums.hold(self._line[0], self._line[1], self.regressions.load(state, first))
-        self.sums.load(state, drawn)
-        corrected, by_time = state["corrected"]
-        self.combination.load(state, corrected)
-        self.times.load(state["timed"], by_time)
+        self.learned, self.weight, *first = state["learned"]
+        learned, self._owed = state["information"]
+        self.ladder.load(*state["ladder"])
+        self.regressions.load(state, first)
+        self.sums.load(state)
+        self.combination.load(state, learned)
+        self.times.load(state["timed"], state["by time"])
         self.jumper.load(*state["jumper"])
         self.scale.load(*state["scale"])
+        self.worth.load(*state["worth"])
         self.repeated.lengthen(state["slots"], np.array(state["repeated"]).reshape(-1, 5))
         self._knot, self._spot = -1, nan

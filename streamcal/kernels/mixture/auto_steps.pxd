@@ -9,11 +9,15 @@ cdef double fast_time(object t) except? -1
 cdef class AutoSteps:
     cdef readonly AutoMixture mixture
     cdef long long _most
-    cdef bint _finds
+    cdef long long _delay  # as stated, in labels
+    cdef readonly long long lag  # labels between a forecast and its label, by the last unambiguous pairs
+    cdef long long _evidence  # unambiguous pairs that were late, less those in time
+    cdef long long _due  # labels until the log is looked through again
+    cdef Py_ssize_t _guess  # where in the log the last label's forecast was
     cdef bint _logs
     cdef Py_ssize_t _size  # of the log; 0: it has no arrays
     cdef double[::1] _scores  # log-odds of the logged forecasts, a ring; NaN where the label came before older ones
-    cdef double[:, ::1] _exact  # of each its log-odds, and the number of labels that were learned by then
+    cdef double[:, ::1] _exact  # of each its log-odds, and the information and the number of labels learned by then
     cdef float[:, ::1] _records
     cdef Py_ssize_t _first
     cdef Py_ssize_t _logged
@@ -29,7 +33,9 @@ cdef class AutoSteps:
     cdef _read(self, Py_ssize_t place, double x)
     cdef _lengthen(self, Py_ssize_t size)
     cdef _drop(self)
+    cdef long long _late(self, Py_ssize_t i)
     cdef Py_ssize_t _found(self, double x)
+    cdef void _note(self, long long late)
     cpdef Py_ssize_t take(self, double x)
     cpdef step(self, double x, double y, double w, double t)
     cpdef learn_issued(self, double x, double y, double w, double t, const double[::1] record)

@@ -6,7 +6,7 @@ import numpy as np
 from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
-from cython.cimports.streamcal.kernels.mixture.combination import COUNT, ISSUED, NONE, TIMED
+from cython.cimports.streamcal.kernels.mixture.combination import CLOCK, COUNT, ISSUED, NONE, TIMED
 from cython.cimports.streamcal.kernels.mixture.guard import Guard
 from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
 from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
@@ -14,6 +14,10 @@ from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
 ROUNDING = cython.declare(cython.double, 1e-6)
 SECONDS = cython.declare(cython.double, 1e11)
 """A later time may be in a shorter unit than seconds, of which the caller warns."""
+SURE = cython.declare(cython.longlong, 4)
+"""The delay is that of an unambiguous pair once so many more of them were late than in time."""
+LOOKS = cython.declare(cython.longlong, 16)
+"""Every 16th late label is looked for in all of the log, whether its pair is unambiguous."""
 NOW, NOWHERE = cython.declare(cython.Py_ssize_t, -2), cython.declare(cython.Py_ssize_t, -1)
 FAR = cython.declare(cython.double, 1.7976931348623157e308)
 nan = cython.declare(cython.double, float("nan"))
@@ -38,18 +42,23 @@ class AutoSteps:
     forecast there is nothing to log. Records are logged in single precision but for the forecast itself. The log is not
     part of the state. It is emptied, and nothing logged until the next label, after `most` forecasts without a label.
 
+    A label belongs to a logged forecast at its score. Where several were issued after different numbers of labels, it
+    belongs to the one whose delay is nearest to that of the last unambiguous pair, and of these to the latest: labels
+    may be lost, and forecasts asked for that wait for no label.
+
     Parameters
     ----------
     mixture : AutoMixture
     most : int
         Number of forecasts that are logged at most.
-    finds : bool
-        Whether the guard's delay grows to the lateness of labels.
+    delay : int
+        The number of labels that are learned between a forecast and its label, as far as it is known; 0 if it is not.
     """
 
-    def __init__(self, mixture: AutoMixture, most: cython.longlong, finds: cython.bint):
-        self.mixture, self._most, self._finds = mixture, most, finds
-        self._size, self._logs = 0, True
+    def __init__(self, mixture: AutoMixture, most: cython.longlong, delay: cython.longlong):
+        self.mixture, self._most, self._delay, self.lag = mixture, most, delay, delay
+        self._evidence = SURE if delay > 0 else 0
+        self._size, self._logs, self._due, self._guess = 0, True, 0, 0
         self._forget()
 
     def _forget(self):
@@ -98,8 +107,9 @@ class AutoSteps:
         self.mixture.write(self._x, self._t, record)
         for k in range(self.mixture.width):
             self._records[place, k] = record[k]
-        self._exact[place, 0] = record[self.mixture.size + ISSUED]
-        self._exact[place, 1] = record[self.mixture.size + COUNT]
+        self._exact[place, 0] = record[self.mixture.end + ISSUED]
+        self._exact[place, 1] = record[self.mixture.end + CLOCK]
+        self._exact[place, 2] = record[self.mixture.end + COUNT]
 
     def _read(self, place, x):
         """Write a record of the log, which is that of a forecast at x, to the mixture's own one."""
@@ -108,8 +118,9 @@ class AutoSteps:
         for k in range(self.mixture.width):
             record[k] = self._records[place, k]
         record[0] = x
-        record[self.mixture.size + ISSUED] = self._exact[place, 0]
-        record[self.mixture.size + COUNT] = self._exact[place, 1]
+        record[self.mixture.end + ISSUED] = self._exact[place, 0]
+        record[self.mixture.end + CLOCK] = self._exact[place, 1]
+        record[self.mixture.end + COUNT] = self._exact[place, 2]
 
     def issue(self, x, t):
         """Return the record of the forecast at the log-odds x and the time t, as it would be logged.
@@ -121,13 +132,13 @@ class AutoSteps:
         record = np.empty(self.mixture.width)
         self.mixture.write(x, t, record)
         found = record.astype(np.float32).astype(np.float64)
-        for k in (0, self.mixture.size + ISSUED, self.mixture.size + COUNT):
+        for k in (0, *(self.mixture.end + place for place in (ISSUED, CLOCK, COUNT))):
             found[k] = record[k]
         return found
 
     def _lengthen(self, size):
         """Have room for more forecasts."""
-        scores, exact = np.zeros(size), np.zeros((size, 2))
+        scores, exact = np.zeros(size), np.zeros((size, 3))
         records = np.zeros((size, self.mixture.width), dtype=np.float32)
         if self._size > 0:  # it is full
             order = (self._first + np.arange(self._size)) % self._size
@@ -144,31 +155,64 @@ class AutoSteps:
             if self._scores[self._first] == self._scores[self._first]:
                 break
 
+    def _late(self, i):
+        """Return how many labels were learned since the forecast that follows i others in the log was issued."""
+        return self.mixture.learned - cython.cast(
+            cython.longlong, self._exact[(self._first + i) % self._size, 2]
+        )
+
     def _found(self, x):
-        """Return how many forecasts the oldest one at x follows in the log, −1 where there is none."""
-        place: cython.Py_ssize_t
-        first: cython.Py_ssize_t = self._first
-        stop: cython.Py_ssize_t = first + self._logged
+        """Return how many forecasts the one at x, to which a label belongs, follows in the log; −1 for none."""
+        i: cython.Py_ssize_t
+        found: cython.Py_ssize_t = -1
+        late: cython.longlong
+        best: cython.longlong = 0
+        ambiguous: cython.bint = False
         if self._logged == 0:  # the log may not have been made
             return -1
-        scores: cython.double[::1] = self._scores
-        for place in range(first, min(stop, self._size)):
-            if scores[place] == x:
-                return place - first
-        for place in range(stop - self._size):
-            if scores[place] == x:
-                return place + self._size - first
-        return -1
+        self._due -= 1
+        i = min(self._guess, self._logged - 1)
+        if self._due > 0 and self._scores[(self._first + i) % self._size] == x and self._late(i) == self.lag:
+            return i
+        self._due = LOOKS
+        for i in range(self._logged - 1, -1, -1):
+            if self._scores[(self._first + i) % self._size] != x:
+                continue
+            late = self._late(i)
+            if found < 0 or abs(late - self.lag) < abs(best - self.lag):
+                ambiguous = ambiguous or (found >= 0 and late != best)
+                found, best = i, late
+            elif late != best:
+                ambiguous = True
+            if late >= self.lag and (self.lag == 0 or ambiguous):
+                break  # those before are further from it
+        if found >= 0 and not ambiguous:
+            self._note(best)
+        self._guess = max(found, 0)
+        return found
+
+    def _note(self, late):
+        """Note the delay of an unambiguous pair, in labels."""
+        if late > 0:
+            self._evidence = min(self._evidence + 1, 4 * SURE)
+            if self._evidence >= SURE:
+                self.lag = late
+        else:
+            self._evidence = max(self._evidence - 1, 0)
+            if self._evidence == 0:
+                self.lag = 0
 
     def take(self, x):
-        """Take the oldest forecast at x out of the log, which is all that a label of weight 0 does.
+        """Take the forecast at x to which a label belongs out of the log, which is all that a label of weight 0 does.
 
         Return its place in `_records`, `NOW` where it was asked for last and not yet logged, or `NOWHERE`.
         """
         i: cython.Py_ssize_t
         place: cython.Py_ssize_t
-        if self._asked and self._logged == 0 and self._x == x:
+        if self._asked and self._x == x and (self._logged == 0 or self.lag == 0):
             self._asked = False
+            if self._evidence > 0:
+                self._note(0)
             return NOW
         if self._asked:
             self._keep()
@@ -181,17 +225,13 @@ class AutoSteps:
             self._drop()
         return place
 
-    def awaits(self, x):
-        """Return whether a forecast at x has been asked for whose label has not come."""
-        return (self._asked and self._x == x) or self._found(x) >= 0
-
     def step(self, x, y, w, t):
         """Learn the label y at the log-odds x and the time t, with weight w > 0."""
         place: cython.Py_ssize_t = self.take(x)
         if place == NOW:
             self.mixture.learn(x, y, w, t, None, 0.0)
         elif place == NOWHERE:
-            self.mixture.learn(x, y, w, t, None, self.mixture.guard.delay)
+            self.mixture.learn(x, y, w, t, None, self.mixture.guard.delay if self.lag > 0 else 0.0)
         else:
             self._read(place, x)
             self.learn_issued(x, y, w, t, self.mixture._record)
@@ -200,12 +240,15 @@ class AutoSteps:
     def require(self, record: cython.const[cython.double][::1]):
         """Raise `ValueError` for numbers that are no record of a forecast of this mixture."""
         i: cython.Py_ssize_t
-        place: cython.Py_ssize_t = self.mixture.size + COUNT
+        place: cython.Py_ssize_t = self.mixture.end + CLOCK
         if record.shape[0] != self.mixture.width:
             raise ValueError(f"{record.shape[0]} numbers are not {self.mixture.width}")
         for i in range(place):
-            if not abs(record[i]) <= LARGEST + ROUNDING and not (i == place - COUNT + TIMED and record[i] == NONE):
+            if not abs(record[i]) <= LARGEST + ROUNDING and not (i == place - CLOCK + TIMED and record[i] == NONE):
                 raise ValueError(f"number {i} is {record[i]}, not log-odds from -16 to 16")
+        if not 0.0 <= record[place] <= self.mixture.guard.clock:
+            raise ValueError(f"{record[place]} units were learned by then, and {self.mixture.guard.clock} are by now")
+        place += 1
         if not 0.0 <= record[place] <= self.mixture.learned or record[place] % 1.0 != 0.0:
             raise ValueError(f"{record[place]} labels were learned by then, and {self.mixture.learned} are by now")
         for i in range(place + 1, self.mixture.width):
@@ -214,14 +257,15 @@ class AutoSteps:
 
     def learn_issued(self, x, y, w, t, record):
         """Learn a label from the record of its forecast, an array of `width` numbers."""
-        late: cython.longlong = self.mixture.learned - cython.cast(cython.longlong, record[self.mixture.size + COUNT])
         guard: Guard = self.mixture.guard
-        if self._finds and late > guard.delay:
-            guard.grow(min(late, guard.delay + 1 + guard.delay // 8))
-        if late == 0:  # what was forecast then is forecast now
+        late: cython.double = guard.clock - record[self.mixture.end + CLOCK]
+        if self._delay > 0:  # the labels that are pending are worth what those were that have come
+            guard.grow(guard.clock * (self._delay / max(1.0, self.mixture.learned)))
+        if record[self.mixture.end + COUNT] == self.mixture.learned:  # what was forecast then is forecast now
             self.mixture.learn(x, y, w, t, None, 0.0)
-        else:
-            self.mixture.learn(x, y, w, t, record, late)
+            return
+        guard.grow(late)
+        self.mixture.learn(x, y, w, t, record, late)
 
     def predict_fast(self, score, t):
         """Return the probability at `score`, a float in [0, 1], and a time that is fast; NaN for anything else."""
@@ -261,7 +305,7 @@ class AutoSteps:
         t: cython.const[cython.double][::1],
         predictions: cython.double[::1],
     ):
-        """Predict, unless `predictions` is empty, and then `step`, for each row; weight 0 makes no step."""
+        """Predict each row, and then learn its label; if `predictions` is empty, `step`. Weight 0 makes no step."""
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = x.shape[0]
         predicts: cython.bint = predictions.shape[0] > 0
@@ -269,9 +313,8 @@ class AutoSteps:
             raise ValueError("lengths differ")
         for i in range(n):
             if predicts:
-                self.ask(float(x[i]), float(t[i]))
                 predictions[i] = sigmoid(self.mixture.at(float(x[i]), float(t[i])))
-            if w[i] > 0.0:
+                if w[i] > 0.0:
+                    self.mixture.learn(float(x[i]), float(y[i]), float(w[i]), float(t[i]), None, 0.0)
+            elif w[i] > 0.0:
                 self.step(float(x[i]), float(y[i]), float(w[i]), float(t[i]))
-            elif predicts:
-                self.take(float(x[i]))

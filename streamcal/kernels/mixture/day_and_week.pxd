@@ -14,5 +14,5 @@ cdef class DayAndWeek:
 
     cdef double at(self, double x, double both, double t) noexcept nogil
     cdef void _show(self, double x, double both, double t) noexcept nogil
-    cdef void learn(self, double x, double y, double w, double t, double both) noexcept nogil
-    cdef void judge(self, double both, double timed, double y, double rate) noexcept nogil
+    cdef void learn(self, double x, double y, double w, bint forgets, double t, double both) noexcept nogil
+    cdef void judge(self, double both, double timed, double y, double rate, double shared) noexcept nogil

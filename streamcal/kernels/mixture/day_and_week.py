@@ -67,14 +67,14 @@ class DayAndWeek:
         self._show(x, both, t)
         return clamped(self.regression.predict(0, self._features), LARGEST)
 
-    def learn(self, x, y, w, t, both):
+    def learn(self, x, y, w, forgets, t, both):
         """Learn a label, from the forecast that was corrected."""
         self._show(x, both, t)
-        self.regression.learn(0, self._features, y, w)
+        self.regression.learn(0, self._features, y, w, forgets)
 
-    def judge(self, both, timed, y, rate):
+    def judge(self, both, timed, y, rate, shared):
         """Update the weight by what a label says of both forecasts, issued before."""
-        self.share = share_after(self.share, self._prior, both, timed, y, rate)
+        self.share = share_after(self.share, self._prior, both, timed, y, rate, shared)
 
     def state(self):
         """Return the state of the regression as plain data, None before the first time."""

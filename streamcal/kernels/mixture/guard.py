@@ -5,7 +5,8 @@ Symbols:
 
     x                        the log-odds of the score
     z                        the log-odds of a forecast
-    d                        the lateness: the number of labels learned between a forecast and its label
+    u                        the information of a label: 4p(1 − p), of the score or of the forecast if that is more
+    D                        the largest lateness: information learned between a forecast and its label
 """
 
 import cython
@@ -21,10 +22,22 @@ LIGHTER = cython.declare(cython.double, 0.999)
 LARGE = cython.declare(cython.double, 40.0)
 """Nats at which the prior weight of the score, e⁻⁴⁰, is below rounding: it is 0."""
 
-# The rows of the slots.
-EACH = cython.declare(cython.Py_ssize_t, 0)  # nats of a slot, falling
-NUMBER = cython.declare(cython.Py_ssize_t, 1)  # of slots
-TOKENS = cython.declare(cython.Py_ssize_t, 2)  # that come back at them
+EXTRA_SLOPE = cython.declare(cython.double, 4.0)
+"""What a surprise may cost beyond the stake, in stakes of a unit."""
+MOST_EXTRA = cython.declare(cython.double, 8.0)
+"""Nats that a surprise may cost at most beyond the stake."""
+
+# The rows of the spans.
+EACH = cython.declare(cython.Py_ssize_t, 0)  # nats a unit, falling
+LENGTH = cython.declare(cython.Py_ssize_t, 1)  # units
+EXTRA = cython.declare(cython.Py_ssize_t, 2)  # nats that a surprise may cost more, falling
+TOKENS = cython.declare(cython.Py_ssize_t, 3)  # of surprises that come back there
+
+
+def information(x, z):
+    """Return 4p(1 − p) of the less certain of two forecasts in log-odds."""
+    e: cython.double = exp(-min(abs(x), abs(z)))
+    return 4.0 * e / ((1.0 + e) * (1.0 + e))
 
 
 def of_two(first, second, share):
@@ -47,167 +60,210 @@ class Guard:
 
     Parameters
     ----------
-    delay : int
-        The largest lateness d of a label.
-    constant, a_label, a_surprise : float
-        Nats promised: constant + a_label · d + a_surprise · κ, κ being the largest number of surprises among d + 1
-        labels in a row.
+    constant, a_unit, a_surprise : float
+        Nats promised: constant + a_unit · D + a_surprise · κ, κ being the largest number of surprises among labels of
+        D + 1 units in a row. A surprise that was staked higher counts as its stake.
     likely : float
         A label to which the score gives a larger probability is no surprise.
 
     Notes
     -----
     Let B be what is promised, minus all that the forecasts have lost against the score so far: Σ r·(loss − loss of the
-    score). At each count of labels n, forecasts issued at n may lose aₙ nats against the score at most, whichever label
-    comes, and e(aₙ) more by a label that the score holds unlikely, e(a) = `a_surprise` · min(1, a/`a_label`). The label
-    learned after n + j others was issued between the counts n + j − d and n + j, and loses at most Mⱼ, the largest a of
-    the counts n + j − d … n; or Mⱼ + e(Mⱼ), which is a surprise.
+    score). The clock is the information learned. Forecasts issued at the clock c may lose a(c) nats against the score
+    for each unit of their own label, whichever it is, and e(c) more by a label that the score holds unlikely. Let M(s)
+    be the largest a of the clocks c − D … c whose labels may come at c + s. Labels come one after another, u units
+    each, with u ≤ 1: since M falls, what all forecasts issued until c can lose is at most ∫ M(s − 1) ds over D + 1
+    units, and e for each surprise.
 
-    A surprise takes a token, which comes back d + 1 labels later. Where all are taken, it makes another one, and
-    `a_surprise` is added to the promise: there are κ tokens at most. With τⱼ of them coming back at label n + j, the
-    forecasts issued up to n can lose R = Σⱼ (Mⱼ + τⱼ·e(Mⱼ)) in all, j = 0 … d, since the Mⱼ fall. aₙ is the largest
-    number with R ≤ B. A label takes M₀ from both sides at most, and a surprise M₀ + e(M₀), where a new token brings as
-    much; and so the inequality lasts: B is never below 0. Equal Mⱼ are one entry of a list, and a step takes O(1)
-    amortised. A token of the entry of M₀ is taken before it is back: the sum is the same.
+    A surprise takes a token, which comes back D + 1 units later. Where all are taken, it makes another one, and what it
+    may cost is added to the promise: there are κ tokens at most. All a and e are such that R = Σ (a·length + tokens·e)
+    over the spans of the next D + 1 units is at most B. A label frees at least what it costs, and so the inequality
+    lasts: B is never below 0. Spans of equal a are one entry of a list, and a step takes O(1) amortised.
 
-    With d = 0 nothing is a surprise, aₙ = B, and the forecast is the mixture of the score and the others with the prior
-    weight exp(−`constant`) on the score.
+    With D = 0 one label alone may come, nothing is a surprise, and a forecast may lose all of B: it is the mixture of
+    the score and the others with the prior weight exp(−`constant`) on the score.
 
     A label of weight r costs r times its loss. Forecasts are therefore given a share of their stake: one part in the
     largest weight so far, whose memory fades. With the whole stake, labels of weight 3 would end the account for good.
     """
 
-    def __init__(
-        self,
-        delay: cython.longlong,
-        constant: cython.double,
-        a_label: cython.double,
-        a_surprise: cython.double,
-        likely: cython.double,
-    ):
-        self.constant, self.a_label, self.a_surprise, self.likely = constant, a_label, a_surprise, likely
-        self.delay, self.heaviest = delay, 1.0
-        self.promised = self.budget = constant + a_label * delay
-        self._slots = np.zeros((3, 4))
+    def __init__(self, constant: cython.double, a_unit: cython.double, a_surprise: cython.double, likely: cython.double):
+        self.constant, self.a_unit, self.a_surprise, self.likely = constant, a_unit, a_surprise, likely
+        self.delay, self.clock, self.heaviest = 0.0, 0.0, 1.0
+        self.promised = self.budget = constant
+        self._more = max(1.0, constant / a_unit)
+        self._spans = np.zeros((4, 4))
         self._first = self._count = 0
-        self._set_aside = 0.0
-        if delay > 0:
-            self._append(0.0, delay, 0.0)
-        self._stake(0.0)
+        self._set_aside = self._tokens = 0.0
+        self._set(self.budget, 0.0)
 
-    def _extra(self, stake):
-        """Return what a surprise may cost more than the stake."""
-        return self.a_surprise * min(1.0, stake / self.a_label)
-
-    def _append(self, each, number, tokens):
-        """Add slots at the end."""
-        size: cython.Py_ssize_t = self._slots.shape[1]
+    def _append(self, each, length, extra, tokens):
+        """Add a span at the end."""
+        size: cython.Py_ssize_t = self._spans.shape[1]
         last: cython.Py_ssize_t
         if self._first + self._count == size:  # to the front, and into longer arrays if more than half is in use
-            moved = np.zeros((3, 2 * size if 2 * self._count >= size else size))
-            moved[:, : self._count] = self._slots[:, self._first :]
-            self._slots = moved
+            moved = np.zeros((4, 2 * size if 2 * self._count >= size else size))
+            moved[:, : self._count] = self._spans[:, self._first :]
+            self._spans = moved
             self._first = 0
         last = self._first + self._count
-        self._slots[EACH, last], self._slots[NUMBER, last], self._slots[TOKENS, last] = each, number, tokens
+        self._spans[EACH, last], self._spans[LENGTH, last] = each, length
+        self._spans[EXTRA, last], self._spans[TOKENS, last] = extra, tokens
         self._count += 1
         self._set_aside += self._of(last)
 
     def _of(self, entry):
         """Return what is set aside for an entry."""
-        each: cython.double = self._slots[EACH, entry]
-        return each * self._slots[NUMBER, entry] + self._slots[TOKENS, entry] * self._extra(each)
+        return (
+            self._spans[EACH, entry] * self._spans[LENGTH, entry]
+            + self._spans[TOKENS, entry] * self._spans[EXTRA, entry]
+        )
 
-    def _stake(self, tokens):
-        """Set aside what the forecasts of the present count may lose, `staked`; their slot has `tokens`."""
-        slots: cython.double = 1.0
+    def _stake(self, length, tokens):
+        """Set aside what the forecasts from now on may lose: their span is of this length and has these tokens."""
         last: cython.Py_ssize_t
+        stake: cython.double
+        limit: cython.double
+        each: cython.double
+        extra: cython.double = 0.0  # of the spans that join
         if self.budget < self._set_aside + LEAST_BUDGET:
             self.promised += self._set_aside + LEAST_BUDGET - self.budget
             self.budget = self._set_aside + LEAST_BUDGET
-        stake: cython.double = self._shared(slots, tokens)
-        while self._count > 0:
+        most: cython.double = max(self.a_surprise, min(MOST_EXTRA, 0.5 * self.budget / (self._tokens + 1.0)))
+        while True:
             last = self._first + self._count - 1
-            if stake <= self._slots[EACH, last]:
+            limit = max(extra, min(most, self._spans[EXTRA, last]) if self._count > 0 else most)
+            stake = self._shared(length, tokens, extra, limit)
+            if self._count == 0 or stake <= self._spans[EACH, last]:
                 break
+            each = self._spans[EACH, last]
             self._count -= 1
             self._set_aside -= self._of(last)
-            slots += self._slots[NUMBER, last]
-            tokens += self._slots[TOKENS, last]
-            stake = self._shared(slots, tokens)
-        if self._count == 0:
-            self._first, self._set_aside = 0, 0.0  # but for rounding errors
-            stake = self._shared(slots, tokens)
-        self._append(stake, slots, tokens)
-        self._set(stake)
+            limit = max(extra, self._spans[EXTRA, last])
+            stake = self._shared(
+                length + self._spans[LENGTH, last], tokens + self._spans[TOKENS, last], limit, max(limit, most)
+            )
+            if stake < each:  # what a surprise may cost in the span before is more than there is
+                self._count += 1
+                self._set_aside += self._of(last)
+                limit = max(extra, min(most, self._spans[EXTRA, last]))
+                stake = each
+                break
+            if self._count == 0:
+                self._first, self._set_aside = 0, 0.0  # but for rounding errors
+            length += self._spans[LENGTH, last]
+            tokens += self._spans[TOKENS, last]
+            extra = limit
+        extra = max(extra, min(limit, EXTRA_SLOPE * stake))
+        self._append(stake, length, extra, tokens)
+        self._set(stake, extra)
 
-    def _shared(self, slots, tokens):
-        """Return the stake at which slots and tokens use up what is not set aside."""
+    def _shared(self, length, tokens, least, most):
+        """Return the stake at which a span and its tokens use up what is not set aside.
+
+        A surprise may cost `EXTRA_SLOPE` stakes more, within `least` and `most`.
+        """
         rest: cython.double = self.budget - self._set_aside
-        if rest <= slots * self.a_label + tokens * self.a_surprise:
-            return rest / (slots + tokens * self.a_surprise / self.a_label)
-        return (rest - tokens * self.a_surprise) / slots
+        stake: cython.double = (rest - tokens * least) / length
+        if EXTRA_SLOPE * stake > least:
+            stake = rest / (length + tokens * EXTRA_SLOPE)
+            if EXTRA_SLOPE * stake > most:
+                stake = (rest - tokens * most) / length
+        return max(0.0, stake)
 
-    def _set(self, stake):
+    def _set(self, stake, extra):
         """Set what depends on the stake and on the budget."""
-        self.staked, self._share = stake, stake / self.heaviest
-        self._extra_staked = self._extra(stake) / self.heaviest if self.delay > 0 else 0.0
+        self.staked, self._share, self._extra_staked = stake, stake / self.heaviest, extra / self.heaviest
         self._prior = exp(-self.budget / self.heaviest) if self.budget < LARGE * self.heaviest else 0.0
 
-    def learn(self, gain, weight=1.0):
-        """Book what the forecast has gained on the score by a label of this relative weight, in nats times weight."""
+    def learn(self, gain, u, weight=1.0):
+        """Book what the forecast has gained on the score by a label of u units and this relative weight, in nats."""
         tokens: cython.double = 0.0
+        left: cython.double = u
         first: cython.Py_ssize_t = self._first
-        self._set_aside -= self._of(first)
-        if self.delay > 0 and -gain > self._slots[EACH, first]:
-            tokens = 1.0
-            if self._slots[TOKENS, first] > 0.0:
-                self._slots[TOKENS, first] -= 1.0
-            else:
-                self.promised += self.a_surprise
-                self.budget += self.a_surprise
-        self._slots[NUMBER, first] -= 1.0  # the oldest slot is free
-        if self._slots[NUMBER, first] == 0.0:
+        self.clock += u
+        self.heaviest = max(weight, 1.0 + LIGHTER * (self.heaviest - 1.0))
+        if self.delay == 0.0:
+            self.budget += gain
+            if self.budget < LEAST_BUDGET:
+                self.promised += LEAST_BUDGET - self.budget
+                self.budget = LEAST_BUDGET
+            self._set(self.budget, 0.0)
+            return
+        if -gain > self._spans[EACH, first] * u:
+            tokens = self._surprised()
+        while self._count > 0:  # the oldest u units are free
+            first = self._first
+            self._set_aside -= self._of(first)
+            if left < self._spans[LENGTH, first]:
+                self._spans[LENGTH, first] -= left
+                self._set_aside += self._of(first)
+                break
+            left -= self._spans[LENGTH, first]
             self._first += 1
             self._count -= 1
-            if self._count > 0:
-                self._set_aside += self._slots[TOKENS, first] * self._extra(self._slots[EACH, self._first])
-                self._slots[TOKENS, self._first] += self._slots[TOKENS, first]
-        else:
-            self._set_aside += self._of(first)
+            if self._count == 0:
+                tokens += self._spans[TOKENS, first]
+            else:
+                self._set_aside += self._spans[TOKENS, first] * self._spans[EXTRA, self._first]
+                self._spans[TOKENS, self._first] += self._spans[TOKENS, first]
         self.budget += gain
-        self.heaviest = max(weight, 1.0 + LIGHTER * (self.heaviest - 1.0))
-        self._stake(tokens)
+        self._stake(u if self._count > 0 else self.delay + self._more, tokens)
+
+    def _surprised(self):
+        """Take a token for a surprise, or make one, and return it."""
+        first: cython.Py_ssize_t = self._first
+        if self._spans[TOKENS, first] > 0.0:
+            self._spans[TOKENS, first] -= 1.0
+            self._set_aside -= self._spans[EXTRA, first]
+            return 1.0
+        more: cython.double = max(self.a_surprise, self._spans[EXTRA, first])
+        self._tokens += 1.0
+        self.promised += more
+        self.budget += more
+        return 1.0
 
     def grow(self, delay):
-        """Let labels be later, and promise more."""
-        more: cython.longlong = delay - self.delay
-        self._slots[NUMBER, self._first] += more
-        self._set_aside += self._slots[EACH, self._first] * more
+        """Let labels be later by up to `delay` units, and promise more."""
+        more: cython.double = delay - self.delay
+        if more <= 0.0:
+            return
+        self.promised += self.a_unit * more
+        self.budget += self.a_unit * more
+        if self.delay == 0.0:
+            self.delay = delay
+            self._stake(delay + self._more, 0.0)
+            return
         self.delay = delay
-        self.promised += self.a_label * more
-        self.budget += self.a_label * more
-        self._set(self.staked)
+        self._spans[LENGTH, self._first] += more
+        self._set_aside += self._spans[EACH, self._first] * more
+        self._set(self.staked, self._extra_staked * self.heaviest)
 
     def share(self, x, z):
         """Return the weight of the score at the log-odds x beside another forecast of log-odds z."""
         ratio: cython.double
         least: cython.double
         stake: cython.double = SLACK * self._share
+        unlikely: cython.double
+        if self.delay > 0.0:
+            stake *= information(x, z)
         if abs(z - x) <= stake:  # neither label can cost more
             return self._prior
         # The score's probability of the label that speaks more against z, relative to that of z.
         if z < x:
-            least = 1.0 / (1.0 + exp(-x))
+            unlikely = 1.0 / (1.0 + exp(-x))
             ratio = (1.0 + exp(-x)) / (1.0 + exp(-z))
         else:
-            least = 1.0 / (1.0 + exp(x))
+            unlikely = 1.0 / (1.0 + exp(x))
             ratio = (1.0 + exp(x)) / (1.0 + exp(z))
-        if least < self.likely:
-            stake += SLACK * self._extra_staked * (1.0 - least / self.likely)
-        least = exp(-stake)
+        unlikely = SLACK * self._extra_staked * (1.0 - unlikely / self.likely) if unlikely < self.likely else 0.0
+        least = exp(-stake - unlikely)
         if ratio >= least:
             return self._prior
+        if self.delay > 0.0:  # what is issued lies between, and may be as certain as the score
+            least = exp(-SLACK * self._share * information(x, x) - unlikely)
+            if ratio >= least:
+                return self._prior
         return max(self._prior, (least - ratio) / (1.0 - ratio))
 
     def guarded(self, x, z):
@@ -215,18 +271,23 @@ class Guard:
         return z if z == x else of_two(z, x, self.share(x, z))
 
     def state(self):
-        """[Delay, promised, budget, set aside, slots with their tokens, heaviest weight above 1], for `load`."""
-        entries = np.array(self._slots)[:, self._first : self._first + self._count]
-        slots = [[each, int(number), int(tokens)] for each, number, tokens in entries.T.tolist()]
+        """[Delay, clock, promised, budget, set aside, tokens, spans, heaviest weight above 1], for `load`."""
+        entries = np.array(self._spans)[:, self._first : self._first + self._count]
+        spans = [[each, length, extra, int(tokens)] for each, length, extra, tokens in entries.T.tolist()]
+        numbers = [self.delay, self.clock, self.promised, self.budget, self._set_aside]
         heaviest = [float(self.heaviest)] if self.heaviest > 1.0 else []
-        return [self.delay, float(self.promised), float(self.budget), float(self._set_aside), slots, *heaviest]
+        return [*map(float, numbers), int(self._tokens), spans, *heaviest]
 
-    def load(self, delay, promised, budget, set_aside, slots, heaviest=1.0):
+    def load(self, delay, clock, promised, budget, set_aside, tokens, spans, heaviest=1.0):
         """Load an earlier `state`."""
-        self.delay, self.promised, self.budget, self.heaviest = delay, promised, budget, heaviest
+        self.delay, self.clock, self.promised, self.budget, self.heaviest = delay, clock, promised, budget, heaviest
+        self._tokens = tokens
         self._first = self._count = 0
         self._set_aside = 0.0
-        for each, number, tokens in slots:
-            self._append(each, number, tokens)
+        for each, length, extra, some in spans:
+            self._append(each, length, extra, some)
         self._set_aside = set_aside
-        self._set(self._slots[EACH, self._count - 1])
+        if spans:
+            self._set(self._spans[EACH, self._count - 1], self._spans[EXTRA, self._count - 1])
+        else:
+            self._set(self.budget, 0.0)

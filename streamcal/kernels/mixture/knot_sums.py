@@ -1,12 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What `Auto` sums at the knots of log-odds, ¼ apart: smoothers that forget, and fits to all observations."""
+"""What `Auto` sums at the knots of log-odds, ¼ apart: means of labels near a score, which forget."""
 
 import cython
 import numpy as np
 from cython.cimports.libc.math import log
 from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
-
-from streamcal.kernels.tree.venn_abers_curve import draw, fit_line
 
 #: Log-odds of scores and of predictions stay within ± this; the knots lie between.
 LARGEST = 16.0
@@ -18,8 +16,7 @@ KNOTS = 129
 LAST = 128
 FULL = cython.declare(cython.double, 1e100)
 """The unit of a smoother, which grows, is rescaled to 1 when it exceeds this."""
-LEAST_KIND = cython.declare(cython.double, 4.0)
-"""The Venn-Abers curve is drawn from so much weight of positives and of negatives on; until then it is the line."""
+TINY = cython.declare(cython.double, 1e-8)
 #: Smoothers, at most: the size of the arrays in `knot_sums.pxd`.
 MOST = 8
 
@@ -33,15 +30,20 @@ def log_odds_of(positive, negative):
     return clamped(log(positive / negative), LARGEST)
 
 
+def held_at(p, positive, negative):
+    """Return the log-odds of a mean of labels that is held at p by two units of information, 4p(1 − p) a label."""
+    return log_odds_of(positive + 0.5 / max(1.0 - p, TINY), negative + 0.5 / max(p, TINY))
+
+
 class KnotSums:
-    """Smoothers, and a line and a Venn-Abers curve fitted to all observations.
+    """Smoothers, and means of the labels of scores that are clamped.
 
     Parameters
     ----------
     smoothers : array of shape (smoothers, 2)
-        Half width in log-odds, growth of the unit, which is m/(m − 1) for a memory of m observations. At a knot a
-        smoother forecasts (2p + Σ Kᵢyᵢ) / (2 + Σ Kᵢ), p being the forecast of the line, and K = (1 − u²)² the weight of
-        an observation at u half widths.
+        Half width in log-odds, growth of the sums' unit, which is m/(m − 1) for a memory of m units of information. At
+        a knot a smoother forecasts (h·p + Σ Kᵢyᵢ) / (h + Σ Kᵢ), p being the forecast of the line, h = 1/(2p(1 − p))
+        two units of information, and K = (1 − v²)² the weight of an observation at v half widths.
     """
 
     def __init__(self, smoothers):
@@ -53,38 +55,26 @@ class KnotSums:
             self._half, self._growth, self._units = [0.0] * MOST, [0.0] * MOST, [0.0] * MOST
         for k in range(self.smoothers):
             self._half[k], self._growth[k], self._units[k] = smoothers[k][0], smoothers[k][1], 1.0
-        self._cut(np.zeros((2 * self.smoothers + 2, KNOTS)), 2 * self.smoothers)
-        self.slope, self.offset, self.low, self.high = 1.0, 0.0, -6.0, 6.0
-        self.drawn = False
-        self._prior = (1.0, 0.0, 1.0)
-
-    def _cut(self, block: cython.double[:, ::1], at: cython.Py_ssize_t):
-        """Set the arrays, which are parts of one: each array apart takes 0.4 kB more."""
-        self.sums, self.whole = block[:at], block[at:]
+        self.sums, self.ends = np.zeros((2 * self.smoothers, KNOTS)), np.zeros((2, 2))
 
     # -- forecasts in log-odds -----------------------------------------------------------------------------------
 
-    def line(self, knot, x):
-        """Return the forecast of the line at a knot, and at its log-odds x."""
-        if knot == 0 or knot == LAST:
-            return self.low if knot == 0 else self.high
-        return clamped(self.slope * x + self.offset, LARGEST)
-
-    def venn_abers(self, knot, z):
-        """Return the forecast of the Venn-Abers curve at a knot, where the line forecasts z."""
-        return self.curve[knot] if self.drawn else z
+    def end(self, knot):
+        """Return the forecast for a clamped score: the mean of its labels, and one more that is as the score says."""
+        if knot == 0:
+            return log_odds_of(self.ends[1, 0] + TINY, self.ends[0, 0] + 1.0)
+        return log_odds_of(self.ends[1, 1] + 1.0, self.ends[0, 1] + TINY)
 
     def local(self, one, knot, p):
         """Return the forecast of a smoother at a knot, where the line forecasts the probability p."""
-        return log_odds_of(
-            2.0 * p + self.sums[2 * one + 1, knot] / self._units[one],
-            2.0 * (1.0 - p) + self.sums[2 * one, knot] / self._units[one],
+        return held_at(
+            p, self.sums[2 * one + 1, knot] / self._units[one], self.sums[2 * one, knot] / self._units[one]
         )
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def learn(self, x, y, w):
-        """Add an observation to all sums."""
+    def learn(self, x, y, w, forgets):
+        """Add an observation to all sums; whether smoothers forget before."""
         b: cython.Py_ssize_t
         k: cython.Py_ssize_t
         first: cython.Py_ssize_t
@@ -96,9 +86,10 @@ class KnotSums:
         weight: cython.double
         place: cython.double = (x + LARGEST) * UNIT
         for b in range(self.smoothers):
-            self._units[b] *= self._growth[b]
-            if self._units[b] > FULL:
-                self._rescale(b)
+            if forgets:
+                self._units[b] *= self._growth[b]
+                if self._units[b] > FULL:
+                    self._rescale(b)
             first = max(0, cython.cast(cython.Py_ssize_t, place - self._half[b] * UNIT))
             last = min(LAST, cython.cast(cython.Py_ssize_t, place + self._half[b] * UNIT) + 1)
             scale = 1.0 / (UNIT * self._half[b])
@@ -109,9 +100,8 @@ class KnotSums:
                 u = 1.0 - u * u
                 if u > 0.0:
                     self.sums[row, k] += weight * u * u
-        k = min(cython.cast(cython.Py_ssize_t, place), LAST - 1)
-        self.whole[side, k] += w * (1.0 - (place - k))
-        self.whole[side, k + 1] += w * (place - k)
+        if x <= -LARGEST or x >= LARGEST:
+            self.ends[side, 0 if x < 0.0 else 1] += w
 
     def _rescale(self, one):
         """Count a smoother's sums in units of 1 again."""
@@ -121,25 +111,6 @@ class KnotSums:
             self.sums[2 * one + 1, k] /= self._units[one]
         self._units[one] = 1.0
 
-    def hold(self, slope, offset, centre):
-        """Set the prior of the line: the precisions of its slope and of its value at the log-odds `centre`."""
-        self._prior = (slope + offset * centre * centre, offset * centre, offset)
-
-    def refit(self):
-        """Fit the line and the Venn-Abers curve to the sums over all observations."""
-        sums = np.asarray(self.whole)
-        self.slope, self.offset = fit_line(self.whole, self.slope, self.offset, self._prior)
-        self.low = log_odds_of(sums[1, 0] + 0.002, sums[0, 0] + 0.998)
-        self.high = log_odds_of(sums[1, LAST] + 0.998, sums[0, LAST] + 0.002)
-        if sums[0].sum() >= LEAST_KIND and sums[1].sum() >= LEAST_KIND:
-            self._draw()
-            draw(self.whole, self.curve)
-
-    def _draw(self):
-        """Make room for the curve."""
-        if not self.drawn:
-            self.curve, self.drawn = np.zeros(KNOTS), True
-
     # -- state ---------------------------------------------------------------------------------------------------
 
     def state(self):
@@ -147,19 +118,13 @@ class KnotSums:
         return {
             "units": [float(self._units[k]) for k in range(self.smoothers)],
             "sums": np.asarray(self.sums).reshape(self.smoothers, 2, KNOTS).tolist(),
-            "whole": np.asarray(self.whole).tolist(),
-            "curve": np.asarray(self.curve).tolist() if self.drawn else [0.0] * KNOTS,
-            "line": list(map(float, (self.slope, self.offset, self.low, self.high))),
+            "ends": np.asarray(self.ends).tolist(),
         }
 
-    def load(self, state, drawn):
+    def load(self, state):
         """Load an earlier `state`."""
         k: cython.Py_ssize_t
         for k in range(self.smoothers):
             self._units[k] = state["units"][k]
         np.asarray(self.sums)[...] = np.reshape(state["sums"], (2 * self.smoothers, KNOTS))
-        np.asarray(self.whole)[...] = state["whole"]
-        if drawn:
-            self._draw()
-            np.asarray(self.curve)[:] = state["curve"]
-        self.slope, self.offset, self.low, self.high = state["line"]
+        np.asarray(self.ends)[...] = state["ends"]

@@ -9,5 +9,5 @@ cdef class RepeatedScores:
     cdef Py_ssize_t _slot(self, double x) noexcept nogil
     cdef Py_ssize_t known(self, double x) noexcept nogil
     cdef double forecast(self, Py_ssize_t slot, double p) noexcept nogil
-    cdef learn(self, double x, double y, double w)
+    cdef learn(self, double x, double y, double w, double u)
     cpdef lengthen(self, Py_ssize_t size, object entries)

@@ -5,7 +5,7 @@ import math
 
 import cython
 import numpy as np
-from cython.cimports.streamcal.kernels.mixture.knot_sums import log_odds_of
+from cython.cimports.streamcal.kernels.mixture.knot_sums import held_at
 
 # The columns of the table.
 SCORE = cython.declare(cython.Py_ssize_t, 0)
@@ -20,10 +20,8 @@ FEWEST_SLOTS, MOST_SLOTS = 32, 128
 SPREAD = cython.declare(cython.double, 7919.371372)
 SPREAD_FROM = cython.declare(cython.double, 17.0)
 """A score x is in the slot of the fraction of (x + 17) · 7919.37…, which spreads scores evenly."""
-HELD = cython.declare(cython.double, 2.0)
-"""The number of observations that the Venn-Abers curve counts as."""
-COUNT_KEEP = cython.declare(cython.double, 0.999)
-"""What is kept of the counts at a score by a label there."""
+COUNT_FADES = cython.declare(cython.double, 0.001)
+"""The part of the counts at a score that a unit of information there replaces."""
 MOST_LIFE = cython.declare(cython.double, 64.0)
 """The number of labels at other scores of its slot after which a score that does not return has lost it."""
 
@@ -53,10 +51,10 @@ class RepeatedScores:
 
     def forecast(self, slot, p):
         """Return the log-odds of the mean of the labels in a slot, where the Venn-Abers curve has p."""
-        return log_odds_of(HELD * p + self.table[slot, POSITIVE], HELD * (1.0 - p) + self.table[slot, NEGATIVE])
+        return held_at(p, self.table[slot, POSITIVE], self.table[slot, NEGATIVE])
 
-    def learn(self, x, y, w):
-        """Count the label at its score."""
+    def learn(self, x, y, w, u):
+        """Count the label at its score, of weight w and of u units of information."""
         if self.slots == 0:
             self.lengthen(FEWEST_SLOTS, np.zeros((0, 5)))
         slot: cython.Py_ssize_t = self._slot(x)
@@ -69,8 +67,9 @@ class RepeatedScores:
                 self._known -= 1
             one[slot, SCORE], one[slot, NEGATIVE], one[slot, POSITIVE], one[slot, TIMES] = x, 0.0, 0.0, 0.0
         known: cython.bint = one[slot, TIMES] >= 2.0
-        one[slot, NEGATIVE] *= COUNT_KEEP
-        one[slot, POSITIVE] *= COUNT_KEEP
+        keep: cython.double = max(0.0, 1.0 - COUNT_FADES * u)
+        one[slot, NEGATIVE] *= keep
+        one[slot, POSITIVE] *= keep
         one[slot, POSITIVE if y > 0.0 else NEGATIVE] += w
         one[slot, TIMES] += max(w, 1.0)
         one[slot, LIFE] = min(one[slot, TIMES], MOST_LIFE)

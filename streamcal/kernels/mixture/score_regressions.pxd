@@ -19,4 +19,4 @@ cdef class ScoreRegressions:
     cdef void write_means(self, double[::1] out, Py_ssize_t at) noexcept nogil
     cdef void learn(self, double x, double y, double w, const double[::1] issued, Py_ssize_t at) noexcept nogil
     cdef bint see(self, double x) noexcept nogil
-    cpdef double hold(self)
+    cpdef hold(self)

@@ -64,15 +64,15 @@ class ScoreRegressions:
     def learn(self, x, y, w, issued, at):
         """Learn a label, from a record with the means from an index on."""
         k: cython.Py_ssize_t
-        u: cython.double
         rate: cython.double
         self.show(x, issued, at)
         for k in range(self.number):
-            self.regressions.learn(k, self._phi, y, w)
+            self.regressions.learn(k, self._phi, y, w, True)
         for k in range(self.means):
             rate = self._means[self.means + k]
-            u = rate if w == 1.0 else -expm1(w * log1p(-rate))
-            self._means[k] += u * (2.0 * y - 1.0 - self._means[k])
+            if w != 1.0:
+                rate = -expm1(w * log1p(-rate))
+            self._means[k] += rate * (2.0 * y - 1.0 - self._means[k])
 
     def see(self, x):
         """Count a score among the first; return whether it is one of them, so that `hold` is due."""
@@ -85,14 +85,14 @@ class ScoreRegressions:
     def hold(self):
         """Hold the offsets of the regressions where the first scores are, if they are far from log-odds 0.
 
-        With the mean m of the first ten scores beyond ±3, the prior is centred on m − 9/m, which is returned; else
-        on 0. Only before regressions have learned much: their curvature starts again.
+        With the mean m of the first ten scores beyond ±3, the prior is centred on m − 9/m; else on 0. Only before
+        regressions have learned much: their curvature starts again.
         """
         middle: cython.double = self._total / self._seen if self._seen > 0 else 0.0
         far: cython.bint = abs(middle) > NEAR
         centre: cython.double = middle - NEAR * NEAR / middle if far else 0.0
         if not far and not self._off_centre:
-            return centre
+            return
         phi = np.asarray(self._phi)
         phi[:] = 0.0
         phi[1] = 1.0
@@ -102,7 +102,6 @@ class ScoreRegressions:
             phi[SQUARE], phi[CUBE] = u * u, u * u * u
         self.regressions.hold(phi, 1)
         self._off_centre = far
-        return centre
 
     def first(self):
         """Return the number and the sum of the first scores."""
@@ -113,9 +112,9 @@ class ScoreRegressions:
         return {"regressions": self.regressions.state(), "means": np.asarray(self._means)[: self.means].tolist()}
 
     def load(self, state, first):
-        """Load an earlier `state`, and the first scores; return where the prior of the line is centred."""
+        """Load an earlier `state`, and the first scores."""
         self._seen, self._total = first
-        centre = self.hold() if self._seen > 0 else 0.0
+        if self._seen > 0:
+            self.hold()
         self.regressions.load(*state["regressions"])
         np.asarray(self._means)[: self.means] = state["means"]
-        return centre

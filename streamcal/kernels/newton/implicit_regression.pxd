@@ -18,19 +18,3 @@ cdef class ForgettingRegression:
 
     cpdef double predict(self, const double[::1] phi) noexcept nogil
     cpdef void learn(self, const double[::1] phi, double y, double w) noexcept nogil
-
-@cython.final
-cdef class Correction:
-    cdef double _width
-    cdef double _forget
-    cdef double _firm
-    cdef double _unit
-    cdef Py_ssize_t _last
-    cdef double[::1] _curve
-    cdef double[::1] _curvature
-    cdef double[::1] _parts  # K at each knot that a step moves
-
-    cpdef double at(self, double x) noexcept nogil
-    cpdef void learn(self, double x, double z, double y, double w) noexcept nogil
-    cdef Py_ssize_t _knot(self, double x) noexcept nogil
-    cdef double _kernel(self, Py_ssize_t knot, double x) noexcept nogil

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""An online logistic regression with forgetting, and corrections of a prediction. Both take implicit steps.
+"""An online logistic regression with forgetting, which takes implicit steps.
 
 An implicit step uses the gradient at its own end point, and so never overshoots (Kulis and Bartlett, Implicit online
 learning, ICML 2010). Symbols:
@@ -190,81 +190,3 @@ def _solve(
         for j in range(i + 1, n):
             g[i] -= l[j, i] * g[j]
 
-
-class Correction:
-    """A curve over log-odds, added to the log-odds of a forecast and learned from the residuals.
-
-    It has values f and curvatures H at knots of equal distance, and is linear between them. An observation at x moves
-    the knots nearer than `width`, by K = (1 − u²)² of their distance u in widths:  H ← firm + (H − firm)(1 − K/memory);
-    f ← f + (K/H)·(m − z)/v, z being the corrected log-odds, v the change of f(x) by steps of K/H at the knots, and m
-    the log-odds z + v·w·(y − σ(m)) of the implicit step;  H ← H + K·w·σ(m)(1 − σ(m)). H starts as `firm`, f as 0.
-
-    Parameters: `width` in log-odds, `memory` in observations, `firm` in curvature (¼ for an observation at
-    probability ½), `knots_a_unit` in knots. O(1) to evaluate, O(width · knots_a_unit) to learn.
-    """
-
-    def __init__(self, width, memory, firm, knots_a_unit):
-        size = round(2.0 * LARGEST * knots_a_unit) + 1
-        self._width = width
-        self._forget = 1.0 / memory
-        self._firm = firm
-        self._unit = knots_a_unit
-        self._last = size - 1
-        reach = int(2.0 * width * knots_a_unit) + 3  # knots that one step may move
-        self._cut(np.zeros(2 * size + min(reach, size)), size)
-        np.asarray(self._curvature)[:] = firm
-
-    def _cut(self, block: cython.double[::1], size: cython.Py_ssize_t):
-        """Set the arrays, which are parts of one: each array apart takes 0.3 kB more."""
-        self._curve, self._curvature, self._parts = block[:size], block[size : 2 * size], block[2 * size :]
-
-    def _knot(self, x):
-        """Return the knot at or below the log-odds x, not the last; the first one below it."""
-        x = (x + LARGEST) * self._unit
-        return min(cython.cast(cython.Py_ssize_t, x), self._last - 1) if x >= 0.0 else 0  # also where x is NaN
-
-    def _kernel(self, knot, x):
-        u: cython.double = (knot / self._unit - LARGEST - x) / self._width
-        return (1.0 - u * u) * (1.0 - u * u) if -1.0 < u < 1.0 else 0.0
-
-    def at(self, x):
-        """Return the correction at the log-odds x, within ±16."""
-        knot: cython.Py_ssize_t = self._knot(x)
-        share: cython.double = (x + LARGEST) * self._unit - knot
-        return self._curve[knot] + share * (self._curve[knot + 1] - self._curve[knot])
-
-    def learn(self, x, z, y, w):
-        """One step on the label y at x, of weight w; z is the log-odds of the forecast to be corrected."""
-        k: cython.Py_ssize_t
-        knot: cython.Py_ssize_t = self._knot(x)
-        share: cython.double = (x + LARGEST) * self._unit - knot
-        first: cython.Py_ssize_t = max(0, self._knot(max(x - self._width, -LARGEST)))
-        last: cython.Py_ssize_t = min(self._last, self._knot(min(x + self._width, LARGEST)) + 1)
-        v: cython.double
-        m: cython.double
-        h: cython.double
-        step: cython.double
-        w = min(w, HEAVIEST)
-        for k in range(first, last + 1):
-            self._parts[k - first] = self._kernel(k, x)
-            self._curvature[k] -= self._forget * self._parts[k - first] * (self._curvature[k] - self._firm)
-        v = (1.0 - share) * self._kernel(knot, x) / self._curvature[knot]
-        v += share * self._kernel(knot + 1, x) / self._curvature[knot + 1]
-        z += self.at(x)
-        m = implicit(z, v * w, y)
-        h = w * curvature(m)
-        step = (m - z) / v
-        for k in range(first, last + 1):
-            self._curve[k] += self._parts[k - first] / self._curvature[k] * step
-            self._curvature[k] += self._parts[k - first] * h
-
-    def state(self):
-        """Return [the curve, its curvature] as plain data, for `load`."""
-        return [np.asarray(self._curve).tolist(), np.asarray(self._curvature).tolist()]
-
-    def load(self, curve, curvature):
-        """Load an earlier `state`; `ValueError` if it is of another size."""
-        size = self._last + 1
-        if np.shape(curve) != (size,) or np.shape(curvature) != (size,):
-            raise ValueError(f"expected a curve of {size} knots, not {np.shape(curve)}")
-        np.asarray(self._curve)[...], np.asarray(self._curvature)[...] = curve, curvature

@@ -23,4 +23,4 @@ cdef class Regressions:
     cdef Py_ssize_t _offset  # the index of the constant among them
 
     cpdef double predict(self, Py_ssize_t one, const double[::1] phi) noexcept nogil
-    cpdef void learn(self, Py_ssize_t one, const double[::1] phi, double y, double w) noexcept nogil
+    cpdef void learn(self, Py_ssize_t one, const double[::1] phi, double y, double w, bint forgets) noexcept nogil

@@ -60,8 +60,8 @@ class Plan:
 class Regressions:
     """Online logistic regressions with forgetting.
 
-    A step is  A ← ΛAΛ, Λ = diag(√λ);  the next coordinate k in turn is renewed, A[k, k] += (1 − λₖⁿ)·A₀[k, k];
-    θ ← θ + Pφ·(m − z)/v, v = φᵀPφ, m being the log-odds z + v·w·(y − σ(m)) of the implicit step;
+    A step that forgets begins with  A ← ΛAΛ, Λ = diag(√λ);  the next coordinate k in turn is renewed, A[k, k] += (1 − λₖⁿ)·A₀[k, k].
+    Each step is  θ ← θ + Pφ·(m − z)/v, v = φᵀPφ, m being the log-odds z + v·w·(y − σ(m)) of the implicit step;
     A ← A + w·σ(m)(1 − σ(m))·φφᵀ. Where `hold` has set a centre, the constant is renewed along the features there.
     """
 
@@ -84,8 +84,8 @@ class Regressions:
             z += self._theta[k] * phi[self.plan._places[k]]
         return z
 
-    def learn(self, one, phi, y, w):
-        """One step of a regression on the label y at the features φ, of weight w."""
+    def learn(self, one, phi, y, w, forgets):
+        """One step of a regression on the label y at the features φ, of weight w; whether it forgets before."""
         _step(
             self._theta,
             self._inverse,
@@ -100,6 +100,7 @@ class Regressions:
             phi,
             y,
             min(w, HEAVIEST),
+            forgets,
         )
 
     def hold(self, phi, offset):
@@ -234,6 +235,7 @@ def _step(
     phi: cython.const[cython.double][::1],
     y: cython.double,
     w: cython.double,
+    forgets: cython.bint,
 ) -> cython.void:
     """`Regressions.learn`."""
     j: cython.Py_ssize_t
@@ -253,6 +255,14 @@ def _step(
         f[k] = phi[places[start + k]]
         grown[k] = growth[start + k]
         g[k] = 0.0
+    if not forgets:
+        for j in range(size):
+            if f[j] != 0.0:
+                for k in range(size):
+                    g[k] = g[k] + f[j] * inverse[at + k]
+            at += size
+        _move(theta, inverse, start, table[one, AT], size, f, g, y, w)
+        return
     if centre.shape[0] > 0 and places[start + turn] == offset:
         for k in range(size):
             held[k] = centre[places[start + k]]

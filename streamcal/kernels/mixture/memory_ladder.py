@@ -1,0 +1,339 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""A ladder of memories: online logistic regressions that forget at many speeds, from tens of units to nothing.
+
+Symbols:
+
+    x                        the log-odds of the score; d = x − c is its distance from the first score, c
+    f                        the features of a line, (1, d), or of a curve, (1, d, (e/4)², (e/4)³), with e = d within ±6
+    b                        the coefficients of a rung, whose forecast is x + b·f in log-odds
+    p, u = 4p(1 − p)         an issued forecast, and the information of its label: 1 at even odds
+    U                        the information learned
+    m                        the memory of a rung, in units of information; 0 is all
+    A                        the curvature that a rung has learned and not forgotten
+    T                        the curvature of the prior, which never fades
+
+A step is  A ← m/(m + u)·A + w·s(1 − s)·ffᵀ;  b ← b + (A + T)⁻¹((y − s)·w·f − u/(m + u)·T·b), s being the forecast of
+the rung now. T = o·μμᵀ + l·Σ, with the mean μ and the covariance Σ of the features, weighted by information: the prior
+is worth o events where the scores are. A rung of memory m is a copy of the one that forgets nothing until U = m/10.
+
+This is dynamic logistic regression with dynamic model averaging (Raftery, Kárný and Ettler, Technometrics 2010;
+McCormick, Raftery, Madigan and Burd, Biometrics 2012), with time counted in information.
+"""
+
+import cython
+import numpy as np
+from cython.cimports.libc.math import exp, sqrt
+from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
+from cython.cimports.streamcal.kernels.mixture.late_weights import LateWeights
+from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
+
+LINE, CURVE = cython.declare(cython.Py_ssize_t, 2), cython.declare(cython.Py_ssize_t, 4)
+FULL = cython.declare(cython.Py_ssize_t, 16)
+"""The numbers of a rung's curvature: four rows of four, of which the lower triangle is used."""
+OFFSET, SLOPE = cython.declare(cython.double, 1.0), cython.declare(cython.double, 4.0)
+"""o and l of T, in p(1 − p): 1 is one event where events are rare."""
+PLACE_FADES = cython.declare(cython.double, 1e-5)
+"""The part of the sums for μ and Σ that a unit of information replaces."""
+ENTERS = cython.declare(cython.double, 0.1)
+"""A rung enters when the stream is this part of its memory long."""
+BENDS = cython.declare(cython.double, 6.0)
+"""Curves bend within ± this of the first score, and are lines beyond."""
+PIVOT = cython.declare(cython.double, 1e-12)
+"""A pivot of a curvature is at least this."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _sigmoid(z: cython.double) -> cython.double:
+    return 1.0 / (1.0 + exp(-z))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _bent(d: cython.double) -> cython.double:
+    """Return a quarter of the distance d, within the range where curves bend."""
+    return 0.25 * (-BENDS if d < -BENDS else BENDS if d > BENDS else d)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _show(
+    theta: cython.const[cython.double][::1],
+    entered: cython.const[cython.double][::1],
+    lines: cython.Py_ssize_t,
+    x: cython.double,
+    d: cython.double,
+    out: cython.double[::1],
+    at: cython.Py_ssize_t,
+) -> cython.void:
+    """Write the forecast of each rung."""
+    k: cython.Py_ssize_t
+    e: cython.double = _bent(d)
+    square: cython.double = e * e
+    cube: cython.double = square * e
+    place: cython.Py_ssize_t = 0
+    for k in range(lines):
+        if entered[k] != 0.0:
+            out[at + k] = clamped(x + theta[place] + theta[place + 1] * d, LARGEST)
+        else:
+            out[at + k] = out[at]
+        place += LINE
+    for k in range(lines, entered.shape[0]):
+        if entered[k] != 0.0:
+            out[at + k] = clamped(
+                x + theta[place] + theta[place + 1] * d + theta[place + 2] * square + theta[place + 3] * cube, LARGEST
+            )
+        else:
+            out[at + k] = out[at + lines]
+        place += CURVE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _step_lines(
+    theta: cython.double[::1],
+    a: cython.double[::1],
+    memory: cython.const[cython.double][::1],
+    entered: cython.const[cython.double][::1],
+    lines: cython.Py_ssize_t,
+    prior: cython.p_double,
+    x: cython.double,
+    d: cython.double,
+    y: cython.double,
+    w: cython.double,
+    u: cython.double,
+) -> cython.void:
+    """Move the lines by a label."""
+    k: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    s: cython.double
+    h: cython.double
+    c: cython.double
+    gone: cython.double
+    keep: cython.double
+    first: cython.double
+    second: cython.double
+    m0: cython.double
+    m1: cython.double
+    m2: cython.double
+    for k in range(lines):
+        if entered[k] == 0.0:
+            continue
+        at = LINE * k
+        s = _sigmoid(clamped(x + theta[at] + theta[at + 1] * d, LARGEST))
+        h, c = w * s * (1.0 - s), w * (y - s)
+        first, second = c, c * d
+        at = 3 * k
+        if memory[k] > 0.0:
+            keep = memory[k] / (memory[k] + u)
+            gone = 1.0 - keep
+            a[at] *= keep
+            a[at + 1] *= keep
+            a[at + 2] *= keep
+            m0, m1 = theta[LINE * k], theta[LINE * k + 1]
+            first -= gone * (prior[0] * m0 + prior[4] * m1)
+            second -= gone * (prior[4] * m0 + prior[5] * m1)
+        a[at] += h
+        a[at + 1] += h * d
+        a[at + 2] += h * d * d
+        m0, m1, m2 = a[at] + prior[0], a[at + 1] + prior[4], a[at + 2] + prior[5]
+        h = 1.0 / max(m0 * m2 - m1 * m1, PIVOT * m0 * m2)
+        theta[LINE * k] += (m2 * first - m1 * second) * h
+        theta[LINE * k + 1] += (m0 * second - m1 * first) * h
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _step_curve(
+    theta: cython.double[::1],
+    at: cython.Py_ssize_t,
+    a: cython.double[::1],
+    start: cython.Py_ssize_t,
+    memory: cython.double,
+    prior: cython.p_double,
+    f: cython.p_double,
+    x: cython.double,
+    y: cython.double,
+    w: cython.double,
+    u: cython.double,
+) -> cython.void:
+    """Move a curve by a label."""
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    keep: cython.double = memory / (memory + u) if memory > 0.0 else 1.0
+    e: cython.double = x
+    h: cython.double
+    c: cython.double
+    factor = cython.declare(cython.double[16])
+    b = cython.declare(cython.double[4])
+    for j in range(CURVE):
+        e += theta[at + j] * f[j]
+    e = _sigmoid(clamped(e, LARGEST))
+    h, c = w * e * (1.0 - e), w * (y - e)
+    for i in range(CURVE):
+        b[i] = c * f[i]
+        if keep < 1.0:
+            e = 0.0
+            for j in range(CURVE):
+                e += prior[4 * max(i, j) + min(i, j)] * theta[at + j]
+            b[i] -= (1.0 - keep) * e
+        e = h * f[i]
+        for j in range(i + 1):
+            a[start + 4 * i + j] = keep * a[start + 4 * i + j] + e * f[j]
+    for i in range(CURVE):
+        for j in range(i):
+            e = a[start + 4 * i + j] + prior[4 * i + j]
+            for k in range(j):
+                e -= factor[4 * i + k] * factor[4 * j + k]
+            factor[4 * i + j] = e * factor[5 * j]
+        e = c = a[start + 5 * i] + prior[5 * i]
+        for k in range(i):
+            e -= factor[4 * i + k] * factor[4 * i + k]
+        factor[5 * i] = 1.0 / sqrt(max(e, PIVOT * c))  # the diagonal is kept as its inverse
+    for i in range(CURVE):
+        for k in range(i):
+            b[i] -= factor[4 * i + k] * b[k]
+        b[i] *= factor[5 * i]
+    for i in range(CURVE - 1, -1, -1):
+        for k in range(i + 1, CURVE):
+            b[i] -= factor[4 * k + i] * b[k]
+        b[i] *= factor[5 * i]
+        theta[at + i] += b[i]
+
+
+class MemoryLadder:
+    """Lines and curves with memories of many lengths, and their mixture.
+
+    Parameters
+    ----------
+    lines, curves : sequences of float
+        Memories in units of information. The first of each is 0, a memory of all.
+    prior : sequence of float
+        The prior weights of the lines, then of the curves, which count in proportion to their sum.
+    """
+
+    def __init__(self, lines, curves, prior):
+        memory = np.array([*lines, *curves], dtype=np.float64)
+        self.size, self._lines = len(memory), len(lines)
+        weights = np.array(prior, dtype=np.float64)
+        self.weights = LateWeights(weights / weights.sum())
+        at = LINE * self._lines
+        coefficients = at + CURVE * (self.size - self._lines)
+        self._cut(
+            np.zeros(coefficients + 3 * self._lines + FULL * (self.size - self._lines) + FULL + 2 * self.size),
+            coefficients,
+        )
+        np.asarray(self._memory)[:] = memory
+        np.asarray(self._entered)[:] = memory == 0.0
+        self.information, self._centre, self._placed = 0.0, 0.0, 0.0
+        self._next_rung()
+
+    def _cut(self, block: cython.double[::1], coefficients: cython.Py_ssize_t):
+        """Set the arrays, which are parts of one: each array apart takes 0.4 kB more."""
+        n: cython.Py_ssize_t = block.shape[0] - self.size
+        self._theta, self._entered, block = block[:coefficients], block[n:], block[coefficients:n]
+        n = block.shape[0] - self.size
+        self._memory, block = block[n:], block[:n]
+        self._a, self._places = block[: n - FULL], block[n - FULL :]
+
+    def show(self, x, out, at):
+        """Write the log-odds that the rungs forecast at the log-odds x to out[at] …"""
+        _show(self._theta, self._entered, self._lines, x, x - self._centre, out, at)
+
+    def judge(self, z, at, rows, y, w, u, late, shares):
+        """Weight the rungs by a label of u units, from their issued forecasts z[at] … and those of the rows, z[rows] …
+
+        The share u/(U + `shares`) of all weight returns to the prior.
+        """
+        self.weights.judge(z, at, rows, y, w, late, u / (self.information + u + shares))
+
+    def learn(self, x, y, w, u):
+        """Move the rungs by the label y at the log-odds x, of weight w and of u units of information."""
+        i: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        mean: cython.double
+        spread: cython.double
+        d: cython.double
+        f = cython.declare(cython.double[4])
+        prior = cython.declare(cython.double[16])
+        if self._placed == 0.0:
+            self._centre = x
+        d = x - self._centre
+        f[0], f[1], f[2] = 1.0, d, _bent(d)
+        f[3] = f[2] * f[2] * f[2]
+        f[2] = f[2] * f[2]
+        mean = max(0.0, 1.0 - PLACE_FADES * u)
+        self._placed = mean * self._placed + u
+        for i in range(CURVE):
+            for j in range(i + 1):
+                self._places[4 * i + j] = mean * self._places[4 * i + j] + u * f[i] * f[j]
+        spread = 1.0 / (self._placed * (self._placed + 1.0))
+        for i in range(CURVE):
+            for j in range(i + 1):
+                mean = self._places[4 * i] * self._places[4 * j] / (self._placed * self._placed)
+                prior[4 * i + j] = OFFSET * mean
+                if j > 0:
+                    prior[4 * i + j] += SLOPE * (self._places[4 * i + j] / self._placed - mean) * (
+                        self._placed * self._placed * spread
+                    )
+            if i > 0:
+                prior[5 * i] += SLOPE / (self._placed + 1.0)
+        _step_lines(self._theta, self._a, self._memory, self._entered, self._lines, prior, x, d, y, w, u)
+        for k in range(self._lines, self.size):
+            if self._entered[k] != 0.0:
+                i = LINE * self._lines + CURVE * (k - self._lines)
+                j = 3 * self._lines + FULL * (k - self._lines)
+                _step_curve(self._theta, i, self._a, j, self._memory[k], prior, f, x, y, w, u)
+        self.information += u
+        if self.information >= self._due:
+            self._next_rung()
+
+    def _next_rung(self):
+        """Let rungs enter whose time has come, and find when the next one does."""
+        self._due = 1e300
+        k: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        base: cython.Py_ssize_t
+        for k in range(self.size):
+            if self._entered[k] != 0.0:
+                continue
+            if self.information < ENTERS * self._memory[k]:
+                self._due = min(self._due, ENTERS * self._memory[k])
+                continue
+            self._entered[k] = 1.0
+            if k < self._lines:
+                for j in range(LINE):
+                    self._theta[LINE * k + j] = self._theta[j]
+                for j in range(3):
+                    self._a[3 * k + j] = self._a[j]
+            else:
+                base = LINE * self._lines
+                for j in range(CURVE):
+                    self._theta[base + CURVE * (k - self._lines) + j] = self._theta[base + j]
+                base = 3 * self._lines
+                for j in range(FULL):
+                    self._a[base + FULL * (k - self._lines) + j] = self._a[base + j]
+
+    def state(self):
+        """[Coefficients, curvatures, sums of the features, (information, centre, placed), *weights], for `load`."""
+        numbers = [float(self.information), float(self._centre), float(self._placed)]
+        theta, a, places = np.asarray(self._theta), np.asarray(self._a), np.asarray(self._places)
+        return [theta.tolist(), a.tolist(), places.tolist(), numbers, *self.weights.state()]
+
+    def load(self, theta, a, places, numbers, *weights):
+        """Load an earlier `state`."""
+        np.asarray(self._theta)[:], np.asarray(self._a)[:], np.asarray(self._places)[:] = theta, a, places
+        self.information, self._centre, self._placed = numbers
+        np.asarray(self._entered)[:] = np.asarray(self._memory) * ENTERS <= self.information
+        later = np.asarray(self._memory)[np.asarray(self._entered) == 0.0]
+        self._due = float(later.min()) * ENTERS if len(later) else 1e300
+        self.weights.load(*weights)
