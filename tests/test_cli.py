@@ -409,7 +409,8 @@ def test_a_file_without_rows_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("score,click\n")
     result = run(tmp_path / "in.csv", "--out", tmp_path / "out.csv", "--state", tmp_path / "state.json")
     assert result.exit_code == 0
-    assert "0 rows (0 positive)" in result.stdout
+    assert "in.csv has no rows: nothing was learned\n0 rows (0 positive)\n" in result.stdout
+    assert "–" not in result.stdout, "a table without figures"
     assert (tmp_path / "out.csv").read_text() == "score,click,calibrated\n"
     assert durable.load(tmp_path / "state.json").n == 0
 

@@ -29,7 +29,7 @@ from streamcal.app.map import map_
 from streamcal.app.oddities import oddities, times_in_no_order
 from streamcal.app.options import OUTPUT, Labelled, OutputColumnOption, QuietOption, Span, span_of
 from streamcal.app.predict import predict
-from streamcal.app.report import conclusions, scores_table
+from streamcal.app.report import NOTHING, conclusions, scores_table
 from streamcal.app.serve import VARIABLES, serve
 from streamcal.app.terminal import (
     PLAIN,
@@ -49,6 +49,7 @@ from streamcal.lazy import ALIASES, Methods
 from streamcal.names import did_you_mean
 from streamcal.stream import checkpoints
 from streamcal.stream.formats import STANDARD_STREAM, same_file
+from streamcal.stream.inputs import title_of
 from streamcal.stream.prequential import Measures
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
@@ -395,20 +396,23 @@ def _run_report(job: Run, path: Path) -> RunReport:
 def _report(console: Console, job: Run, *, seconds: bool) -> None:
     """Print the closing table of raw against calibrated, its conclusions, what was read, and what was odd about it."""
     evaluation: Measures = job.evaluation
-    console.print(scores_table(evaluation.boards()))
-    for line in conclusions(evaluation):
-        console.print(line)
-    if job.passed_over:
-        advice = "" if job.replay is not None else "; --again learns them once more"
-        console.print(f"the {job.passed_over:,} rows before had been learned{advice}")
+    nothing = _nothing(job)
+    if nothing is None:
+        console.print(scores_table(evaluation.boards()))
+        for line in conclusions(evaluation):
+            console.print(line)
+    else:
+        console.print(nothing)
+    if job.passed_over and job.taken:
+        console.print(_passed_over(job))
     for source in job.replaced:
         console.print(f"{source}: another file of this name was learned before; this one was learned from its start")
     skipped = f", {job.skipped:,} skipped" if job.skip or job.skipped else ""
     if job.skipped_lines > job.skipped:
         skipped += f" ({job.skipped_lines:,} lines of the file)"
-    pace = job.taken / job.seconds if job.taken else 0.0
     positives = evaluation.positives if job.replay is None else job.replay.clicks
-    console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}; {pace:,.0f} rows per second")
+    pace = f"; {job.taken / job.seconds:,.0f} rows per second" if job.taken else ""
+    console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}{pace}")
     for line in closing_lines(job):
         console.print(line)
     for line in _segments_found(job.learning[-1]):
@@ -419,6 +423,24 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
             console.print(f"{EVICTED_TO_STORE if kept else TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):
         (Console(stderr=True, **PLAIN) if console.quiet else console).print(f"warning: {line}")
+
+
+def _nothing(job: Run) -> str | None:
+    """Return why a run has nothing to compare; None if it has something."""
+    if job.evaluation.measured:
+        return None
+    if job.evaluation.rows:
+        return NOTHING
+    if job.taken:
+        return "no horizon has passed yet: there is nothing to compare"
+    if job.passed_over:
+        return f"no new rows: {_passed_over(job)}"
+    return f"{title_of(job.sources)} has no row{' that can be used' if job.skipped else 's'}: nothing was learned"
+
+
+def _passed_over(job: Run) -> str:
+    advice = "" if job.replay is not None else "; --again learns them once more"
+    return f"the {job.passed_over:,} rows before had been learned{advice}"
 
 
 def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:

@@ -13,6 +13,8 @@ from rich.table import Table
 from streamcal.app.group_data import GroupTable
 from streamcal.app.report import NO_VERDICT, NOTHING, agreement, aligned, plain, ratio_text
 from streamcal.app.segment_data import SegmentTable
+from streamcal.parameters.spans import span_text
+from streamcal.stream.as_issued import Horizon
 from streamcal.stream.comparing import CONFIDENCE, RAW, Comparison, Difference, Standing
 
 #: Seconds between two drawings of the live table.
@@ -34,7 +36,7 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
         columns["debiased ECE"] = aligned([row.debiased_ece.get() for row in rows])
         columns["floor"] = aligned([row.debiased_ece.floor for row in rows])
     columns["ratio"] = [_ratio(row) for row in rows]
-    columns["µs"] = [_microseconds(row, comparison.rows) for row in rows]
+    columns["µs"] = [_microseconds(row, comparison.issued) for row in rows]
     if final:
         columns["state"] = ["" if row.bytes is None else size(row.bytes) for row in rows]
         columns[f"against {comparison.base}"] = [_verdict(comparison, name, comparison.base) for name in names]
@@ -88,10 +90,30 @@ def sentences(comparison: Comparison) -> list[str]:
     found.append(NO_VERDICT if comparison.weighted else sequences)
     if comparison.extreme:
         found.append(f"{comparison.extreme:,} scores beyond the scale, log-odds ±16, were moved to its end.")
-    late = f", labels {comparison.delay:,} rows late" if comparison.delay else ""
-    pace = comparison.rows / comparison.seconds if comparison.rows else 0.0
-    found.append(f"{comparison.rows:,} rows ({comparison.positives:,} positive){late}; {pace:,.0f} rows per second")
+    found.append(_read(comparison))
     return found
+
+
+def _read(comparison: Comparison) -> str:
+    """Describe the rows that were read, and when their labels came."""
+    rows = f"{comparison.rows:,} rows ({comparison.positives:,} positive)"
+    pace = f"{comparison.issued / comparison.seconds if comparison.issued else 0.0:,.0f} rows per second"
+    if comparison.horizon is not None:
+        spans = of_horizon(comparison.horizon)
+        waiting = f"{comparison.issued - comparison.rows:,} more wait until their horizon has passed"
+        return f"{rows}, judged as issued with a horizon of {spans}; {waiting}; {pace}"
+    late = f", labels {comparison.delay:,} rows late" if comparison.delay else ""
+    return f"{rows}{late}; {pace}"
+
+
+def of_horizon(horizon: Horizon) -> str:
+    """Describe when labels are known.
+
+    >>> of_horizon(Horizon(21_600.0, 900.0))
+    '6h, early clicks learned after 15m'
+    """
+    early = "" if horizon.early is None else f", early clicks learned after {span_text(horizon.early)}"
+    return f"{span_text(horizon.horizon)}{early}"
 
 
 @contextmanager

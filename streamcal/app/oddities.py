@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from streamcal.live.keyed import Keyed
     from streamcal.stream.comparing import Standing
     from streamcal.stream.prequential import Scoreboard
+    from streamcal.stream.replay import Replay
 
 #: Rows from which on the ratio of predicted to observed positives says something.
 ROWS_FOR_RATIO = 1_000
@@ -94,8 +95,8 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         _disordered(job),
         _unread_times(job),
         times_left_out(job, job.checkpoint),
-        _odd_labels(job),
-        _odd_ids(job),
+        odd_labels(job.replay),
+        odd_ids(job.replay, job.taken),
     )
     return [line for line in found if line is not None]
 
@@ -232,7 +233,7 @@ def _odd_longer_unit(order: TimeOrder) -> str | None:
 def odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     """Report that times look like those of another unit, or dates, if that matters to the method."""
     if job.join is not None:
-        return _odd_unit_of_events(job, seconds=seconds)
+        return odd_unit_of_events(job.order, job.join.spans.horizon, seconds=seconds)
     if odd := odd_times(job.order, [overall(job.calibrator)]):
         return odd
     if not job.calibrator.forgets_by_time or job.latest is None:
@@ -305,20 +306,21 @@ def times_left_out(job: Run, before: Checkpoint) -> str | None:
     return "the state learned cycles of the day, which predictions without a time leave out: give --time"
 
 
-def _odd_unit_of_events(job: Run, *, seconds: bool) -> str | None:
-    if job.join is None or job.latest is None:
+def odd_unit_of_events(order: TimeOrder, horizon: float, *, seconds: bool) -> str | None:
+    """Report that times of events look like those of another unit than the horizon; `seconds` as for `oddities`."""
+    latest = order.latest
+    if latest is None:
         return None
-    if job.latest <= LARGEST_SECONDS or _odd_dates(job.latest):
-        return _odd_dates(job.latest) or (_odd_longer_unit(job.order) if seconds else None)
+    if latest <= LARGEST_SECONDS or _odd_dates(latest):
+        return _odd_dates(latest) or (_odd_longer_unit(order) if seconds else None)
     return (
-        f"times up to {job.latest:.4g} look like {shorter_unit(job.latest)[1]}, of which the horizon of "
-        f"{job.join.spans.horizon:.15g} is that number: give {_unit_option(job.latest)}, or times in seconds or in "
-        "ISO 8601"
+        f"times up to {latest:.4g} look like {shorter_unit(latest)[1]}, of which the horizon of "
+        f"{horizon:.15g} is that number: give {_unit_option(latest)}, or times in seconds or in ISO 8601"
     )
 
 
-def _odd_labels(job: Run) -> str | None:
-    replay = job.replay
+def odd_labels(replay: Replay | None) -> str | None:
+    """Report that most positive labels of a log came after the horizon, if they did."""
     if replay is None or replay.clicks < CLICKS_FOR_HORIZON or 2 * replay.after_horizon <= replay.clicks:
         return None
     return (
@@ -327,11 +329,11 @@ def _odd_labels(job: Run) -> str | None:
     )
 
 
-def _odd_ids(job: Run) -> str | None:
-    replay = job.replay
-    if replay is None or replay.repeated < ROWS_FOR_IDS or 2 * replay.repeated <= job.taken:
+def odd_ids(replay: Replay | None, rows: int) -> str | None:
+    """Report that most rows of a log have the id of a row before, if they have."""
+    if replay is None or replay.repeated < ROWS_FOR_IDS or 2 * replay.repeated <= rows:
         return None
     return (
-        f"{replay.repeated:,} of {job.taken:,} rows have the id of a row before, and are learned with it, once: give "
+        f"{replay.repeated:,} of {rows:,} rows have the id of a row before, and are learned with it, once: give "
         "--id a column in which each impression has an id of its own, and not that of a user or a campaign"
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamcal.app.compare_report import difference_text, sentences, size
+from streamcal.app.compare_report import difference_text, of_horizon, sentences, size
 from streamcal.app.doctor import NAME_AND_VERSION
 from streamcal.app.group_data import GroupTable, group_tables
 from streamcal.app.report import aligned, ratio_text
@@ -75,7 +75,8 @@ def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> Re
     """
     headings, table = _table(comparison)
     settings = [(name, comparison.standings[name].shown) for name in comparison.standings]
-    more = [(LATE, f"{comparison.delay:,} rows"), ("better than", comparison.base)]
+    late = f"{comparison.delay:,} rows" if comparison.horizon is None else of_horizon(comparison.horizon)
+    more = [(LATE, late), ("better than", comparison.base)]
     return ReportData(
         source=comparison.source,
         rows=comparison.rows,
@@ -153,7 +154,7 @@ def _table(comparison: Comparison) -> tuple[tuple[str, ...], tuple[tuple[str, ..
 def _each(comparison: Comparison, name: str) -> str:
     """Return microseconds a row, if they were measured."""
     seconds = comparison.standings[name].seconds
-    return f"{1e6 * seconds / comparison.rows:.2g}" if seconds else ""
+    return f"{1e6 * seconds / comparison.issued:.2g}" if seconds else ""
 
 
 def _ratio(comparison: Comparison, name: str) -> str:

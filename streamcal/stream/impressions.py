@@ -89,6 +89,14 @@ class ImpressionReader(FieldReader):
             raise RecordError(reason, allowed, column=columns.label_time)
         return Impression(*found[:3], found.t, id, label_time, version, found.keys)
 
+    def _gathered(self, rows: list[Impression]) -> Impressions:
+        scores, y, w, t, ids, label_times, versions, keys = zip(*rows, strict=True) if rows else ((),) * 8
+        numbers = (np.array(column, dtype=np.float64) for column in (scores, w, t, label_times))
+        s, weights, times, came = numbers
+        known = None if self._columns.version is None else list(versions)
+        labels = np.array(y, dtype=np.bool_)
+        return Impressions(s, labels, weights, times, list(ids), came, known, self._columns_of(keys))
+
     def _labels_of(self, batch: Batch) -> NDArray[np.bool_] | None:
         return labels_in(batch.column(self._columns.label or ""), self._label_of, missing=False)
 
