@@ -22,7 +22,7 @@ from rich.table import Table
 from streamcal.app.choosing import LevelOptions, MethodOptions, calibrator_of, check_store, choice_of, held
 from streamcal.app.compare import check_report, compare, report
 from streamcal.app.configuring import Configured
-from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
+from streamcal.app.doctor import NAME_AND_VERSION, environment, method_times, summary
 from streamcal.app.grouping import Grouped, grouped, option, rare_option
 from streamcal.app.late_labels import LateOptions, closing_lines, waiting
 from streamcal.app.map import map_
@@ -43,7 +43,7 @@ from streamcal.app.terminal import (
     progress_bar,
 )
 from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.registry import REGISTRY
+from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import StreamcalError
 from streamcal.lazy import ALIASES, Methods
 from streamcal.names import did_you_mean
@@ -225,30 +225,7 @@ def methods_(
             fail(f"{name!r} is unknown{did_you_mean(name, known)}; `streamcal methods` lists the methods")
         console.print(f"{found.__module__}.{found.__name__}\n\n{inspect.getdoc(found)}", soft_wrap=True)
         return
-    abilities = Table(box=None, pad_edge=False)
-    for heading in ("method", "merges", "unlearns", "monotone", "interval", "memory"):
-        abilities.add_column(heading, no_wrap=True)
-    descriptions = Table(box=None, pad_edge=False, show_header=False)
-    descriptions.add_column(no_wrap=True)
-    descriptions.add_column()
-    for name, cls in REGISTRY.items():
-        try:
-            cal = cls()
-        except StreamcalError as error:  # an extra is not installed
-            descriptions.add_row(name, f"{cls.summary}\n{error}")
-            continue
-        can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
-        memory = "fixed" if cal.bounded_memory else "grows"
-        abilities.add_row(name, *("yes" if able else "no" for able in can), memory)
-        descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
-    console.print(abilities)
-    console.print(
-        "\nmerges: two calibrators can be combined; unlearns: an observation can be removed; "
-        "monotone: keeps the order of the scores; interval: gives `lower` and `upper` too; "
-        "memory: fixed, or grows with the distinct scores. "
-        "All for the default parameters: forgetting and resolution change some.\n"
-    )
-    console.print(descriptions)
+    _print_methods(console)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
     short = ", ".join(f"{alias} for {name}" for alias, name in ALIASES.items() if name in REGISTRY)
     console.print(f"\nShort names: {short}.")
@@ -261,6 +238,40 @@ def methods_(
         for other in package.METHODS.values():
             others.add_row(f"  {other.__name__}", other.summary)
     console.print(others)
+
+
+def _print_methods(console: Console) -> None:
+    """Print what each method of one score can do, and its parameters; the default comes first."""
+    times = method_times()
+    abilities = Table(box=None, pad_edge=False)
+    for heading in ("method", "µs", "merges", "unlearns", "monotone", "interval", "memory"):
+        abilities.add_column(heading, no_wrap=True, justify="right" if heading == "µs" else "left")
+    descriptions = Table(box=None, pad_edge=False, show_header=False)
+    descriptions.add_column(no_wrap=True)
+    descriptions.add_column()
+    for name in sorted(REGISTRY, key=lambda name: name != DEFAULT_METHOD):
+        cls = REGISTRY[name]
+        try:
+            cal = cls()
+        except StreamcalError as error:  # an extra is not installed
+            descriptions.add_row(name, f"{cls.summary}\n{error}")
+            continue
+        can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
+        memory = "fixed" if cal.bounded_memory else "grows"
+        marked = f"{name} *" if name == DEFAULT_METHOD else name
+        each = times["microseconds"].get(name)
+        took = "–" if each is None else f"{each:.2g}" if each < 10.0 else f"{each:.0f}"
+        abilities.add_row(marked, took, *("yes" if able else "no" for able in can), memory)
+        descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
+    console.print(abilities)
+    console.print(
+        f"\n*: the default; µs: median time to learn and predict one observation, {times['learned']} learned before, "
+        f"measured {times['measured']}; merges: two calibrators can be combined; unlearns: an observation can be "
+        "removed; monotone: keeps the order of the scores; interval: gives `lower` and `upper` too; "
+        "memory: fixed, or grows with the distinct scores. "
+        "All for the default parameters: forgetting and resolution change some.\n"
+    )
+    console.print(descriptions)
 
 
 @app.command()
