@@ -34,10 +34,10 @@ pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 import serving_kills
 from starlette.testclient import TestClient
 
-from streamcal import Auto, InputError, OnlinePlatt, StateError, VennAbers, Window, load_map, save
+from streamcal import Auto, Identity, InputError, OnlinePlatt, StateError, VennAbers, Window, load_map, save
 from streamcal.app.html_report import live_page
 from streamcal.app.html_style import POLICY
-from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented
+from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented, Shadow
 from streamcal.maps.writing import written
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.app import application
@@ -1397,6 +1397,124 @@ def test_without_the_extra_it_is_named(monkeypatch):
     done = CliRunner().invoke(app, ["serve", "--horizon", "1h", "--memory"])
     assert done.exit_code == 2
     assert "pip install '.[serve]'" in done.output
+
+
+# -- challengers ---------------------------------------------------------------------------------------------------
+
+
+def shadowed(path=None, page=None, **challengers):
+    journal = None if path is None else Journal(path)
+    given = {name: make() for name, make in (challengers or {"ops": OnlinePlatt}).items()}
+    join = LabelJoin(Shadow(Identity(), given), HORIZON, journal=journal)
+    return Service(join, journal, Settings(event_time=True), page)
+
+
+def far_off(client, numbers, **more):
+    """Issue scores that are far too high: a tenth of the impressions is clicked."""
+    items = [{"id": f"i{k}", "score": 0.5, "t": float(k), **more} for k in numbers]
+    issued = client.post("/v1/issue/batch", json=items).json()["results"]
+    told = [{"id": f"i{k}", "y": True, "t": k + 1.0} for k in numbers if k % 10 == 0]
+    client.post("/v1/outcome/batch", json=told)
+    return [one["p"] for one in issued]
+
+
+def test_a_challenger_is_promoted_by_request_and_rolled_back(tmp_path):
+    path = tmp_path / "events.journal"
+    with client_of(shadowed(path, Page(live_page, POLICY))) as client:
+        assert set(far_off(client, range(50))) == {0.5}
+        begun = client.get("/v1/challengers").json()
+        assert (begun["number"], begun["name"], begun["since"]) == (1, "champion", 0)
+        (one,) = begun["challengers"]
+        assert (one["name"], one["verdict"], one["labels"]) == ("ops", "undecided", 0)
+        assert one["difference"] is None
+        assert one["low"] < 0.0 < one["high"]
+        refused = client.post("/v1/promote", json={"name": "ops"})
+        assert refused.status_code == 409
+        assert "only a challenger that is shown to be better can be promoted" in refused.json()["error"]
+        assert client.post("/v1/promote", json={}).status_code == 409
+        far_off(client, range(50, 1_000))
+        (one,) = client.get("/v1/challengers").json()["challengers"]
+        assert one["verdict"] == "better"
+        assert one["low"] < one["difference"] < one["high"] < 0.0
+        assert one["labels"] == 900
+        assert 'streamcal_challenger_better{name="ops"} 1.0' in client.get("/metrics").text
+        assert client.post("/v1/promote", json={}).json() == {"number": 2, "name": "ops", "since": 900}
+        assert metric(client, "streamcal_version") == 2.0
+        assert max(far_off(client, range(1_000, 1_050))) < 0.3
+        assert "OnlinePlatt" in client.get("/").text
+    with client_of(shadowed(path)) as client:  # the promotion is in the journal
+        assert client.get("/v1/challengers").json()["name"] == "ops"
+        assert max(far_off(client, range(1_050, 1_060))) < 0.3
+        assert client.post("/v1/rollback", json={"version": 1}).json() == {
+            "number": 3,
+            "name": "champion",
+            "since": 960,
+        }
+        assert set(far_off(client, range(1_060, 1_070))) == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("promote", {"name": "opps"}, 422, "there is no challenger 'opps'"),
+        ("promote", {"name": 7}, 422, "name is no text"),
+        ("promote", {"title": "ops"}, 422, "field 'title' is unknown"),
+        ("promote", [], 422, "is no object"),
+        ("rollback", {}, 422, "version is missing"),
+        ("rollback", {"version": "1"}, 422, "version is no whole number"),
+        ("rollback", {"version": 4}, 422, "there is no version 4"),
+        ("rollback", {"version": 1}, 422, "there is no challenger 'champion'"),
+    ],
+)
+def test_changes_that_are_not_possible(path, body, status, message):
+    with client_of(shadowed()) as client:
+        answered = client.post(f"/v1/{path}", json=body)
+        assert (answered.status_code, message in answered.json()["error"]) == (status, True), answered.json()
+        assert client.get("/v1/challengers").json()["number"] == 1
+
+
+def test_a_service_without_challengers_says_how_to_have_some(client):
+    for answered in (
+        client.get("/v1/challengers"),
+        client.post("/v1/promote", json={}),
+        client.post("/v1/rollback", json={"version": 1}),
+    ):
+        assert answered.status_code == 404
+        assert answered.json()["allowed"] == "start it with --challenger METHOD"
+
+
+def test_segments_of_the_calibrator_in_use_are_shown():
+    with client_of(shadowed(by=lambda: Segmented("ops", by=["campaign"]))) as client:
+        assert client.get("/v1/segments/campaign").status_code == 404
+        far_off(client, range(400), keys={"campaign": "c1"})
+        assert client.post("/v1/promote", json={"name": "by"}).status_code == 200
+        (level,) = client.get("/v1/segments/campaign").json()["levels"]
+        assert level["effect"]["n"] > 0.0
+
+
+@pytest.mark.full
+def test_the_option_adds_challengers_to_a_journal_and_takes_them_out(command, tmp_path):
+    options = ("--horizon", "1s", "--journal", str(tmp_path / "j"), "--clock", "events")
+    process, port = command(*options)
+    for k in range(30):
+        asked(port, "/v1/issue", {"id": k, "score": 0.5, "t": 1e9 + k})
+    process.terminate()
+    assert process.wait(30) == 0
+    process, port = command(*options, "--challenger", "auto", "--challenger", "platt", "--migrate")
+    shown = asked(port, "/v1/challengers")
+    assert shown["method"].startswith("OnlinePlatt(")
+    assert sorted(one["name"] for one in shown["challengers"]) == ["auto", "platt"]
+    process.terminate()
+    assert process.wait(30) == 0
+    process, port = command(*options, "--challenger", "auto", "--challenger", "isotonic")
+    names = sorted(one["name"] for one in asked(port, "/v1/challengers")["challengers"])
+    assert names == ["auto", "isotonic"]
+    process.terminate()
+    assert process.wait(30) == 0
+    process, port = command(*options, "--migrate")
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        asked(port, "/v1/challengers")
+    assert asked(port, "/v1/map")["learned"] == 29
 
 
 # -- requests made from the schema -----------------------------------------------------------------------------------

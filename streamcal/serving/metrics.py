@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from streamcal.live.multicalibrated import Multicalibrated
+from streamcal.live.shadow import Shadow
 from streamcal.serving.quality import DELAYS
 from streamcal.serving.service import Service
 
@@ -93,6 +94,7 @@ class State(Collector):
         yield CounterMetricFamily("streamcal_journal_snapshot_failures", "Snapshots that were not made.", failures)
         yield from self._measures()
         yield from self._certificate()
+        yield from self._challengers()
         yield from self._segments()
 
     def _measures(self) -> Iterator[Metric]:
@@ -110,7 +112,7 @@ class State(Collector):
                 yield GaugeMetricFamily(f"streamcal_{name}", text, value)
 
     def _certificate(self) -> Iterator[Metric]:
-        calibrator = self._service.join.calibrator
+        calibrator = self._service.calibrator
         if not isinstance(calibrator, Multicalibrated):
             return
         for name, text, value in zip(
@@ -124,6 +126,17 @@ class State(Collector):
             strict=True,
         ):
             yield GaugeMetricFamily(f"streamcal_multicalibrated_{name}", text, value)
+
+    def _challengers(self) -> Iterator[Metric]:
+        shadow = self._service.join.calibrator
+        if not isinstance(shadow, Shadow):
+            return
+        yield GaugeMetricFamily("streamcal_version", "The number of the calibrator in use.", shadow.version.number)
+        text = "Whether a challenger is shown to be better than the calibrator in use."
+        better = GaugeMetricFamily("streamcal_challenger_better", text, labels=("name",))
+        for one in shadow.comparisons():
+            better.add_metric((one.name,), one.verdict == "better")
+        yield better
 
     def _delays(self) -> Metric:
         quality = self._service.quality
