@@ -253,10 +253,14 @@ def plot_calibrator(
     _check_spacing(spacing)
     scale, square = calibrator.scale, calibrator.scale.domain == (0.0, 1.0)
     knots = getattr(scale, "knots", None)
-    ends = (knots[0], knots[-1]) if knots else scale.domain if square else (scale.lo, scale.hi)
-    if scores is None and not np.isfinite(ends).all():
+    low, high = (knots[0], knots[-1]) if knots else scale.domain if square else (scale.lo, scale.hi)
+    if scores is None and not np.isfinite([low, high]).all():
         raise InputError(f"{scale!r} has no ends to draw; give scores=, as np.linspace(-5, 5, 400)")
-    x = _spaced(*ends, spacing if square else "linear") if scores is None else np.sort(np.asarray(scores, np.float64))
+    x = (
+        _spaced(low, high, spacing if square else "linear")
+        if scores is None
+        else np.sort(np.asarray(scores, np.float64))
+    )
     y = np.asarray(calibrator.predict_many(x))
     ax = axes_for(x.tolist(), "give at least one score", ax)
     if square:
