@@ -137,6 +137,32 @@ def test_maps_are_the_same_in_duckdb():
         assert_same(in_duckdb(expressions, list(map(float, scores))), maps, scores)
 
 
+def in_clickhouse(expressions, scores):
+    """One column for each expression, in ClickHouse inside this process; NaN where it is NULL."""
+    session = pytest.importorskip(
+        "chdb.session", reason="chdb is not installed, ClickHouse is not run: pip install chdb"
+    )
+    database = session.Session()
+    rows = ", ".join(f"({place}, {score!r})" for place, score in enumerate(scores))
+    database.query("CREATE DATABASE one; CREATE TABLE one.served (i Int32, s Float64) ENGINE = Memory")
+    database.query(f"INSERT INTO one.served VALUES {rows}")
+    columns = []
+    for one in expressions:
+        text = str(
+            database.query(f"SELECT {one} FROM one.served ORDER BY i SETTINGS max_query_size = 100000000", "CSV")
+        )
+        columns.append([math.nan if p == r"\N" else float(p) for p in text.splitlines()])
+    database.close()
+    return np.array(columns)
+
+
+@pytest.mark.full
+def test_maps_are_the_same_in_clickhouse():
+    for maps, scores in [learned(), *extremes()]:
+        expressions = [one.to_sql("s", "clickhouse") for one in maps]
+        assert_same(in_clickhouse(expressions, list(map(float, scores))), maps, scores)
+
+
 @pytest.mark.full
 def test_the_map_of_every_method_is_the_same_in_duckdb():
     maps, scores = learned(REGISTRY)
