@@ -135,7 +135,11 @@ def test_messages_that_cannot_be_used_are_told_of_and_left_out(broker, tmp_path)
     bad = [b"{", b"[1]", {"id": "x", "score": 0.5}, {"id": "x", "score": 2.0, "t": 1e9 + 19.0}]
     send(producer, "impressions", [*impressions, *bad, {"id": "last", "score": 0.5, "t": 1e9 + 20.0}])
     process = started(address, tmp_path / "events.journal")
-    assert set(Answers(address).until(21, process)) == {"last", *(f"i{k}" for k in range(20))}
+    answers = Answers(address)
+    assert set(answers.until(21, process)) == {"last", *(f"i{k}" for k in range(20))}
+    for k in range(21, 25):  # one after another, as in live traffic, each of which waits for no other
+        send(producer, "impressions", [{"id": f"live {k}", "score": 0.5, "t": 1e9 + k}])
+        assert f"live {k}" in answers.until(k + 1, process)
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 0
     said = process.communicate()[1]

@@ -1471,6 +1471,8 @@ def test_changes_that_are_not_possible(path, body, status, message):
         answered = client.post(f"/v1/{path}", json=body)
         assert (answered.status_code, message in answered.json()["error"]) == (status, True), answered.json()
         assert client.get("/v1/challengers").json()["number"] == 1
+        assert "/v1/rollback" in client.get("/docs").text
+        assert "-d &#x27;{&quot;version&quot;: 1}&#x27;" in client.get("/docs").text
 
 
 def test_a_service_without_challengers_says_how_to_have_some(client):
