@@ -25,7 +25,8 @@ class Holding(ABC):
 
     max_held: int
     max_unknown: int
-    _hold: float
+    _hold: float  # the age at which labels are learned now
+    _soonest: float  # the least age at which labels have been learned
     _clock: float
     _counts: dict[str, int]
 
@@ -125,7 +126,7 @@ class Holding(ABC):
 
         self._clock = clock
         self._next_stride = min(self._next_stride, clock + self._hold)
-        self._learned, self._waiting = moved(self._learned, clock - self._hold), moved(self._waiting, clock)
+        self._learned, self._waiting = moved(self._learned, clock - self._soonest), moved(self._waiting, clock)
         self._index = {one.id: one for one in (*self._learned, *self._waiting)}
 
     @abstractmethod
