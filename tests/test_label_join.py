@@ -52,6 +52,14 @@ def taught(cal, observations):
     return cal
 
 
+def warned_of(play):
+    """Return the warnings that a function leads to, as texts."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        play()
+    return [str(one.message) for one in seen]
+
+
 class Mixture(OnlinePlatt):
     """A method that is judged by what it said: it notes what it is told."""
 
@@ -405,6 +413,30 @@ def test_time_in_another_unit_is_refused_and_nothing_changes():
     assert wide.tally()["timed_out"] == 1
 
 
+def test_an_event_that_is_stamped_far_ahead_is_told():
+    """Labels of what is issued then would wait until its time; as on the command line, impressions are refused."""
+    join, day = LabelJoin(OnlinePlatt(), "6h"), 86_400.0
+    join.issue("a", 0.1, 0.0)
+    join.issue("ahead", 0.1, 2.0 * day)
+    before = join.state_dict()
+    with pytest.raises(ClockError, match=r"172740 s older than the latest event.* max_behind=21600.*migrate\(clock=\)"):
+        join.issue("b", 0.1, 60.0)
+    assert join.state_dict() == before
+    assert join.issue("ahead", 0.1, 60.0).t == 2.0 * day  # a request that is repeated
+    wide = LabelJoin(OnlinePlatt(), "7d", early="6h", max_behind="30d")
+    wide.issue("ahead", 0.1, 2.0 * day)
+
+    def issued(first):
+        for k in range(100):
+            wide.issue(first + k, 0.1, 60.0 + k)
+
+    (found,) = warned_of(lambda: issued(0))
+    assert "the last 100 impressions are over 21600 s older than the latest event, at 172800" in found
+    assert warned_of(lambda: issued(100)) == []
+    with pytest.raises(InputError, match="max_behind=-1"):
+        LabelJoin(OnlinePlatt(), "6h", max_behind=-1)
+
+
 # -- after the horizon -----------------------------------------------------------------------------------------------
 
 CORRECTING = {
@@ -605,14 +637,6 @@ def test_clicks_that_are_uploaded_late_are_early_by_the_time_when_they_are_known
         assert join.early_share()[0] == pytest.approx(0.25 * quarter, abs=4.0 * join.early_share()[1])
     # from the own time to the next upload, and 10 s until the next impression
     assert join.report_delay() == pytest.approx(0.5 * every, rel=0.15, abs=20.0)
-
-
-def warned_of(play):
-    """Return the warnings that a function leads to, as texts."""
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        play()
-    return [str(one.message) for one in seen]
 
 
 def test_clicks_that_are_mostly_told_after_a_negative_was_learned_warn_once():
@@ -894,12 +918,17 @@ def test_only_methods_of_one_score_are_taken():
             LabelJoin(other, HORIZON)
 
 
-def test_an_impression_issued_again_is_the_same():
-    join = LabelJoin(OnlinePlatt(), HORIZON)
+def test_an_impression_issued_again_is_the_same(tmp_path):
+    """It is counted, by a join that is resumed from its journal too; nothing else changes."""
+    join = LabelJoin(OnlinePlatt(), HORIZON, journal=Journal(tmp_path / "events.journal"))
     first = join.issue("a", 0.5, 0.0)
     before = join.state_dict()
     assert join.issue("a", 0.5, 3.0) is first
-    assert join.state_dict() == before
+    assert join.tally()["repeated"] == 1
+    assert changed(join.state_dict(), "learned", "counts", "repeated", 0) == before
+    join._journal.close()
+    again = LabelJoin(OnlinePlatt(), HORIZON, journal=Journal(tmp_path / "events.journal"))
+    assert again.state_dict() == join.state_dict()
 
 
 def test_an_id_may_come_again_when_it_is_forgotten():

@@ -11,7 +11,9 @@ from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
 from streamcal.live.issued import Id, Issued
 
-ISSUE, RESOLVE, ADVANCE, NOTE, CHANGE = 0, 1, 2, 3, 4
+ISSUE, RESOLVE, ADVANCE, NOTE, CHANGE, REPEAT = 0, 1, 2, 3, 4, 5
+#: An impression that is remembered was issued again.
+REPEATED = bytes((REPEAT,))
 #: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive.
 INTEGER, MORE, POSITIVE = 1, 2, 4
 
@@ -69,7 +71,7 @@ def changed(version: Id | None, what: str, name: str, calibrator: dict[str, Any]
 
 
 def read(event: bytes) -> tuple[Any, ...]:
-    """Decode an event's kind, and the arguments of `_issue`, `_resolve`, `_advance`, `_keep_note` or `_change`.
+    """Decode an event's kind, and the arguments of the method of `LabelJoin` that takes it again, such as `_issue`.
 
     Raise `StateError` for bytes that are no event.
 
@@ -96,6 +98,8 @@ def read(event: bytes) -> tuple[Any, ...]:
             return _ADVANCED.unpack(event)
         if kind == NOTE:
             return kind, event[1:].decode("ascii")
+        if kind == REPEAT:
+            return (kind,)
         if kind == CHANGE:
             version, what, name, calibrator = unpack(event[1:])
             return kind, version, what, name, calibrator

@@ -25,6 +25,7 @@ class Journaled(WithState):
     max_held: int
     max_unknown: int
     max_jump: float
+    max_behind: float
     replayed = 0  #: events of the journal that were taken again, after its snapshot
     _journal: Journal | None
     _note: str | None
@@ -162,9 +163,8 @@ class Journaled(WithState):
                     f"{journal.path} is the journal of another join, {saved!r}; give its parameters or another path, "
                     "or migrate it (streamcal.live.migrate, or serve --migrate)"
                 )
-            jump = self.max_jump
-            self.__dict__ = saved.__dict__
-            self.max_jump = jump
+            bounds = {"max_jump": self.max_jump, "max_behind": self.max_behind}
+            self.__dict__ = {**saved.__dict__, **bounds}
 
 
 @contextmanager

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 JUMP_HORIZONS = 100.0
 #: With `early`, no prediction is more certain: the rate of early clicks times 1/share may be above 1.
 HIGHEST = 1.0 - 1e-6
+#: A warning comes where this many impressions in a row are far behind the clock.
+MANY_BEHIND = 100
 #: A warning comes where this many clicks were known only after a negative label was learned, and those are the most.
 MANY_LATE = 100
 #: Versions whose calibration is kept, the newest.
@@ -99,6 +101,9 @@ class LabelJoin(Holding, Journaled):
         The number of outcomes of unknown ids set aside until their impression comes, default 10,000, the latest.
     max_jump : float, timedelta or str, optional
         Events further from the clock are refused, default 100 times `horizon`.
+    max_behind : float, timedelta or str, optional
+        Impressions older than the clock by more than this are refused, default `horizon`: one event that is stamped far
+        ahead would otherwise keep all labels waiting until then.
 
     Raises
     ------
@@ -151,6 +156,7 @@ class LabelJoin(Holding, Journaled):
         max_held: int = 1_000_000,
         max_unknown: int = 10_000,
         max_jump: float | timedelta | str | None = None,
+        max_behind: float | timedelta | str | None = None,
     ) -> None:
         if isinstance(calibrator, str):
             calibrator = chosen(calibrator, Calibrator, REGISTRY)
@@ -171,6 +177,7 @@ class LabelJoin(Holding, Journaled):
         self.max_held = whole_number(max_held, "max_held", 2)
         self.max_unknown = whole_number(max_unknown, "max_unknown", 0)
         self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
+        self.max_behind = span if max_behind is None else seconds(max_behind, "max_behind", or_zero=True)
         #: Called with each prediction and label that is learned; no part of the state.
         self.on_learned: Callable[[Issued, bool], None] | None = None
         self._set_out(calibrator)
@@ -201,6 +208,7 @@ class LabelJoin(Holding, Journaled):
         self._unjudged: deque[Issued] | None = None  # learned, and not told to `_on_label`; None if nothing is told
         self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were told
         self._warned_of_reports = False
+        self._behind = 0  # impressions in a row that were older than the clock by more than the age of learning
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -257,8 +265,8 @@ class LabelJoin(Holding, Journaled):
 
         - `issued`, `learned`: predictions, and labels learned; of these `positives`, and `timed_out` without an
           outcome;
-        - `repeated`: outcomes after the first one of an id; `contradicted`: ids with a positive and a negative one, of
-          which the positive one counts;
+        - `repeated`: impressions issued again, and outcomes after the first one of an id; `contradicted`: ids with a
+          positive and a negative one, of which the positive one counts;
         - `corrected`, `uncorrected`: positive outcomes in time that were known only after a negative was learned; with
           `early`, those up to `early` after their impression, for which the share makes up;
         - `unknown`: outcomes of ids that were not held; of these `matched` with an impression that came later, and
@@ -326,6 +334,12 @@ class LabelJoin(Holding, Journaled):
             self.advance(time)  # by which it is forgotten
             if id in self._index:
                 raise StoreError(f"the label of {id!r}, issued before, waits for its levels; try again")
+        if self._clock - time > self.max_behind:
+            raise ClockError(
+                f"the impression is {self._clock - time:.6g} s older than the latest event, and more than max_behind="
+                f"{self.max_behind:.6g}: drop it or correct its time; or an event before was far ahead, at "
+                f"{self._clock:.15g}: begin again without it, or turn the clock of a journal back with migrate(clock=)"
+            )
         if self._journal is not None:
             self._journal.require_room()
         try:
@@ -340,8 +354,10 @@ class LabelJoin(Holding, Journaled):
     ) -> Issued:
         """Issue a checked impression; `served` is the probability in the journal, where it is issued again."""
         if t >= self._clock:
-            self._clock = t
+            self._clock, self._behind = t, 0
             self._settle()
+        elif t < self._clock - self._hold:
+            self._warn_of_clock()
         version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
         if served is not None and learner.traceless:
@@ -774,7 +790,23 @@ class LabelJoin(Holding, Journaled):
                 f"id {known.id!r} was issued with the score {known.score!r} and is given again with {score!r}; give "
                 "every impression an id of its own"
             )
+        if self._journal is not None:
+            self._journal.append(events.REPEATED)
+        self._repeat()
         return known
+
+    def _repeat(self) -> None:
+        self._counts["repeated"] += 1
+
+    def _warn_of_clock(self) -> None:
+        """Warn where all impressions are far behind the clock, so that their labels are learned late."""
+        self._behind += 1
+        if self._behind == MANY_BEHIND:
+            warn(
+                f"the last {MANY_BEHIND} impressions are over {self._hold:g} s older than the latest event, at "
+                f"{self._clock:.15g}, and no label is learned until the clock has passed it: correct the time of that "
+                "event and begin again, or turn the clock of a journal back with migrate(clock=)"
+            )
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -785,6 +817,7 @@ class LabelJoin(Holding, Journaled):
             events.ADVANCE: self._advance,
             events.NOTE: self._keep_note,
             events.CHANGE: self._change,
+            events.REPEAT: self._repeat,
         }
         number, read = 0, events.read
         for number, event in enumerate(written, 1):  # noqa: B007
@@ -801,8 +834,8 @@ class LabelJoin(Holding, Journaled):
 
     def _plain_params(self) -> dict[str, Any]:
         """Return the parameters without the journal, which is no part of a state."""
-        limits = {"max_held": self.max_held, "max_unknown": self.max_unknown, "max_jump": self.max_jump}
-        return {**self.spans._asdict(), **limits}
+        limits = ("max_held", "max_unknown", "max_jump", "max_behind")
+        return {**self.spans._asdict(), **{name: getattr(self, name) for name in limits}}
 
     def _state(self) -> dict[str, Any]:
         found = self._contents()
