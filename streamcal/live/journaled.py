@@ -44,6 +44,14 @@ class Journaled(WithState):
     def _replay(self, written: Iterator[bytes]) -> int:
         """Take events of a journal again, and return how many they are."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._journal is not None:
+            raise StateError(
+                f"{self._journal.path}: a join with a journal belongs to one process, which alone writes to it; give "
+                "another one its to_bytes(), to predict there"
+            )
+        return super().__reduce__()
+
     def acknowledge(self) -> int:
         """Return when all events so far are on the disk; how many there are. Any thread may call it.
 
