@@ -29,7 +29,7 @@ from streamcal.app.map import map_
 from streamcal.app.oddities import oddities, times_in_no_order
 from streamcal.app.options import OUTPUT, Labelled, OutputColumnOption, QuietOption, Span, span_of
 from streamcal.app.predict import predict
-from streamcal.app.report import conclusions, scores_table
+from streamcal.app.report import conclusions, scores_table, times_read
 from streamcal.app.serve import VARIABLES, serve
 from streamcal.app.terminal import (
     PLAIN,
@@ -409,8 +409,9 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     pace = job.taken / job.seconds if job.taken else 0.0
     positives = evaluation.positives if job.replay is None else job.replay.clicks
     console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}; {pace:,.0f} rows per second")
-    for line in closing_lines(job):
-        console.print(line)
+    for line in (times_read(job.order), *closing_lines(job)):
+        if line is not None:
+            console.print(line)
     for line in _segments_found(job.learning[-1]):
         console.print(line)
     for what, count in job.tally().items():

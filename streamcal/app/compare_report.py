@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from streamcal.app.group_data import GroupTable
-from streamcal.app.report import NO_VERDICT, NOTHING, agreement, aligned, plain, ratio_text
+from streamcal.app.report import NO_VERDICT, NOTHING, agreement, aligned, plain, ratio_text, times_read
 from streamcal.app.segment_data import SegmentTable
 from streamcal.stream.comparing import CONFIDENCE, RAW, Comparison, Difference, Standing
 
@@ -91,6 +91,7 @@ def sentences(comparison: Comparison) -> list[str]:
     late = f", labels {comparison.delay:,} rows late" if comparison.delay else ""
     pace = comparison.rows / comparison.seconds if comparison.rows else 0.0
     found.append(f"{comparison.rows:,} rows ({comparison.positives:,} positive){late}; {pace:,.0f} rows per second")
+    found += [line] if (line := times_read(comparison.order)) is not None else []
     return found
 
 

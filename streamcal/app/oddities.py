@@ -14,7 +14,7 @@
 | times of another unit | the latest time is after the year 9999, and the forgetting span has a unit or is below 1e6 |
 | times of another unit, too | the latest time is after the year 9999, and the method learns cycles of the day |
 | dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
-| times of a longer unit | from 20 rows on, all times are close together and before 1973, and seconds matter |
+| times of a longer unit | from 20 rows on, all times are below 1e8, which is in 1973, and seconds matter |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times in no order, too | times are read, and over half of the rows are far older than one before |
 | times that are not read | `--time` with a method that does not forget by time |
@@ -29,9 +29,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from streamcal.app.report import EARLY, duration
 from streamcal.calibrators.base import Calibrator
 from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
 from streamcal.stream.checkpoints import Checkpoint
@@ -62,8 +63,6 @@ DATES = {
     14: ("%Y%m%d%H%M%S",),
 }
 EARLIEST_YEAR, LATEST_YEAR = 1970, 2100
-#: Times up to here, in 1973, that are close together are no seconds since 1970; those of a simulation begin near 0.
-EARLY, CLOSE = 1e8, 1.1
 #: Rows from which on it is odd that most were skipped.
 ROWS_SKIPPED = 20
 #: Rows with an id of a row before from which on it is odd that they are the most.
@@ -217,15 +216,14 @@ def _odd_dates(latest: float) -> str | None:
 
 
 def _odd_longer_unit(order: TimeOrder) -> str | None:
-    """Describe what is odd about times in seconds that are close together and soon after 1970."""
+    """Describe what is odd about times in seconds that are all soon after 1970."""
     first, last = order.earliest or 0.0, order.latest or 0.0
-    if order.rows < ROWS_FOR_ORDER or not 0.0 < first <= last <= min(EARLY, CLOSE * first):
+    if order.rows < ROWS_FOR_ORDER or max(abs(first), abs(last)) >= EARLY:
         return None
-    day = datetime.fromtimestamp(last, UTC)
     return (
-        f"times from {first:.10g} to {last:.10g} are taken for seconds since 1970, up to {day:%Y-%m-%d %H:%M}: if they "
-        "are minutes, hours or days, such as those of a spreadsheet, or of another --time-unit, give them in seconds "
-        "or in ISO 8601"
+        f"times from {first:.10g} to {last:.10g} are taken for seconds, {duration(last - first)} in all: if they are "
+        "minutes, hours or days, such as those of a spreadsheet, or of another --time-unit, give them in seconds or in "
+        "ISO 8601"
     )
 
 
