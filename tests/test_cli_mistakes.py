@@ -296,3 +296,24 @@ def test_levels_in_another_encoding_are_refused(tmp_path: Path, rows: int) -> No
     assert "iconv -f LATIN1 -t UTF-8" in run(path, "--segment", "place").stderr
     assert run(path).exit_code == 0
     assert "iconv" in run(path, "--out", tmp_path / "out.parquet").stderr
+
+
+@pytest.mark.parametrize("command", [run, compare])
+def test_rows_skipped_that_are_mostly_of_one_class_are_told(tmp_path: Path, command: object) -> None:
+    """Of 2,000 rows 200 are positive; 40 of these, or 400 of the others, have no score."""
+
+    def warned(without_score: set[int], positive: str = "1") -> bool:
+        path = tmp_path / "in.csv"
+        lines = (
+            f"{'' if i in without_score else 0.1 + i % 7 / 100},{positive if i % 10 == 0 else 0}\n"
+            for i in range(2_000)
+        )
+        path.write_text("score,click\n" + "".join(lines))
+        output = command(path, "--on-error", "skip", "--positive", positive).output  # type: ignore[operator]
+        return "rows skipped are positive, and" in output
+
+    assert warned(set(range(0, 400, 10)))
+    assert warned({i for i in range(450) if i % 10})
+    assert not warned(set(range(400)))
+    assert not warned(set(range(0, 100, 10)))  # ten rows
+    assert warned(set(range(0, 400, 10)), "yes")

@@ -169,8 +169,9 @@ def run(
             join = None if asked is None else opened.enter_context(asked.join(calibrator, *files))
             calibrator = calibrator if join is None else join.calibrator
             fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
-            ids = {"id": late.id, "label_time": late.label_time, "version": late.version}
-            columns = read.columns(time=time, segments=fields, **ids)
+            ids: dict[str, Any] = {"id": late.id, "label_time": late.label_time, "version": late.version}
+            skew = 0.0 if asked is None else asked.clock_skew
+            columns = read.columns(time=time, segments=fields, clock_skew=skew, **ids)
             rows = (read.format, write.out, skips, read.rejects, read.delimiter, method.unit)
             job = Run(calibrator, read.files, columns, *rows, join=join, column=write.output_column)
             job.checkpoint, job.again = before, write.again

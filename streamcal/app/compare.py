@@ -225,7 +225,15 @@ class Skipped:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
-    from streamcal.app.oddities import disordered, falling, mostly_skipped, none_negative, odd_ratio, odd_times
+    from streamcal.app.oddities import (
+        disordered,
+        falling,
+        mostly_skipped,
+        none_negative,
+        odd_ratio,
+        odd_times,
+        skipped_by_class,
+    )
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -257,6 +265,7 @@ def _compared(asked: Asked) -> Compared:
         falling(comparison.sample),
         comparison.sample.odd_rows(),
         mostly_skipped(comparison.rows, skipped.reasons) or _skipped(skipped.reasons.rows),
+        skipped_by_class(comparison.measured, comparison.positives, skipped.reasons),
         _delayed(comparison.rows, comparison.delay),
     )
     for line in filter(None, odd):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 GAP = 30 * 86_400.0
 #: Seconds after which rows and events are on the disk: what a crash costs.
 KEEP_EVERY = 2.0
+#: Seconds by which a label may be stamped before its event: as far as clocks of several machines differ.
+SKEW = 60.0
 #: Those that belong together.
 NEEDED = ("--id", "--event-time", "--label-time", "--horizon")
 
 #: Options that are only of use with those.
-FURTHER = ("early", "late", "journal", "max_held", "version")
+FURTHER = ("early", "late", "clock_skew", "journal", "max_held", "version")
 #: The heading of the help.
 LATE = "Labels that come late"
 #: What to give in place of an option that `--id` excludes.
@@ -39,6 +42,7 @@ TALLIES = {
     "backwards": "rows older than the row before, in time",
     "unheld": "labels not learned for lack of room (--max-held)",
     "forgotten": "predictions forgotten early for lack of room (--max-held)",
+    "before_issue": "labels stamped before their event, by other clocks; they count as immediate",
     "refused": "labels that the method refused",
 }
 
@@ -66,6 +70,12 @@ class LateOptions:
         Span | None,
         rare_option(LATE, "SPAN", "Accept clicks this long after the horizon.  [default: horizon]", parser=span_of),
     ] = None
+    clock_skew: Annotated[
+        Span | None,
+        rare_option(
+            LATE, "SPAN", "Accept labels stamped this long before their event.  [default: 60s]", parser=span_of
+        ),
+    ] = None
     journal: Annotated[
         Path | None, rare_option(LATE, "FILE", "Resume from this journal of events, and continue it.")
     ] = None
@@ -91,10 +101,13 @@ class LateOptions:
             if value:
                 advice = INSTEAD.get(name, "--journal FILE keeps what was learned")
                 fail(f"{name} and --id exclude each other; {advice}")
+        if self.clock_skew is not None and not 0.0 <= self.clock_skew.size < math.inf:
+            fail(f"--clock-skew {self.clock_skew} is not possible; give a span of time, 0 or more")
+        skew = SKEW if self.clock_skew is None else self.clock_skew.size
         early, late = (None if span is None else span.size for span in (self.early, self.late))
         held = 1_000_000 if self.max_held is None else self.max_held
         spans = (self.horizon.size, early, late)
-        return LateLabels(self.id, self.event_time, self.label_time, *spans, self.journal, held)
+        return LateLabels(self.id, self.event_time, self.label_time, *spans, skew, self.journal, held)
 
 
 @dataclass(frozen=True)
@@ -107,6 +120,7 @@ class LateLabels:
     horizon: float
     early: float | None
     late: float | None
+    clock_skew: float
     journal: Path | None
     max_held: int
 
