@@ -470,6 +470,9 @@ def test_simulated_clicks(tmp_path: Path) -> None:
     # 4,000 impressions have some 200 clicks, whose number has a standard deviation of 7 %: three of them.
     assert np.array(served(out))[day].sum() / actual == pytest.approx(1.0, abs=0.21)
     assert "share of clicks that come early: 0." in result.output
+    assert "learned at the horizon" not in result.output
+    few = run(source, *REQUIRED, "--horizon", "3h", "--early", "5s", "--method", "ops")
+    assert "so few that labels are learned at the horizon: give a longer --early" in few.output
 
 
 def test_the_note_of_a_join_is_in_its_state() -> None:

@@ -410,9 +410,9 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     pace = job.taken / job.seconds if job.taken else 0.0
     positives = evaluation.positives if job.replay is None else job.replay.clicks
     console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}; {pace:,.0f} rows per second")
-    for line in (times_read(job.order), *closing_lines(job)):
-        if line is not None:
-            console.print(line)
+    for read in (times_read(job.order), *closing_lines(job)):
+        if read is not None:
+            console.print(read)
     for line in _segments_found(job.learning[-1]):
         console.print(line)
     for what, count in job.tally().items():

@@ -176,6 +176,8 @@ def closing_lines(job: Run) -> Iterator[str]:
     if join.spans.early is not None:
         share, error = join.early_share()
         yield f"share of clicks that come early: {share:.3f} (standard error {error:.3f})"
+        if join.learns_at_horizon:
+            yield "so few that labels are learned at the horizon: give a longer --early, or leave it out"
     if job.columns.version is not None and len(join.versions) > 1:
         name, _, weight = join.versions[-1]
         shares = f"its own calibration weighs {weight:.0%}, the map of the version before {1.0 - weight:.0%}"

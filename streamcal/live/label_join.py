@@ -252,6 +252,11 @@ class LabelJoin(Holding, Journaled):
             raise InputError("this join has no early window; give early= to the constructor")
         return self._curve.share()
 
+    @property
+    def learns_at_horizon(self) -> bool:
+        """Whether labels are learned at the horizon now: without `early`, or while its share is below 0.1."""
+        return self._curve is None or self._curve.waits
+
     def report_delay(self) -> float | None:
         """Return how many seconds after their own time clicks were told, on average; None before the first click.
 
