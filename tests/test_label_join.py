@@ -34,7 +34,7 @@ from streamcal import (
 )
 from streamcal.errors import ClockError, StreamcalError
 from streamcal.fusion import LogisticFusion
-from streamcal.live import Issued, Journal, LabelJoin, Multicalibrated, Segmented, Shadow, join_state
+from streamcal.live import Issued, Journal, LabelJoin, Multicalibrated, Segmented, Shadow, importance_weight, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.states import signed
 
@@ -224,6 +224,69 @@ def test_weights_reach_the_calibrator():
     assert join.calibrator.n == 3.5
 
 
+def test_the_weight_of_a_label_comes_with_it(tmp_path):
+    """Where one negative of ten is kept, its weight is not known before its label."""
+    with Journal(tmp_path / "events.journal") as journal:
+        join = LabelJoin(Mixture(), HORIZON, journal=journal)
+        for k in range(6):
+            join.issue(k, 0.5, 0.0, w=2.0)
+        join.resolve(0, False, 1.0, w=importance_weight(False, 0.1))
+        join.resolve(1, True, 1.0, w=importance_weight(True, 0.1))
+        join.resolve(2, False, 1.0, w=7.0)
+        join.resolve(2, True, 2.0, w=3.0)
+        join.resolve(3, True, 2.0 * HORIZON + 1.0, w=3.0)  # too late: no outcome
+        join.resolve("aside", True, 1.0, w=5.0)
+        join.issue("aside", 0.5, 2.0)
+        join.resolve("later", True, 1.0, w=5.0)
+        told = []
+        join.watch(lambda one, y: told.append((one.w, y)))
+        with pytest.raises(InputError, match="w"):
+            join.resolve(4, True, 1.0, w=-1.0)
+        copies = [LabelJoin.from_state(json.loads(json.dumps(join.state_dict()))) for _ in range(1)]
+        join.advance(HORIZON + 2.0)
+        weights = [(10.0, 0.0), (1.0, 1.0), (3.0, 1.0), (2.0, 0.0), (2.0, 0.0), (2.0, 0.0), (5.0, 1.0)]
+        assert [(w, y) for _, y, w, _ in join.calibrator.told] == weights
+        assert [(w, float(y)) for w, y in told] == weights
+        state = join.state_dict()
+    for other in (*copies, LabelJoin(Mixture(), HORIZON, journal=Journal(tmp_path / "events.journal"))):
+        other.advance(HORIZON + 2.0)
+        assert other.state_dict() == state
+
+
+def test_a_correction_has_the_weights_of_both_labels():
+    join = LabelJoin(Isotonic(), HORIZON)
+    for k, w in enumerate((1.0, 2.0)):
+        join.issue(k, 0.5, 0.0, w=w)
+    join.resolve(0, False, 1.0, w=4.0)
+    join.advance(HORIZON + 1.0)
+    assert join.calibrator.n == 6.0
+    for k in range(2):
+        join.resolve(k, True, HORIZON + 1.0, w=0.5)
+    assert (join.tally()["corrected"], join.calibrator.n) == (2, 1.0)
+    assert join.predict_one(0.5) == 1.0
+
+
+@pytest.mark.parametrize("order", range(3))
+def test_weights_of_outcomes_do_not_depend_on_their_order(order):
+    outcomes = [(False, 3.0, 9.0), (True, 5.0, 2.0), (True, 5.0, None), (True, 5.0, 4.0), (True, 8.0, 5.0)]
+    random.Random(order).shuffle(outcomes)
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    join.issue("a", 0.5, 0.0)
+    for y, t, w in outcomes:
+        join.resolve("a", y, t, w=w)
+    assert join.outcome("a") == (True, True, 5.0, 0, 4.0)
+
+
+def test_groups_are_corrected_with_the_weights_of_the_labels():
+    """One negative of 50 is kept: without their weights half of a group are clicks, and 0.5 is predicted."""
+    rng, join = random.Random(0), LabelJoin(Multicalibrated("online-platt", by=["campaign"]), 50.0)
+    for k in range(6_000):
+        y = rng.random() < 0.5  # 0.01 of all impressions are clicked, and 0.02 of the others are kept
+        join.issue(k, 0.02, float(k), {"campaign": k % 2})
+        join.resolve(k, y, k + 1.0, w=1.0 if y else 50.0)
+    assert join.predict_one(0.02, keys={"campaign": 0}) < 0.1  # right is 0.02
+
+
 # -- any order of outcomes -------------------------------------------------------------------------------------------
 
 #: The rest walk the same code; `-m full` takes them too.
@@ -302,7 +365,11 @@ def test_predictions_and_outcomes_can_be_looked_up():
     join.resolve("a", False, 6.0)
     join.resolve("a", True, 7.0)
     join.resolve("unknown", True, 8.0)
-    assert [join.outcome(id) for id in ("a", "unknown", 7)] == [(True, True, 7.0, 0), (True, False, 8.0, 0), None]
+    assert [join.outcome(id) for id in ("a", "unknown", 7)] == [
+        (True, True, 7.0, 0, None),
+        (True, False, 8.0, 0, None),
+        None,
+    ]
     join.advance(HORIZON + 5.0)
     assert join.oldest(now=1e6) == 0.0
     assert join.predictions.keys() == {"a", 7}  # remembered, as late clicks may come
@@ -642,7 +709,7 @@ def test_clicks_that_are_uploaded_late_are_early_by_the_time_when_they_are_known
 def test_clicks_that_are_mostly_told_after_a_negative_was_learned_warn_once():
     found = [one for one in warned_of(lambda: uploaded("identity", 3_600.0)) if "known only after" in one]
     assert len(found) == 1
-    assert re.search(r"clicks are told 1\d\d\d s after their own time on average; give a longer early", found[0])
+    assert re.search(r"clicks are reported 1\d\d\d s after their own time on average; give a longer early", found[0])
     join = LabelJoin("identity", 86_400.0)
 
     def reported():
@@ -653,7 +720,7 @@ def test_clicks_that_are_mostly_told_after_a_negative_was_learned_warn_once():
 
     (found,) = warned_of(reported)
     assert "100 clicks were known only after a negative label was learned, and 0 before" in found
-    assert "told 8e+04 s after their own time on average; give a longer horizon" in found
+    assert "reported 8e+04 s after their own time on average; give a longer horizon" in found
     assert join.tally()["corrected"] == 250  # of a method that learns nothing
     assert warned_of(lambda: uploaded("identity", 60.0)) == []
     assert LabelJoin("identity", 10.0).report_delay() is None

@@ -14,13 +14,15 @@ from streamcal.live.issued import Id, Issued
 ISSUE, RESOLVE, ADVANCE, NOTE, CHANGE, REPEAT = 0, 1, 2, 3, 4, 5
 #: An impression that is remembered was issued again.
 REPEATED = bytes((REPEAT,))
-#: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive.
-INTEGER, MORE, POSITIVE = 1, 2, 4
+#: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive; it has
+#: a weight.
+INTEGER, MORE, POSITIVE, WEIGHED = 1, 2, 4, 8
 
 _ISSUED = struct.Struct("<BBHddd")  # kind, bits, length of the id, t, score, p
 _RESOLVED = struct.Struct("<BBHd")
 _ADVANCED = struct.Struct("<Bd")
 _INTEGER = struct.Struct("<q")
+_WEIGHT = struct.Struct("<d")
 
 
 def issued(one: Issued) -> bytes:
@@ -49,10 +51,13 @@ def _plain(value: str | int) -> str:
     return _text(value) if value.__class__ is str else int.__repr__(value)
 
 
-def resolved(id: Id, positive: bool, t: float) -> bytes:
+def resolved(id: Id, positive: bool, t: float, w: float | None = None) -> bytes:
     """Encode an outcome."""
     written, integer = _id(id)
-    return _RESOLVED.pack(RESOLVE, integer | (POSITIVE if positive else 0), len(written), t) + written
+    bits = integer | (POSITIVE if positive else 0)
+    if w is None:
+        return _RESOLVED.pack(RESOLVE, bits, len(written), t) + written
+    return _RESOLVED.pack(RESOLVE, bits | WEIGHED, len(written), t) + written + _WEIGHT.pack(w)
 
 
 def advanced(t: float) -> bytes:
@@ -93,7 +98,9 @@ def read(event: bytes) -> tuple[Any, ...]:
             return kind, _read_id(id, bits), score, t, version, keys, w, p
         if kind == RESOLVE:
             _, bits, size, t = _RESOLVED.unpack_from(event)
-            return kind, _read_id(event[_RESOLVED.size : _RESOLVED.size + size], bits), bool(bits & POSITIVE), t
+            weight = _WEIGHT.unpack_from(event, _RESOLVED.size + size) if bits & WEIGHED else ()
+            of = _read_id(event[_RESOLVED.size : _RESOLVED.size + size], bits)
+            return kind, of, bool(bits & POSITIVE), t, *weight
         if kind == ADVANCE:
             return _ADVANCED.unpack(event)
         if kind == NOTE:

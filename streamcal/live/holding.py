@@ -137,7 +137,7 @@ class Holding(ABC):
         del self._index[one.id]
         self._outcomes.pop(one.id, None)
 
-    def _set_aside(self, id: Id, positive: bool, t: float) -> None:
+    def _set_aside(self, id: Id, positive: bool, t: float, w: float | None) -> None:
         """Keep the outcome of an unknown id; the one that has been there longest makes room."""
         before = self._aside.pop(id, None)
         self._counts["unknown"] += 1
@@ -148,7 +148,8 @@ class Holding(ABC):
                 f"{self._unmatched} outcomes are of unknown ids such as {id!r}, and {self._matched} of known ones: "
                 "give `resolve` the ids that `issue` got, and keep predictions until their outcomes come"
             )
-        self._aside[id] = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
+        now = Outcome(positive, not positive, t, 0, w) if before is None else before.and_then(positive, t, 0, w)
+        self._aside[id] = now
         if len(self._aside) > self.max_unknown:
             self._drop_aside()
 

@@ -80,18 +80,21 @@ class Outcome(NamedTuple):
     #: With an early window, how late the first positive outcome was known to the join: the cell of its delay in the
     #: curve of delays, 0 for one known in time to be learned early.
     cell: int = 0
+    w: float | None = None  #: the weight given with that outcome; None for the weight of the impression
 
-    def and_then(self, positive: bool, t: float, cell: int = 0) -> Outcome:
+    def and_then(self, positive: bool, t: float, cell: int = 0, w: float | None = None) -> Outcome:
         """Return the outcome with one more: a function of the set of outcomes, not of their order.
 
         >>> Outcome(False, True, 5.0).and_then(True, 9.0)
-        Outcome(positive=True, negative=True, t=9.0, cell=0)
+        Outcome(positive=True, negative=True, t=9.0, cell=0, w=None)
         """
         if positive == self.positive:
-            t, cell = min(t, self.t), min(cell, self.cell)
+            before = self.t < t or (self.t == t and (w is None or (self.w is not None and self.w >= w)))
+            t, w = (self.t, self.w) if before else (t, w)
+            cell = min(cell, self.cell)
         elif self.positive:
-            t, cell = self.t, self.cell
-        return Outcome(self.positive or positive, self.negative or not positive, t, cell)
+            t, cell, w = self.t, self.cell, self.w
+        return Outcome(self.positive or positive, self.negative or not positive, t, cell, w)
 
 
 def is_plain(id: str) -> bool:

@@ -74,7 +74,7 @@ def head_of(found: Contents) -> dict[str, Any]:
         "versions": [[version, learner.state()] for version, learner in found.versions.items()],
         "newest": found.newest,
         "waiting": len(found.waiting),
-        "aside": [[id, *outcome[:3]] for id, outcome in found.aside.items()],
+        "aside": [[id, *outcome[:3], outcome.w] for id, outcome in found.aside.items()],
         "stride": found.stride,
         "next_stride": None if math.isinf(found.next_stride) else found.next_stride,
         "counts": dict(found.counts),
@@ -115,13 +115,13 @@ def written_in(parts: Iterator[bytes]) -> dict[str, Any]:
 def _columns(held: Sequence[Issued], outcomes: Mapping[Id, Outcome]) -> dict[str, Any]:
     """Return predictions as columns, which are written and read many times faster than rows; None for one of Nones.
 
-    `at` is None where it is `t` everywhere, `cell` where it is 0 everywhere. Outcomes have the place of their
-    prediction, `of`, in rising order.
+    `at` is None where it is `t` everywhere, `cell` where it is 0 everywhere, and `weight` where no outcome has
+    its own. Outcomes have the place of their prediction, `of`, in rising order.
     """
     names = ("id", "p", "score", "t", "version", "keys", "w", "at", "number", "said")
     columns = dict(zip(names, zip(*held, strict=True), strict=True))
     known = [(place, *outcomes[id]) for place, id in enumerate(columns["id"]) if id in outcomes]
-    of, positive, negative, when, cell = zip(*known, strict=True) if known else ((), (), (), (), ())
+    of, positive, negative, when, cell, weight = zip(*known, strict=True) if known else ((),) * 6
     return {
         **{name: np.array(columns[name], dtype=np.float64) for name in ("p", "score", "t", "w")},
         "id": _written_ids(columns["id"]),
@@ -135,6 +135,7 @@ def _columns(held: Sequence[Issued], outcomes: Mapping[Id, Outcome]) -> dict[str
         "negative": list(negative),
         "when": list(when),
         "cell": list(cell) if any(cell) else None,
+        "weight": None if all(one is None for one in weight) else list(weight),
     }
 
 
@@ -188,7 +189,7 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
         "newest": version,
         "waiting": whole(),
         "held": _held,
-        "aside": listed(row(check_id, flag, flag, time)),
+        "aside": listed(row(check_id, flag, flag, time, maybe(number(0.0, LARGEST_WEIGHT)))),
         "stride": whole(1, MOST),
         "next_stride": maybe(time),
         "counts": record(dict.fromkeys(COUNTS, whole(0, MOST))),
@@ -208,7 +209,7 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
         waiting=deque(held[learned:]),
         index={one.id: one for one in held},
         outcomes=outcomes,
-        aside=OrderedDict((id, Outcome(*outcome)) for id, *outcome in read["aside"]),
+        aside=OrderedDict((id, Outcome(yes, no, t, 0, w)) for id, yes, no, t, w in read["aside"]),
         next_stride=-math.inf if read["next_stride"] is None else read["next_stride"],
         ages=sorted(read["ages"], key=lambda one: one[:3]),  # and so a heap
     )
@@ -242,7 +243,7 @@ def _read_columns(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
     fields |= {"version": maybe(_versions), "keys": maybe(_keys), "said": maybe(_all_said)}
     fields |= {"w": numbers(None, least=0.0, most=LARGEST_WEIGHT), "at": maybe(numbers(None)), "number": counts()}
     fields |= {"of": counts(), "positive": listed(flag), "negative": listed(flag), "when": numbers(None)}
-    fields |= {"cell": maybe(counts())}
+    fields |= {"cell": maybe(counts()), "weight": maybe(listed(maybe(number(0.0, LARGEST_WEIGHT))))}
     read = record(fields)(value)
     columns = [_listed(read["t" if name == "at" and read["at"] is None else name]) for name in Issued._fields]
     size = len(columns[0])
@@ -252,6 +253,7 @@ def _read_columns(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
     held = [tuple.__new__(Issued, one) for one in rows]
     of, *known = (_listed(read[name]) for name in ("of", "positive", "negative", "when"))
     known.append([0] * len(of) if read["cell"] is None else _listed(read["cell"]))
+    known.append([None] * len(of) if read["weight"] is None else read["weight"])
     ensure(all(len(one) == len(of) for one in known), "outcomes have columns of several lengths")
     ensure(not of or of[-1] < size, "an outcome is that of no prediction")
     ensure(bool((np.diff(read["of"]) > 0).all()), "outcomes are not in the order of their predictions")

@@ -65,8 +65,8 @@ class LabelJoin(Holding, Journaled):
     **With `early`** labels are learned `early` after issue, and mean "a click is known by now". The calibrator is given
     the score times the share of clicks that are known so soon, and its probability is divided by that share, which is
     estimated from the clicks known up to `horizon` (`streamcal.live.early.DelayCurve`). Predictions are of a click
-    within `horizon`, as without `early`. A click is known from its own time on, or from the clock at which `resolve`
-    told it, if that is later, as where clicks are uploaded each hour. With a share below 0.1, labels are learned at the
+    within `horizon`, as without `early`. A click is known from its own time on, or from the clock at which `resolve` is
+    called, if that is later, as where clicks are uploaded each hour. With a share below 0.1, labels are learned at the
     horizon, as without `early`.
 
     Parameters
@@ -206,7 +206,7 @@ class LabelJoin(Holding, Journaled):
         self._first_time: Time | None = take_first_time(calibrator)
         self._on_label: Callable[[Issued, bool], object] | None = None
         self._unjudged: deque[Issued] | None = None  # learned, and not told to `_on_label`; None if nothing is told
-        self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were told
+        self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were reported
         self._warned_of_reports = False
         self._behind = 0  # impressions in a row that were older than the clock by more than the age of learning
 
@@ -258,10 +258,10 @@ class LabelJoin(Holding, Journaled):
         return self._curve is None or self._curve.waits
 
     def report_delay(self) -> float | None:
-        """Return how many seconds after their own time clicks were told, on average; None before the first click.
+        """Return how many seconds after their own time clicks are reported, on average; None before the first.
 
-        The mean is of some 4,000 clicks, of this process, of ids that are remembered. The time of telling is the clock
-        of the join.
+        The mean is over the last 4,000 clicks or so that this process was given for ids it remembers. A click is
+        reported at the clock at which `resolve` is called.
         """
         return self._report_delay if self._reports else None
 
@@ -419,7 +419,7 @@ class LabelJoin(Holding, Journaled):
         """Convert the probability of a click that is known early to that of a click within the horizon."""
         return max(p, min(p / self._factor, max(HIGHEST, score)))
 
-    def resolve(self, id: Id, y: Label, t: Time) -> bool:
+    def resolve(self, id: Id, y: Label, t: Time, *, w: float | None = None) -> bool:
         """Tell the outcome of an impression.
 
         Parameters
@@ -430,6 +430,9 @@ class LabelJoin(Holding, Journaled):
             The label. A positive outcome prevails over a negative one, and the earliest positive one over others.
         t : float or datetime
             The time of the outcome, such as that of the click; it does not move the clock.
+        w : float, optional
+            The weight of the observation with this label, such as `importance_weight(y, rate)`, in place of that given
+            to `issue`. It counts if this outcome does.
 
         Returns
         -------
@@ -446,29 +449,30 @@ class LabelJoin(Holding, Journaled):
         if id.__class__ is not str or not is_plain(id):
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
+        weight = None if w is None else check_weight(w)
         time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
         if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
             self._check_far(time)
         if self._journal is not None:
             self._journal.require_room()
-            self._journal.append(events.resolved(id, positive, time))
-        return self._resolve(id, positive, time)
+            self._journal.append(events.resolved(id, positive, time, weight))
+        return self._resolve(id, positive, time, weight)
 
-    def _resolve(self, id: Id, positive: bool, t: float) -> bool:
+    def _resolve(self, id: Id, positive: bool, t: float, w: float | None = None) -> bool:
         """Take a checked outcome."""
         one = self._index.get(id)
         if one is None:
-            self._set_aside(id, positive, t)
+            self._set_aside(id, positive, t, w)
             return False
         self._matched += 1
         before = self._outcomes.get(id)
         cell = self._cell(one, t) if positive and self._curve is not None else 0
         if before is None:
-            now = tuple.__new__(Outcome, (positive, not positive, t, cell))
+            now = tuple.__new__(Outcome, (positive, not positive, t, cell, w))
             if t < one.t:
                 self._counts["before_issue"] += 1
         else:
-            now = before.and_then(positive, t, cell)
+            now = before.and_then(positive, t, cell, w)
             self._counts["repeated"] += 1
             self._counts["contradicted"] += now.positive and now.negative and not (before.positive and before.negative)
         self._outcomes[id] = now
@@ -559,7 +563,7 @@ class LabelJoin(Holding, Journaled):
                 outcome = self._outcomes.get(one.id)
                 assert self._on_label is not None
                 clicked = outcome is not None and outcome.positive and outcome.t - one.t <= self._keep
-                self._on_label(one, clicked)
+                self._on_label(_weighed(one, outcome, clicked), clicked)
 
     def _give_up(self, one: Issued) -> None:
         learner = self._versions.get(one.version)
@@ -580,10 +584,12 @@ class LabelJoin(Holding, Journaled):
         if learner is None:
             counts["refused"] += 1
             return True
-        score = one.score * self._factor
+        score, issued = one.score * self._factor, one
+        one = _weighed(one, outcome, y)
         try:
-            if self._curve is not None and one.number < self._curve.since and one.said is not None:
-                # It was issued when labels were learned at another age, and its parts said the share of other clicks.
+            turned = self._curve is not None and one.number < self._curve.since
+            if one.said is not None and (turned or (one.w != issued.w and learner.weighs)):
+                # Its parts said something else: of labels learned at another age, or of another weight.
                 said = learner.issue(score, one.keys, one.t, one.w)[1]
                 learner.give_up(score, one)
                 one = one._replace(said=said)
@@ -614,15 +620,16 @@ class LabelJoin(Holding, Journaled):
         if now.t > last or (early and now.cell == 0) or (before is not None and before.positive and before.t <= last):
             return
         learner = self._versions.get(one.version)
-        corrected = not early and learner is not None and learner.correct(one)
+        weight = one.w if now.w is None else now.w
+        corrected = not early and learner is not None and learner.correct(_weighed(one, before, False), weight)
         self._counts["corrected" if corrected else "uncorrected"] += 1
         late, in_time = self._counts["corrected"] + self._counts["uncorrected"], self._counts["positives"]
         if late >= MANY_LATE and late > in_time and not self._warned_of_reports:
             self._warned_of_reports = True
             warn(
                 f"{late} clicks were known only after a negative label was learned, and {in_time} before: clicks are "
-                f"told {self._report_delay:.4g} s after their own time on average; give a longer "
-                f"{'early' if early else 'horizon'}, or tell them sooner"
+                f"reported {self._report_delay:.4g} s after their own time on average; give a longer "
+                f"{'early' if early else 'horizon'}, or report them sooner"
             )
 
     def _await_age(self, one: Issued, outcome: Outcome) -> None:
@@ -649,8 +656,8 @@ class LabelJoin(Holding, Journaled):
         if curve.turn(self._number) and curve.waits:
             warn(
                 f"{100.0 * curve.share()[0]:.2g} % of clicks are known within early={self._soonest:g} s, and they are "
-                f"told {self._report_delay:.4g} s after their own time on average: labels are learned at the horizon "
-                "while the share is so small; give a longer early, or None"
+                f"reported {self._report_delay:.4g} s after their own time on average: labels are learned at the "
+                "horizon while the share is so small; give a longer early, or None"
             )
         self._follow_curve()
 
@@ -869,3 +876,10 @@ class LabelJoin(Holding, Journaled):
         window = "" if early is None else f", early={early!r}"
         kept = "" if late == horizon else f", late={late!r}"
         return f"LabelJoin({self.calibrator!r}, horizon={horizon!r}{window}{kept})"
+
+
+def _weighed(one: Issued, outcome: Outcome | None, y: bool) -> Issued:
+    """Return a prediction with the weight of its label `y`, where the outcome has one of its own."""
+    if outcome is None or outcome.w is None or outcome.positive != y:
+        return one
+    return one._replace(w=outcome.w)

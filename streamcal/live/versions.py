@@ -17,6 +17,7 @@ from streamcal.kernels.common.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
 from streamcal.live.keyed import Keyed
+from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.shadow import Shadow, ShadowForecast
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray, Time
@@ -61,10 +62,10 @@ class ByScore:
         """Learn the label of an issued prediction."""
         self.calibrator._learn_late(score, y, one.w, one.t if self._timed or said else None, said)
 
-    def turn(self, score: float, one: Issued) -> None:
-        """Unlearn a negative label, and learn a positive one."""
+    def turn(self, score: float, one: Issued, w: float) -> None:
+        """Unlearn a negative label, and learn a positive one of weight `w`."""
         self.calibrator.unlearn_one(score, False, one.w, one.t)
-        self.calibrator.learn_one(score, True, one.w, one.t)
+        self.calibrator.learn_one(score, True, w, one.t)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return the present probabilities at an array of scores."""
@@ -101,11 +102,11 @@ class ByKeys:
         """Forget an issued prediction whose label will not be learned."""
         self.calibrator._give_up_keyed(score, self._keys(one.keys), said or ())
 
-    def turn(self, score: float, one: Issued) -> None:
-        """Unlearn a negative label, and learn a positive one."""
-        given = one.w, one.t if self._timed else None
-        self.calibrator.unlearn_one(score, self._keys(one.keys), False, *given)
-        self.calibrator.learn_one(score, self._keys(one.keys), True, *given)
+    def turn(self, score: float, one: Issued, w: float) -> None:
+        """Unlearn a negative label, and learn a positive one of weight `w`."""
+        t = one.t if self._timed else None
+        self.calibrator.unlearn_one(score, self._keys(one.keys), False, one.w, t)
+        self.calibrator.learn_one(score, self._keys(one.keys), True, w, t)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return the probabilities of the calibrator of all observations, whatever their keys."""
@@ -143,7 +144,7 @@ class ByShadow:
         """Return what the calibrators predicted when the prediction was issued."""
         return self.shadow.forecast_of(score, said or (), self._keys(one.keys))
 
-    def turn(self, score: float, one: Issued) -> None:
+    def turn(self, score: float, one: Issued, w: float) -> None:
         """Refuse to turn a label, since a comparison cannot unlearn an outcome."""
         raise CapabilityError("a shadow cannot unlearn")
 
@@ -197,6 +198,13 @@ class VersionLearner:
         self.traceless = before is None and isinstance(self._own, ByScore) and self._own.traceless
         self.tell(None)
 
+    @property
+    def weighs(self) -> bool:
+        """Whether what is remembered of a prediction depends on its weight."""
+        own = self.calibrator
+        entrants = own._calibrators.values() if isinstance(own, Shadow) else [own]
+        return any(isinstance(one, Multicalibrated) for one in entrants)
+
     def tell(self, write: Callable[[str, str, dict[str, Any] | None], None] | None) -> None:
         """Write each later change of a shadow before it is made; None stops the writing."""
         if isinstance(self.calibrator, Shadow):
@@ -244,8 +252,8 @@ class VersionLearner:
         odds = math.exp(min(max(w * (gains[1] - gains[0]), -700.0), 700.0)) * (1.0 - self.weight) / self.weight
         self.weight = (1.0 - SHARE) / (1.0 + odds) + SHARE * PRIOR
 
-    def correct(self, one: Issued) -> bool:
-        """Turn the negative label of a prediction into a positive one, exactly; False where that is not possible.
+    def correct(self, one: Issued, w: float) -> bool:
+        """Turn the negative label of a prediction into a positive one of weight `w`; False where that is not exact.
 
         It is where the order of learning does not matter: under `Forever` and under policies by time. The weight of the
         map of the version before stays as it is.
@@ -253,7 +261,7 @@ class VersionLearner:
         if not (self.calibrator.unlearns and self.calibrator.merges):
             return False
         try:
-            self._own.turn(one.score, one)
+            self._own.turn(one.score, one, w)
         except StreamcalError:  # sums that cannot give it back without rounding; nothing has changed then
             return False
         return True

@@ -152,10 +152,10 @@ class State(Collector):
 
 
 def _early(join: LabelJoin) -> Iterator[Metric]:
-    """Yield how late clicks are told and, with an early window, how many are known within it."""
+    """Yield how late clicks are reported and, with an early window, how many are known within it."""
     delay = join.report_delay()
     if delay is not None:
-        text = "Mean seconds from a positive outcome's own time until it was told."
+        text = "Mean seconds from a positive outcome's own time until it was reported."
         yield GaugeMetricFamily("streamcal_report_delay_seconds", text, delay)
     tally = join.tally()
     late = tally["corrected"] + tally["uncorrected"]
