@@ -10,10 +10,11 @@ SOLVES = 1e-12
 
 
 def traffic(join, numbers):
+    """Issue impressions of which one in seven is clicked: half of them after 5 seconds, the others after 20."""
     for k in numbers:
         join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), {"campaign": k % 3})
         if k % 7 == 0:
-            join.resolve(f"i{k}", True, k + 20.0)
+            join.resolve(f"i{k}", True, k + (20.0 if k % 2 else 5.0))
 
 
 @pytest.fixture
@@ -193,7 +194,7 @@ def test_a_clock_that_was_ahead_is_turned_back(tmp_path, early, horizon):
             assert one.tally()["learned"] == 200
             one.advance(250.0 + span)
             assert (one.tally()["learned"], one.waiting) == (300, 1)
-            assert one.tally()["positives"] == 20 + sum(k % 7 == 0 for k in range(200)) * (early is None)
+            assert one.tally()["positives"] == 20 + sum(k % (7 if early is None else 14) == 0 for k in range(200))
         assert restored.state_dict() == join.state_dict()
 
 
@@ -258,7 +259,7 @@ def test_a_calibrator_moves_into_a_shadow_and_out_of_it_and_predicts_as_if_it_ha
     def issued(join, numbers, version):
         for k in numbers:
             if k % 7 == 0:
-                join.resolve(f"i{k}", True, k + 20.0)
+                join.resolve(f"i{k}", True, k + 5.0)
             yield join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), {"campaign": k % 3}, version).p
 
     parts = (range(200), "a"), (range(200, 300), "b"), (range(300, 400), "b"), (range(400, 600), "b")

@@ -29,7 +29,7 @@ from streamcal.app.map import map_
 from streamcal.app.oddities import oddities, times_in_no_order
 from streamcal.app.options import OUTPUT, Labelled, OutputColumnOption, QuietOption, Span, span_of
 from streamcal.app.predict import predict
-from streamcal.app.report import NOTHING, conclusions, scores_table
+from streamcal.app.report import NOTHING, conclusions, scores_table, times_read
 from streamcal.app.serve import VARIABLES, serve
 from streamcal.app.terminal import (
     PLAIN,
@@ -170,8 +170,9 @@ def run(
             join = None if asked is None else opened.enter_context(asked.join(calibrator, *files))
             calibrator = calibrator if join is None else join.calibrator
             fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
-            ids = {"id": late.id, "label_time": late.label_time, "version": late.version}
-            columns = read.columns(time=time, segments=fields, **ids)
+            ids: dict[str, Any] = {"id": late.id, "label_time": late.label_time, "version": late.version}
+            skew = 0.0 if asked is None else asked.clock_skew
+            columns = read.columns(time=time, segments=fields, clock_skew=skew, **ids)
             rows = (read.format, write.out, skips, read.rejects, read.delimiter, method.unit)
             job = Run(calibrator, read.files, columns, *rows, join=join, column=write.output_column)
             job.checkpoint, job.again = before, write.again
@@ -424,8 +425,9 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     positives = evaluation.positives if job.replay is None else job.replay.clicks
     pace = f"; {job.taken / job.seconds:,.0f} rows per second" if job.taken else ""
     console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}{pace}")
-    for line in closing_lines(job):
-        console.print(line)
+    for read in (times_read(job.order), *closing_lines(job)):
+        if read is not None:
+            console.print(read)
     for line in _segments_found(job.learning[-1]):
         console.print(line)
     for what, count in job.tally().items():

@@ -88,7 +88,8 @@ class Asked(LateLog, Labelled):
 
         late = self.log
         if late is not None:
-            others |= {"time": late.event_time, "id": late.id, "label_time": late.label_time}
+            ids = {"id": late.id, "label_time": late.label_time}
+            others |= {"time": late.event_time, "clock_skew": late.clock_skew, **ids}
         return super().columns(segments=names_of((*self.fields, *self.groups)), **others)
 
     @property
@@ -305,6 +306,7 @@ def _warn(asked: Asked, found: Comparison, names: Sequence[str], skipped: Reason
         of_labels = (
             oddities.odd_unit_of_events(found.order, horizon, seconds=unit),
             oddities.odd_labels(replay),
+            oddities.early_labels(replay),
             oddities.odd_ids(replay, found.issued + replay.repeated),
         )
     odd = (
@@ -313,6 +315,7 @@ def _warn(asked: Asked, found: Comparison, names: Sequence[str], skipped: Reason
         oddities.falling(found.sample),
         found.sample.odd_rows(),
         oddities.mostly_skipped(found.issued, skipped) or _skipped(skipped.rows),
+        oddities.skipped_by_class(found.issued, found.positives if replay is None else replay.clicks, skipped),
     )
     for line in filter(None, odd):
         typer.echo(f"streamcal: warning: {line}", err=True)

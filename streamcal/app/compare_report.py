@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from streamcal.app.group_data import GroupTable
-from streamcal.app.report import NO_VERDICT, NOTHING, agreement, aligned, plain, ratio_text
+from streamcal.app.report import NO_VERDICT, NOTHING, agreement, aligned, plain, ratio_text, times_read
 from streamcal.app.segment_data import SegmentTable
 from streamcal.parameters.spans import span_text
 from streamcal.stream.as_issued import Horizon
@@ -91,6 +91,7 @@ def sentences(comparison: Comparison) -> list[str]:
     if comparison.extreme:
         found.append(f"{comparison.extreme:,} scores beyond the scale, log-odds ±16, were moved to its end.")
     found.append(_read(comparison))
+    found += [line] if (line := times_read(comparison.order)) is not None else []
     return found
 
 

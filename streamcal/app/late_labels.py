@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 KEEP_EVERY = 2.0
 #: Predictions that a join remembers, where the options give no other number.
 MOST_HELD = 1_000_000
+#: Seconds by which a label may be stamped before its event: as far as clocks of several machines differ.
+SKEW = 60.0
 #: Those that belong together.
 NEEDED = ("--id", "--event-time", "--label-time", "--horizon")
 
-#: Options that are only of use with those; a comparison has the first alone.
-FURTHER = ("early", "late", "journal", "max_held", "version")
+#: Options that are only of use with those; a comparison has the first two alone.
+FURTHER = ("early", "clock_skew", "late", "journal", "max_held", "version")
 #: The heading of the help.
 LATE = "Labels that come late"
 #: What to give in place of an option that `--id` excludes.
@@ -43,6 +46,7 @@ TALLIES = {
     "backwards": "rows older than the row before, in time",
     "unheld": "labels not learned for lack of room (--max-held)",
     "forgotten": "predictions forgotten early for lack of room (--max-held)",
+    "before_issue": "labels stamped before their event, by other clocks; they count as immediate",
     "refused": "labels that the method refused",
 }
 
@@ -66,6 +70,12 @@ class LateLog:
     early: Annotated[Span | None, rare_option(LATE, "SPAN", "Learn early clicks after this span.", parser=span_of)] = (
         None
     )
+    clock_skew: Annotated[
+        Span | None,
+        rare_option(
+            LATE, "SPAN", "Accept labels stamped this long before their event.  [default: 60s]", parser=span_of
+        ),
+    ] = None
 
     def checked(self, excluded: Mapping[str, object]) -> LateLabels | None:
         """Return what the options ask for; None where labels do not come late.
@@ -84,8 +94,12 @@ class LateLog:
             if value:
                 advice = INSTEAD.get(name, "--journal FILE keeps what was learned")
                 fail(f"{name} and --id exclude each other; {advice}")
+        if self.clock_skew is not None and not 0.0 <= self.clock_skew.size < math.inf:
+            fail(f"--clock-skew {self.clock_skew} is not possible; give a span of time, 0 or more")
+        skew = SKEW if self.clock_skew is None else self.clock_skew.size
         early = None if self.early is None else self.early.size
-        return LateLabels(self.id, self.event_time, self.label_time, self.horizon.size, early)
+        spans = (self.horizon.size, early)
+        return LateLabels(self.id, self.event_time, self.label_time, *spans, clock_skew=skew)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +135,7 @@ class LateLabels:
     horizon: float
     early: float | None
     late: float | None = None
+    clock_skew: float = SKEW
     journal: Path | None = None
     max_held: int = MOST_HELD
 
@@ -175,6 +190,8 @@ def closing_lines(job: Run) -> Iterator[str]:
     if join.spans.early is not None:
         share, error = join.early_share()
         yield f"share of clicks that come early: {share:.3f} (standard error {error:.3f})"
+        if join.learns_at_horizon:
+            yield "so few that labels are learned at the horizon: give a longer --early, or leave it out"
     if job.columns.version is not None and len(join.versions) > 1:
         name, _, weight = join.versions[-1]
         shares = f"its own calibration weighs {weight:.0%}, the map of the version before {1.0 - weight:.0%}"

@@ -313,12 +313,13 @@ def _joined(
     """Return a new join, or the join resumed from the journal."""
     from streamcal.live.label_join import LabelJoin
 
-    jump = None if event_time else ANY_JUMP
+    jump = None if event_time else ANY_JUMP  # of a client's time behind the server, `Service` says how far
     if journal is not None and journal.n > journal.upto:
         number = journal.n - journal.upto
         told = {"event": "replaying", "events": number}
         logger.info("%s: replaying %d events after the last snapshot", journal.path, number, extra=told)
-    given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held, "max_jump": jump}
+    given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held}
+    given |= {"max_jump": jump, "max_behind": jump}
     join = LabelJoin(calibrator, spans["horizon"], journal=journal, **given)  # type: ignore[arg-type]
     if journal is not None:
         told = {

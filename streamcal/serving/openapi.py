@@ -66,11 +66,13 @@ def schema(service: Service) -> dict[str, Any]:
     return described
 
 
+WEIGHT = {"anyOf": [{"const": 0}, {"type": "number", "minimum": SMALLEST_WEIGHT, "maximum": LARGEST_WEIGHT}]}
+
+
 def issue_schema(service: Service) -> dict[str, Any]:
     """Describe an impression."""
     low, high = service.join.calibrator.scale.domain
     score = {"type": "number", "minimum": low, "maximum": high}
-    weight = {"anyOf": [{"const": 0}, {"type": "number", "minimum": SMALLEST_WEIGHT, "maximum": LARGEST_WEIGHT}]}
     level = {"anyOf": [TEXT, {"type": "integer", "minimum": LEAST_WHOLE, "maximum": LARGEST_WHOLE}]}
     keys = {
         "type": "object",
@@ -84,14 +86,15 @@ def issue_schema(service: Service) -> dict[str, Any]:
         "t": {"type": "number"},
         "keys": maybe(keys),
         "version": maybe(id_schema()),
-        "w": maybe(weight),
+        "w": maybe(WEIGHT),
     }
     return item(fields, ["id", "score"], service)
 
 
 def outcome_schema(service: Service) -> dict[str, Any]:
     """Describe an outcome."""
-    fields = {"id": id_schema(), "y": {"enum": [True, False, 0, 1]}, "t": {"type": "number"}}
+    label = {"enum": [True, False, 0, 1]}
+    fields = {"id": id_schema(), "y": label, "t": {"type": "number"}, "w": maybe(WEIGHT)}
     return item(fields, ["id", "y"], service)
 
 

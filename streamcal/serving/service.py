@@ -126,7 +126,7 @@ class Service:
         try:
             id = check_id(given["id"])
             before = self.join.outcome(id)
-            known = self.join.resolve(id, given["y"], t)
+            known = self.join.resolve(id, given["y"], t, w=given.get("w"))
             if known and given["y"] and not (before and before.positive):  # not one that is sent again
                 self.quality.outcome(t - self.join.predictions[id].t)
             outcome = self.join.outcome(id)

@@ -7,6 +7,7 @@ would accept every row, and then they are what these would return. Otherwise the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -68,6 +69,8 @@ class Columns:
     id: str | None = None
     label_time: str | None = None
     version: str | None = None
+    #: Seconds by which a label may be stamped before its event, as by the clock of another machine.
+    clock_skew: float = 0.0
     #: The treatment of a row without a label: "negative", "unknown" (predicted, not learned) or "skip"; None: an error.
     missing_label: str | None = None
     #: Whether a higher score means fewer positives: probabilities are read as 1 − s, other scores as −s.
@@ -238,6 +241,19 @@ class FieldReader:
             return w
         return np.where(missing, 0.0, 1.0 if w is None else w)
 
+    def label_of(self, row: Row) -> bool | None:
+        """Return the label of a row that cannot be used; None if it has none that can be read."""
+        label, reader = self._columns.label, self._label_of
+        if label is None or (self._columns.missing_label == UNKNOWN and is_missing(as_read(row.get(label)))):
+            return None
+        self._label_of = copy(reader)  # which words are labels is decided by rows that are used
+        try:
+            return self._label_in(row)
+        except RecordError:
+            return None
+        finally:
+            self._label_of = reader
+
     def skips(self, error: RecordError) -> bool:
         """Return whether this is the error of a row that is left out because it has no label."""
         columns = self._columns
@@ -265,6 +281,7 @@ class FieldReader:
                 places.append(i)
             except RecordError as error:
                 error.row = number
+                error.label = None if row is None else self.label_of(row)
                 if self.skips(error):
                     continue
                 if refused is None:

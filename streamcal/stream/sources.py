@@ -127,7 +127,7 @@ def _judged(
 
         def refuse_one(place: int, error: RecordError, begin: int = begin) -> None:
             at = int(places[begin + place])
-            error.row = int(batch.numbers[at])
+            error.row, error.label = int(batch.numbers[at]), bool(found.labels[begin + place])
             refuse(error, batch.row(at))
 
         yield lead.judged(rows_of(found, slice(begin, begin + PIECE_ROWS)), refuse_one)
