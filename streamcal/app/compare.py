@@ -114,7 +114,7 @@ def compare(
       streamcal compare clicks.csv.gz --score pctr --label click
       streamcal compare clicks.csv --score pctr --label click --methods auto,bbq
     """
-    from streamcal.app.compare_report import groups_table, methods_table, segments_table, sentences, wide_console
+    from streamcal.app.compare_report import folded, groups_table, methods_table, segments_table, sentences, wide_console
     from streamcal.app.group_data import group_tables
     from streamcal.app.segment_data import segment_tables
 
@@ -128,7 +128,8 @@ def compare(
             typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
         else:
             console = wide_console()
-            console.print(methods_table(job.comparison))
+            for part in folded(methods_table(job.comparison)):
+                console.print(part)
             for line in sentences(job.comparison):
                 console.print(line)
             for one in segment_tables(job.comparison):
