@@ -169,7 +169,9 @@ def test_a_table_is_in_parts_as_wide_as_the_terminal(width):
         lines = console.file.getvalue().splitlines()
         assert max(map(len, lines)) <= width
         for column in whole.columns[1:]:
-            shown = [cell for part in parts for one in part.columns if one.header == column.header for cell in one.cells]
+            shown = [
+                cell for part in parts for one in part.columns if one.header == column.header for cell in one.cells
+            ]
             assert shown == list(column.cells)
             assert all(any(cell in line for line in lines) for cell in shown), "no cell is cut"
 

@@ -114,7 +114,14 @@ def compare(
       streamcal compare clicks.csv.gz --score pctr --label click
       streamcal compare clicks.csv --score pctr --label click --methods auto,bbq
     """
-    from streamcal.app.compare_report import folded, groups_table, methods_table, segments_table, sentences, wide_console
+    from streamcal.app.compare_report import (
+        folded,
+        groups_table,
+        methods_table,
+        segments_table,
+        sentences,
+        wide_console,
+    )
     from streamcal.app.group_data import group_tables
     from streamcal.app.segment_data import segment_tables
 
