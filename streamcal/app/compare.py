@@ -118,6 +118,7 @@ def compare(
         folded,
         groups_table,
         methods_table,
+        reading,
         segments_table,
         sentences,
         wide_console,
@@ -137,7 +138,7 @@ def compare(
             console = wide_console()
             for part in folded(methods_table(job.comparison)):
                 console.print(part)
-            for line in sentences(job.comparison):
+            for line in (*sentences(job.comparison), reading(job.comparison)):
                 console.print(line)
             for one in segment_tables(job.comparison):
                 console.print(segments_table(one))

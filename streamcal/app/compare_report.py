@@ -72,16 +72,17 @@ def _table(one: SegmentTable | GroupTable) -> Table:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Return the recommendation with its reason, the alternatives, the failures, and what was read."""
+    """Return the recommendation with its reason, the alternatives and the failures."""
     advice, found = comparison.recommendation, []
     if advice is not None:
         what = "Keep the raw score" if advice.method == RAW else f"Take {advice.method}"
-        what = what if advice.decided else "Undecided"
+        what = what if advice.decided else "Miscalibrated"
         found.append(f"{what}: {advice.reason}.")
         if cheaper := comparison.cheaper():
             faster = ", ".join(f"{name} ({times:,.0f} times as fast)" for name, times in cheaper.items())
             found.append(f"No difference from it is shown for {faster}.")
-        found.append(f"Calibration ratio: {advice.method} {agreement(comparison.standings[advice.method].ratio)}.")
+        if advice.decided:
+            found.append(f"Calibration ratio: {advice.method} {agreement(comparison.standings[advice.method].ratio)}.")
     found += [f"{name} failed: {comparison.standings[name].failure}" for name in comparison.failed()]
     sequences = (
         f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs together."
@@ -91,10 +92,14 @@ def sentences(comparison: Comparison) -> list[str]:
     found.append(NO_VERDICT if comparison.weighted else sequences)
     if comparison.extreme:
         found.append(f"{comparison.extreme:,} scores beyond the scale, log-odds ±16, were moved to its end.")
+    return found
+
+
+def reading(comparison: Comparison) -> str:
+    """Return what was read, and how fast."""
     late = f", labels {comparison.delay:,} rows late" if comparison.delay else ""
     pace = comparison.rows / comparison.seconds if comparison.rows else 0.0
-    found.append(f"{comparison.rows:,} rows ({comparison.positives:,} positive){late}; {pace:,.0f} rows per second")
-    return found
+    return f"{comparison.rows:,} rows ({comparison.positives:,} positive){late}; {pace:,.0f} rows per second"
 
 
 @contextmanager
