@@ -1,4 +1,4 @@
-"""docs/adding_a_method.md typed as it stands, in a copy of the tree: its method is found, obeys the laws, and all is well."""
+"""docs/adding_a_method.md typed as it stands into a copy of the tree: its method obeys the laws, and all tests pass."""
 
 import os
 import re

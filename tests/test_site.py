@@ -216,6 +216,20 @@ def test_results_in_ten_lines_are_those_of_their_pages(place):
             assert float(figure.replace(",", "")) in numbers(pages), figure
 
 
+def test_the_results_of_the_first_page_are_among_the_ten_lines():
+    ten = {
+        name: text
+        for name, text in re.findall(
+            r"^\d+\. \*\*(.+?)\*\*(.*?)(?=^\d+\. |^## )", (DOCS / "results.md").read_text("utf-8"), re.M | re.S
+        )
+    }
+    first = (DOCS / "index.md").read_text(encoding="utf-8").partition("## Results")[2].partition("\n## ")[0]
+    shown = re.findall(r"^- \*\*(.+?)\*\*(.*?)(?=^- |^$)", first, re.M | re.S)
+    assert len(shown) == 5
+    for name, text in shown:
+        assert set(numbers(text)) <= set(numbers(ten[name])), name
+
+
 def test_about_twenty_pages_are_written_for_users():
     """A new page replaces another one, or becomes a section: more cannot be surveyed."""
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -15,6 +14,7 @@ from rich.table import Table
 from streamcal.app.demo import BY, LOOKED_AT, MISTAKEN, SHOWN, WINDOW, Correction, Part, Result
 from streamcal.app.doctor import slower
 from streamcal.app.plot import plot_rates, text_reliability
+from streamcal.app.plot_frame import INK
 from streamcal.app.report import scores_table, verdicts
 from streamcal.datasets import BANK_ROWS
 from streamcal.errors import InputError
@@ -133,9 +133,9 @@ def drift_picture(parts: list[Part]) -> Figure:
         f"{SHOWN} says": [part.raw / max(part.calls, 1) for part in parts],
         f"{BY} says": [part.calibrated / max(part.calls, 1) for part in parts],
     }
-    ax = plot_rates(ends, rates, figure.subplots(), title=drift_sentence(parts))
+    ax = plot_rates(ends, rates, figure.subplots())
     ax.set_box_aspect(None)
     ax.set(xlabel="calls", ylabel="share that subscribes")
-    ax.title.set_fontweight("normal")
+    ax.set_title(drift_sentence(parts), loc="left", fontsize=11, color=INK)
     ax.yaxis.set_major_formatter(lambda share, _: f"{100.0 * share:g} %")
     return figure
