@@ -226,14 +226,15 @@ def test_the_picture_has_what_the_table_says() -> None:
         shares = [100.0 * share for share in line.get_ydata()]
         assert shares == pytest.approx([float(row[column].rstrip("%")) for row in shown], abs=0.051)  # one decimal
     part, before = parts[-2], sum(part.calls for part in parts[:-2])
-    assert (
-        ax.get_title(loc="left")
-        == demo_report.drift_sentence(parts)
-        == (
-            f"Of calls {before + 1:,} to {before + part.calls:,}, {100 * part.positives / part.calls:.1f} % subscribed: "
-            f"naive Bayes says {100 * part.raw / part.calls:.1f} %, auto says {100 * part.calibrated / part.calls:.1f} %."
-        )
+    observed, raw, calibrated = (
+        f"{100 * count / part.calls:.1f} %" for count in (part.positives, part.raw, part.calibrated)
     )
+    sentence = demo_report.drift_sentence(parts)
+    assert sentence == (
+        f"Of calls {before + 1:,} to {before + part.calls:,}, {observed} subscribed: "
+        f"naive Bayes says {raw}, auto says {calibrated}."
+    )
+    assert ax.get_title(loc="left") == sentence
 
 
 @pytest.mark.usefixtures("short")

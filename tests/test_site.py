@@ -33,6 +33,7 @@ def test_notes_are_about_methods_in_the_order_of_their_list(notes):
         assert list(found) == [name for name in methods if name in found], room
         for note in found.values():
             assert all(text.endswith(".") for text in note)
+            assert not any(re.search(r"\d µs|\d calibrators", text) for text in note), "the page has its measured cost"
 
 
 @pytest.mark.full
