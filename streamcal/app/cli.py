@@ -82,6 +82,8 @@ EVICTED_TO_STORE = "times a level of a segment made room in memory, and went to 
 UNLEARNED = 1
 #: 2026-01-01, when the clicks of `sample` begin.
 START_OF_SAMPLE = 1_767_225_600.0
+#: From this version of the model on, of five, it is trained on this share of the rows without a click.
+RETRAINED, KEPT = 2, 0.5
 SAMPLE_COLUMNS = ("t", "campaign", "advertiser", "placement", "pctr", "click", "id", "click_t")
 
 
@@ -290,8 +292,9 @@ def sample(
     """Write a file of simulated ad clicks to try commands on.
 
     Columns: t (seconds since 1970, from 2026 on), campaign, advertiser, placement, pctr (the score), click (the label),
-    id and click_t (the time of the click). Every call writes the same rows (`streamcal.datasets.ad_clicks` with
-    rate=0.02).
+    id and click_t (the time of the click). After two fifths of the rows, the model is retrained on half of the rows
+    without a click, and its odds are twice too high. Every call writes the same rows (`streamcal.datasets.ad_clicks`
+    with rate=0.02).
 
     \b
     Examples:
@@ -307,6 +310,8 @@ def sample(
     if os.path.exists(file) and not _is_sample(file):
         fail(f"{file}: there is another file of this name, which the sample would overwrite; give another name")
     stream = ad_clicks(rows, rate=0.02)
+    retrained = stream.version >= RETRAINED
+    scores = np.where(retrained, stream.score / (stream.score + KEPT * (1.0 - stream.score)), stream.score)
     clicked = (START_OF_SAMPLE + stream.t + stream.delay).round(3).astype(object)
     clicked[~stream.click] = None
     columns = (
@@ -314,7 +319,7 @@ def sample(
         stream.campaign,
         stream.advertiser,
         stream.placement,
-        stream.score,
+        scores,
         stream.click.astype(int),
         np.arange(1, rows + 1),
         clicked,

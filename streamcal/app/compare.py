@@ -273,16 +273,26 @@ def _compared(asked: Asked) -> Compared:
 
 def _print(job: Compared) -> None:
     """Print the tables and what follows from them, or why there is nothing to compare."""
-    from streamcal.app.compare_report import groups_table, methods_table, segments_table, sentences, wide_console
+    from streamcal.app.compare_report import (
+        folded,
+        groups_table,
+        methods_table,
+        reading,
+        segments_table,
+        sentences,
+        wide_console,
+    )
     from streamcal.app.group_data import group_tables
+    from streamcal.app.report import times_read
     from streamcal.app.segment_data import segment_tables
 
     console = wide_console()
     if job.nothing is not None:
         console.print(job.nothing)
         return
-    console.print(methods_table(job.comparison))
-    for line in sentences(job.comparison):
+    for part in folded(methods_table(job.comparison)):
+        console.print(part)
+    for line in filter(None, (*sentences(job.comparison), reading(job.comparison), times_read(job.comparison.order))):
         console.print(line)
     for one in segment_tables(job.comparison):
         console.print(segments_table(one))

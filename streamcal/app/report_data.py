@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,7 @@ class ReportData:
 
     #: What was read.
     source: str
+    base: str  #: the series that others are compared with
     rows: int
     positives: int
     sentences: tuple[str, ...]  #: what follows, the recommendation first
@@ -79,6 +81,7 @@ def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> Re
     more = [(LATE, late), ("better than", comparison.base)]
     return ReportData(
         source=comparison.source,
+        base=comparison.base,
         rows=comparison.rows,
         positives=comparison.positives,
         sentences=tuple(sentences(comparison)),
@@ -119,12 +122,18 @@ def _series(comparison: Comparison, name: str) -> Series:
         shown=standing.shown,
         reliability=standing.corp.reliability(),
         floor=standing.corp.floor or 0.0,
-        parts=tuple(history.parts(name)),
+        parts=tuple(_parts(comparison, name)),
         alarms=tuple(history.alarms[name]),
         alarms_in_all=history.alarms_in_all[name],
         marks=tuple(history.marks(name)),
         mapped=standing.mapped,
     )
+
+
+def _parts(comparison: Comparison, name: str) -> list[Part]:
+    """Return the parts of one series; rows with unequal weights have no confidence sequence."""
+    parts = comparison.history.parts(name)
+    return [one._replace(low=-math.inf, high=math.inf) for one in parts] if comparison.weighted else parts
 
 
 def _table(comparison: Comparison) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -162,7 +171,7 @@ def _ratio(comparison: Comparison, name: str) -> str:
     if ratio.get() is None:
         return "–"
     low, high = map(ratio_text, ratio.interval())
-    return f"{ratio_text(ratio.get())} [{low}, {high}]"
+    return f"{ratio_text(ratio.get())} [{low},\u00a0{high}]"  # a narrow cell breaks before the interval
 
 
 def _verdict(comparison: Comparison, name: str, other: str) -> str:

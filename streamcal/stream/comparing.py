@@ -176,8 +176,9 @@ class Comparison:
         self.base = base
         pairs = list(itertools.combinations(self.standings, 2))
         level = 1.0 - (1.0 - CONFIDENCE) / max(len(pairs), 1)
-        self._differences = {pair: LogLossDifference(level, adaptive=True) for pair in pairs}
-        self.history = History(list(self.standings))
+        others = [pair for pair in pairs if base not in pair]  # the history has those with the base
+        self._differences = {pair: LogLossDifference(level, adaptive=True) for pair in others}
+        self.history = History(list(self.standings), base, level)
         self.segments = BySegment(self.fields, list(self.standings))
         self.rows = self.positives = self.measured = self._issued = 0
         self.sample = StreamSample()
@@ -311,10 +312,11 @@ class Comparison:
         if self.weighted and {first, second} <= self.standings.keys():
             losses = [self.standings[name].log_loss.get() or 0.0 for name in (first, second)]
             return Difference(losses[0] - losses[1], -math.inf, math.inf)
-        if (first, second) in self._differences:
-            found = self._differences[first, second]
-            return Difference(found.get() or 0.0, *found.interval)
-        if (second, first) not in self._differences:
+        one = self._differences.get((first, second))
+        one = self.history.differences.get(first) if one is None and second == self.base else one
+        if one is not None:
+            return Difference(one.get() or 0.0, *one.interval)
+        if not {first, second} <= self.standings.keys():
             known = ", ".join(self.standings)
             raise InputError(f"{first!r} and {second!r} are not both compared; compared are {known}")
         value, low, high = self.difference(second, first)
@@ -342,16 +344,30 @@ class Comparison:
         found = self.difference(best, self.base)
         if found.verdict != "better":
             why = "of rows with unequal weights" if self.weighted else f"by {self.rows:,} row{'s' * (self.rows > 1)}"
-            reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown {why}"
-            ratio, (low, high) = self.standings[self.base].ratio.get(), self.standings[self.base].ratio.interval()
-            if ratio is None or low <= 1.0 <= high:
+            miscalibrated = self._miscalibrated()
+            if miscalibrated is None:
+                reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown {why}"
                 return Recommendation(self.base, reason)
-            times = f"{ratio:.3g} times the" if 0.0 < ratio < math.inf else "none of the" if not ratio else "too many"
-            reason += f", although {_named(self.base)} predicts {times} positives; measure more rows"
+            reason = f"{miscalibrated}. Undecided {why}: which log loss is lower"
             return Recommendation(self.base, reason, decided=False)
         lowest = "the lowest log loss" if best == self.best else "the lowest log loss of those shown better"
         reason = f"{best} has {lowest}, {-found.value:.2g} below {_named(self.base)}"
         return Recommendation(best, f"{reason} (confidence sequence: {-found.high:.2g} to {-found.low:.2g})")
+
+    def _miscalibrated(self) -> str | None:
+        """Describe that the base predicts too many or too few positives, and which method repairs that, if it is so."""
+        ratio, (low, high) = self.standings[self.base].ratio.get(), self.standings[self.base].ratio.interval()
+        if ratio is None or low <= 1.0 <= high:
+            return None
+        times = f"{ratio:.3g} times the" if 0.0 < ratio < math.inf else "none of the" if not ratio else "too many"
+        interval = f" ({low:.3g} to {high:.3g})" if 0.0 < ratio < math.inf else ""
+        for name in self.names:
+            one = self.standings[name].ratio
+            low, high = one.interval()
+            if name not in (RAW, self.base) and low <= 1.0 <= high:
+                repaired = f", and {name} repairs the total" + ("" if one.get() is None else f" ({one.get():.3g})")
+                return f"{_named(self.base)} predicts {times} positives{interval}{repaired}"
+        return f"{_named(self.base)} predicts {times} positives{interval}"
 
     def cheaper(self) -> dict[str, float]:
         """Return faster methods from which the best is not shown to differ, and which are better than the base.
