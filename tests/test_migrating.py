@@ -258,7 +258,7 @@ def test_a_calibrator_moves_into_a_shadow_and_out_of_it_and_predicts_as_if_it_ha
     def issued(join, numbers, version):
         for k in numbers:
             if k % 7 == 0:
-                join.resolve(f"i{k}", True, k + 20.0)
+                join.resolve(f"i{k}", True, k + 5.0)
             yield join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), {"campaign": k % 3}, version).p
 
     parts = (range(200), "a"), (range(200, 300), "b"), (range(300, 400), "b"), (range(400, 600), "b")
