@@ -13,6 +13,7 @@ from streamcal.live.journal import Journal
 from streamcal.live.journaled import paused_collector
 from streamcal.live.label_join import LabelJoin
 from streamcal.live.shadow import Shadow
+from streamcal.live.versions import in_shadow, said_in_shadow
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import Time
 
@@ -113,9 +114,9 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
 
     def moved(one: Issued) -> Issued:
         learner = join._versions.get(one.version)
-        return one._replace(said=None if learner is None else learner.said_in_shadow(one, inside=inside))
+        return one._replace(said=None if learner is None else said_in_shadow(learner, one, inside=inside))
 
     join._learned, join._waiting = deque(map(moved, join._learned)), deque(map(moved, join._waiting))
     join._index = {one.id: one for one in (*join._learned, *join._waiting)}
-    join._versions = {name: one.in_shadow(shadow if inside else None) for name, one in join._versions.items()}
+    join._versions = {name: in_shadow(one, shadow if inside else None) for name, one in join._versions.items()}
     return True

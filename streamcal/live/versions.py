@@ -276,31 +276,6 @@ class VersionLearner:
             p = self.weight * sigmoids(np.array(self.before)) + (1.0 - self.weight) * p
         return list(np.clip(logits(p), -LOGIT_LIMIT, LOGIT_LIMIT).tolist())
 
-    def in_shadow(self, shadow: Shadow | None) -> VersionLearner:
-        """Return this learner with its calibrator as the champion of a new shadow, or with None that of its shadow."""
-        calibrator = (
-            self.calibrator.champion if shadow is None else Shadow(self.calibrator, confidence=shadow.confidence)
-        )
-        moved = VersionLearner(calibrator, self.before)
-        moved.weight = self.weight
-        return moved
-
-    def said_in_shadow(self, one: Issued, *, inside: bool) -> array[float] | None:
-        """Return what is remembered of a prediction as the learner that `in_shadow` has made reads it.
-
-        `inside` says whether it is the champion of a shadow now.
-        """
-        if one.said is None:
-            return None
-        head, own = (one.said[:0], one.said) if self.before is None else (one.said[:2], one.said[2:])
-        if inside:
-            p = min(max(one.p, 0.0), 1.0)  # compared with nothing: no challenger was there
-            return head + (array("d", (0.0, p, len(own), *own)) if own else own)
-        assert isinstance(self._own, ByShadow)
-        shadow = self._own.shadow
-        said = array("d", shadow.forecast_of(one.score, own).parts.get(shadow.version.name, ()))
-        return head + said or None
-
     def successor(self) -> VersionLearner:
         """Return the calibration of a new version."""
         return VersionLearner(self.calibrator.clone(), self.table())
@@ -343,3 +318,32 @@ def table_at(before: list[float], score: float) -> float:
     left = min(int(x), KNOTS - 2)
     z = before[left] + (x - left) * (before[left + 1] - before[left])
     return 1.0 / (1.0 + math.exp(-z))
+
+
+def in_shadow(learner: VersionLearner, shadow: Shadow | None) -> VersionLearner:
+    """Return a learner whose calibrator is the champion of a new shadow, or with None that of the learner's shadow."""
+    own = learner.calibrator
+    calibrator = own.champion if shadow is None else Shadow(own, confidence=shadow.confidence)
+    moved = VersionLearner(calibrator, learner.before)
+    moved.weight = learner.weight
+    return moved
+
+
+def said_in_shadow(learner: VersionLearner, one: Issued, *, inside: bool) -> array[float] | None:
+    """Return what is remembered of a learner's prediction as the learner that `in_shadow` has made reads it.
+
+    `inside` says whether it is the champion of a shadow now.
+    """
+    if one.said is None:
+        return None
+    head, own = (one.said[:0], one.said) if learner.before is None else (one.said[:2], one.said[2:])
+    if inside:
+        p = min(max(one.p, 0.0), 1.0)  # compared with nothing: no challenger was there
+        return head + (array("d", (0.0, p, len(own), *own)) if own else own)
+    shadow, place = learner.calibrator, 0
+    while place + 3 <= len(own):  # as `Shadow` writes it: a number, the probability, and what is remembered
+        number_, size = own[place], max(int(own[place + 2]), 0)
+        if number_ == shadow._numbers[shadow.version.name]:
+            return head + own[place + 3 : place + 3 + size] or None
+        place += 3 + size
+    return head or None
