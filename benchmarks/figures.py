@@ -46,7 +46,7 @@ def minorant(x: Array, y: Array) -> list[int]:
     return corners
 
 
-def main() -> None:
+def draw(path: Path = PATH) -> None:
     """Draw the figure of the four panels."""
     figure = Figure(figsize=(13.0, 10.6), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
@@ -64,8 +64,8 @@ def main() -> None:
     _draw_newton(newton, x, y, slopes, fits)
     for axes in (pool, tree, query, newton):
         axes.spines[["top", "right"]].set_visible(False)
-    PATH.parent.mkdir(exist_ok=True)
-    figure.savefig(PATH, metadata={"Software": None})
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, metadata={"Software": None})
 
 
 def _draw_pool(axes: Axes, root: Any, x: Array, y: Array) -> None:
@@ -251,4 +251,4 @@ def _draw_newton(axes: Axes, x: Array, y: Array, tried: list[list[float]], fits:
 
 
 if __name__ == "__main__":
-    main()
+    draw()

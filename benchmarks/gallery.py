@@ -111,19 +111,25 @@ DRAWN: dict[str, Callable[[Any, Done], None] | None] = {
 }
 
 
+def draw(name: str, path: Path) -> None:
+    """Run an example and draw its picture."""
+    drawn = DRAWN[name]
+    if drawn is None:
+        run(name, "--picture", str(path))
+        return
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    ax = figure.subplots()
+    drawn(ax, run(name))
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+
+
 def main(names: list[str]) -> None:
     """Write the pictures of these examples, or of all."""
     PICTURES.mkdir(exist_ok=True)
     for name in names or DRAWN:
-        path, draw = PICTURES / f"{name}.png", DRAWN[name]
-        if draw is None:
-            run(name, "--picture", str(path))
-        else:
-            figure = Figure(figsize=(6.4, 3.2), layout="constrained")
-            ax = figure.subplots()
-            draw(ax, run(name))
-            ax.spines[["top", "right"]].set_visible(False)
-            figure.savefig(path, dpi=100, metadata={"Software": None})
+        path = PICTURES / f"{name}.png"
+        draw(name, path)
         print(path.relative_to(ROOT))
 
 

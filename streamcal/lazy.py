@@ -117,7 +117,8 @@ def attributes(
     """Make `__getattr__` and `__dir__` (PEP 562) and `__all__` of a package with names imported on first access.
 
     `names` is module → names in it, between spaces; `methods` is name → place. `module` is `globals()`: a name is put
-    there once it was imported, so that later accesses cost nothing. Type checkers see `from ... import A as A` instead.
+    there once it was imported, so that later accesses cost nothing. `dir` shows what is public. Type checkers see
+    `from ... import A as A` instead.
     """
     places = {name: f"{home}.{name}" for home, found in names.items() for name in found.split()} | dict(methods or {})
 
@@ -129,7 +130,9 @@ def attributes(
         return value
 
     def dir_() -> list[str]:
-        return sorted({*module, *places})
+        inner = (one.rpartition(".") for one in PACKAGES)
+        in_use = {name for home, _, name in inner if home == module["__name__"] and name in module}
+        return sorted({*module["__all__"], *in_use})
 
     return getattr_, dir_, sorted(places)
 

@@ -48,8 +48,9 @@ typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", type=int, default=1, metavar="N", help="run one test of N, chosen by their names")
     parser.addoption(
-        "--share", type=int, default=1, metavar="N", help="run one test of N: by their names, so always the same ones"
+        "--turn", type=int, default=0, metavar="K", help="which tests of --share N: N numbers in a row run all of them"
     )
 
 
@@ -88,12 +89,17 @@ def named(name: str, marks: list[Any]) -> list[pytest.Mark]:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reads `-m`
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one test of N with `--share N`."""
-    share = config.getoption("--share")
+    """Keep one test of N with `--share N`, those of the turn `--turn K`."""
+    share, turn = config.getoption("--share"), config.getoption("--turn")
     if share > 1:
-        chosen = [zlib.crc32(item.nodeid.encode()) % share == 0 for item in items]
+        chosen = [has_turn(item.nodeid, share, turn) for item in items]
         config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen, strict=True) if not kept])
         items[:] = [item for item, kept in zip(items, chosen, strict=True) if kept]
+
+
+def has_turn(name: str, share: int, turn: int) -> bool:
+    """Return whether the test of this name is one of those that run at a turn."""
+    return (zlib.crc32(name.encode()) - turn) % share == 0
 
 
 @pytest.hookimpl(wrapper=True)

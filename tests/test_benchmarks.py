@@ -229,6 +229,5 @@ def test_the_counts_and_the_figure_of_the_tree_are_made(
     monkeypatch.setattr("sys.argv", ["tree_counts", "--quick"])
     tree_counts.main()
     assert capsys.readouterr().out.count("bytes per score") == 2
-    monkeypatch.setattr(figures, "PATH", tmp_path / "tree.png")
-    figures.main()
+    figures.draw(tmp_path / "tree.png")
     assert (tmp_path / "tree.png").stat().st_size > 100_000

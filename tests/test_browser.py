@@ -62,6 +62,7 @@ found.pointed = document.querySelector("figure output").textContent;
 found.paper = getComputedStyle(document.body).backgroundColor;
 found.ink = getComputedStyle(document.body).color;
 found.wide = document.documentElement.scrollWidth;
+found.hints = [...document.querySelectorAll(".scrolls")].map(one => !one.hidden);
 found.tables = Math.max(0, ...[...document.querySelectorAll(".scroll")].map(one => one.scrollWidth - one.clientWidth));
 return found;
 })()"""
@@ -72,7 +73,7 @@ return [one.tagName, name, getComputedStyle(one).outlineStyle !== "none"];
 })()"""
 #: What is told of a violation.
 FINDING = "one => [one.id, one.impact, one.help, one.nodes.map(node => node.html.slice(0, 200))]"
-TAB, RIGHT = ("Tab", 9), ("ArrowRight", 39)
+TAB, LEFT = ("Tab", 9), ("ArrowLeft", 37)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def addresses(tmp_path_factory, shown):
     """Name → address of a page of every kind."""
     folder = tmp_path_factory.mktemp("pages")
     rng = np.random.default_rng(1)
-    scores = np.round(0.02 * rng.random(900), 4)  # click rates, on logarithmic axes
+    scores = np.round(0.02 * rng.random(2_700), 4)  # click rates, on logarithmic axes
     rows = "".join(f"{p},{int(rng.random() < 3 * p)},{'ab'[i % 2]}\n" for i, p in enumerate(scores))
     (folder / "clicks.csv").write_text(f"score,y,device\n{rows}")
     read = ("clicks.csv", "--score", "score", "--label", "y")
@@ -175,6 +176,7 @@ def test_a_browser_shows_it(browser, shown, segmented, width):
         assert browser.errors == []
         assert found[dark]["wide"] <= width, "nothing but the tables scrolls sideways"
         assert found[dark]["tables"] == 0 or width == WIDTHS[0], "a table is wider than a screen"
+        assert found[dark]["hints"] == [width == WIDTHS[0]] * 2, "of a table that scrolls there is a hint"
         for slider, one in zip(found[dark]["sliders"], figures(segmented), strict=True):
             assert slider["focused"]
             assert slider["shown"]
@@ -198,8 +200,8 @@ def test_everything_is_reached_by_keyboard(browser, shown, segmented):
     assert [one[:2] for one in reached] == [*tables, *sliders, ["PRE", None], ["BODY", None]]
     for _ in range(3):
         browser.press(*TAB)
-    for stop in figures(segmented)[0].stops[1:3]:
-        browser.press(*RIGHT)
+    for stop in figures(segmented)[0].stops[-2:-4:-1]:  # it begins at the right end
+        browser.press(*LEFT)
         assert browser.value("document.querySelector('figure output').textContent") == stop[1]
 
 

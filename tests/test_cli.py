@@ -36,13 +36,14 @@ import streamcal
 from streamcal import fusion, multiclass, regression
 from streamcal.app.choosing import new_calibrator as calibrator_of
 from streamcal.app.cli import app
+from streamcal.app.doctor import method_times
 from streamcal.app.grouping import ALL
 from streamcal.app.terminal import CLOSED_PIPE, INTERRUPTED, USAGE_ERROR
 from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
-from streamcal.calibrators.registry import REGISTRY
+from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.errors import InputError, SolverError
 from streamcal.fusion import CopulaFusion
@@ -409,7 +410,8 @@ def test_a_file_without_rows_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("score,click\n")
     result = run(tmp_path / "in.csv", "--out", tmp_path / "out.csv", "--state", tmp_path / "state.json")
     assert result.exit_code == 0
-    assert "0 rows (0 positive)" in result.stdout
+    assert "in.csv has no rows: nothing was learned\n0 rows (0 positive)\n" in result.stdout
+    assert "–" not in result.stdout, "a table without figures"
     assert (tmp_path / "out.csv").read_text() == "score,click,calibrated\n"
     assert durable.load(tmp_path / "state.json").n == 0
 
@@ -529,7 +531,8 @@ def test_rows_in_no_order_of_time_end_with_an_exit_code(tmp_path: Path) -> None:
 
 
 def test_time_that_nothing_reads(stream: Path) -> None:
-    assert warnings_of(run(stream, "--time", "t")) == []  # `auto` learns cycles of time
+    (line,) = warnings_of(run(stream, "--time", "t"))  # `auto` learns cycles of time, and these are small numbers
+    assert line.startswith("times from 0.73 to 296.37 are taken for seconds, 4.93 minutes in all")
     (line,) = warnings_of(run(stream, "--method", "ops", "--time", "t"))
     assert line.startswith("--time has no effect: method online-platt does not forget by time")
     (line,) = warnings_of(run(stream, "--method", "platt", "--time", "t", "--set", "forgetting=Window(9)"))
@@ -1323,12 +1326,18 @@ def test_methods_lists_the_registry_in_80_columns(monkeypatch: pytest.MonkeyPatc
     shown = program("methods").stdout
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0].split() == ["method", "merges", "unlearns", "monotone", "interval", "memory"]
+    assert lines[0].split() == ["method", "µs", "merges", "unlearns", "monotone", "interval", "memory"]
     words = {True: "yes", False: "no"}
-    for (name, method), line in zip(REGISTRY.items(), lines[1:], strict=False):
+    names = [DEFAULT_METHOD, *(name for name in REGISTRY if name != DEFAULT_METHOD)]
+    assert lines[1].startswith(f"{DEFAULT_METHOD} * ")
+    steps = method_times()["microseconds"]
+    for name, line in zip(names, lines[1:], strict=False):
+        method = REGISTRY[name]
         cal = method()
         can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
-        assert line.split() == [name, *map(words.get, can), "fixed" if cal.bounded_memory else "grows"]
+        shown_name, took, *rest = line.replace(" * ", " ").split()
+        assert [shown_name, *rest] == [name, *map(words.get, can), "fixed" if cal.bounded_memory else "grows"]
+        assert took == "–" if name not in steps else float(took) == pytest.approx(steps[name], rel=0.1)
         assert method.summary.split() == shown.split(f"\n{name} ")[-1].split()[: len(method.summary.split())]
 
 

@@ -353,7 +353,7 @@ BAD = [
     ({"click": 1, "click_time": None}, "click_time", "a positive label has no time"),
     ({"click": None, "click_time": 500.0}, "click", "missing"),
     ({"click": 1, "click_time": "soon"}, "click_time", "cannot be used"),
-    ({"t": 20.0, "click": 1, "click_time": 19.0}, "click_time", "the label came 1 s before its event"),
+    ({"t": 20.0, "click": 1, "click_time": -41.0}, "click_time", "the label came 61 s before its event"),
     ({"score": 1.5}, "score", "cannot be used"),
     ({"place": 0.5}, "place", "is not possible"),
     ({"model": 0.5}, "model", "version 0.5 is not possible; give a printable text"),
@@ -470,6 +470,9 @@ def test_simulated_clicks(tmp_path: Path) -> None:
     # 4,000 impressions have some 200 clicks, whose number has a standard deviation of 7 %: three of them.
     assert np.array(served(out))[day].sum() / actual == pytest.approx(1.0, abs=0.21)
     assert "share of clicks that come early: 0." in result.output
+    assert "learned at the horizon" not in result.output
+    few = run(source, *REQUIRED, "--horizon", "3h", "--early", "5s", "--method", "ops")
+    assert "so few that labels are learned at the horizon: give a longer --early" in few.output
 
 
 def test_the_note_of_a_join_is_in_its_state() -> None:
@@ -541,3 +544,48 @@ def test_a_text_for_nothing_is_no_label_and_no_time(tmp_path: Path, nothing: str
     assert "missing" in the_line(
         run(save(tmp_path / "bad.csv", [{**rows[0], "click": nothing, "click_time": 1e3}]), *OPTIONS)
     )
+
+
+def skewed(rows: list[dict[str, Any]], seconds: float) -> list[dict[str, Any]]:
+    """Stamp every third click before its impression."""
+    clicked = [row["id"] for row in rows if row["click"]][::3]
+    return [{**row, "click_time": round(row["t"] - seconds, 3)} if row["id"] in clicked else row for row in rows]
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.parquet"])
+def test_clicks_stamped_shortly_before_their_impression_are_learned_as_by_a_live_join(
+    tmp_path: Path, name: str
+) -> None:
+    rows, out = skewed(impressions(), 0.5), tmp_path / "out.jsonl"
+    result = run(save(tmp_path / name, rows), *OPTIONS, "--on-error", "skip", "--out", out)
+    assert served(out) == expected(LabelJoin(OnlinePlatt(), HORIZON), rows)
+    early = sum(row["click"] and row["click_time"] < row["t"] for row in rows)
+    assert f"labels stamped before their event, by other clocks; they count as immediate: {early}" in result.output
+    assert "warning: times" in result.output, "small numbers, and a horizon with a unit"
+    assert result.output.count("warning:") == 1
+
+
+def test_clock_skew_is_bounded_and_rows_of_one_class_that_are_skipped_are_told(tmp_path: Path) -> None:
+    rows = skewed(impressions(), 90.0)
+    path, clicks = save(tmp_path / "in.csv", rows), sum(row["click"] for row in rows)
+    early = sum(row["click"] and row["click_time"] < row["t"] for row in rows)
+    message = the_line(run(path, *OPTIONS))
+    assert "the label came 90 s before its event; allowed: no time more than 60 s (--clock-skew) before" in message
+    skipped = run(path, *OPTIONS, "--on-error", "skip").output
+    assert (
+        f"warning: {early} of {early} rows skipped are positive, and {clicks - early} of the {400 - early} others"
+        in skipped
+    )
+    assert f"{(clicks - early) / (400 - early) * 400 / clicks:.3g} times the rate of positives of all" in skipped
+    whole = run(path, *OPTIONS, "--clock-skew", "2m", "--on-error", "skip").output
+    assert "skipped are positive" not in whole
+    assert f"they count as immediate: {early}" in whole
+    for bad in ("-1s", "nan", "inf"):
+        assert "is not possible; give a span of time, 0 or more" in the_line(run(path, *OPTIONS, "--clock-skew", bad))
+    assert "--clock-skew needs --id" in the_line(run(path, "--clock-skew", "1s"))
+
+
+def test_columns_of_times_that_are_each_others_are_told(tmp_path: Path) -> None:
+    rows = [{**row, "click_time": row["t"] - 5.0 if row["click"] else None} for row in impressions()]
+    clicks = sum(row["click"] for row in rows)
+    assert f"{clicks} labels are stamped before their event" in run(save(tmp_path / "in.csv", rows), *OPTIONS).output

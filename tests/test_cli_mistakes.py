@@ -21,6 +21,10 @@ def run(path: Path, *options: object) -> Result:
     return CliRunner().invoke(app, ["run", str(path), *COLUMNS, *map(str, options)])
 
 
+def compare(path: Path, *options: object) -> Result:
+    return CliRunner().invoke(app, ["compare", str(path), *COLUMNS, *map(str, options)])
+
+
 @pytest.fixture
 def stream(tmp_path: Path) -> Path:
     path = tmp_path / "in.csv"
@@ -87,13 +91,19 @@ def test_dates_that_are_read_as_seconds(
 @pytest.mark.parametrize(
     ("first", "step", "options", "said"),
     [
-        (46023.0, 0.25, [], "times from 46023 to 46028.75 are taken for seconds since 1970, up to 1970-01-01 12:47"),
-        (46023, 1, ["--method", "platt", "--window", "24h"], "up to 1970-01-01 12:47: if they are minutes, hours"),
-        (490_896, 1, ["--method", "platt", "--half-life", "7d"], "up to 1970-01-06 16:21: if"),
+        (46023.0, 0.25, [], "times from 46023 to 46028.75 are taken for seconds, 5.75 seconds in all: if"),
+        (
+            46023,
+            1,
+            ["--method", "platt", "--window", "24h"],
+            "46046 are taken for seconds, 23 seconds in all: if they are minutes",
+        ),
+        (490_896, 1, ["--method", "platt", "--half-life", "7d"], "490919 are taken for seconds, 23 seconds in all: if"),
         (1_767_225_600, 60, ["--time-unit", "ms"], "or of another --time-unit, give them in seconds"),
         (46023, 1, ["--method", "platt", "--window", "500"], None),  # a span in their own unit
-        (0, 600, [], None),
-        (10_000, 100, [], None),  # the clock of a simulation
+        (0, 0.75, [], "times from 0 to 17.25 are taken for seconds, 17.2 seconds in all: if"),  # hours
+        (0, 0.75, ["--method", "ops"], None),  # which reads no times
+        (0, 600, [], "times from 0 to 13800 are taken for seconds, 3.83 hours in all: if"),
     ],
 )
 def test_times_of_a_longer_unit(
@@ -104,13 +114,34 @@ def test_times_of_a_longer_unit(
     result = run(path, "--time", "t", *options)
     assert ("warning: times" in result.output) == (said is not None)
     assert (said or "") in result.output
+    compared = compare(path, "--time", "t", "--methods", "auto")
+    assert ("warning: times" in compared.output) == (first < 1e8)
+
+
+@pytest.mark.parametrize(
+    ("times", "read"),
+    [
+        (range(24), "times read: 0 to 23, in seconds; 23 seconds in all"),
+        ([1_767_225_600 + 3_600 * i for i in range(24)], "2026-01-01 00:00:00 to 2026-01-01 23:00:00 UTC; 23 hours"),
+        ([f"2026-01-{1 + i:02}T00:00:00+01:00" for i in range(24)], "2025-12-31 23:00:00 to 2026-01-23 23:00:00 UTC"),
+        ([1e15 + i for i in range(24)], "times read: 1e+15 to 1e+15, in seconds; 23 seconds in all"),
+    ],
+)
+def test_the_times_that_were_read_are_printed(tmp_path: Path, times: list[object], read: str) -> None:
+    path, state = tmp_path / "in.csv", tmp_path / "state.json"
+    path.write_text("score,click,t\n" + "".join(f"0.2,{i % 2},{t}\n" for i, t in enumerate(times)))
+    assert read in run(path, "--time", "t", "--state", state).output
+    assert read in compare(path, "--time", "t").output
+    predict = ["predict", state, path, "--score", "score", "--time", "t", "--out", tmp_path / "out.csv"]
+    assert read in CliRunner().invoke(app, [str(one) for one in predict]).output
+    assert "times read" not in run(path).output
 
 
 def test_times_of_a_longer_unit_with_a_horizon(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("id,score,click,t,clicked\n" + "".join(f"a{i},0.2,0,{29_453_760 + i},\n" for i in range(24)))
     late = ["--id", "id", "--event-time", "t", "--label-time", "clicked", "--horizon"]
-    assert "up to 1970-12-07 21:36" in run(path, *late, "6h").output
+    assert "29453783 are taken for seconds, 23 seconds in all" in run(path, *late, "6h").output
     assert "warning" not in run(path, *late, "360").output
 
 
@@ -265,3 +296,24 @@ def test_levels_in_another_encoding_are_refused(tmp_path: Path, rows: int) -> No
     assert "iconv -f LATIN1 -t UTF-8" in run(path, "--segment", "place").stderr
     assert run(path).exit_code == 0
     assert "iconv" in run(path, "--out", tmp_path / "out.parquet").stderr
+
+
+@pytest.mark.parametrize("command", [run, compare])
+def test_rows_skipped_that_are_mostly_of_one_class_are_told(tmp_path: Path, command: object) -> None:
+    """Of 2,000 rows 200 are positive; 40 of these, or 400 of the others, have no score."""
+
+    def warned(without_score: set[int], positive: str = "1") -> bool:
+        path = tmp_path / "in.csv"
+        lines = (
+            f"{'' if i in without_score else 0.1 + i % 7 / 100},{positive if i % 10 == 0 else 0}\n"
+            for i in range(2_000)
+        )
+        path.write_text("score,click\n" + "".join(lines))
+        output = command(path, "--on-error", "skip", "--positive", positive).output  # type: ignore[operator]
+        return "rows skipped are positive, and" in output
+
+    assert warned(set(range(0, 400, 10)))
+    assert warned({i for i in range(450) if i % 10})
+    assert not warned(set(range(400)))
+    assert not warned(set(range(0, 100, 10)))  # ten rows
+    assert warned(set(range(0, 400, 10)), "yes")

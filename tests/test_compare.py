@@ -199,7 +199,7 @@ def test_zero_weights_and_nothing_at_all():
     empty = compare(([], []), methods=["ops"])
     assert (empty.best, empty.recommendation, empty.improves, empty.names) == (None, None, False, [])
     assert json.loads(json.dumps(empty.to_dict(), allow_nan=False))["methods"] == {}
-    assert compare_report.sentences(empty)[-1].startswith("0 rows")
+    assert compare_report.reading(empty).startswith("0 rows")
     found = compare((SCORES, LABELS, np.zeros(len(SCORES))), methods=["ops"])
     assert (found.best, found.rows) == (None, 3_000)
     compare_report.methods_table(found)
@@ -354,6 +354,12 @@ def test_parts_hold_everything_and_are_few(n, caplog):
             assert part.log_loss == pytest.approx(loss.get(), rel=1e-9)  # log(1 − p) and log1p(−p)
             assert part.predicted == pytest.approx(np.average(p[rows], weights=w[rows]), rel=SUMS)
             assert part.positives == pytest.approx(np.average(y[rows], weights=w[rows]), rel=SUMS)
+            assert part.weight == pytest.approx(w[rows].sum(), rel=SUMS)
+            if name == "square":  # its confidence sequence against the first is that of all rows so far
+                difference = LogLossDifference(adaptive=True)
+                difference.update_many(y[:begin], scores[:begin] ** 2, scores[:begin])
+                ends = [begin * end for end in difference.interval]
+                assert [part.low, part.high] == pytest.approx(ends, rel=1e-9, abs=1e-9)
     monitor = CalibrationMonitor(run_length=RUN_LENGTH)
     logging.disable(logging.WARNING)
     wanted = monitor.update_many(y, scores)
@@ -479,7 +485,7 @@ def test_no_one_is_told_to_keep_a_score_that_predicts_many_times_the_positives(t
     told = run(path, "--methods", "ops,auto").stdout
     assert "Keep the raw score" not in told
     assert "Take " in told or re.search(
-        "Undecided: .* although the raw score predicts .* positives; measure more", told
+        r"^Miscalibrated: the raw score predicts .* positives.*\. Undecided by [\d,]+ rows: ", told, re.MULTILINE
     )
 
 

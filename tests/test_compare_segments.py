@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -9,9 +10,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from test_cli import program, the_line
 
 from streamcal import InputError, OnlinePlatt, compare
+from streamcal.app import compare_report
 from streamcal.app.figures import effect_text, figures
 from streamcal.app.html_report import page
 from streamcal.app.report_data import prepared
@@ -154,6 +157,25 @@ def test_the_table_and_the_forest_plot_show_the_levels():
     assert "<h3>By campaign × placement</h3>" in html
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_table_is_in_parts_as_wide_as_the_terminal(width):
+    found = compare(DATA, label="click", methods=["ops", "online-beta"], segments=["campaign"])
+    tables = [compare_report.methods_table(found), *(compare_report._table(one) for one in segment_tables(found))]
+    for whole in tables:
+        console = Console(width=width, file=io.StringIO())
+        parts = compare_report.parts_of(whole, width)
+        assert len(parts) > 1 or whole is not tables[0]
+        console.print(*parts, sep="\n")
+        lines = console.file.getvalue().splitlines()
+        assert max(map(len, lines)) <= width
+        for column in whole.columns[1:]:
+            shown = [
+                cell for part in parts for one in part.columns if one.header == column.header for cell in one.cells
+            ]
+            assert shown == list(column.cells)
+            assert all(any(cell in line for line in lines) for cell in shown), "no cell is cut"
+
+
 def test_the_command_line_says_the_same(tmp_path):
     path = tmp_path / "clicks.csv"
     DATA.astype({"click": int}).to_csv(path, index=False)
@@ -163,6 +185,7 @@ def test_the_command_line_says_the_same(tmp_path):
     assert result.exit_code == 0
     assert "By campaign: 12 of 13 levels" in result.stdout
     assert "By campaign × placement: 12 of " in result.stdout
+    assert "…" not in result.stdout, "no cell is cut, though this is no terminal, which has 80 columns"
     found = json.loads(program("compare", path, *options, *segments, "--json").stdout)
     # A missing placement is empty in CSV, and so is a missing campaign: the same levels.
     wanted = compare(DATA, label="click", methods=["ops"], segments=BY).to_dict()["segments"]

@@ -322,3 +322,13 @@ def test_nothing_and_bad_input() -> None:
     for parameters in ({"confidence": 1.0}, {"clip": 0.0}):
         with pytest.raises(InputError):
             LogLossDifference(**parameters)
+
+
+def test_the_state_of_the_largest_range_is_read():
+    """The mean of equal differences is rounded, so that the range may be above its bound in the last place."""
+    found = LogLossDifference(adaptive=True)
+    found.update_many(np.ones(5_000), np.zeros(5_000), np.ones(5_000))
+    found.update(True, 1.0, 0.0)
+    read = LogLossDifference(adaptive=True)
+    read.load(found.state())
+    assert read.interval == found.interval

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
-import math
 import os
 import re
 import shlex
@@ -14,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -22,7 +19,6 @@ from typer.testing import CliRunner
 import streamcal.app.demo as demo
 import streamcal.app.demo_report as demo_report
 from streamcal.app.cli import app
-from streamcal.app.plot import plot_reliability
 from streamcal.app.terminal import USAGE_ERROR
 from streamcal.datasets import bank
 
@@ -110,6 +106,14 @@ def test_it_says_what_is_better(shown: tuple[str, Path]) -> None:
 
 
 @pytest.mark.full
+def test_the_readme_and_the_site_begin_with_a_sentence_of_the_demonstration(shown: tuple[str, Path]) -> None:
+    (sentence,) = re.findall(r"^Of calls .*\.$", shown[0], re.MULTILINE)
+    for page in ("README.md", "docs/index.md"):
+        text = " ".join((Path(__file__).parents[1] / page).read_text(encoding="utf-8").split())
+        assert sentence in text, page
+
+
+@pytest.mark.full
 def test_it_fits_80_columns(shown: tuple[str, Path]) -> None:
     assert max(len(line) for line in shown[0].splitlines() if "diagrams.png" not in line) <= 80
 
@@ -117,7 +121,7 @@ def test_it_fits_80_columns(shown: tuple[str, Path]) -> None:
 @pytest.mark.full
 def test_the_picture_is_saved(shown: tuple[str, Path]) -> None:
     pytest.importorskip("matplotlib")
-    assert f"Reliability and drift as a picture: {shown[1]}" in shown[0]
+    assert f"Drift as a picture: {shown[1]}" in shown[0]
     assert shown[1].read_bytes().startswith(b"\x89PNG")
 
 
@@ -160,7 +164,7 @@ def test_a_picture_that_cannot_be_saved_ends_with_one_line(tmp_path: Path, name:
 def test_a_picture_without_an_ending_is_a_png(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     result = CliRunner().invoke(app, ["demo", "--picture", str(tmp_path / "diagrams")])
-    assert f"Reliability and drift as a picture: {tmp_path / 'diagrams.png'}\n" in result.stdout
+    assert f"Drift as a picture: {tmp_path / 'diagrams.png'}\n" in result.stdout
     assert (tmp_path / "diagrams.png").exists()
 
 
@@ -212,24 +216,25 @@ def test_drift_is_counted_part_by_part() -> None:
     )
 
 
-@pytest.mark.full
-def test_points_of_the_picture_lie_apart() -> None:
-    """No marker of calibrated forecasts touches another: six bins over the whole stream.
-
-    Those of naive Bayes may: most of its scores are 0 to any eye.
-    """
+@pytest.mark.usefixtures("short")
+def test_the_picture_has_what_the_table_says() -> None:
     pytest.importorskip("matplotlib")
-    result = demo.run(lambda rows, share: None)
-    ax = plot_reliability(demo_report.diagrams(result), spacing="sqrt")
-    ax.figure.canvas.draw()
-    drawn = [
-        (ax.transData.transform(place), math.sqrt(size) * ax.figure.dpi / 72.0)  # sizes are areas in points
-        for points in ax.collections[3::2]
-        for place, size in zip(points.get_offsets(), points.get_sizes(), strict=True)
-    ]
-    assert len(drawn) == 6
-    for (one, width), (other, other_width) in itertools.combinations(drawn, 2):
-        assert np.hypot(*(one - other)) > (width + other_width) / 2.0
+    parts = demo.run(lambda rows, share: None).parts
+    (ax,) = demo_report.drift_picture(parts).axes
+    shown = [line.split() for line in printed(demo_report.drift_table(parts)).splitlines()[1:]]
+    for line, column in zip(ax.get_lines(), (3, 4), strict=True):
+        shares = [100.0 * share for share in line.get_ydata()]
+        assert shares == pytest.approx([float(row[column].rstrip("%")) for row in shown], abs=0.051)  # one decimal
+    part, before = parts[-2], sum(part.calls for part in parts[:-2])
+    observed, raw, calibrated = (
+        f"{100 * count / part.calls:.1f} %" for count in (part.positives, part.raw, part.calibrated)
+    )
+    sentence = demo_report.drift_sentence(parts)
+    assert sentence == (
+        f"Of calls {before + 1:,} to {before + part.calls:,}, {observed} subscribed: "
+        f"naive Bayes says {raw}, auto says {calibrated}."
+    )
+    assert ax.get_title(loc="left") == sentence
 
 
 @pytest.mark.usefixtures("short")

@@ -125,11 +125,12 @@ def test_the_query_is_the_forecast_in_postgresql():
     assert_query_is_the_forecast(cal, [(int(id), float(p)) for id, p in found])
 
 
-def test_a_parser_of_bigquery_reads_the_query():
-    """BigQuery itself is not run."""
+@pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "clickhouse"])
+def test_a_parser_reads_the_query_for_databases_that_are_not_run(dialect):
     sqlglot = pytest.importorskip("sqlglot", reason='pip install ".[test]" installs sqlglot')
-    (found,) = sqlglot.parse(query(learned("platt"), "bigquery"), dialect="bigquery")
+    (found,) = sqlglot.parse(query(learned("platt"), dialect), dialect=dialect)
     assert len(list(found.find_all(sqlglot.exp.Join))) == 2
+    assert ("SETTINGS join_use_nulls = 1" in found.sql(dialect)) == (dialect == "clickhouse"), "NULL without a level"
 
 
 def test_the_table_has_a_row_for_each_level():

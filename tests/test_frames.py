@@ -15,6 +15,7 @@ from test_cli import made, read, run, save
 
 import streamcal
 from streamcal import InputError, Isotonic, OnlinePlatt, Platt, SolverError, VennAbers, Window
+from streamcal.live import Segmented
 
 
 class Foreign:
@@ -296,3 +297,39 @@ def test_times_that_are_not_read_are_told(calibrator, remedy):
         warnings.simplefilter("error")
         for reading in ("auto", streamcal.Platt(forgetting=streamcal.Window("24h"))):
             streamcal.calibrate(table, score="score", label="click", time="t", calibrator=reading)
+
+
+# -- segments --------------------------------------------------------------------------------------------------------
+
+
+SEGMENTED = [{**row, "ad": f"a{k % 3}" if k % 7 else None, "site": k % 2} for k, row in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars", "arrow"])
+def test_segments_are_those_of_a_run(tmp_path: Any, name: str) -> None:
+    table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.Table.from_pylist}[name](SEGMENTED)
+    out = tmp_path / "out.parquet"
+    options = ["--method", "ops", "--segment", "ad", "--segment", "ad,site", "--out", out]
+    assert run(save(tmp_path / "in.parquet", SEGMENTED), *options).exit_code == 0
+    wanted = [row["calibrated"] for row in read(out)]
+    how = {"score": "score", "label": "click"}
+    found = streamcal.calibrate(table, calibrator="ops", segment=["ad", ("ad", "site")], **how)
+    assert columns(found)["calibrated"] == wanted
+    cal = Segmented("ops", by=["ad", ("ad", "site")])
+    assert columns(streamcal.calibrate(table, calibrator=cal, **how))["calibrated"] == wanted
+    assert cal.n == len(ROWS), "the calibrator given has learned"
+    alone = columns(streamcal.calibrate(table, calibrator="ops", segment="ad", **how))["calibrated"]
+    assert alone != wanted
+    assert alone != columns(streamcal.calibrate(table, calibrator="ops", **how))["calibrated"]
+
+
+def test_segments_that_are_not_possible() -> None:
+    how = {"score": "score", "label": "click"}
+    with pytest.raises(InputError, match=r"there is no column 'add' \(did you mean 'ad'\?\)"):
+        streamcal.calibrate(pd.DataFrame(SEGMENTED), segment="add", **how)
+    with pytest.raises(InputError, match="which has fields, exclude each other"):
+        streamcal.calibrate(pd.DataFrame(SEGMENTED), calibrator=Segmented("ops", by=["ad"]), segment="ad", **how)
+    with pytest.raises(InputError, match="is the label, which a segment would give away"):
+        streamcal.calibrate(pd.DataFrame(SEGMENTED), segment="click", **how)
+    with pytest.raises(InputError, match="row 1, column 'w'"):
+        streamcal.calibrate(pd.DataFrame(SEGMENTED).assign(w=0.5), segment="w", **how)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import random
 import re
 import shutil
@@ -16,8 +17,8 @@ import journal_kills
 import pytest
 
 import streamcal
-from streamcal import Auto, InputError, OnlinePlatt, Platt, StateError, VennAbers
-from streamcal.live import Journal, LabelJoin, Multicalibrated
+from streamcal import Auto, InputError, OnlinePlatt, Platt, StateError, TrackingOPS, VennAbers
+from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented, Shadow
 from streamcal.live import events as packed
 from streamcal.live.issued import Issued
 
@@ -662,6 +663,83 @@ def test_kills_repeat_no_promotion_and_lose_none(tmp_path):
 @pytest.mark.full
 def test_a_thousand_kills_lose_nothing_and_repeat_nothing(tmp_path):
     kills(1000, tmp_path)
+
+
+FORKS = """
+import os, pathlib, pickle, signal, sys
+from streamcal import OnlinePlatt, TrackingOPS
+from streamcal.live import Journal, LabelJoin, Segmented, Shadow
+from streamcal.stream.checkpoints import locked
+
+folder = pathlib.Path(sys.argv[1])
+journal = Journal(folder / "events.journal")
+join = LabelJoin(Shadow(OnlinePlatt(), {"ops": TrackingOPS()}), 60.0, journal=journal)
+stored = Segmented("identity", ["user"], max_levels=2, store=folder / "levels")
+for k in range(50):
+    join.issue(k, 0.2, float(k))
+    stored.learn_one(0.2, {"user": k}, True)
+stored.to_bytes()
+join.acknowledge()
+parts = journal.write_parts(journal.n)
+with locked(folder / "state.json"):
+    child = os.fork()
+    if not child:
+        for act in (
+            lambda: join.issue("new", 0.2, 60.0), lambda: join.issue(1, 0.2, 60.0), lambda: join.resolve(1, True, 60.0),
+            lambda: join.advance(90.0), lambda: join.note(1), join.acknowledge, join.snapshot,
+            lambda: join.calibrator.remove("ops"), lambda: journal.append(b"x"), journal.acknowledge, journal.tidy,
+            lambda: journal.snapshot(b"x"), lambda: list(journal.events()), lambda: journal.backup(folder / "copy"),
+            lambda: parts.add(b"x"), parts.finish, lambda: LabelJoin("platt", 60.0, journal=journal),
+            lambda: pickle.dumps(join), lambda: pickle.dumps(journal),
+            lambda: [stored.learn_one(0.2, {"user": 99}, True), stored.to_bytes()],
+        ):
+            try:
+                print("done", act())
+            except Exception as error:
+                print(type(error).__name__, error)
+        print(join.predict_one(0.2), len(join.calibrator.challengers))
+        journal.close()
+        sys.exit()  # an end at which Python frees what it holds, connections too
+    os.waitpid(child, 0)
+    print((folder / "state.json.lock").exists())
+for k in range(50, 100):
+    join.issue(k, 0.2, float(k))
+    stored.learn_one(0.2, {"user": k}, True)
+join.acknowledge()
+(folder / "stored").write_bytes(stored.to_bytes())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@needs_fork
+def test_a_forked_process_cannot_use_what_its_parent_has_opened_and_takes_nothing_from_it(tmp_path):
+    search = {**os.environ, "PYTHONPATH": str(Path(streamcal.__file__).parents[1]), "STREAMCAL_COMPILE": "0"}
+    done = subprocess.run([sys.executable, "-c", FORKS, tmp_path], env=search, capture_output=True, text=True)
+    *told, predicted, locked = done.stdout.splitlines()
+    assert len(told) == 20, done.stderr
+    assert {one.split()[0] for one in told} == {"StateError"}
+    for one in told[:17]:
+        assert one.endswith(
+            "a forked process cannot use the journal of another one; open it after the fork, in one process alone"
+        )
+    assert "belongs to one process" in told[17]
+    assert "belongs to one process" in told[18]
+    assert "a forked process cannot use the store of levels of another one" in told[19]
+    assert (predicted, locked) == ("0.2 1", "True")
+    with Journal(tmp_path / "events.journal") as journal:
+        join = LabelJoin(Shadow(OnlinePlatt(), {"ops": TrackingOPS()}), 60.0, journal=journal)
+        assert join.tally()["issued"] == 100
+    assert Segmented.from_bytes((tmp_path / "stored").read_bytes()).n == 100.0
+
+
+def test_a_join_with_a_journal_is_not_given_to_another_process(path):
+    with Journal(path) as journal:
+        join = LabelJoin(OnlinePlatt(), 60.0, journal=journal)
+        with pytest.raises(StateError, match=r"belongs to one process, .* give another one its to_bytes\(\)"):
+            pickle.dumps(join)
+        with pytest.raises(StateError, match="give another one its path"):
+            pickle.dumps(journal)
+        assert pickle.loads(pickle.dumps(LabelJoin.from_bytes(join.to_bytes()))).predict_one(0.2) == 0.2
 
 
 def test_keys_of_files_that_are_not_utf8_are_resumed(path):

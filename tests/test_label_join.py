@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import random
+import re
 import uuid
 import warnings
 from decimal import Decimal
@@ -33,7 +34,7 @@ from streamcal import (
 )
 from streamcal.errors import ClockError, StreamcalError
 from streamcal.fusion import LogisticFusion
-from streamcal.live import Issued, Journal, LabelJoin, Segmented, Shadow, join_state
+from streamcal.live import Issued, Journal, LabelJoin, Multicalibrated, Segmented, Shadow, importance_weight, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.states import signed
 
@@ -49,6 +50,14 @@ def taught(cal, observations):
     for one in observations:
         cal.learn_one(*one)
     return cal
+
+
+def warned_of(play):
+    """Return the warnings that a function leads to, as texts."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        play()
+    return [str(one.message) for one in seen]
 
 
 class Mixture(OnlinePlatt):
@@ -215,6 +224,69 @@ def test_weights_reach_the_calibrator():
     assert join.calibrator.n == 3.5
 
 
+def test_the_weight_of_a_label_comes_with_it(tmp_path):
+    """Where one negative of ten is kept, its weight is not known before its label."""
+    with Journal(tmp_path / "events.journal") as journal:
+        join = LabelJoin(Mixture(), HORIZON, journal=journal)
+        for k in range(6):
+            join.issue(k, 0.5, 0.0, w=2.0)
+        join.resolve(0, False, 1.0, w=importance_weight(False, 0.1))
+        join.resolve(1, True, 1.0, w=importance_weight(True, 0.1))
+        join.resolve(2, False, 1.0, w=7.0)
+        join.resolve(2, True, 2.0, w=3.0)
+        join.resolve(3, True, 2.0 * HORIZON + 1.0, w=3.0)  # too late: no outcome
+        join.resolve("aside", True, 1.0, w=5.0)
+        join.issue("aside", 0.5, 2.0)
+        join.resolve("later", True, 1.0, w=5.0)
+        told = []
+        join.watch(lambda one, y: told.append((one.w, y)))
+        with pytest.raises(InputError, match="w"):
+            join.resolve(4, True, 1.0, w=-1.0)
+        copies = [LabelJoin.from_state(json.loads(json.dumps(join.state_dict()))) for _ in range(1)]
+        join.advance(HORIZON + 2.0)
+        weights = [(10.0, 0.0), (1.0, 1.0), (3.0, 1.0), (2.0, 0.0), (2.0, 0.0), (2.0, 0.0), (5.0, 1.0)]
+        assert [(w, y) for _, y, w, _ in join.calibrator.told] == weights
+        assert [(w, float(y)) for w, y in told] == weights
+        state = join.state_dict()
+    for other in (*copies, LabelJoin(Mixture(), HORIZON, journal=Journal(tmp_path / "events.journal"))):
+        other.advance(HORIZON + 2.0)
+        assert other.state_dict() == state
+
+
+def test_a_correction_has_the_weights_of_both_labels():
+    join = LabelJoin(Isotonic(), HORIZON)
+    for k, w in enumerate((1.0, 2.0)):
+        join.issue(k, 0.5, 0.0, w=w)
+    join.resolve(0, False, 1.0, w=4.0)
+    join.advance(HORIZON + 1.0)
+    assert join.calibrator.n == 6.0
+    for k in range(2):
+        join.resolve(k, True, HORIZON + 1.0, w=0.5)
+    assert (join.tally()["corrected"], join.calibrator.n) == (2, 1.0)
+    assert join.predict_one(0.5) == 1.0
+
+
+@pytest.mark.parametrize("order", range(3))
+def test_weights_of_outcomes_do_not_depend_on_their_order(order):
+    outcomes = [(False, 3.0, 9.0), (True, 5.0, 2.0), (True, 5.0, None), (True, 5.0, 4.0), (True, 8.0, 5.0)]
+    random.Random(order).shuffle(outcomes)
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    join.issue("a", 0.5, 0.0)
+    for y, t, w in outcomes:
+        join.resolve("a", y, t, w=w)
+    assert join.outcome("a") == (True, True, 5.0, 0, 4.0)
+
+
+def test_groups_are_corrected_with_the_weights_of_the_labels():
+    """One negative of 50 is kept: without their weights half of a group are clicks, and 0.5 is predicted."""
+    rng, join = random.Random(0), LabelJoin(Multicalibrated("online-platt", by=["campaign"]), 50.0)
+    for k in range(6_000):
+        y = rng.random() < 0.5  # 0.01 of all impressions are clicked, and 0.02 of the others are kept
+        join.issue(k, 0.02, float(k), {"campaign": k % 2})
+        join.resolve(k, y, k + 1.0, w=1.0 if y else 50.0)
+    assert join.predict_one(0.02, keys={"campaign": 0}) < 0.1  # right is 0.02
+
+
 # -- any order of outcomes -------------------------------------------------------------------------------------------
 
 #: The rest walk the same code; `-m full` takes them too.
@@ -293,7 +365,11 @@ def test_predictions_and_outcomes_can_be_looked_up():
     join.resolve("a", False, 6.0)
     join.resolve("a", True, 7.0)
     join.resolve("unknown", True, 8.0)
-    assert [join.outcome(id) for id in ("a", "unknown", 7)] == [(True, True, 7.0), (True, False, 8.0), None]
+    assert [join.outcome(id) for id in ("a", "unknown", 7)] == [
+        (True, True, 7.0, 0, None),
+        (True, False, 8.0, 0, None),
+        None,
+    ]
     join.advance(HORIZON + 5.0)
     assert join.oldest(now=1e6) == 0.0
     assert join.predictions.keys() == {"a", 7}  # remembered, as late clicks may come
@@ -321,12 +397,15 @@ def test_an_impression_from_the_past_keeps_its_place_and_its_time():
     join.issue("b", 0.2, 30.0)  # held as long as if it had been issued now, at 50
     assert join.clock == 50.0
     assert join.tally()["backwards"] == 1
-    join.resolve("b", True, 51.0)  # 21 s after its own time: not early
+    join.resolve(
+        "b", True, 51.0
+    )  # 21 s after its own time, and 1 s after it was issued: early by the clock of the join
     join.advance(69.0)
     assert learned(join.calibrator) == learned(told)
     join.advance(70.0)
     # with early the calibrator sees the score as the forecast of an early click
-    assert learned(join.calibrator) == learned(taught(told, [(0.75 * 0.4, False), (0.75 * 0.2, False)]))
+    share = join.early_share()[0]
+    assert learned(join.calibrator) == learned(taught(told, [(share * 0.4, False), (share * 0.2, True)]))
 
 
 def test_outcomes_do_not_move_the_clock():
@@ -401,6 +480,30 @@ def test_time_in_another_unit_is_refused_and_nothing_changes():
     assert wide.tally()["timed_out"] == 1
 
 
+def test_an_event_that_is_stamped_far_ahead_is_told():
+    """Labels of what is issued then would wait until its time; as on the command line, impressions are refused."""
+    join, day = LabelJoin(OnlinePlatt(), "6h"), 86_400.0
+    join.issue("a", 0.1, 0.0)
+    join.issue("ahead", 0.1, 2.0 * day)
+    before = join.state_dict()
+    with pytest.raises(ClockError, match=r"172740 s older than the latest event.* max_behind=21600.*migrate\(clock=\)"):
+        join.issue("b", 0.1, 60.0)
+    assert join.state_dict() == before
+    assert join.issue("ahead", 0.1, 60.0).t == 2.0 * day  # a request that is repeated
+    wide = LabelJoin(OnlinePlatt(), "7d", early="6h", max_behind="30d")
+    wide.issue("ahead", 0.1, 2.0 * day)
+
+    def issued(first):
+        for k in range(100):
+            wide.issue(first + k, 0.1, 60.0 + k)
+
+    (found,) = warned_of(lambda: issued(0))
+    assert "the last 100 impressions are over 21600 s older than the latest event, at 172800" in found
+    assert warned_of(lambda: issued(100)) == []
+    with pytest.raises(InputError, match="max_behind=-1"):
+        LabelJoin(OnlinePlatt(), "6h", max_behind=-1)
+
+
 # -- after the horizon -----------------------------------------------------------------------------------------------
 
 CORRECTING = {
@@ -462,15 +565,18 @@ def test_without_late_only_clicks_within_the_horizon_count():
     assert join.held == 0
 
 
-def test_with_early_a_message_of_an_early_click_that_comes_late_is_relearned():
+def test_with_early_a_click_that_is_told_late_is_part_of_the_share():
+    """Learning and share have one clock: what was learned early is left, and the click counts as one that was late."""
     join = LabelJoin(Isotonic(), HORIZON, early=10.0)
     for k in range(3):
         join.issue(k, 0.5, 0.0)
     join.advance(20.0)
+    before = learned(join.calibrator)
     join.resolve(0, True, 5.0)  # clicked in time, told late
     join.resolve(1, True, 15.0)  # clicked later
-    assert (join.tally()["corrected"], join.tally()["uncorrected"]) == (1, 0)
-    assert learned(join.calibrator) == learned(taught(Isotonic(), [(0.375, False), (0.375, False), (0.375, True)]))
+    assert (join.tally()["corrected"], join.tally()["uncorrected"]) == (0, 1)
+    assert [join.outcome(k).cell for k in (0, 1)] == [3, 3]  # both known at 20 s
+    assert learned(join.calibrator) == before
 
 
 # -- the early window ------------------------------------------------------------------------------------------------
@@ -567,6 +673,131 @@ def test_the_curve_is_the_product_limit_of_truncated_delays():
     assert 1.0 / curve.inverse == pytest.approx(product, rel=0.08)
     truth = (1.0 - math.exp(-0.3)) / (1.0 - math.exp(-4.8))
     assert abs(1.0 / curve.inverse - truth) < 4.0 * curve.share()[1]
+
+
+def uploaded(method, every, early=900.0, n=8_000, rate=0.1):
+    """Return a join whose clicks, five minutes after the impression on average, are told in uploads, and its issues."""
+    rng, join = random.Random(0), LabelJoin(method, 21_600.0, early=early)
+    issued, clicks, upload = [], [], every
+    for k in range(n):
+        now = 20.0 * k
+        if now >= upload:
+            for id, t in clicks:
+                if t <= now:
+                    join.resolve(id, True, t)
+            clicks, upload = [one for one in clicks if one[1] > now], upload + every
+        issued.append(join.issue(k, rate, now).p)
+        if rng.random() < rate:
+            clicks.append((k, now + rng.expovariate(1 / 300.0)))
+    return join, issued
+
+
+@pytest.mark.parametrize("every", [60.0, 900.0, 3_600.0, 14_400.0])
+def test_clicks_that_are_uploaded_late_are_early_by_the_time_when_they_are_known(every):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the share, below
+        join, issued = uploaded("online-platt", every)
+    # 400 clicks in the second half: a standard error of 5 %, and 4 % of the share
+    assert np.mean(issued[4_000:]) == pytest.approx(0.1, rel=0.25)
+    if every == 3_600.0:  # clicked before the next upload, of impressions in the last quarter of an hour before it
+        quarter = np.mean([1.0 - math.exp(-left / 300.0) for left in np.linspace(0.0, 900.0, 1_001)])
+        assert join.early_share()[0] == pytest.approx(0.25 * quarter, abs=4.0 * join.early_share()[1])
+    # from the own time to the next upload, and 10 s until the next impression
+    assert join.report_delay() == pytest.approx(0.5 * every, rel=0.15, abs=20.0)
+
+
+def test_clicks_that_are_mostly_told_after_a_negative_was_learned_warn_once():
+    found = [one for one in warned_of(lambda: uploaded("identity", 3_600.0)) if "known only after" in one]
+    assert len(found) == 1
+    assert re.search(r"clicks are reported 1\d\d\d s after their own time on average; give a longer early", found[0])
+    join = LabelJoin("identity", 86_400.0)
+
+    def reported():
+        for k in range(400):
+            join.issue(k, 0.5, 600.0 * k)
+            if k >= 150:
+                join.resolve(k - 150, True, 600.0 * k - 80_000.0)
+
+    (found,) = warned_of(reported)
+    assert "100 clicks were known only after a negative label was learned, and 0 before" in found
+    assert "reported 8e+04 s after their own time on average; give a longer horizon" in found
+    assert join.tally()["corrected"] == 250  # of a method that learns nothing
+    assert warned_of(lambda: uploaded("identity", 60.0)) == []
+    assert LabelJoin("identity", 10.0).report_delay() is None
+
+
+SHARES = [0.0, 0.05, 0.25, 0.5, 0.95]
+
+
+def of_share(make, share, early=21_600.0, n=4_000, score=0.1):
+    """Return the probabilities issued where this share of the clicks is early; the score is right."""
+    rng, join = random.Random(1), LabelJoin(make(), 259_200.0, early=early)
+    issued, clicks = [], []
+    for k in range(n):
+        now = 240.0 * k
+        for id, t in [one for one in clicks if one[1] <= now]:
+            join.resolve(id, True, t)
+        clicks = [one for one in clicks if one[1] > now]
+        issued.append(join.issue(k, score, now, {"campaign": k % 3}).p)
+        if rng.random() < 0.1:
+            hours = rng.uniform(0.0, 6.0) if rng.random() < share else rng.uniform(6.0, 72.0)
+            clicks.append((k, now + 3_600.0 * hours))
+    return issued
+
+
+@pytest.mark.filterwarnings("ignore:.*labels are learned at the horizon")
+@pytest.mark.parametrize("share", SHARES)
+def test_with_early_identity_is_the_identity_whatever_the_share(share):
+    assert of_share(Identity, share) == pytest.approx([0.1] * 4_000, rel=1e-12)
+    certain = LabelJoin(Identity(), HORIZON, early=10.0)
+    assert [certain.predict_one(p) for p in (0.0, 1.0)] == [0.0, 1.0]
+
+
+@pytest.mark.filterwarnings("ignore:.*labels are learned at the horizon")
+@pytest.mark.parametrize(
+    "make",
+    [
+        Auto,
+        lambda: REGISTRY["protected"](),
+        lambda: Shadow(Auto()),
+        lambda: Segmented("auto", by=["campaign"]),
+        lambda: Multicalibrated("auto", by=["campaign"]),
+    ],
+    ids=["auto", "protected", "shadow", "segmented", "multicalibrated"],
+)
+@pytest.mark.parametrize("share", [0.0, pytest.param(0.25, marks=pytest.mark.full)])
+def test_with_early_a_right_score_stays_right_whatever_the_share(make, share):
+    issued = of_share(make, share)
+    # 200 clicks in the last 2,000: 7 %
+    assert np.mean(issued[2_000:]) == pytest.approx(0.1, rel=0.2)
+
+
+@pytest.mark.filterwarnings("ignore:.*labels are learned at the horizon")
+def test_where_no_click_is_early_what_is_issued_is_what_is_issued_without_early():
+    with_early, without = (of_share(lambda: Platt(forgetting=Decay(300)), 0.0, early) for early in (21_600.0, None))
+    # labels that were learned before the share was known have a weight of 2^-5
+    assert with_early[3_500:] == pytest.approx(without[3_500:], rel=0.05)
+
+
+def test_labels_are_learned_at_the_horizon_while_the_share_is_small():
+    join = LabelJoin(Mixture(), HORIZON, early=10.0)
+
+    def play(numbers, delay):
+        for k in numbers:
+            join.issue(k, 0.2, float(k))
+            join.resolve(k, k % 5 == 0, k + delay)
+
+    (found,) = warned_of(lambda: play(range(400), 40.0))
+    assert "% of clicks are known within early=10 s" in found
+    assert join._curve.waits
+    assert join.waiting == 100
+    assert join.calibrator.told[-1][:2] == (pytest.approx(math.log(0.25)), False)  # the score itself
+    assert join.predict_one(0.2) == join.calibrator.predict_one(0.2)
+    assert sum(y for _, y, _, _ in join.calibrator.told[-100:]) == 20
+    assert warned_of(lambda: play(range(400, 3_000), 4.0)) == []
+    assert not join._curve.waits
+    assert join.waiting == 10
+    assert join.calibrator.told[-1][0] == pytest.approx(math.log(0.25), abs=0.3)  # the score times a share near 1
 
 
 @pytest.mark.full
@@ -754,12 +985,17 @@ def test_only_methods_of_one_score_are_taken():
             LabelJoin(other, HORIZON)
 
 
-def test_an_impression_issued_again_is_the_same():
-    join = LabelJoin(OnlinePlatt(), HORIZON)
+def test_an_impression_issued_again_is_the_same(tmp_path):
+    """It is counted, by a join that is resumed from its journal too; nothing else changes."""
+    join = LabelJoin(OnlinePlatt(), HORIZON, journal=Journal(tmp_path / "events.journal"))
     first = join.issue("a", 0.5, 0.0)
     before = join.state_dict()
     assert join.issue("a", 0.5, 3.0) is first
-    assert join.state_dict() == before
+    assert join.tally()["repeated"] == 1
+    assert changed(join.state_dict(), "learned", "counts", "repeated", 0) == before
+    join._journal.close()
+    again = LabelJoin(OnlinePlatt(), HORIZON, journal=Journal(tmp_path / "events.journal"))
+    assert again.state_dict() == join.state_dict()
 
 
 def test_an_id_may_come_again_when_it_is_forgotten():
@@ -894,7 +1130,11 @@ DAMAGES = [
     ("learned", "counts", "issued", -1),
     ("learned", "curve", "known", [0.0] * 3),
     ("learned", "curve", "inside", [9.0] * 8),
+    ("learned", "curve", "waits", 1.0),
+    ("learned", "curve", "since", -1),
     ("learned", "ages", [[1.0, 0, 1, "nobody"]]),
+    ("learned", "held", 0, "cell", []),
+    ("learned", "held", 0, "cell", [10] * 15),
     ("learned", "versions", []),
     ("learned", "versions", 1, 1, "weight", 0.0),
     ("learned", "versions", 1, 1, "weight", 1.1),

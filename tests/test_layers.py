@@ -238,6 +238,8 @@ LAZY_PACKAGES = [
     "streamcal.regression",
     "streamcal.spark",
 ]
+#: Those that `dir(streamcal)` shows too once they were imported.
+LAZY_NAMES = [package.partition(".")[2] for package in LAZY_PACKAGES]
 
 
 @pytest.mark.parametrize("package", LAZY_PACKAGES)
@@ -256,7 +258,7 @@ def test_what_is_imported_on_first_access_is_what_type_checkers_see(package):
     for name, home in seen.items():
         place = importlib.import_module(home)
         assert getattr(module, name) is getattr(place, name, sys.modules.get(f"{home}.{name}")), name
-    assert set(module.__all__) <= set(dir(module))
+    assert set(module.__all__) <= set(dir(module)) <= {*module.__all__, *(name for name in LAZY_NAMES if name)}
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
         module.nothing  # noqa: B018
 
@@ -266,3 +268,11 @@ def test_inheritance_is_at_most_four_of_our_classes_deep():
     found = [vars(importlib.import_module(module)).values() for module in modules() if spark or ".spark." not in module]
     for one in {one for values in found for one in values if isinstance(one, type)}:
         assert sum(base.__module__.startswith("streamcal.") for base in one.__mro__) <= 4, one.__mro__
+
+
+def test_dir_shows_what_is_public():
+    code = "import streamcal; print(dir(streamcal)); import streamcal.live; print(dir(streamcal))"
+    run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    before, after = (set(ast.literal_eval(line)) for line in run.stdout.splitlines())
+    assert before == set(streamcal.__all__)
+    assert after == {*before, "live"}

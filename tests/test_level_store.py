@@ -342,7 +342,8 @@ def test_an_impression_whose_levels_cannot_be_read_moves_the_clock_and_no_more(p
 
     def joined():
         journal = Journal(path + ".journal")
-        return LabelJoin(Segmented("identity", ["user"], max_levels=FEW, store=path), 10.0, journal=journal)
+        given = Segmented("identity", ["user"], max_levels=FEW, store=path)
+        return LabelJoin(given, 10.0, journal=journal, max_behind=1_000.0)
 
     def fail(self, *arguments):
         raise level_store.StoreError("no luck")

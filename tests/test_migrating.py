@@ -2,15 +2,19 @@
 
 import pytest
 
-from streamcal import Decay, InputError, Isotonic, OnlinePlatt, Platt, StateError, TrackingOPS, Window
-from streamcal.live import Journal, LabelJoin, Segmented, Shadow, migrate
+from streamcal import Auto, Decay, InputError, Isotonic, OnlinePlatt, Platt, StateError, TrackingOPS, Window
+from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented, Shadow, migrate
+
+#: `Platt` solves at other moments in a shadow, from another start.
+SOLVES = 1e-12
 
 
 def traffic(join, numbers):
+    """Issue impressions of which one in seven is clicked: half of them after 5 seconds, the others after 20."""
     for k in numbers:
         join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), {"campaign": k % 3})
         if k % 7 == 0:
-            join.resolve(f"i{k}", True, k + 20.0)
+            join.resolve(f"i{k}", True, k + (20.0 if k % 2 else 5.0))
 
 
 @pytest.fixture
@@ -190,7 +194,7 @@ def test_a_clock_that_was_ahead_is_turned_back(tmp_path, early, horizon):
             assert one.tally()["learned"] == 200
             one.advance(250.0 + span)
             assert (one.tally()["learned"], one.waiting) == (300, 1)
-            assert one.tally()["positives"] == 20 + sum(k % 7 == 0 for k in range(200)) * (early is None)
+            assert one.tally()["positives"] == 20 + sum(k % (7 if early is None else 14) == 0 for k in range(200))
         assert restored.state_dict() == join.state_dict()
 
 
@@ -242,3 +246,40 @@ def test_a_click_that_counts_by_one_span_alone_is_not_learned_twice(tmp_path, la
 def test_labels_that_a_shorter_horizon_makes_due_are_counted_for_a_new_calibrator(path):
     done, join = migrated(path, OnlinePlatt(), 20.0)
     assert (done.kept, done.learned, join.calibrator.n) == (False, 80, 80.0)
+
+
+@pytest.mark.parametrize("early", [None, 10.0])
+@pytest.mark.parametrize(
+    "make",
+    [Auto, Platt, lambda: Segmented("auto", by=["campaign"]), lambda: Multicalibrated("ops", by=["campaign"])],
+)
+def test_a_calibrator_moves_into_a_shadow_and_out_of_it_and_predicts_as_if_it_had_not(tmp_path, make, early):
+    """Labels that wait while it moves are judged by what was said when they were issued, of two versions of a model."""
+
+    def issued(join, numbers, version):
+        for k in numbers:
+            if k % 7 == 0:
+                join.resolve(f"i{k}", True, k + 5.0)
+            yield join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), {"campaign": k % 3}, version).p
+
+    parts = (range(200), "a"), (range(200, 300), "b"), (range(300, 400), "b"), (range(400, 600), "b")
+    twin = LabelJoin(make(), 50.0, early)
+    wanted = [list(issued(twin, *part)) for part in parts]
+    path = tmp_path / "events.journal"
+    with Journal(path) as journal:
+        join = LabelJoin(make(), 50.0, early, journal=journal)
+        assert [list(issued(join, *part)) for part in parts[:2]] == wanted[:2]
+    done, join = migrated(path, Shadow(make(), {"other": TrackingOPS()}), 50.0, early=early)
+    assert (done.kept, done.learned, done.forgotten) == (True, 0, 0)
+    assert (join.calibrator.version.name, join.calibrator.challengers) == ("champion", {})
+    join.calibrator.add("other", TrackingOPS())
+    assert list(issued(join, *parts[2])) == pytest.approx(wanted[2], rel=SOLVES)
+    assert join.calibrator.comparisons()[0].n > 0
+    join._journal.close()
+    done, join = migrated(path, make(), 50.0, early=early)
+    assert (done.kept, done.learned, done.forgotten) == (True, 0, 0)
+    assert list(issued(join, *parts[3])) == pytest.approx(wanted[3], rel=SOLVES)
+    assert join.tally()["learned"] == twin.tally()["learned"]
+    join._journal.close()
+    done, join = migrated(path, Shadow(TrackingOPS(), {"other": Platt()}), 50.0, early=early)
+    assert not done.kept, "a champion of another method is new"

@@ -1,8 +1,16 @@
-"""What notebooks show: small tables that are well-formed, and in which everything from outside is only text."""
+"""What notebooks show: small tables that are well-formed, and in which everything from outside is only text.
+
+The notebooks of examples/notebooks/ run, without a warning, and print what they store.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,3 +112,46 @@ def test_infinite_values_are_shown():
 def test_texts_are_escaped():
     tree = tree_of(html_table("<h1>", {"<script>x</script>": 'a < b & "c"'}))
     assert [tag for tag, _, _ in tree.elements] == ["table", "caption", "tbody", "tr", "th", "td"]
+
+
+TOOL = Path(__file__).parents[1] / "tools" / "notebooks.py"
+NOTEBOOKS = sorted((TOOL.parents[1] / "examples" / "notebooks").glob("*.ipynb"))
+
+
+def checked(path):
+    search = os.pathsep.join(filter(None, (str(TOOL.parents[1]), os.environ.get("PYTHONPATH"))))
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(TOOL), "--check", str(path)],
+        env={"STREAMCAL_COMPILE": "0", **os.environ, "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_prints_what_it_stores(path):
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    if path.stem == "scikit_learn":
+        pytest.importorskip("sklearn", reason="the extra sklearn is not installed")
+    done = checked(path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    assert [cell["outputs"] == [] for cell in stored["cells"] if cell["cell_type"] == "code"].count(True) == 0
+
+
+def test_four_notebooks_are_found_and_named_on_the_page():
+    page = (TOOL.parents[1] / "docs" / "examples.md").read_text(encoding="utf-8")
+    assert len(NOTEBOOKS) == 4
+    assert all(f"../examples/notebooks/{path.name}" in page for path in NOTEBOOKS)
+
+
+def test_a_notebook_that_prints_something_else_is_found(tmp_path):
+    cell = {"cell_type": "code", "metadata": {}, "execution_count": 1, "source": ["print(1)"]}
+    stored = {"name": "stdout", "output_type": "stream", "text": ["2\n"]}
+    path = tmp_path / "one.ipynb"
+    path.write_text(json.dumps({"cells": [{**cell, "outputs": [stored]}]}), encoding="utf-8")
+    done = checked(path)
+    assert (done.returncode, "one.ipynb stores\n2\n" in done.stdout) == (1, True)
+    path.write_text(json.dumps({"cells": [{**cell, "outputs": [{**stored, "text": ["1\n"]}]}]}), encoding="utf-8")
+    assert checked(path).returncode == 0

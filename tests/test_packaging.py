@@ -51,6 +51,29 @@ def test_what_ci_installs_meets_what_the_project_needs():
         assert one.specifier.contains(versions[name]), f"run tools/lock.py: {one} is not met"
 
 
+def test_every_extra_is_installed_alone():
+    ci = ROOT / ".ci" / "run"
+    if not ci.exists():
+        pytest.skip("an sdist has no .ci/")
+    text = ci.read_text(encoding="utf-8")
+    (listed,) = re.findall(r"for extra in (.*); do alone", text)
+    tried = {*listed.split(), *re.findall(r"\balone (\w+) ", text)}
+    # The tests are run where nothing but `test` was installed, and `bench` adds two packages to it.
+    assert tried | {"test", "bench"} == set(PROJECT["optional-dependencies"])
+
+
+def test_shares_of_the_suite_are_all_of_it(request):
+    has_turn = request.config.pluginmanager.getplugin(str(ROOT / "tests" / "conftest.py")).has_turn
+    for share in (6, 16):
+        for name in (f"tests/test_laws.py::test[{k}]" for k in range(500)):
+            assert [has_turn(name, share, 1_776 + k) for k in range(share)].count(True) == 1
+    ci = ROOT / ".ci" / "run"
+    if ci.exists():  # an sdist has none
+        shares = re.findall(r"--share \d+[^)]*", ci.read_text(encoding="utf-8"))
+        assert shares
+        assert all(one.endswith('--turn "$turn"') for one in shares), "a share that stays is all that is ever run"
+
+
 def test_addresses_stand_in_one_place():
     assert set(PROJECT["urls"]) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
     (host,) = {re.match(r"https://([^/]+)", address)[1] for address in PROJECT["urls"].values()}

@@ -41,11 +41,13 @@ LONG = {
 NEEDED = {"docs/maps.md": ("lightgbm", "onnxmltools", "onnxruntime")}
 #: Pages whose blocks show, in comments that begin a line, all that they print.
 PRINTED = {
+    "README.md",
     "docs/ads.md",
     "docs/command_line.md",
     "docs/compare.md",
     "docs/drift.md",
     "docs/fusion.md",
+    "docs/index.md",
     "docs/many_classes.md",
     "docs/maps.md",
     "docs/monitors.md",

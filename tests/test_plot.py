@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamcal import compare
+from streamcal import REGISTRY, EmpiricalCDF, Interval, Isotonic, OnlinePlatt, Platt, VennAbers, compare
 from streamcal.app import plot
 from streamcal.app.plot import (
     plot_corp,
@@ -301,3 +301,57 @@ def test_evidence_and_alarms_over_time() -> None:
     assert ax.get_yscale() == "log"
     with pytest.raises(InputError, match="nothing to draw"):
         plot_evidence(History(["raw"]))
+
+
+# -- calibrators -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_calibrator_draws_its_predictions_and_is_not_changed(name: str) -> None:
+    cal = REGISTRY[name]()
+    draw = np.random.default_rng(1)
+    scores = draw.random(60)
+    cal.learn_many(scores, draw.random(60) < scores)
+    before = cal.state_dict()
+    ax = cal.plot()
+    (line,) = (one for one in ax.lines if one.get_label() == "probability")
+    x, y = line.get_data()
+    assert (x[0], x[-1]) == (0.0, 1.0)
+    assert y.tolist() == pytest.approx(cal.predict_many(x).tolist(), abs=1e-12)
+    assert ax.get_title(loc="left") == type(cal).__name__
+    assert len(ax.collections) == cal.has_interval
+    assert cal.state_dict() == before
+
+
+def test_an_interval_is_drawn_as_a_band() -> None:
+    cal = VennAbers()
+    cal.learn_many([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
+    (band,) = cal.plot(scores=[0.7, 0.3]).collections
+    points = {(round(x, 12), round(y, 12)) for x, y in band.get_paths()[0].vertices.tolist()}
+    assert points == {(x, round(p, 12)) for x in (0.3, 0.7) for p in cal.predict_interval_one(x)}
+
+
+@pytest.mark.parametrize(("spacing", "first"), [("linear", 0.0), ("sqrt", 0.0), ("log", 1e-4)])
+def test_the_axes_of_a_calibrator_and_its_own(spacing: str, first: float) -> None:
+    own = matplotlib.figure.Figure().subplots()
+    ax = OnlinePlatt().plot(own, spacing=spacing, title="now")
+    assert ax is own
+    assert ax.get_xlim() == (first, 1.0)
+    assert ax.get_title(loc="left") == "now"
+
+
+def test_scores_of_other_scales() -> None:
+    cal = Platt(scale=Interval(-8.0, 8.0))
+    assert cal.plot().get_xlim() == (-8.0, 8.0)
+    assert cal.plot(scores=[-1.0, 3.0]).get_xlim() == (-1.0, 3.0)
+    assert Platt(scale=EmpiricalCDF((1.0, 5.0, 9.0), (0.0, 0.5, 1.0))).plot().get_xlim() == (1.0, 9.0)
+    with pytest.raises(InputError, match="has no ends to draw; give scores="):
+        Isotonic(scale=Interval()).plot()
+    with pytest.raises(InputError, match="did you mean 'log'"):
+        OnlinePlatt().plot(spacing="lgo")
+
+
+def test_a_calibrator_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(StreamcalError, match=r'pip install "\.\[plot\]"'):
+        OnlinePlatt().plot()

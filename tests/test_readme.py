@@ -9,6 +9,7 @@ import importlib.util
 import math
 import os
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -24,20 +25,43 @@ from streamcal.lazy import ALIASES
 README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
 METHODS = DOCS / "methods" / "index.md"
+ON_THE_SAMPLE = ("ads.md", "command_line.md", "compare.md", "late_labels.md")
 
 
 def test_the_readme_is_two_screens_and_says_how_to_begin():
     text = README.read_text(encoding="utf8")
     assert len(text.splitlines()) <= 120
     for needed in (
-        "pip install . && streamcal demo",
+        'pip install ".[plot]" && streamcal demo',
         'pip install ".[test]" && pytest',
         "docs/demo.png",
-        "docs/report.png",
+        "silent",
+        "Python 3.11 or later",
     ):
-        assert needed in text
+        assert needed in " ".join(text.split())
     pictures = sum((README.parent / name).stat().st_size for name in re.findall(r"!\[.*?\]\((.*?)\)", text))
     assert pictures < 300_000, "light enough for a page that everybody loads"
+
+
+def commands(page):
+    """Return the commands of a page that are typed one after another."""
+    fences = "".join(re.findall(r"^```bash\n((?:.*\n)*?)```$", page.read_text(encoding="utf8"), re.MULTILINE))
+    return [line for line in fences.replace("\\\n", " ").splitlines() if line.startswith("streamcal ")]
+
+
+@pytest.mark.parametrize("page", [README, *(DOCS / name for name in ON_THE_SAMPLE)], ids=lambda page: page.stem)
+def test_the_first_answer_on_the_sample_is_a_verdict(page, tmp_path, monkeypatch):
+    """Someone who tries the commands of a page sees what calibration is worth."""
+    monkeypatch.chdir(tmp_path)
+    answers = []
+    for line in commands(page):
+        command, *words = shlex.split(line, comments=True)[1:]
+        if command in ("sample", "run", "compare", "report"):
+            result = CliRunner().invoke(app, [command, *words])
+            assert result.exit_code == 0, result.output
+            answers += re.findall(r"^(Calibration is|Take|Keep|Undecided)", result.stdout, re.MULTILINE)[:1]
+    assert answers
+    assert set(answers) <= {"Calibration is", "Take"}
 
 
 @pytest.mark.full

@@ -60,7 +60,8 @@ def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: s
         assert read(tmp_path / out) == expected[:stop]
         assert weight(state) == stop
     result = run(source, "--method", "ops", "--out", tmp_path / out, "--state", state)
-    assert f"the {ROWS:,} rows before had been learned" in result.output
+    assert f"no new rows: the {ROWS:,} rows before had been learned; --again learns them once more" in result.output
+    assert "–" not in result.output, "a table without figures"
     assert read(tmp_path / out) == expected
     assert weight(state) == ROWS
 

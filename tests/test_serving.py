@@ -32,13 +32,15 @@ pytest.importorskip("prometheus_client", reason="the extra serve is not installe
 pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 
 import serving_kills
+import uvicorn
 from starlette.testclient import TestClient
 
-from streamcal import Auto, InputError, OnlinePlatt, StateError, VennAbers, Window, load_map, save
+from streamcal import Auto, Identity, InputError, OnlinePlatt, StateError, VennAbers, Window, load_map, save
 from streamcal.app.html_report import live_page
 from streamcal.app.html_style import POLICY
-from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented
+from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented, Shadow
 from streamcal.maps.writing import written
+from streamcal.serving import running
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.app import application
 from streamcal.serving.forking import Forked
@@ -204,7 +206,9 @@ def test_a_request_may_be_sent_again(client):
     for _ in range(2):
         assert outcome(client, "a").json()["known"]
     issue(client, "late", t=101.0)
-    assert client.get("/metrics").text.count('streamcal_events_total{kind="positives"} 1.0') == 1
+    page = client.get("/metrics").text
+    assert 'streamcal_events_total{kind="positives"} 1.0' in page
+    assert 'streamcal_events_total{kind="repeated"} 2.0' in page, "an impression and an outcome"
 
 
 def test_the_outcome_of_an_id_that_is_not_known_is_kept(client):
@@ -250,6 +254,22 @@ def test_a_clock_that_is_behind_the_events_is_told(caplog):
         (told,) = [one for one in caplog.messages if "behind that of the events" in one]
         assert "restart with --migrate" in told
         assert metric(client, "streamcal_clock_behind_seconds") == pytest.approx(5e3, abs=100.0)
+
+
+def test_how_late_clicks_are_told_is_in_the_metrics():
+    service = Service(LabelJoin(OnlinePlatt(), HORIZON, early=10.0), None, Settings(event_time=True))
+    with client_of(service) as client:
+        names = ["report_delay_seconds", "clicks_known_late_ratio", "early_share"]
+        assert [metric(client, f"streamcal_{name}") for name in names] == [None, None, pytest.approx(0.75)]
+        for k in range(40):
+            issue(client, k, t=float(k))
+        for k in range(18, 28):
+            outcome(client, k, t=k + 2.0)  # told at 39
+        for k in range(30, 40):
+            outcome(client, k, t=39.0)
+        issue(client, "next", t=60.0)
+        found = [metric(client, f"streamcal_{name}") for name in names]
+    assert found == pytest.approx([0.5 * 14.5, 0.5, service.join.early_share()[0]])
 
 
 @pytest.mark.parametrize("with_keys", [None, 0, 98, 99])
@@ -1338,25 +1358,103 @@ def assert_headers_that_do_not_end_are_not_kept(port):
     assert asked(port, "/healthz") == {"status": "alive"}
 
 
-def test_probes_are_answered_beyond_the_limit_of_connections_and_long_headers_are_not_kept(command):
-    _, port = command("--horizon", "1h", "--memory", "--max-connections", "2")
+def test_connections_that_wait_for_their_client_make_room_for_others(command):
+    """Silent ones, ones that send a byte now and then, and ones whose body does not come."""
+    process, port = command("--horizon", "1h", "--memory", "--max-connections", "3")
+    beginnings = [b"", b"GET /healthz HT", b"POST /v1/issue HTTP/1.1\r\nHost: x\r\n"]
+    beginnings[2] += b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
     with contextlib.ExitStack() as stack:
-        for _ in range(4):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20.0))
-        for _ in range(5):
+        opened = []
+        for beginning in 4 * beginnings:
+            opened.append(stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20.0)))
+            opened[-1].sendall(beginning)
+            time.sleep(0.02)
+        for k in range(5):
             assert asked(port, "/healthz") == {"status": "alive"}
-            assert asked(port, "/readyz?verbose=1") == {"status": "ready"}
-            with pytest.raises(urllib.error.HTTPError, match="503"):
-                asked(port, "/v1/issue", {"id": "a", "score": 0.2})
-    wait_until(lambda: answered_at(port))
+            assert asked(port, "/v1/issue", {"id": k, "score": 0.2})["p"] == pytest.approx(0.2)
+        for one in opened[:9]:  # the oldest
+            with contextlib.suppress(ConnectionError):
+                assert one.recv(100) == b""
     assert_headers_that_do_not_end_are_not_kept(port)
+    process.kill()
+    log = [json.loads(line) for line in process.communicate()[1].splitlines()]
+    assert sum(one.get("event") == "connections dropped" for one in log) == 1
 
 
-def answered_at(port):
-    try:
-        return asked(port, "/v1/issue", {"id": "a", "score": 0.2})
-    except urllib.error.HTTPError:
-        return None
+class Held:
+    """An application whose answers wait, but for probes; its server, in a thread, takes three connections."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr(running, "HEAD_TIMEOUT", 0.3)
+        self.going, self.port = threading.Event(), serving_kills.free_port()
+        config = uvicorn.Config(
+            self.app,
+            port=self.port,
+            http=running.BoundedConnection,
+            limit_concurrency=4,
+            log_config=None,
+            interface="asgi3",
+        )
+        self.server = uvicorn.Server(config)
+        self.server.install_signal_handlers = lambda: None
+        self.thread = threading.Thread(target=self.server.run)
+
+    async def app(self, scope, receive, send):
+        if scope["type"] != "http":
+            raise RuntimeError("no lifespan")
+        while scope["path"] == "/held" and not self.going.is_set():
+            await asyncio.sleep(0.01)
+        size = 10_000_000 if scope["path"] == "/long" else 2
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})
+        await send({"type": "http.response.body", "body": b"x" * size})
+
+    def __enter__(self):
+        self.thread.start()
+        wait_until(lambda: self.server.started)
+        return self
+
+    def __exit__(self, *_):
+        self.going.set()
+        self.server.should_exit = True
+        self.thread.join()
+
+    def connected(self, stack, content=b""):
+        found = stack.enter_context(socket.create_connection(("127.0.0.1", self.port), timeout=20.0))
+        found.sendall(content)
+        return found
+
+
+def first_line(connection):
+    return connection.recv(1000).partition(b"\r\n")[0]
+
+
+def test_headers_have_to_come_in_time_and_busy_connections_keep_their_places(monkeypatch):
+    with Held(monkeypatch) as held, contextlib.ExitStack() as stack:
+        ask = b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n"
+        silent, begun = held.connected(stack), held.connected(stack, b"GET /")
+        since = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100):  # a byte now and then is no answer to the deadline
+                begun.sendall(b"x")
+                time.sleep(0.05)
+        assert 0.2 < time.monotonic() - since < 3.0
+        assert silent.recv(100) == b""
+        quick = held.connected(stack, b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT")
+        assert first_line(quick) == b"HTTP/1.1 200 OK"
+        assert first_line(quick) == b"HTTP/1.1 408 Request Timeout"
+        unread = held.connected(stack, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(0.1)
+        busy = [held.connected(stack, ask) for _ in range(3)]  # the first in the place of the one that does not read
+        time.sleep(0.6)  # longer than headers may take
+        assert first_line(held.connected(stack, ask)) == b"HTTP/1.1 503 Service Unavailable"
+        assert first_line(held.connected(stack, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")) == b"HTTP/1.1 200 OK"
+        held.going.set()
+        assert [first_line(one) for one in busy] == [b"HTTP/1.1 200 OK"] * 3
+        with contextlib.suppress(ConnectionError):
+            received = 0
+            while part := unread.recv(2**20):
+                received += len(part)
+            assert received < 10_000_000
 
 
 @pytest.mark.parametrize(
@@ -1397,6 +1495,126 @@ def test_without_the_extra_it_is_named(monkeypatch):
     done = CliRunner().invoke(app, ["serve", "--horizon", "1h", "--memory"])
     assert done.exit_code == 2
     assert "pip install '.[serve]'" in done.output
+
+
+# -- challengers ---------------------------------------------------------------------------------------------------
+
+
+def shadowed(path=None, page=None, **challengers):
+    journal = None if path is None else Journal(path)
+    given = {name: make() for name, make in (challengers or {"ops": OnlinePlatt}).items()}
+    join = LabelJoin(Shadow(Identity(), given), HORIZON, journal=journal)
+    return Service(join, journal, Settings(event_time=True), page)
+
+
+def far_off(client, numbers, **more):
+    """Issue scores that are far too high: a tenth of the impressions is clicked."""
+    items = [{"id": f"i{k}", "score": 0.5, "t": float(k), **more} for k in numbers]
+    issued = client.post("/v1/issue/batch", json=items).json()["results"]
+    told = [{"id": f"i{k}", "y": True, "t": k + 1.0} for k in numbers if k % 10 == 0]
+    client.post("/v1/outcome/batch", json=told)
+    return [one["p"] for one in issued]
+
+
+def test_a_challenger_is_promoted_by_request_and_rolled_back(tmp_path):
+    path = tmp_path / "events.journal"
+    with client_of(shadowed(path, Page(live_page, POLICY))) as client:
+        assert set(far_off(client, range(50))) == {0.5}
+        begun = client.get("/v1/challengers").json()
+        assert (begun["number"], begun["name"], begun["since"]) == (1, "champion", 0)
+        (one,) = begun["challengers"]
+        assert (one["name"], one["verdict"], one["labels"]) == ("ops", "undecided", 0)
+        assert one["difference"] is None
+        assert one["low"] < 0.0 < one["high"]
+        refused = client.post("/v1/promote", json={"name": "ops"})
+        assert refused.status_code == 409
+        assert "only a challenger that is shown to be better can be promoted" in refused.json()["error"]
+        assert client.post("/v1/promote", json={}).status_code == 409
+        far_off(client, range(50, 1_000))
+        (one,) = client.get("/v1/challengers").json()["challengers"]
+        assert one["verdict"] == "better"
+        assert one["low"] < one["difference"] < one["high"] < 0.0
+        assert one["labels"] == 900
+        assert 'streamcal_challenger_better{name="ops"} 1.0' in client.get("/metrics").text
+        assert client.post("/v1/promote", json={}).json() == {"number": 2, "name": "ops", "since": 900}
+        assert metric(client, "streamcal_version") == 2.0
+        assert max(far_off(client, range(1_000, 1_050))) < 0.3
+        assert "OnlinePlatt" in client.get("/").text
+    with client_of(shadowed(path)) as client:  # the promotion is in the journal
+        assert client.get("/v1/challengers").json()["name"] == "ops"
+        assert max(far_off(client, range(1_050, 1_060))) < 0.3
+        assert client.post("/v1/rollback", json={"version": 1}).json() == {
+            "number": 3,
+            "name": "champion",
+            "since": 960,
+        }
+        assert set(far_off(client, range(1_060, 1_070))) == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("promote", {"name": "opps"}, 422, "there is no challenger 'opps'"),
+        ("promote", {"name": 7}, 422, "name is no text"),
+        ("promote", {"title": "ops"}, 422, "field 'title' is unknown"),
+        ("promote", [], 422, "is no object"),
+        ("rollback", {}, 422, "version is missing"),
+        ("rollback", {"version": "1"}, 422, "version is no whole number"),
+        ("rollback", {"version": 4}, 422, "there is no version 4"),
+        ("rollback", {"version": 1}, 422, "there is no challenger 'champion'"),
+    ],
+)
+def test_changes_that_are_not_possible(path, body, status, message):
+    with client_of(shadowed()) as client:
+        answered = client.post(f"/v1/{path}", json=body)
+        assert (answered.status_code, message in answered.json()["error"]) == (status, True), answered.json()
+        assert client.get("/v1/challengers").json()["number"] == 1
+        assert "/v1/rollback" in client.get("/docs").text
+        assert "-d &#x27;{&quot;version&quot;: 1}&#x27;" in client.get("/docs").text
+
+
+def test_a_service_without_challengers_says_how_to_have_some(client):
+    for answered in (
+        client.get("/v1/challengers"),
+        client.post("/v1/promote", json={}),
+        client.post("/v1/rollback", json={"version": 1}),
+    ):
+        assert answered.status_code == 404
+        assert answered.json()["allowed"] == "start it with --challenger METHOD"
+
+
+def test_segments_of_the_calibrator_in_use_are_shown():
+    with client_of(shadowed(by=lambda: Segmented("ops", by=["campaign"]))) as client:
+        assert client.get("/v1/segments/campaign").status_code == 404
+        far_off(client, range(400), keys={"campaign": "c1"})
+        assert client.post("/v1/promote", json={"name": "by"}).status_code == 200
+        (level,) = client.get("/v1/segments/campaign").json()["levels"]
+        assert level["effect"]["n"] > 0.0
+
+
+@pytest.mark.full
+def test_the_option_adds_challengers_to_a_journal_and_takes_them_out(command, tmp_path):
+    options = ("--horizon", "1s", "--journal", str(tmp_path / "j"), "--clock", "events")
+    process, port = command(*options)
+    for k in range(30):
+        asked(port, "/v1/issue", {"id": k, "score": 0.5, "t": 1e9 + k})
+    process.terminate()
+    assert process.wait(30) == 0
+    process, port = command(*options, "--challenger", "auto", "--challenger", "platt", "--migrate")
+    shown = asked(port, "/v1/challengers")
+    assert shown["method"].startswith("OnlinePlatt(")
+    assert sorted(one["name"] for one in shown["challengers"]) == ["auto", "platt"]
+    process.terminate()
+    assert process.wait(30) == 0
+    process, port = command(*options, "--challenger", "auto", "--challenger", "isotonic")
+    names = sorted(one["name"] for one in asked(port, "/v1/challengers")["challengers"])
+    assert names == ["auto", "isotonic"]
+    process.terminate()
+    assert process.wait(30) == 0
+    process, port = command(*options, "--migrate")
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        asked(port, "/v1/challengers")
+    assert asked(port, "/v1/map")["learned"] == 29
 
 
 # -- requests made from the schema -----------------------------------------------------------------------------------

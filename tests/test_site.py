@@ -33,6 +33,7 @@ def test_notes_are_about_methods_in_the_order_of_their_list(notes):
         assert list(found) == [name for name in methods if name in found], room
         for note in found.values():
             assert all(text.endswith(".") for text in note)
+            assert not any(re.search(r"\d µs|\d calibrators", text) for text in note), "the page has its measured cost"
 
 
 @pytest.mark.full
@@ -214,6 +215,20 @@ def test_results_in_ten_lines_are_those_of_their_pages(place):
             assert f"{found[figure]:,.{digits}f}" == figure, f"the page has {found[figure]}"
         else:
             assert float(figure.replace(",", "")) in numbers(pages), figure
+
+
+def test_the_results_of_the_first_page_are_among_the_ten_lines():
+    ten = {
+        name: text
+        for name, text in re.findall(
+            r"^\d+\. \*\*(.+?)\*\*(.*?)(?=^\d+\. |^## )", (DOCS / "results.md").read_text("utf-8"), re.M | re.S
+        )
+    }
+    first = (DOCS / "index.md").read_text(encoding="utf-8").partition("## Results")[2].partition("\n## ")[0]
+    shown = re.findall(r"^- \*\*(.+?)\*\*(.*?)(?=^- |^$)", first, re.M | re.S)
+    assert len(shown) == 5
+    for name, text in shown:
+        assert set(numbers(text)) <= set(numbers(ten[name])), name
 
 
 def test_about_twenty_pages_are_written_for_users():

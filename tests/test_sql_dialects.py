@@ -137,6 +137,32 @@ def test_maps_are_the_same_in_duckdb():
         assert_same(in_duckdb(expressions, list(map(float, scores))), maps, scores)
 
 
+def in_clickhouse(expressions, scores):
+    """One column for each expression, in ClickHouse inside this process; NaN where it is NULL."""
+    session = pytest.importorskip(
+        "chdb.session", reason="chdb is not installed, ClickHouse is not run: pip install chdb"
+    )
+    database = session.Session()
+    rows = ", ".join(f"({place}, {score!r})" for place, score in enumerate(scores))
+    database.query("CREATE DATABASE one; CREATE TABLE one.served (i Int32, s Float64) ENGINE = Memory")
+    database.query(f"INSERT INTO one.served VALUES {rows}")
+    columns = []
+    for one in expressions:
+        text = str(
+            database.query(f"SELECT {one} FROM one.served ORDER BY i SETTINGS max_query_size = 100000000", "CSV")
+        )
+        columns.append([math.nan if p == r"\N" else float(p) for p in text.splitlines()])
+    database.close()
+    return np.array(columns)
+
+
+@pytest.mark.full
+def test_maps_are_the_same_in_clickhouse():
+    for maps, scores in [learned(), *extremes()]:
+        expressions = [one.to_sql("s", "clickhouse") for one in maps]
+        assert_same(in_clickhouse(expressions, list(map(float, scores))), maps, scores)
+
+
 @pytest.mark.full
 def test_the_map_of_every_method_is_the_same_in_duckdb():
     maps, scores = learned(REGISTRY)
@@ -157,26 +183,30 @@ def test_ten_thousand_steps_are_the_same(dialect, postgresql):
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("dialect", sql.DIALECTS)
 def test_the_text_has_no_other_words(dialect):
-    """BigQuery and Spark are not run here: every word of the text is one that all databases share."""
+    """Not all databases are run here: every word of the text is one that they share."""
     for one in [*learned()[0], *(one for maps, _ in extremes() for one in maps)]:
         text = one.to_sql("s", dialect)
         words = set(re.findall(r"[A-Za-z_]\w*", re.sub(r"\b\d[\d.]*(e[+-]?\d+)?", "", text)))
-        typed = {"float8"} if dialect == "postgresql" else set()
+        typed = {"postgresql": {"float8"}, "snowflake": {"CAST", "AS", "DOUBLE"}}.get(dialect, set())
         assert words - typed <= {"CASE", "WHEN", "THEN", "ELSE", "END", "AND", "LN", "EXP", "s"}, words
         assert "--" not in text, "a comment"
 
 
-def test_a_parser_of_bigquery_reads_the_text():
-    """BigQuery itself is not run. The one text of 100,000 characters is like others and takes most of the time."""
+@pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "clickhouse"])
+def test_a_parser_reads_the_text_for_databases_that_are_not_run(dialect):
+    """The one text of 100,000 characters is like others and takes most of the time."""
     sqlglot = pytest.importorskip("sqlglot", reason='pip install ".[test]" installs sqlglot')
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(20_000)
     try:
-        for text in [one.to_sql("s", "bigquery") for maps, _ in [learned(), *extremes()] for one in maps]:
+        for text in [one.to_sql("s", dialect) for maps, _ in [learned(), *extremes()] for one in maps]:
             if len(text) > 100_000:
                 continue
-            (found,) = sqlglot.parse(f"SELECT {text} FROM served", dialect="bigquery")
-            assert {one.sql_name() for one in found.find_all(sqlglot.exp.Func)} <= {"CASE", "IF", "LN", "EXP", "AND"}
+            (found,) = sqlglot.parse(f"SELECT {text} FROM served", dialect=dialect)
+            words = {"CASE", "IF", "LN", "EXP", "AND"} | ({"CAST"} if dialect == "snowflake" else set())
+            assert {one.sql_name() for one in found.find_all(sqlglot.exp.Func)} <= words
+            types = {one.to.sql() for one in found.find_all(sqlglot.exp.Cast)}
+            assert types <= {"DOUBLE"}, types
     finally:
         sys.setrecursionlimit(usual)
 
@@ -185,7 +215,9 @@ def test_text_for_one_database_does_not_leak_into_that_of_another():
     found = Platt().map()
     plain = found.to_sql("s")
     assert "float8" in found.to_sql("s", "postgresql")
-    assert found.to_sql("s") == plain == found.to_sql("s", "duckdb") == found.to_sql("s", "spark")
+    assert "CAST('-16.0' AS DOUBLE)" in found.to_sql("s", "snowflake")
+    assert all(found.to_sql("s", one) == plain for one in ("sqlite", "duckdb", "spark", "clickhouse"))
+    assert found.to_sql("s") == plain
     with pytest.raises(InputError, match="'oracle' is unknown; known are sqlite, postgresql"):
         found.to_sql("s", "oracle")
     assert sqlite3.connect(":memory:").execute(f"SELECT {plain} FROM (SELECT 0.5e0 AS s)").fetchone() == (0.5,)

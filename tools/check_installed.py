@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from streamcal.app.doctor import kernel_form
 from streamcal.compiled import PACKAGE, in_source_tree
@@ -26,15 +25,8 @@ def check(form: str) -> None:
         raise SystemExit(f"{PACKAGE} is a source tree, not an installation")
     if kernel_form() != form:
         raise SystemExit(f"the kernels are {kernel_form()}, not {form}")
-    names = run_first_example(README.read_text(encoding="utf-8"))
-    print("the first example of the README:", round(names["p"], 3), (names["lower"], names["upper"]))
-
-
-def run_first_example(readme: str) -> dict[str, Any]:
-    """Run the README's first example, and return the names that it defines."""
-    names: dict[str, Any] = {}
-    exec(re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0], names)
-    return names
+    print("the first example of the README prints")
+    exec(re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)[0], {})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What follows from the lists of methods: the tables in docs/, and the golden cases that are missing.
+"""What follows from the lists of methods and their measured times: tables in docs/, `streamcal methods`, golden cases.
 
     python tools/generate.py            writes them
     python tools/generate.py --check    fails where a page says something else; `tests/test_golden.py` checks the cases
@@ -6,7 +6,8 @@
 A table stands between `<!-- methods: KIND -->` and `<!-- end of methods -->`. It says of a method what its class says
 (`name`, `summary`, `monotone`), what an instance with its defaults can do (`merges`, `unlearns`, `has_interval`,
 `bounded_memory`), and the `shape` and `kind` of the map that it has after a few observations. Where to start, and the
-chart of decisions, are made in `race_advice.py`.
+chart of decisions, are made in `race_advice.py`. The times that `streamcal methods` shows are those of the table in
+docs/performance.md, which `python -m benchmarks.methods` measured.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ from streamcal.maps.portable import KINDS
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TABLE = re.compile(r"<!-- methods: (?P<kind>.+?) -->\n.*?<!-- end of methods -->", re.DOTALL)
+#: The table of measured steps, and the line below it that tells when and where.
+MEASURED = re.compile(
+    r"<!-- benchmarks: methods -->\n(?P<table>.+?)\nMeasured (?P<made>.+?);.*?<!-- end: methods -->", re.S
+)
+#: What the package has of it, and the column: a step with so many observations learned.
+TIMES, LEARNED = ROOT / "streamcal" / "app" / "method_times.json", "10,000"
 HEADING = ["name", "class", "method", "merges, unlearns", "interval", "memory"]
 #: The map is that of the candidate in front, which may be any.
 SHAPES = {"prequential-fusion": "of its leader"}
@@ -108,6 +115,18 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 }
 
 
+def times() -> str:
+    """Return the median steps of docs/performance.md, as JSON."""
+    found = MEASURED.search((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
+    assert found is not None
+    head, _, *body = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in found["table"].split("\n") if line
+    )
+    place = head.index(LEARNED)
+    steps = {row[0].strip("`"): float(row[place].split()[0]) for row in body}
+    return json.dumps({"measured": found["made"], "learned": LEARNED, "microseconds": steps}, indent=1) + "\n"
+
+
 def rows(methods: Mapping[str, type[Learner]]) -> list[list[str]]:
     """Return the columns of `HEADING`: the classes' summaries, and what new instances can do."""
     return [[f"`{name}`", f"`{cls.__name__}`", cls.summary, *abilities(new(cls))] for name, cls in methods.items()]
@@ -153,7 +172,7 @@ def written(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the tables of all pages, or with `--check` compare them; return the number for the exit code."""
+    """Write the tables and the times, or with `--check` compare them; return the number for the exit code."""
     wrong = 0
     for name, tables in PAGES.items():
         page = DOCS / name
@@ -169,6 +188,12 @@ def main(arguments: list[str]) -> int:
                 print(f"{name} does not say what registries and race say: run python tools/generate.py")
         else:
             page.write_text(wanted, encoding="utf-8")
+    measured = times()
+    if arguments != ["--check"]:
+        TIMES.write_text(measured, encoding="utf-8")
+    elif TIMES.read_text(encoding="utf-8") != measured:
+        wrong += 1
+        print(f"{TIMES.name} does not have the times of performance.md: run python tools/generate.py")
     return int(wrong > 0)
 
 

@@ -2,6 +2,7 @@
 
     python tools/lock.py                writes the file anew, for this version of Python on this system
     python tools/lock.py --fetch DIR    downloads the files into DIR; fails unless each has the hash written
+    python tools/lock.py --extra NAME…  prints what extras, and those that they include, name beside the package
 
 `.ci/run` fetches the files first, and installs as the README says from this folder alone. The constraints are for one
 version of Python on one system, which their first line names. With another one, or where the package index lacks one of
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -38,11 +40,17 @@ def system() -> str:
 def wanted() -> list[str]:
     """Return all requirements of the project and of its build, besides the package itself."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    project = pyproject["project"]
+    return [
+        *pyproject["build-system"]["requires"], *FOR_PIP, *pyproject["project"]["dependencies"], *of_extras(EXTRAS)
+    ]  # fmt: skip
+
+
+def of_extras(names: Iterable[str]) -> list[str]:
+    """Return what extras, and those that they include, name beside the package itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    named = {name for extra in EXTRAS for name in _with_parts(extra, extras, project["name"])}
-    others = [one for name in sorted(named) for one in extras[name] if not one.startswith(f"{project['name']}[")]
-    return [*pyproject["build-system"]["requires"], *FOR_PIP, *project["dependencies"], *others]
+    named = {name for extra in names for name in _with_parts(extra, extras, project["name"])}
+    return [one for name in sorted(named) for one in extras[name] if not one.startswith(f"{project['name']}[")]
 
 
 def _with_parts(extra: str, extras: dict[str, list[str]], name: str) -> set[str]:
@@ -86,5 +94,9 @@ def fetch(folder: str) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fetch", metavar="DIR")
+    parser.add_argument("--extra", metavar="NAME", nargs="+")
     given = parser.parse_args()
+    if given.extra is not None:
+        print(*of_extras(given.extra), sep="\n")
+        sys.exit()
     sys.exit(write() if given.fetch is None else fetch(given.fetch))

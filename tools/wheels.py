@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Tracked by git, and not in the sdist: what only a checkout uses. Folders end in a slash.
-LEFT_OUT = (".ci/", ".github/", ".gitignore")
+LEFT_OUT = (".ci/", ".github/", ".gitignore", ".pre-commit-config.yaml")
 #: In the sdist, and not tracked by git: what setuptools writes. Where the package stands is `streamcal.egg-info/`.
 WRITTEN = ("PKG-INFO", "setup.cfg")
 #: Installed, without what it depends on: 59 kernels of 0.12 MB each, 3.2 MB of Python, and a stream of 0.2 MB.

@@ -22,14 +22,14 @@ from rich.table import Table
 from streamcal.app.choosing import LevelOptions, MethodOptions, calibrator_of, check_store, choice_of, held
 from streamcal.app.compare import check_report, compare, report
 from streamcal.app.configuring import Configured
-from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
+from streamcal.app.doctor import NAME_AND_VERSION, environment, method_times, summary
 from streamcal.app.grouping import Grouped, grouped, option, rare_option
 from streamcal.app.late_labels import LateOptions, closing_lines, waiting
 from streamcal.app.map import map_
 from streamcal.app.oddities import oddities, times_in_no_order
 from streamcal.app.options import OUTPUT, Labelled, OutputColumnOption, QuietOption, Span, span_of
 from streamcal.app.predict import predict
-from streamcal.app.report import conclusions, scores_table
+from streamcal.app.report import NOTHING, conclusions, scores_table, times_read
 from streamcal.app.serve import VARIABLES, serve
 from streamcal.app.terminal import (
     PLAIN,
@@ -43,12 +43,13 @@ from streamcal.app.terminal import (
     progress_bar,
 )
 from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.registry import REGISTRY
+from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import StreamcalError
 from streamcal.lazy import ALIASES, Methods
 from streamcal.names import did_you_mean
 from streamcal.stream import checkpoints
 from streamcal.stream.formats import STANDARD_STREAM, same_file
+from streamcal.stream.inputs import title_of
 from streamcal.stream.prequential import Measures
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
@@ -81,6 +82,8 @@ EVICTED_TO_STORE = "times a level of a segment made room in memory, and went to 
 UNLEARNED = 1
 #: 2026-01-01, when the clicks of `sample` begin.
 START_OF_SAMPLE = 1_767_225_600.0
+#: From this version of the model on, of five, it is trained on this share of the rows without a click.
+RETRAINED, KEPT = 2, 0.5
 SAMPLE_COLUMNS = ("t", "campaign", "advertiser", "placement", "pctr", "click", "id", "click_t")
 
 
@@ -169,8 +172,9 @@ def run(
             join = None if asked is None else opened.enter_context(asked.join(calibrator, *files))
             calibrator = calibrator if join is None else join.calibrator
             fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
-            ids = {"id": late.id, "label_time": late.label_time, "version": late.version}
-            columns = read.columns(time=time, segments=fields, **ids)
+            ids: dict[str, Any] = {"id": late.id, "label_time": late.label_time, "version": late.version}
+            skew = 0.0 if asked is None else asked.clock_skew
+            columns = read.columns(time=time, segments=fields, clock_skew=skew, **ids)
             rows = (read.format, write.out, skips, read.rejects, read.delimiter, method.unit)
             job = Run(calibrator, read.files, columns, *rows, join=join, column=write.output_column)
             job.checkpoint, job.again = before, write.again
@@ -224,30 +228,7 @@ def methods_(
             fail(f"{name!r} is unknown{did_you_mean(name, known)}; `streamcal methods` lists the methods")
         console.print(f"{found.__module__}.{found.__name__}\n\n{inspect.getdoc(found)}", soft_wrap=True)
         return
-    abilities = Table(box=None, pad_edge=False)
-    for heading in ("method", "merges", "unlearns", "monotone", "interval", "memory"):
-        abilities.add_column(heading, no_wrap=True)
-    descriptions = Table(box=None, pad_edge=False, show_header=False)
-    descriptions.add_column(no_wrap=True)
-    descriptions.add_column()
-    for name, cls in REGISTRY.items():
-        try:
-            cal = cls()
-        except StreamcalError as error:  # an extra is not installed
-            descriptions.add_row(name, f"{cls.summary}\n{error}")
-            continue
-        can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
-        memory = "fixed" if cal.bounded_memory else "grows"
-        abilities.add_row(name, *("yes" if able else "no" for able in can), memory)
-        descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
-    console.print(abilities)
-    console.print(
-        "\nmerges: two calibrators can be combined; unlearns: an observation can be removed; "
-        "monotone: keeps the order of the scores; interval: gives `lower` and `upper` too; "
-        "memory: fixed, or grows with the distinct scores. "
-        "All for the default parameters: forgetting and resolution change some.\n"
-    )
-    console.print(descriptions)
+    _print_methods(console)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
     short = ", ".join(f"{alias} for {name}" for alias, name in ALIASES.items() if name in REGISTRY)
     console.print(f"\nShort names: {short}.")
@@ -260,6 +241,40 @@ def methods_(
         for other in package.METHODS.values():
             others.add_row(f"  {other.__name__}", other.summary)
     console.print(others)
+
+
+def _print_methods(console: Console) -> None:
+    """Print what each method of one score can do, and its parameters; the default comes first."""
+    times = method_times()
+    abilities = Table(box=None, pad_edge=False)
+    for heading in ("method", "µs", "merges", "unlearns", "monotone", "interval", "memory"):
+        abilities.add_column(heading, no_wrap=True, justify="right" if heading == "µs" else "left")
+    descriptions = Table(box=None, pad_edge=False, show_header=False)
+    descriptions.add_column(no_wrap=True)
+    descriptions.add_column()
+    for name in sorted(REGISTRY, key=lambda name: name != DEFAULT_METHOD):
+        cls = REGISTRY[name]
+        try:
+            cal = cls()
+        except StreamcalError as error:  # an extra is not installed
+            descriptions.add_row(name, f"{cls.summary}\n{error}")
+            continue
+        can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
+        memory = "fixed" if cal.bounded_memory else "grows"
+        marked = f"{name} *" if name == DEFAULT_METHOD else name
+        each = times["microseconds"].get(name)
+        took = "–" if each is None else f"{each:.2g}" if each < 10.0 else f"{each:.0f}"
+        abilities.add_row(marked, took, *("yes" if able else "no" for able in can), memory)
+        descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
+    console.print(abilities)
+    console.print(
+        f"\n*: the default; µs: median time to learn and predict one observation, {times['learned']} learned before, "
+        f"measured {times['measured']}; merges: two calibrators can be combined; unlearns: an observation can be "
+        "removed; monotone: keeps the order of the scores; interval: gives `lower` and `upper` too; "
+        "memory: fixed, or grows with the distinct scores. "
+        "All for the default parameters: forgetting and resolution change some.\n"
+    )
+    console.print(descriptions)
 
 
 @app.command()
@@ -277,8 +292,9 @@ def sample(
     """Write a file of simulated ad clicks to try commands on.
 
     Columns: t (seconds since 1970, from 2026 on), campaign, advertiser, placement, pctr (the score), click (the label),
-    id and click_t (the time of the click). Every call writes the same rows (`streamcal.datasets.ad_clicks` with
-    rate=0.02).
+    id and click_t (the time of the click). After two fifths of the rows, the model is retrained on half of the rows
+    without a click, and its odds are twice too high. Every call writes the same rows (`streamcal.datasets.ad_clicks`
+    with rate=0.02).
 
     \b
     Examples:
@@ -294,6 +310,8 @@ def sample(
     if os.path.exists(file) and not _is_sample(file):
         fail(f"{file}: there is another file of this name, which the sample would overwrite; give another name")
     stream = ad_clicks(rows, rate=0.02)
+    retrained = stream.version >= RETRAINED
+    scores = np.where(retrained, stream.score / (stream.score + KEPT * (1.0 - stream.score)), stream.score)
     clicked = (START_OF_SAMPLE + stream.t + stream.delay).round(3).astype(object)
     clicked[~stream.click] = None
     columns = (
@@ -301,7 +319,7 @@ def sample(
         stream.campaign,
         stream.advertiser,
         stream.placement,
-        stream.score,
+        scores,
         stream.click.astype(int),
         np.arange(1, rows + 1),
         clicked,
@@ -395,22 +413,26 @@ def _run_report(job: Run, path: Path) -> RunReport:
 def _report(console: Console, job: Run, *, seconds: bool) -> None:
     """Print the closing table of raw against calibrated, its conclusions, what was read, and what was odd about it."""
     evaluation: Measures = job.evaluation
-    console.print(scores_table(evaluation.boards()))
-    for line in conclusions(evaluation):
-        console.print(line)
-    if job.passed_over:
-        advice = "" if job.replay is not None else "; --again learns them once more"
-        console.print(f"the {job.passed_over:,} rows before had been learned{advice}")
+    nothing = _nothing(job)
+    if nothing is None:
+        console.print(scores_table(evaluation.boards()))
+        for line in conclusions(evaluation):
+            console.print(line)
+    else:
+        console.print(nothing)
+    if job.passed_over and job.taken:
+        console.print(_passed_over(job))
     for source in job.replaced:
         console.print(f"{source}: another file of this name was learned before; this one was learned from its start")
     skipped = f", {job.skipped:,} skipped" if job.skip or job.skipped else ""
     if job.skipped_lines > job.skipped:
         skipped += f" ({job.skipped_lines:,} lines of the file)"
-    pace = job.taken / job.seconds if job.taken else 0.0
     positives = evaluation.positives if job.replay is None else job.replay.clicks
-    console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}; {pace:,.0f} rows per second")
-    for line in closing_lines(job):
-        console.print(line)
+    pace = f"; {job.taken / job.seconds:,.0f} rows per second" if job.taken else ""
+    console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}{pace}")
+    for read in (times_read(job.order), *closing_lines(job)):
+        if read is not None:
+            console.print(read)
     for line in _segments_found(job.learning[-1]):
         console.print(line)
     for what, count in job.tally().items():
@@ -419,6 +441,24 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
             console.print(f"{EVICTED_TO_STORE if kept else TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):
         (Console(stderr=True, **PLAIN) if console.quiet else console).print(f"warning: {line}")
+
+
+def _nothing(job: Run) -> str | None:
+    """Return why a run has nothing to compare; None if it has something."""
+    if job.evaluation.measured:
+        return None
+    if job.evaluation.rows:
+        return NOTHING
+    if job.taken:
+        return "no horizon has passed yet: there is nothing to compare"
+    if job.passed_over:
+        return f"no new rows: {_passed_over(job)}"
+    return f"{title_of(job.sources)} has no row{' that can be used' if job.skipped else 's'}: nothing was learned"
+
+
+def _passed_over(job: Run) -> str:
+    advice = "" if job.replay is not None else "; --again learns them once more"
+    return f"the {job.passed_over:,} rows before had been learned{advice}"
 
 
 def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:

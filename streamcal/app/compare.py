@@ -16,7 +16,9 @@ import typer
 
 from streamcal.app.choosing import METHOD, SEGMENTS, segments_of
 from streamcal.app.grouping import grouped, option
+from streamcal.app.late_labels import LateLabels, LateLog
 from streamcal.app.options import Labelled, UnitOption
+from streamcal.app.report import NOTHING
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal
 from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
 from streamcal.stream.columns import Columns
@@ -27,7 +29,8 @@ if TYPE_CHECKING:  # what a comparison needs is imported in its functions, since
     from streamcal.live.levels import Field
     from streamcal.stream.batches import Row
     from streamcal.stream.comparing import Comparison
-    from streamcal.stream.records import RecordError
+    from streamcal.stream.records import Reasons, RecordError
+    from streamcal.stream.replay import Replay
 
 #: Why the times of a comparison without a report are not read.
 NO_TIMES = "of these methods none reads times, as auto does; the report of --html has them on its axes"
@@ -43,7 +46,7 @@ DEFAULT_METHODS = ",".join(COMPARED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Labelled):
+class Asked(LateLog, Labelled):
     """Options that `compare` and `report` share."""
 
     methods: Annotated[str, option(METHOD, "A,B,C", f"Names.  [default: {DEFAULT_METHODS}]", show_default=False)] = (
@@ -66,6 +69,11 @@ class Asked(Labelled):
     ] = None
 
     @cached_property
+    def log(self) -> LateLabels | None:
+        """The log's columns and spans; None where labels do not come late."""
+        return self.checked({"--time": self.time, "--missing-label": self.missing_label, "--delay": self.delay})
+
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The fields of segments."""
         return segments_of(self.segment or [])
@@ -78,6 +86,10 @@ class Asked(Labelled):
     def columns(self, **others: Any) -> Columns:
         from streamcal.live.levels import names_of
 
+        late = self.log
+        if late is not None:
+            ids = {"id": late.id, "label_time": late.label_time}
+            others |= {"time": late.event_time, "clock_skew": late.clock_skew, **ids}
         return super().columns(segments=names_of((*self.fields, *self.groups)), **others)
 
     @property
@@ -114,10 +126,6 @@ def compare(
       streamcal compare clicks.csv.gz --score pctr --label click
       streamcal compare clicks.csv --score pctr --label click --methods auto,bbq
     """
-    from streamcal.app.compare_report import groups_table, methods_table, segments_table, sentences, wide_console
-    from streamcal.app.group_data import group_tables
-    from streamcal.app.segment_data import segment_tables
-
     if html is not None:
         check_report(html, asked.files, asked.rejects)
     job = _compared(asked)
@@ -127,14 +135,7 @@ def compare(
         if as_json:
             typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
         else:
-            console = wide_console()
-            console.print(methods_table(job.comparison))
-            for line in sentences(job.comparison):
-                console.print(line)
-            for one in segment_tables(job.comparison):
-                console.print(segments_table(one))
-            for held in group_tables(job.comparison):
-                console.print(groups_table(held))
+            _print(job)
     if html is not None:
         _save_report(job, asked, html)
     job.exit(check)
@@ -179,6 +180,19 @@ class Compared:
     interrupted: bool
     #: Whether one of the methods reads times.
     reads_time: bool
+    skipped: int  #: rows that cannot be used
+
+    @property
+    def nothing(self) -> str | None:
+        """Why nothing was compared; None if something was."""
+        found = self.comparison
+        if found.names:
+            return None
+        if found.rows:
+            return NOTHING
+        if found.issued:
+            return f"no horizon has passed yet: {found.issued:,} predictions wait for their labels"
+        return f"{found.source} has no row{' that can be used' if self.skipped else 's'}: nothing was compared"
 
     def exit(self, check: bool = False) -> None:
         """Exit with 130 after an interrupt and, with `check`, with 1 where no method is shown better."""
@@ -225,7 +239,7 @@ class Skipped:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
-    from streamcal.app.oddities import disordered, falling, mostly_skipped, none_negative, odd_ratio, odd_times
+    from streamcal.stream.as_issued import Horizon
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -238,30 +252,83 @@ def _compared(asked: Asked) -> Compared:
     with failing(), ExitStack() as files:
         names = [name.strip() for name in asked.methods.split(",") if name.strip()]
         fields = {"segments": asked.fields, "multicalibrate": asked.groups}
-        comparison = Comparison(names, delay=asked.delay, base=asked.base, **fields)
-        interrupted, number = False, asked.processes or _processes(sources)
+        late = asked.log
+        horizon = None if late is None else Horizon(late.horizon, late.early)
+        comparison = Comparison(names, delay=asked.delay, base=asked.base, horizon=horizon, **fields)
+        interrupted, number, replay = False, asked.processes or _processes(sources), None
         skipped = Skipped(asked.rejects, files)
         with live_table(title_of(sources), quiet=shares_terminal(sources)) as tell:
             try:
                 reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
                 refused = skipped if skips else None
-                with opened(list(sources), asked.columns(), refused=refused, **reading) as source:
+                with opened(list(sources), asked.columns(), refused=refused, horizon=horizon, **reading) as source:
+                    replay = None if source.lead is None else source.lead.replay
                     comparison.run(source, number, tell)
             except KeyboardInterrupt:
                 interrupted = True
+    _warn(asked, comparison, names, skipped.reasons, replay)
+    reads_time = any(REGISTRY[name].learns_time for name in names if name in REGISTRY)
+    return Compared(comparison, interrupted, reads_time, skipped.reasons.rows)
+
+
+def _print(job: Compared) -> None:
+    """Print the tables and what follows from them, or why there is nothing to compare."""
+    from streamcal.app.compare_report import (
+        folded,
+        groups_table,
+        methods_table,
+        reading,
+        segments_table,
+        sentences,
+        wide_console,
+    )
+    from streamcal.app.group_data import group_tables
+    from streamcal.app.report import times_read
+    from streamcal.app.segment_data import segment_tables
+
+    console = wide_console()
+    if job.nothing is not None:
+        console.print(job.nothing)
+        return
+    for part in folded(methods_table(job.comparison)):
+        console.print(part)
+    for line in filter(None, (*sentences(job.comparison), reading(job.comparison), times_read(job.comparison.order))):
+        console.print(line)
+    for one in segment_tables(job.comparison):
+        console.print(segments_table(one))
+    for held in group_tables(job.comparison):
+        console.print(groups_table(held))
+
+
+def _warn(asked: Asked, found: Comparison, names: Sequence[str], skipped: Reasons, replay: Replay | None) -> None:
+    """Print what is odd about the stream, a line each; `replay` is that of a log with late labels."""
+    from streamcal.app import oddities
+
+    if replay is None:
+        of_labels: tuple[str | None, ...] = (
+            oddities.odd_times(found.order, [REGISTRY[name] for name in names if name in REGISTRY]),
+            oddities.disordered(found.order),
+            oddities.none_negative(found.measured, found.positives),
+            _delayed(found.rows, found.delay),
+        )
+    else:
+        horizon, unit = replay.join.spans.horizon, bool(asked.horizon and asked.horizon.unit)
+        of_labels = (
+            oddities.odd_unit_of_events(found.order, horizon, seconds=unit),
+            oddities.odd_labels(replay),
+            oddities.early_labels(replay),
+            oddities.odd_ids(replay, found.issued + replay.repeated),
+        )
     odd = (
-        odd_times(comparison.order, [REGISTRY[name] for name in names if name in REGISTRY]),
-        disordered(comparison.order),
-        none_negative(comparison.measured, comparison.positives),
-        odd_ratio(comparison.standings[RAW], comparison.measured, asked.scale),
-        falling(comparison.sample),
-        comparison.sample.odd_rows(),
-        mostly_skipped(comparison.rows, skipped.reasons) or _skipped(skipped.reasons.rows),
-        _delayed(comparison.rows, comparison.delay),
+        *of_labels,
+        oddities.odd_ratio(found.standings[RAW], found.measured, asked.scale),
+        oddities.falling(found.sample),
+        found.sample.odd_rows(),
+        oddities.mostly_skipped(found.issued, skipped) or _skipped(skipped.rows),
+        oddities.skipped_by_class(found.issued, found.positives if replay is None else replay.clicks, skipped),
     )
     for line in filter(None, odd):
         typer.echo(f"streamcal: warning: {line}", err=True)
-    return Compared(comparison, interrupted, any(REGISTRY[name].learns_time for name in names if name in REGISTRY))
 
 
 def _skipped(rows: int) -> str | None:
@@ -279,6 +346,8 @@ def _delayed(rows: int, delay: int) -> str | None:
 def _save_report(job: Compared, asked: Asked, path: Path) -> None:
     from streamcal.app.html_report import save_report
 
+    if job.nothing is not None:
+        fail(f"{path}: there is no report: {job.nothing}")
     with failing():
         save_report(job.comparison, path, command=asked.command)
 

@@ -6,19 +6,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 
 from streamcal.app.group_data import GroupTable
 from streamcal.app.report import NO_VERDICT, NOTHING, agreement, aligned, plain, ratio_text
 from streamcal.app.segment_data import SegmentTable
+from streamcal.parameters.spans import span_text
+from streamcal.stream.as_issued import Horizon
 from streamcal.stream.comparing import CONFIDENCE, RAW, Comparison, Difference, Standing
 
 #: Seconds between two drawings of the live table.
 REDRAWN = 0.25
-#: Characters that the table needs; on a narrower terminal its lines are broken.
-WIDTH = 128
+#: The width where no terminal has one: no table needs as much.
+WIDTH = 10_000
+#: Spaces between two columns.
+GAP = 2
 UNITS = ("B", "kB", "MB", "GB")
 
 
@@ -34,7 +39,7 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
         columns["debiased ECE"] = aligned([row.debiased_ece.get() for row in rows])
         columns["floor"] = aligned([row.debiased_ece.floor for row in rows])
     columns["ratio"] = [_ratio(row) for row in rows]
-    columns["µs"] = [_microseconds(row, comparison.rows) for row in rows]
+    columns["µs"] = [_microseconds(row, comparison.issued) for row in rows]
     if final:
         columns["state"] = ["" if row.bytes is None else size(row.bytes) for row in rows]
         columns[f"against {comparison.base}"] = [_verdict(comparison, name, comparison.base) for name in names]
@@ -50,13 +55,13 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
 
 def segments_table(one: SegmentTable) -> Group:
     """Return the levels of a field whose totals differ most from the predictions, and the mean over all levels."""
-    return Group("", f"By {one.field}: {one.lead}", _table(one), one.sentence)
+    return Group("", f"By {one.field}: {one.lead}", *folded(_table(one)), one.sentence)
 
 
 def groups_table(one: GroupTable) -> Group:
     """Return the groups with most evidence against their predictions, and the certificate."""
     title = f"Groups with most evidence against {one.of}:"
-    return Group("", title, _table(one), f"Certified: {one.sentence}.")
+    return Group("", title, *folded(_table(one)), f"Certified: {one.sentence}.")
 
 
 def _table(one: SegmentTable | GroupTable) -> Table:
@@ -69,16 +74,17 @@ def _table(one: SegmentTable | GroupTable) -> Table:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Return the recommendation with its reason, the alternatives, the failures, and what was read."""
+    """Return the recommendation with its reason, the alternatives and the failures."""
     advice, found = comparison.recommendation, []
     if advice is not None:
         what = "Keep the raw score" if advice.method == RAW else f"Take {advice.method}"
-        what = what if advice.decided else "Undecided"
+        what = what if advice.decided else "Miscalibrated"
         found.append(f"{what}: {advice.reason}.")
         if cheaper := comparison.cheaper():
             faster = ", ".join(f"{name} ({times:,.0f} times as fast)" for name, times in cheaper.items())
             found.append(f"No difference from it is shown for {faster}.")
-        found.append(f"Calibration ratio: {advice.method} {agreement(comparison.standings[advice.method].ratio)}.")
+        if advice.decided:
+            found.append(f"Calibration ratio: {advice.method} {agreement(comparison.standings[advice.method].ratio)}.")
     found += [f"{name} failed: {comparison.standings[name].failure}" for name in comparison.failed()]
     sequences = (
         f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs together."
@@ -88,10 +94,29 @@ def sentences(comparison: Comparison) -> list[str]:
     found.append(NO_VERDICT if comparison.weighted else sequences)
     if comparison.extreme:
         found.append(f"{comparison.extreme:,} scores beyond the scale, log-odds ±16, were moved to its end.")
-    late = f", labels {comparison.delay:,} rows late" if comparison.delay else ""
-    pace = comparison.rows / comparison.seconds if comparison.rows else 0.0
-    found.append(f"{comparison.rows:,} rows ({comparison.positives:,} positive){late}; {pace:,.0f} rows per second")
     return found
+
+
+def reading(comparison: Comparison) -> str:
+    """Return what was read, when labels came, and how fast."""
+    rows = f"{comparison.rows:,} rows ({comparison.positives:,} positive)"
+    pace = f"{comparison.issued / comparison.seconds if comparison.issued else 0.0:,.0f} rows per second"
+    if comparison.horizon is not None:
+        spans = of_horizon(comparison.horizon)
+        waiting = f"{comparison.issued - comparison.rows:,} more wait until their horizon has passed"
+        return f"{rows}, judged as issued with a horizon of {spans}; {waiting}; {pace}"
+    late = f", labels {comparison.delay:,} rows late" if comparison.delay else ""
+    return f"{rows}{late}; {pace}"
+
+
+def of_horizon(horizon: Horizon) -> str:
+    """Describe when labels are known.
+
+    >>> of_horizon(Horizon(21_600.0, 900.0))
+    '6h, early clicks learned after 15m'
+    """
+    early = "" if horizon.early is None else f", early clicks learned after {span_text(horizon.early)}"
+    return f"{span_text(horizon.horizon)}{early}"
 
 
 @contextmanager
@@ -116,9 +141,45 @@ def live_table(title: str, *, quiet: bool) -> Iterator[Callable[[Comparison, flo
 
 
 def wide_console() -> Console:
-    """Return a console on standard output, wide enough for the table."""
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    return Console(highlight=False, markup=False, soft_wrap=True, width=max(console.width, WIDTH))
+    """Return a console on standard output that breaks no line and cuts no cell."""
+    return Console(highlight=False, markup=False, soft_wrap=True, width=WIDTH)
+
+
+def folded(table: Table) -> list[Table]:
+    """Return the table in parts as wide as the terminal, each with the first column; elsewhere the table itself."""
+    console = Console()
+    return parts_of(table, console.width if console.is_terminal else WIDTH)
+
+
+def parts_of(table: Table, width: int) -> list[Table]:
+    """Return parts of a table that fit in lines of `width` characters, if its first column and another one do.
+
+    Examples
+    --------
+    >>> table = Table("method", "log loss", "verdict")
+    >>> [[column.header for column in part.columns] for part in parts_of(table, 20)]
+    [['method', 'log loss'], ['method', 'verdict']]
+    """
+    first, *others = table.columns
+    parts: list[list[Column]] = []
+    for column in others:
+        if not parts or sum(map(_width, (first, *parts[-1], column))) + GAP * len((*parts[-1], column)) > width:
+            parts.append([])
+        parts[-1].append(column)
+    return [_of_columns([first, *part]) for part in parts]
+
+
+def _of_columns(columns: list[Column]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column.header, justify=column.justify, no_wrap=True)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _width(column: Column) -> int:
+    return max(cell_len(str(text)) for text in (column.header, *column.cells))
 
 
 def size(number: int) -> str:

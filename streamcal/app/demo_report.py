@@ -6,18 +6,23 @@ import itertools
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from streamcal.app.demo import BY, LOOKED_AT, MISTAKEN, SHOWN, WINDOW, Correction, Part, Result
 from streamcal.app.doctor import slower
-from streamcal.app.plot import plot_rates, plot_reliability, save_side_by_side, text_reliability
+from streamcal.app.plot import plot_rates, text_reliability
+from streamcal.app.plot_frame import INK
 from streamcal.app.report import scores_table, verdicts
 from streamcal.datasets import BANK_ROWS
 from streamcal.errors import InputError
 from streamcal.kernels import COMPILED
 from streamcal.metrics import ReliabilityData
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Bins of the diagrams: so few that their points lie apart.
 BINS = 6
@@ -47,6 +52,7 @@ def report(result: Result, console: Console) -> None:
     console.print(text_reliability(diagrams(result)), markup=False)
     console.print(f"\n[bold]Drift[/bold]: subscriptions, and what {SHOWN} says, by eighth of the calls")
     console.print(drift_table(result.parts))
+    console.print(drift_sentence(result.parts))
     console.print(f"\n[bold]A late correction[/bold]\n{correction_text(result.correction)}")
 
 
@@ -93,25 +99,43 @@ def correction_text(correction: Correction) -> str:
     )
 
 
+def drift_sentence(parts: list[Part]) -> str:
+    """Describe the part of the stream before the last: how many subscribed, and what was predicted."""
+    *earlier, part, _ = parts
+    first = sum(one.calls for one in earlier) + 1
+    shares = (100.0 * count / max(part.calls, 1) for count in (part.positives, part.raw, part.calibrated))
+    observed, raw, calibrated = (f"{share:.1f} %" for share in shares)
+    calls = f"calls {first:,} to {first + part.calls - 1:,}"
+    return f"Of {calls}, {observed} subscribed: {SHOWN} says {raw}, {BY} says {calibrated}."
+
+
 def save_picture(result: Result, path: Path, console: Console) -> None:
-    """Save the diagram and the drift of `SHOWN` as a picture; without matplotlib, print how to install it."""
+    """Save the drift of `SHOWN` as a picture; without matplotlib, print how to install it."""
     if find_spec("matplotlib") is None:
         console.print('\nThe same as a picture: pip install ".[plot]"', markup=False, soft_wrap=True)
         return
     path = path if path.suffix else path.with_suffix(".png")  # matplotlib would add it silently
-    parts = result.parts
+    try:
+        drift_picture(result.parts).savefig(path, dpi=120, facecolor="white", bbox_inches="tight", pad_inches=0.15)
+    except (OSError, ValueError) as error:  # matplotlib checks the file format
+        raise InputError(f"{path}: the picture cannot be written: {error}") from None
+    console.print(f"\nDrift as a picture: {path}", soft_wrap=True)
+
+
+def drift_picture(parts: list[Part]) -> Figure:
+    """Draw the shares of `drift_table`, with a sentence on one part as the title."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.6, 4.4), layout="constrained")
     ends = list(itertools.accumulate(part.calls for part in parts))
     rates = {
         "subscribed": [part.positives / max(part.calls, 1) for part in parts],
-        "raw": [part.raw / max(part.calls, 1) for part in parts],
-        BY: [part.calibrated / max(part.calls, 1) for part in parts],
+        f"{SHOWN} says": [part.raw / max(part.calls, 1) for part in parts],
+        f"{BY} says": [part.calibrated / max(part.calls, 1) for part in parts],
     }
-    try:
-        save_side_by_side(
-            path,
-            lambda ax: plot_reliability(diagrams(result), ax=ax, spacing="sqrt", title=f"{SHOWN}: reliability"),
-            lambda ax: plot_rates(ends, rates, ax, title=f"{SHOWN}: drift"),
-        )
-    except (OSError, ValueError) as error:  # matplotlib checks the file format
-        raise InputError(f"{path}: the picture cannot be written: {error}") from None
-    console.print(f"\nReliability and drift as a picture: {path}", soft_wrap=True)
+    ax = plot_rates(ends, rates, figure.subplots())
+    ax.set_box_aspect(None)
+    ax.set(xlabel="calls", ylabel="share that subscribes")
+    ax.set_title(drift_sentence(parts), loc="left", fontsize=11, color=INK)
+    ax.yaxis.set_major_formatter(lambda share, _: f"{100.0 * share:g} %")
+    return figure

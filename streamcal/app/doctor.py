@@ -1,9 +1,12 @@
-"""`streamcal doctor`: the form of the kernels, and versions."""
+"""`streamcal doctor`: the form of the kernels, and versions; and the times of methods that were measured."""
 
 from __future__ import annotations
 
+import json
 import platform
+from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import streamcal
 from streamcal.calibrators.registry import DEFAULT_METHOD
@@ -69,3 +72,17 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def method_times() -> dict[str, Any]:
+    """Return the median step of each method in microseconds; when and where it was measured; observations learned.
+
+    `tools/generate.py` writes the file from the table in docs/performance.md.
+
+    >>> sorted(method_times())
+    ['learned', 'measured', 'microseconds']
+    """
+    found: dict[str, Any] = json.loads(
+        resources.files("streamcal.app").joinpath("method_times.json").read_text("utf-8")
+    )
+    return found

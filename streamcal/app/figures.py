@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from streamcal.app.segment_data import SegmentTable
 from streamcal.app.svg import BOTTOM, HEIGHT, Canvas, Point, drawing
 from streamcal.live.segmented import Effect
 from streamcal.stream.by_segment import level_text
-from streamcal.stream.history import MOST_MARKS, RUN_LENGTH
+from streamcal.stream.history import MOST_MARKS, RUN_LENGTH, Part
 
 #: Stops that a slider has at most.
 MOST_STOPS = 64
@@ -39,6 +40,10 @@ KEYED = ("Segmented(", "Multicalibrated(")
 BELOW, BETWEEN = 44, 8
 #: Where the share of positives is always below this, it is spaced by square roots.
 SELDOM_POSITIVE = 0.2
+#: Where it is below this share of the largest value, a value is near 0.
+NEAR_0 = 8.0
+#: Positives that a part has at least whose share of them is drawn.
+LEAST_POSITIVES = 20
 #: Powers of ten of the evidence that are shown; an infinite value is drawn at the top.
 HIGHEST_EVIDENCE = 12.0
 #: The radius of the lightest and of the heaviest block.
@@ -62,7 +67,8 @@ def figures(data: ReportData) -> list[Figure]:
     if any(one.mapped for one in data.series):
         found.append(maps(data))
     forests = [forest_plot(one) for one in data.segments if one.effects]
-    return [*found, rates(data), losses(data), evidence(data), *forests]
+    compared = differences(data)
+    return [*found, rates(data), *([] if compared is None else [compared]), evidence(data), *forests]
 
 
 def colour(i: int) -> str:
@@ -134,43 +140,89 @@ def maps(data: ReportData) -> Figure:
 
 
 def rates(data: ReportData) -> Figure:
-    """Draw the share of positives and the mean predictions over time."""
-    observed, edges = [part.positives for part in data.series[0].parts], _edges(data)
-    spacing: Spacing = "sqrt" if max(observed) < SELDOM_POSITIVE else "linear"
-    high = limits([*observed, *(part.predicted for one in data.series for part in one.parts)], [], "linear")[1]
-    canvas = Canvas(_over(data), Axis(0.0, high, spacing))
+    """Draw the share of positives and the mean predictions over time, in parts with enough positives."""
+    groups = _with_positives(data.series[0].parts)
+    edges = [_edges(data)[k] for k in (0, *(group.stop for group in groups))]
+    observed = [_mean(data.series[0].parts[group], "positives") for group in groups]
+    predicted = [[_mean(one.parts[group], "predicted") for group in groups] for one in data.series]
+    values = [*observed, *itertools.chain(*predicted)]
+    # Ticks of an axis spaced by square roots are near 0: it is for values that are.
+    spacing: Spacing = "sqrt" if max(observed) < SELDOM_POSITIVE and NEAR_0 * min(values) < max(values) else "linear"
+    canvas = Canvas(_over(data), Axis(0.0, limits(values, [], "linear")[1], spacing))
     canvas.axes(_below(canvas.x, data), "share of positives")
     canvas.steps(edges, observed, "observed")
-    for i, one in enumerate(data.series):
-        canvas.line(_over_time(edges, [part.predicted for part in one.parts]), f"line {colour(i)}")
+    for i, means in enumerate(predicted):
+        canvas.line(_over_time(edges, means), f"line {colour(i)}")
     said = [[("positives", f"{share:.2%}")] for share in observed]
-    for one in data.series:
-        for texts, part in zip(said, one.parts, strict=True):
-            texts.append((one.name, f"{part.predicted:.2%}"))
+    for one, means in zip(data.series, predicted, strict=True):
+        for texts, mean in zip(said, means, strict=True):
+            texts.append((one.name, f"{mean:.2%}"))
     what = f"Share of positives, and the mean prediction of {_listed([one.name for one in data.series])}, over time."
-    caption = "Grey area: the share of positives. A line above it predicts too many."
-    return Figure("Rates over time", drawing([canvas], what), _time_stops(data, canvas, said), caption)
-
-
-def losses(data: ReportData) -> Figure:
-    """Draw the mean log loss of the parts of the stream."""
-    edges = _edges(data)
-    # The best stays readable where another series has a loss many times as high.
-    lowest = min(max(part.log_loss for part in one.parts) for one in data.series)
-    high = min(max(part.log_loss for one in data.series for part in one.parts), 3.0 * lowest) or 1.0
-    canvas = Canvas(_over(data), Axis(0.0, 1.06 * high))
-    canvas.axes(_below(canvas.x, data), "log loss")
-    for i, one in enumerate(data.series):
-        canvas.line(_over_time(edges, [part.log_loss for part in one.parts]), f"line {colour(i)}")
-    rows = zip(*(one.parts for one in data.series), strict=True)
-    said = [[(one.name, short(part.log_loss)) for one, part in zip(data.series, row, strict=True)] for row in rows]
-    what = f"Mean log loss of {_listed([one.name for one in data.series])} over time."
-    return Figure(
-        "Loss over time",
-        drawing([canvas], what),
-        _time_stops(data, canvas, said),
-        "Mean log loss of each part of the stream; lower is better. Higher losses are drawn at the top.",
+    caption = (
+        f"Grey area: the share of positives, in parts with {LEAST_POSITIVES} positives or more. "
+        "A line above it predicts too many."
     )
+    stops = _time_stops(data, canvas, said, groups)
+    return Figure("Rates over time", drawing([canvas], what), stops, caption)
+
+
+def _with_positives(parts: tuple[Part, ...]) -> list[slice]:
+    """Return groups of neighbours, each with `LEAST_POSITIVES` or more; those left at the end join the last group."""
+    found, begin, positives = [], 0, 0.0
+    for i, part in enumerate(parts, 1):
+        positives += part.rows * part.positives
+        if positives >= LEAST_POSITIVES:
+            found.append(slice(begin, i))
+            begin, positives = i, 0.0
+    if not found:
+        return [slice(0, len(parts))]
+    return [*found[:-1], slice(found[-1].start, len(parts))]
+
+
+def _mean(parts: tuple[Part, ...], what: str) -> float:
+    """Return the mean over the weight of parts."""
+    weight = math.fsum(part.weight for part in parts) or 1.0
+    return math.fsum(part.weight * getattr(part, what) for part in parts) / weight
+
+
+def differences(data: ReportData) -> Figure | None:
+    """Draw the summed difference of log losses to the base over time, with its confidence sequence."""
+    base = next((one for one in data.series if one.name == data.base), None)
+    others = [(i, one) for i, one in enumerate(data.series) if one is not base]
+    if base is None or not others:
+        return None
+    sums = [_summed(one, base) for _, one in others]
+    last = [end for _, one in others for end in (one.parts[-1].low, one.parts[-1].high) if math.isfinite(end)]
+    values = [0.0, *itertools.chain(*sums), *last]
+    margin = 0.04 * (max(values) - min(values)) or 1.0
+    edges = _edges(data)
+    canvas = Canvas(_over(data), Axis(min(values) - margin, max(values) + margin))
+    canvas.axes(_below(canvas.x, data), "nats, in sum")
+    canvas.line([(edges[0], 0.0), (edges[-1], 0.0)], "diagonal")
+    said: list[list[tuple[str, str]]] = [[] for _ in base.parts]
+    for (i, one), values in zip(others, sums, strict=True):
+        if math.isfinite(one.parts[-1].low):
+            upper, lower = ([part.high for part in one.parts], [part.low for part in one.parts])
+            canvas.area(_pairs(edges[1:], upper), _pairs(edges[1:], lower), f"band {colour(i)}")
+        canvas.line([(edges[0], 0.0), *zip(edges[1:], values, strict=True)], f"line {colour(i)}")
+        for texts, part, value in zip(said, one.parts, values, strict=True):
+            interval = f" ({nats(part.low)} to {nats(part.high)})" if math.isfinite(part.low) else ""
+            texts.append((one.name, f"{nats(value)}{interval}"))
+    names = _listed([one.name for _, one in others])
+    return Figure(
+        f"Log loss against {base.name}, in sum",
+        drawing([canvas], f"Sum of the log loss of {names} minus that of {base.name}, over time."),
+        _time_stops(data, canvas, said),
+        f"Log loss minus that of {base.name}: a line that falls is better at that time. Bands are the confidence "
+        "sequences on which the verdicts rest: better is a band that ends below 0.",
+    )
+
+
+def _summed(one: Series, base: Series) -> list[float]:
+    """Return the sums of the differences up to the end of each part, in units of rows."""
+    rows, weight = (math.fsum(values) for values in zip(*((p.rows, p.weight) for p in base.parts), strict=True))
+    steps = (p.weight * (p.log_loss - q.log_loss) for p, q in zip(one.parts, base.parts, strict=True))
+    return [total * rows / (weight or 1.0) for total in itertools.accumulate(steps)]
 
 
 def evidence(data: ReportData) -> Figure:
@@ -238,6 +290,15 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
+def nats(value: float) -> str:
+    """Write a sum of differences with its sign.
+
+    >>> nats(-0.01234), nats(12.3), nats(-43412.3)
+    ('-0.0123', '+12.3', '-43,412')
+    """
+    return f"{value:+,.0f}" if abs(value) >= 100.0 else f"{value:+.3g}"
+
+
 def _reliability_stops(canvas: Canvas, one: Series) -> tuple[tuple[float, str], ...]:
     corp = one.reliability
     fit = fitted(corp, corp.places).tolist()
@@ -277,10 +338,14 @@ def _over_time(edges: list[float], values: list[float]) -> list[Point]:
     return [((edges[i] + edges[i + 1]) / 2.0, value) for i, value in enumerate(values)]
 
 
-def _time_stops(data: ReportData, canvas: Canvas, said: list[list[tuple[str, str]]]) -> tuple[tuple[float, str], ...]:
+def _time_stops(
+    data: ReportData, canvas: Canvas, said: list[list[tuple[str, str]]], groups: Sequence[slice] = ()
+) -> tuple[tuple[float, str], ...]:
+    """Return what a slider says of each part of the stream, or of groups of parts."""
     stops = []
-    parts = zip(itertools.pairwise(_edges(data)), itertools.pairwise(_rows(data)), said, strict=True)
-    for (begin, end), (a, b), texts in parts:
+    ends = [0, *(group.stop for group in groups)] if groups else range(len(said) + 1)
+    edges, rows = ([all_[k] for k in ends] for all_ in (_edges(data), _rows(data)))
+    for (begin, end), (a, b), texts in zip(itertools.pairwise(edges), itertools.pairwise(rows), said, strict=True):
         dates = f"{canvas.x.moment_text(begin)}, " if isinstance(canvas.x, TimeAxis) else ""
         stops.append((canvas.across((begin + end) / 2.0), _said(f"{dates}rows {a + 1:,.0f} to {b:,.0f}", texts)))
     return _thinned(stops)
@@ -296,7 +361,7 @@ def _thinned(stops: list[tuple[float, str]]) -> tuple[tuple[float, str], ...]:
     return tuple((round(stops[k][0], 1), stops[k][1]) for k in kept.tolist())
 
 
-def _pairs(x: tuple[float, ...], y: tuple[float, ...]) -> list[Point]:
+def _pairs(x: Sequence[float], y: Sequence[float]) -> list[Point]:
     return list(zip(x, y, strict=True))
 
 

@@ -89,7 +89,7 @@ def _measures(data: ReportData) -> list[str]:
         "<h2>Pictures</h2>",
         _legend(data.series),
         '<p class="soft hint" hidden>Move the slider below a picture, or point at the picture, to read it.</p>',
-        '<div class="grid-of-figures">',
+        '<div class="pictures">',
         *(_figure(one, i) for i, one in enumerate(figures(data))),
         "</div>",
         *_alarms(data.series),
@@ -126,6 +126,7 @@ def _table(name: str, headings: tuple[str, ...], table: tuple[tuple[str, ...], .
         for first, *cells in table
     ]
     return (
+        '<p class="soft scrolls" hidden>The table is wider than the screen: scroll it sideways.</p>'
         f'<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )

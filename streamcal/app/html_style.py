@@ -19,14 +19,15 @@ h3{font-size:1rem;margin:0 0 .25rem}p{margin:.4rem 0}
 .soft,figcaption{color:var(--soft);font-size:.875rem}
 .scroll{overflow-x:auto;border:1px solid var(--faint);border-radius:.4rem}
 table{border-collapse:collapse;width:100%;font-size:.84rem;font-variant-numeric:tabular-nums}
-th,td{padding:.35rem .4rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--faint)}
+th,td{padding:.35rem .3rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--faint)}
 thead th,tbody th,.words,.broken{white-space:normal}thead th{vertical-align:bottom;background:var(--raised)}
-tbody th{overflow-wrap:anywhere;min-width:7rem}.words,.broken{min-width:6rem}
+tbody th{overflow-wrap:anywhere;min-width:7rem}.words{min-width:6.6rem}.broken{min-width:6.8rem}
+tbody th,thead th:first-child{position:sticky;left:0}tbody th{background:var(--paper)}
 th:first-child,td:first-child,.words{text-align:left}
 tbody tr:last-child>*{border-bottom:0}
-.grid-of-figures{display:grid;gap:1.2rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,21rem),1fr))}
-figure{display:flex;flex-direction:column;margin:0;padding:.8rem;
-border:1px solid var(--faint);border-radius:.4rem;min-width:0}
+.pictures{display:flex;flex-wrap:wrap;gap:1.2rem}
+figure{display:flex;flex-direction:column;flex:1 1 min(100%,21rem);margin:0;padding:.8rem;
+border:1px solid var(--faint);border-radius:.4rem;min-width:0}figcaption{flex:1}
 svg{display:block;width:100%;height:auto;max-width:34rem;margin:0 auto}
 svg text{fill:var(--ink);font-size:11px}svg .tick{fill:var(--soft)}
 path{fill:none}.grid{stroke:var(--faint);stroke-width:.7}
@@ -50,9 +51,15 @@ dd{margin:0;overflow-wrap:anywhere}
 @media print{input,output{display:none}figure{break-inside:avoid}}
 """
 
-#: A slider below each picture moves a line over it and says what is there, by keyboard, pointer and touch alike.
-#: Without scripts the pictures and their captions stay.
+#: A slider below each picture moves a line over it and says what is there, by keyboard, pointer and touch alike. At
+#: first it says what is at the right end. Without scripts the pictures and their captions stay.
 SCRIPT = """
+const hint = () => document.querySelectorAll(".scrolls").forEach(one => {
+  const table = one.nextElementSibling;
+  one.hidden = table.scrollWidth <= table.clientWidth;
+});
+hint();
+addEventListener("resize", hint);
 for (const figure of document.querySelectorAll("figure[data-stops]")) {
   const stops = JSON.parse(figure.dataset.stops), svg = figure.querySelector("svg");
   const slider = figure.querySelector("input"), said = figure.querySelector("output");
@@ -65,6 +72,8 @@ for (const figure of document.querySelectorAll("figure[data-stops]")) {
     cursor.removeAttribute("hidden");
   };
   slider.max = stops.length - 1;
+  slider.value = slider.max;
+  said.textContent = stops[slider.max][1];
   slider.hidden = said.hidden = false;
   document.querySelector(".hint").hidden = false;
   slider.addEventListener("input", () => show(+slider.value));

@@ -1,10 +1,11 @@
-"""The options of `streamcal run` for labels that come late, and the join and the journal that they mean."""
+"""The options of commands for labels that come late, and the join and the journal that they mean."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,19 +19,25 @@ if TYPE_CHECKING:
     from streamcal.live.journal import Journal
     from streamcal.live.label_join import LabelJoin
 
-#: Seconds by which an event may be ahead of the latest one, if 100 horizons are less: logs have gaps.
-GAP = 30 * 86_400.0
 #: Seconds after which rows and events are on the disk: what a crash costs.
 KEEP_EVERY = 2.0
+#: Predictions that a join remembers, where the options give no other number.
+MOST_HELD = 1_000_000
+#: Seconds by which a label may be stamped before its event: as far as clocks of several machines differ.
+SKEW = 60.0
 #: Those that belong together.
 NEEDED = ("--id", "--event-time", "--label-time", "--horizon")
 
-#: Options that are only of use with those.
-FURTHER = ("early", "late", "journal", "max_held", "version")
+#: Options that are only of use with those; a comparison has the first two alone.
+FURTHER = ("early", "clock_skew", "late", "journal", "max_held", "version")
 #: The heading of the help.
 LATE = "Labels that come late"
 #: What to give in place of an option that `--id` excludes.
-INSTEAD = {"--time": "--event-time is the time", "--missing-label": "a label that has not come is negative"}
+INSTEAD = {
+    "--time": "--event-time is the time",
+    "--missing-label": "a label that has not come is negative",
+    "--delay": "--label-time says when each label comes",
+}
 #: Descriptions of the counts of `LabelJoin.tally` that say something about the rows of a file.
 TALLIES = {
     "contradicted": "ids with a positive and a negative label; the positive one counts",
@@ -39,13 +46,14 @@ TALLIES = {
     "backwards": "rows older than the row before, in time",
     "unheld": "labels not learned for lack of room (--max-held)",
     "forgotten": "predictions forgotten early for lack of room (--max-held)",
+    "before_issue": "labels stamped before their event, by other clocks; they count as immediate",
     "refused": "labels that the method refused",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class LateOptions:
-    """Labels that come late."""
+class LateLog:
+    """The columns of a log with late labels, and when they are learned."""
 
     id: Annotated[
         str | None, option(LATE, "COLUMN", "Column of the impression's id; needs the next three.", "--id")
@@ -62,6 +70,42 @@ class LateOptions:
     early: Annotated[Span | None, rare_option(LATE, "SPAN", "Learn early clicks after this span.", parser=span_of)] = (
         None
     )
+    clock_skew: Annotated[
+        Span | None,
+        rare_option(
+            LATE, "SPAN", "Accept labels stamped this long before their event.  [default: 60s]", parser=span_of
+        ),
+    ] = None
+
+    def checked(self, excluded: Mapping[str, object]) -> LateLabels | None:
+        """Return what the options ask for; None where labels do not come late.
+
+        Exits with a line where some are missing, or one of `excluded`, by name, was given too.
+        """
+        given = dict(zip(NEEDED, (self.id, self.event_time, self.label_time, self.horizon), strict=True))
+        missing = [name for name, value in given.items() if value is None]
+        further = {f"--{name.replace('_', '-')}": getattr(self, name, None) for name in FURTHER}
+        used = [name for name, value in {**given, **further}.items() if value is not None]
+        if not used:
+            return None
+        if self.id is None or self.event_time is None or self.label_time is None or self.horizon is None:
+            fail(f"{used[0]} needs {' and '.join(missing)} too: where labels come late, give {', '.join(NEEDED)}")
+        for name, value in excluded.items():
+            if value:
+                advice = INSTEAD.get(name, "--journal FILE keeps what was learned")
+                fail(f"{name} and --id exclude each other; {advice}")
+        if self.clock_skew is not None and not 0.0 <= self.clock_skew.size < math.inf:
+            fail(f"--clock-skew {self.clock_skew} is not possible; give a span of time, 0 or more")
+        skew = SKEW if self.clock_skew is None else self.clock_skew.size
+        early = None if self.early is None else self.early.size
+        spans = (self.horizon.size, early)
+        return LateLabels(self.id, self.event_time, self.label_time, *spans, clock_skew=skew)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LateOptions(LateLog):
+    """Labels that come late."""
+
     late: Annotated[
         Span | None,
         rare_option(LATE, "SPAN", "Accept clicks this long after the horizon.  [default: horizon]", parser=span_of),
@@ -75,26 +119,10 @@ class LateOptions:
     version: Annotated[str | None, rare_option(LATE, "COLUMN", "Column of the model's version.")] = None
 
     def checked(self, excluded: Mapping[str, object]) -> LateLabels | None:
-        """Return what the options ask for; None where labels do not come late.
-
-        Exits with a line where some are missing, or one of `excluded`, by name, was given too.
-        """
-        given = dict(zip(NEEDED, (self.id, self.event_time, self.label_time, self.horizon), strict=True))
-        missing = [name for name, value in given.items() if value is None]
-        further = {f"--{name.replace('_', '-')}": getattr(self, name) for name in FURTHER}
-        used = [name for name, value in {**given, **further}.items() if value is not None]
-        if not used:
-            return None
-        if self.id is None or self.event_time is None or self.label_time is None or self.horizon is None:
-            fail(f"{used[0]} needs {' and '.join(missing)} too: where labels come late, give {', '.join(NEEDED)}")
-        for name, value in excluded.items():
-            if value:
-                advice = INSTEAD.get(name, "--journal FILE keeps what was learned")
-                fail(f"{name} and --id exclude each other; {advice}")
-        early, late = (None if span is None else span.size for span in (self.early, self.late))
-        held = 1_000_000 if self.max_held is None else self.max_held
-        spans = (self.horizon.size, early, late)
-        return LateLabels(self.id, self.event_time, self.label_time, *spans, self.journal, held)
+        """Return what the options ask for, as those of a log do."""
+        found, late = super().checked(excluded), None if self.late is None else self.late.size
+        held = MOST_HELD if self.max_held is None else self.max_held
+        return found and replace(found, late=late, journal=self.journal, max_held=held)
 
 
 @dataclass(frozen=True)
@@ -106,9 +134,10 @@ class LateLabels:
     label_time: str
     horizon: float
     early: float | None
-    late: float | None
-    journal: Path | None
-    max_held: int
+    late: float | None = None
+    clock_skew: float = SKEW
+    journal: Path | None = None
+    max_held: int = MOST_HELD
 
     @contextmanager
     def join(self, calibrator: Any, *others: str | None) -> Iterator[LabelJoin]:
@@ -138,11 +167,10 @@ class LateLabels:
             job.keep_every = min(every, KEEP_EVERY)
 
     def _joined(self, calibrator: Any, journal: Journal | None) -> LabelJoin:
-        from streamcal.live.label_join import JUMP_HORIZONS, LabelJoin
+        from streamcal.stream.replay import join_of
 
-        jump = max(JUMP_HORIZONS * self.horizon, GAP)
         spans: dict[str, Any] = {"early": self.early, "late": self.late}
-        return LabelJoin(calibrator, self.horizon, journal=journal, max_held=self.max_held, max_jump=jump, **spans)
+        return join_of(calibrator, self.horizon, journal=journal, max_held=self.max_held, **spans)
 
 
 def waiting(join: LabelJoin) -> str:
@@ -162,6 +190,8 @@ def closing_lines(job: Run) -> Iterator[str]:
     if join.spans.early is not None:
         share, error = join.early_share()
         yield f"share of clicks that come early: {share:.3f} (standard error {error:.3f})"
+        if join.learns_at_horizon:
+            yield "so few that labels are learned at the horizon: give a longer --early, or leave it out"
     if job.columns.version is not None and len(join.versions) > 1:
         name, _, weight = join.versions[-1]
         shares = f"its own calibration weighs {weight:.0%}, the map of the version before {1.0 - weight:.0%}"

@@ -36,7 +36,9 @@ class Export:
     column: Annotated[str, typer.Option(metavar="NAME", help="With --to sql: the column of scores, as it is.")] = (
         "score"
     )
-    dialect: Annotated[str, typer.Option(metavar="NAME", help=f"For sql: {', '.join(DIALECTS)}.")] = "sqlite"
+    dialect: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Of sql: {', '.join(DIALECTS)}.", show_default=False)
+    ] = "sqlite"
     name: Annotated[str, typer.Option(metavar="NAME", help="With --to c: the name of the function.")] = "calibrate"
     levels: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the table of a state's segments, as CSV.")

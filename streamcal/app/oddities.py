@@ -10,17 +10,19 @@
 | scores in order | less than 1 % of the changes of the score are in the other direction |
 | a row without an end | with a state or a journal: it may be half a row, and is left for the next run |
 | rows skipped | at least 20 rows, and more than were used, could not be used |
+| rows of one class skipped | without the rows skipped, one class is at least 2 % rarer or more frequent, by 5 sd |
 | classes as scores | from 20 rows on, all scores are 0 or 1 |
 | times of another unit | the latest time is after the year 9999, and the forgetting span has a unit or is below 1e6 |
 | times of another unit, too | the latest time is after the year 9999, and the method learns cycles of the day |
 | dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
-| times of a longer unit | from 20 rows on, all times are close together and before 1973, and seconds matter |
+| times of a longer unit | from 20 rows on, all times are below 1e8, which is in 1973, and seconds matter |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times in no order, too | times are read, and over half of the rows are far older than one before |
 | times that are not read | `--time` with a method that does not forget by time |
 | times that are left out | no `--time`, and a state that learned cycles of the day from times |
 | times of events in another unit | with late labels: the same of either |
 | ids of something else | of at least 20 rows more than half have an id that was issued before |
+| labels before their events | at least 20, and over half of the positive labels, are stamped before their event |
 | labels of another unit of time | of at least 20 positive labels more than half came after the horizon |
 """
 
@@ -29,9 +31,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from streamcal.app.report import EARLY, duration
 from streamcal.calibrators.base import Calibrator
 from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
 from streamcal.stream.checkpoints import Checkpoint
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from streamcal.live.keyed import Keyed
     from streamcal.stream.comparing import Standing
     from streamcal.stream.prequential import Scoreboard
+    from streamcal.stream.replay import Replay
 
 #: Rows from which on the ratio of predicted to observed positives says something.
 ROWS_FOR_RATIO = 1_000
@@ -62,10 +66,10 @@ DATES = {
     14: ("%Y%m%d%H%M%S",),
 }
 EARLIEST_YEAR, LATEST_YEAR = 1970, 2100
-#: Times up to here, in 1973, that are close together are no seconds since 1970; those of a simulation begin near 0.
-EARLY, CLOSE = 1e8, 1.1
 #: Rows from which on it is odd that most were skipped.
 ROWS_SKIPPED = 20
+#: Without the rows skipped the rate of a class is another by this part, and by this many standard deviations.
+SKIPPED_CHANGE, SKIPPED_DEVIATIONS = 0.02, 5.0
 #: Rows with an id of a row before from which on it is odd that they are the most.
 ROWS_FOR_IDS = 20
 #: Positive labels from which on it is odd that most of them come after the horizon.
@@ -88,14 +92,16 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         job.evaluation.sample.odd_rows(),
         _open_ended(job),
         mostly_skipped(job.taken, job.reasons),
+        skipped_by_class(*_taken(job), job.reasons),
         None if board is None else odd_ratio(board, job.evaluation.rows, job.unit),
         odd_unit_of_time(job, seconds=seconds),
         _odd_order(job),
         _disordered(job),
         _unread_times(job),
         times_left_out(job, job.checkpoint),
-        _odd_labels(job),
-        _odd_ids(job),
+        odd_labels(job.replay),
+        early_labels(job.replay),
+        odd_ids(job.replay, job.taken),
     )
     return [line for line in found if line is not None]
 
@@ -105,6 +111,32 @@ def mostly_skipped(taken: int, reasons: Reasons) -> str | None:
     if reasons.rows < ROWS_SKIPPED or reasons.rows <= taken:
         return None
     return f"{reasons.rows:,} of {taken + reasons.rows:,} rows were skipped, {reasons.most}"
+
+
+def skipped_by_class(rows: int, positives: int, reasons: Reasons) -> str | None:
+    """Report that rows were skipped mostly of one class, if their labels show it.
+
+    `rows` and `positives` are those of the rows that were used.
+    """
+    skipped, clicks = reasons.labelled, reasons.positives
+    if skipped < ROWS_SKIPPED or not rows:
+        return None
+    rate, used = (positives + clicks) / (rows + skipped), positives / rows
+    deviation = math.sqrt(skipped * rate * (1.0 - rate) * rows / (rows + skipped))
+    if abs(clicks - skipped * rate) <= SKIPPED_DEVIATIONS * deviation:
+        return None
+    if max(abs(used - rate) / rate, abs(used - rate) / (1.0 - rate)) < SKIPPED_CHANGE:
+        return None
+    return (
+        f"{clicks:,} of {skipped:,} rows skipped are positive, and {positives:,} of the {rows:,} others, so that these "
+        f"have {used / rate:.3g} times the rate of positives of all: repair the rows skipped, {reasons.most}"
+    )
+
+
+def _taken(job: Run) -> tuple[int, int]:
+    """Return how many rows were used, and how many of them are positive."""
+    replay = job.replay
+    return (job.evaluation.measured, job.evaluation.positives) if replay is None else (job.taken, replay.clicks)
 
 
 def none_negative(rows: int, positives: int) -> str | None:
@@ -217,22 +249,21 @@ def _odd_dates(latest: float) -> str | None:
 
 
 def _odd_longer_unit(order: TimeOrder) -> str | None:
-    """Describe what is odd about times in seconds that are close together and soon after 1970."""
+    """Describe what is odd about times in seconds that are all soon after 1970."""
     first, last = order.earliest or 0.0, order.latest or 0.0
-    if order.rows < ROWS_FOR_ORDER or not 0.0 < first <= last <= min(EARLY, CLOSE * first):
+    if order.rows < ROWS_FOR_ORDER or max(abs(first), abs(last)) >= EARLY:
         return None
-    day = datetime.fromtimestamp(last, UTC)
     return (
-        f"times from {first:.10g} to {last:.10g} are taken for seconds since 1970, up to {day:%Y-%m-%d %H:%M}: if they "
-        "are minutes, hours or days, such as those of a spreadsheet, or of another --time-unit, give them in seconds "
-        "or in ISO 8601"
+        f"times from {first:.10g} to {last:.10g} are taken for seconds, {duration(last - first)} in all: if they are "
+        "minutes, hours or days, such as those of a spreadsheet, or of another --time-unit, give them in seconds or in "
+        "ISO 8601"
     )
 
 
 def odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     """Report that times look like those of another unit, or dates, if that matters to the method."""
     if job.join is not None:
-        return _odd_unit_of_events(job, seconds=seconds)
+        return odd_unit_of_events(job.order, job.join.spans.horizon, seconds=seconds)
     if odd := odd_times(job.order, [overall(job.calibrator)]):
         return odd
     if not job.calibrator.forgets_by_time or job.latest is None:
@@ -305,20 +336,21 @@ def times_left_out(job: Run, before: Checkpoint) -> str | None:
     return "the state learned cycles of the day, which predictions without a time leave out: give --time"
 
 
-def _odd_unit_of_events(job: Run, *, seconds: bool) -> str | None:
-    if job.join is None or job.latest is None:
+def odd_unit_of_events(order: TimeOrder, horizon: float, *, seconds: bool) -> str | None:
+    """Report that times of events look like those of another unit than the horizon; `seconds` as for `oddities`."""
+    latest = order.latest
+    if latest is None:
         return None
-    if job.latest <= LARGEST_SECONDS or _odd_dates(job.latest):
-        return _odd_dates(job.latest) or (_odd_longer_unit(job.order) if seconds else None)
+    if latest <= LARGEST_SECONDS or _odd_dates(latest):
+        return _odd_dates(latest) or (_odd_longer_unit(order) if seconds else None)
     return (
-        f"times up to {job.latest:.4g} look like {shorter_unit(job.latest)[1]}, of which the horizon of "
-        f"{job.join.spans.horizon:.15g} is that number: give {_unit_option(job.latest)}, or times in seconds or in "
-        "ISO 8601"
+        f"times up to {latest:.4g} look like {shorter_unit(latest)[1]}, of which the horizon of "
+        f"{horizon:.15g} is that number: give {_unit_option(latest)}, or times in seconds or in ISO 8601"
     )
 
 
-def _odd_labels(job: Run) -> str | None:
-    replay = job.replay
+def odd_labels(replay: Replay | None) -> str | None:
+    """Report that most positive labels of a log came after the horizon, if they did."""
     if replay is None or replay.clicks < CLICKS_FOR_HORIZON or 2 * replay.after_horizon <= replay.clicks:
         return None
     return (
@@ -327,11 +359,24 @@ def _odd_labels(job: Run) -> str | None:
     )
 
 
-def _odd_ids(job: Run) -> str | None:
-    replay = job.replay
-    if replay is None or replay.repeated < ROWS_FOR_IDS or 2 * replay.repeated <= job.taken:
+def early_labels(replay: Replay | None) -> str | None:
+    """Report that most labels of a log are stamped before their event, if they are."""
+    if replay is None:
+        return None
+    early = replay.join.tally()["before_issue"] - replay.before["before_issue"]
+    if early < CLICKS_FOR_HORIZON or 2 * early <= replay.clicks:
         return None
     return (
-        f"{replay.repeated:,} of {job.taken:,} rows have the id of a row before, and are learned with it, once: give "
+        f"{early:,} labels are stamped before their event, and there are {replay.clicks:,} positive ones: look whether "
+        "--event-time and --label-time are each other's"
+    )
+
+
+def odd_ids(replay: Replay | None, rows: int) -> str | None:
+    """Report that most rows of a log have the id of a row before, if they have."""
+    if replay is None or replay.repeated < ROWS_FOR_IDS or 2 * replay.repeated <= rows:
+        return None
+    return (
+        f"{replay.repeated:,} of {rows:,} rows have the id of a row before, and are learned with it, once: give "
         "--id a column in which each impression has an id of its own, and not that of a user or a campaign"
     )

@@ -5,6 +5,7 @@
 | `plot_reliability` | name → `EqualMassECE.reliability()` |
 | `save_reliability_picture` | a path, and title → name → `EqualMassECE.reliability()` |
 | `plot_corp` | name → `CORP.reliability()` |
+| `plot_calibrator` | a calibrator of one score; `cal.plot()` calls it |
 | `plot_maps` | name → scores and calibrated probabilities, as `Standing.mapped` of a comparison |
 | `plot_evidence` | `compare(…).history` |
 | `plot_effects` | `Segmented.effects(field)` |
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,9 +62,12 @@ from streamcal.stream.history import RUN_LENGTH, History
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from streamcal.calibrators.base import Calibrator
+
 __all__ = [
     "Spacing",
     "WeightsOverTime",
+    "plot_calibrator",
     "plot_corp",
     "plot_densities",
     "plot_effects",
@@ -79,6 +83,8 @@ __all__ = [
     "weights_over_time",
 ]
 
+#: Scores at which a map is drawn, and the least of them on a logarithmic axis.
+DRAWN, LEAST = 401, 1e-4
 #: Larger evidence is drawn at the top.
 HIGHEST_EVIDENCE = 1e12
 #: The spacing of an axis by square roots, and its inverse.
@@ -212,6 +218,71 @@ def plot_maps(
         ax.plot(np.maximum(x, low), np.maximum(y, low), color=COLOURS[(i + 1) % len(COLOURS)], label=name)
     finish(ax, title)
     return ax
+
+
+def plot_calibrator(
+    calibrator: Calibrator,
+    ax: Axes | None = None,
+    *,
+    scores: ArrayLike | None = None,
+    spacing: Spacing = "linear",
+    title: str | None = None,
+) -> Axes:
+    """Draw the present map of a calibrator of one score, with the interval of a method that has one.
+
+    Parameters
+    ----------
+    calibrator
+        Its predictions are drawn, and it is not changed.
+    ax
+        As for `plot_reliability`.
+    scores
+        Where predictions are drawn, of shape (n,); by default from one end of the scale to the other.
+    spacing
+        As for `plot_reliability`, of scores that are probabilities; "log" begins at 1e-4.
+    title
+        The title; by default the name of the class.
+
+    Raises
+    ------
+    InputError
+        For scores of a scale without ends, if `scores` is not given.
+    StreamcalError
+        Without matplotlib.
+    """
+    _check_spacing(spacing)
+    scale, square = calibrator.scale, calibrator.scale.domain == (0.0, 1.0)
+    knots = getattr(scale, "knots", None)
+    low, high = (knots[0], knots[-1]) if knots else scale.domain if square else (scale.lo, scale.hi)
+    if scores is None and not np.isfinite([low, high]).all():
+        raise InputError(f"{scale!r} has no ends to draw; give scores=, as np.linspace(-5, 5, 400)")
+    x = (
+        _spaced(low, high, spacing if square else "linear")
+        if scores is None
+        else np.sort(np.asarray(scores, np.float64))
+    )
+    y = np.asarray(calibrator.predict_many(x))
+    ax = axes_for(x.tolist(), "give at least one score", ax)
+    if square:
+        _draw_square(ax, float(x[0]) if spacing == "log" else 0.0, 1.0, spacing)
+    else:
+        ax.set(xlim=(float(x[0]), float(x[-1])), ylim=(0.0, 1.0))
+        ax.grid(color=FAINT, linewidth=0.6)
+    name_axes(ax, "score", "calibrated probability")
+    if calibrator.has_interval:
+        lower, upper = cast(Any, calibrator).predict_interval_many(x)
+        ax.fill_between(x, lower, upper, color=COLOURS[1], alpha=0.25, linewidth=0, label="interval")
+    ax.plot(x, y, color=COLOURS[1], label="probability")
+    finish(ax, type(calibrator).__name__ if title is None else title, legend=calibrator.has_interval)
+    return ax
+
+
+def _spaced(low: float, high: float, spacing: Spacing) -> FloatArray:
+    """Return scores at equal distances on an axis of this spacing; a logarithmic one begins at `LEAST`."""
+    if spacing == "log":
+        return np.geomspace(LEAST, high, DRAWN)
+    steps = np.linspace(0.0, 1.0, DRAWN)
+    return low + (high - low) * (steps**2 if spacing == "sqrt" else steps)
 
 
 def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None = None) -> Axes:

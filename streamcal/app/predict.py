@@ -13,6 +13,7 @@ from streamcal.app.choosing import saved_in
 from streamcal.app.grouping import grouped, option
 from streamcal.app.oddities import mostly_skipped, odd_unit_of_time, times_left_out
 from streamcal.app.options import OUTPUT, OutputColumnOption, QuietOption, Scores, UnitOption
+from streamcal.app.report import times_read
 from streamcal.app.terminal import PLAIN, check_place, executed, exit_interrupted, fail, failing
 from streamcal.stream.formats import STANDARD_STREAM, same_file
 from streamcal.stream.run import CALIBRATED, Run
@@ -77,5 +78,7 @@ def predict(state: StateArgument, read: Scores, write: Predicted, scale: UnitOpt
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
     pace = job.taken / job.seconds if job.taken else 0.0
     console.print(f"{job.taken:,} rows predicted{skipped}; {pace:,.0f} rows per second")
+    if (line := times_read(job.order)) is not None:
+        console.print(line)
     if interrupted:
         exit_interrupted(job)

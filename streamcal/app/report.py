@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 
 from rich.console import Group
 from rich.table import Table
@@ -12,6 +14,7 @@ from rich.table import Table
 from streamcal.metrics import CalibrationRatio, LogLossDifference
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.stream.prequential import Measures, Scoreboard
+from streamcal.stream.times import TimeOrder
 
 #: Ratios below it are written with all digits.
 LARGEST_RATIO = 1e6
@@ -25,6 +28,10 @@ DIGITS_OF_DIFFERENCES = 2
 NO_VERDICT = "No verdict: rows have unequal weights, and a confidence sequence needs losses that are bounded."
 #: Decimals that a table has at most: smaller differences are those of rounding.
 MOST_DECIMALS = 10
+#: Times below this, in 1973, are hardly seconds since 1970: they are those of a simulation, or in a longer unit.
+EARLY = 1e8
+#: Units in which spans are written, the largest first.
+SPANS = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"))
 
 
 def scores_table(boards: dict[str, Scoreboard]) -> Group:
@@ -180,3 +187,40 @@ def ratio_text(value: float | None) -> str:
 
 def _figure(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
+
+
+def times_read(order: TimeOrder) -> str | None:
+    """Return a line on the range of the times that were read, as dates unless they are small numbers.
+
+    >>> order = TimeOrder()
+    >>> order.add_one(0.0)
+    >>> order.add_one(18.0)
+    >>> times_read(order)
+    'times read: 0 to 18, in seconds; 18 seconds in all'
+    >>> order.add_one(1_767_225_600.0)
+    >>> times_read(order)
+    'times read: 1970-01-01 00:00:00 to 2026-01-01 00:00:00 UTC; 20,454 days in all'
+    """
+    first, last = order.earliest, order.latest
+    if first is None or last is None:
+        return None
+    ends = f"{first:.10g} to {last:.10g}, in seconds"
+    if max(abs(first), abs(last)) >= EARLY:
+        with suppress(ValueError, OverflowError, OSError):  # beyond the years 1 to 9999
+            ends = f"{_moment(first)} to {_moment(last)} UTC"
+    return f"times read: {ends}; {duration(last - first)} in all"
+
+
+def _moment(t: float) -> str:
+    return f"{datetime.fromtimestamp(t, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def duration(seconds: float) -> str:
+    """Write a span of time in its largest unit.
+
+    >>> duration(18.0), duration(9_000.0), duration(1_800_000.0)
+    ('18 seconds', '2.5 hours', '20.8 days')
+    """
+    size, unit = next((one for one in SPANS if seconds >= 2.0 * one[0]), (1.0, "seconds"))
+    number = seconds / size
+    return f"{number:,.0f} {unit}" if number >= 100.0 else f"{number:.3g} {unit}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from streamcal.app.compare_report import difference_text, sentences, size
+from streamcal.app.compare_report import difference_text, of_horizon, sentences, size
 from streamcal.app.doctor import NAME_AND_VERSION
 from streamcal.app.group_data import GroupTable, group_tables
 from streamcal.app.report import aligned, ratio_text
@@ -51,6 +52,7 @@ class ReportData:
 
     #: What was read.
     source: str
+    base: str  #: the series that others are compared with
     rows: int
     positives: int
     sentences: tuple[str, ...]  #: what follows, the recommendation first
@@ -75,9 +77,11 @@ def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> Re
     """
     headings, table = _table(comparison)
     settings = [(name, comparison.standings[name].shown) for name in comparison.standings]
-    more = [(LATE, f"{comparison.delay:,} rows"), ("better than", comparison.base)]
+    late = f"{comparison.delay:,} rows" if comparison.horizon is None else of_horizon(comparison.horizon)
+    more = [(LATE, late), ("better than", comparison.base)]
     return ReportData(
         source=comparison.source,
+        base=comparison.base,
         rows=comparison.rows,
         positives=comparison.positives,
         sentences=tuple(sentences(comparison)),
@@ -118,12 +122,18 @@ def _series(comparison: Comparison, name: str) -> Series:
         shown=standing.shown,
         reliability=standing.corp.reliability(),
         floor=standing.corp.floor or 0.0,
-        parts=tuple(history.parts(name)),
+        parts=tuple(_parts(comparison, name)),
         alarms=tuple(history.alarms[name]),
         alarms_in_all=history.alarms_in_all[name],
         marks=tuple(history.marks(name)),
         mapped=standing.mapped,
     )
+
+
+def _parts(comparison: Comparison, name: str) -> list[Part]:
+    """Return the parts of one series; rows with unequal weights have no confidence sequence."""
+    parts = comparison.history.parts(name)
+    return [one._replace(low=-math.inf, high=math.inf) for one in parts] if comparison.weighted else parts
 
 
 def _table(comparison: Comparison) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -153,7 +163,7 @@ def _table(comparison: Comparison) -> tuple[tuple[str, ...], tuple[tuple[str, ..
 def _each(comparison: Comparison, name: str) -> str:
     """Return microseconds a row, if they were measured."""
     seconds = comparison.standings[name].seconds
-    return f"{1e6 * seconds / comparison.rows:.2g}" if seconds else ""
+    return f"{1e6 * seconds / comparison.issued:.2g}" if seconds else ""
 
 
 def _ratio(comparison: Comparison, name: str) -> str:
@@ -161,7 +171,7 @@ def _ratio(comparison: Comparison, name: str) -> str:
     if ratio.get() is None:
         return "–"
     low, high = map(ratio_text, ratio.interval())
-    return f"{ratio_text(ratio.get())} [{low}, {high}]"
+    return f"{ratio_text(ratio.get())} [{low},\u00a0{high}]"  # a narrow cell breaks before the interval
 
 
 def _verdict(comparison: Comparison, name: str, other: str) -> str:

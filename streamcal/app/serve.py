@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from streamcal.live import Journal
     from streamcal.live.keyed import Keyed
     from streamcal.live.label_join import LabelJoin
+    from streamcal.live.shadow import Shadow
     from streamcal.serving.settings import Settings
     from streamcal.stream.checkpoints import Checkpoint
 
@@ -71,6 +72,9 @@ class ServedMethod:
         option(METHOD, "KEY=VALUE", "Set a parameter of the method. Repeatable.", "--set", envvar=f"{VARIABLES}_SET"),
     ] = None
     state: Annotated[Path | None, option(METHOD, "FILE", "Start a new journal from a state of `run` or `save`.")] = None
+    challenger: Annotated[
+        list[str] | None, option(METHOD, "NAME", "Let another method learn too, for POST /v1/promote. Repeatable.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,13 +186,15 @@ def serve(
         choice = choice_of(MethodOptions(method=method.method, settings=method.set_), levels, timed=True)
         calibrator, before = _calibrator(choice, method.state)
         check_store(calibrator, events.journal)
+        served = _with_challengers(calibrator, method.challenger or [], levels)
         with nullcontext() if events.journal is None else _opened(events.journal) as journal:
             if method.state is not None and journal is not None and journal.has_snapshot:
                 text = "%s has a state of its own; %s is not used"
                 logger.info(text, events.journal, method.state, extra={"event": "state unused"})
             if events.migrate and journal is not None:
-                _migrate(calibrator, labels.spans, journal, labels.max_held, labels.by_events)
-            join = _joined(calibrator, labels.spans, journal, labels.max_held, labels.by_events)
+                _migrate(served, labels.spans, journal, labels.max_held, labels.by_events)
+            join = _joined(served, labels.spans, journal, labels.max_held, labels.by_events)
+            _take_challengers(join, served)
             _warn_of_scores(join, before if journal is None or not journal.n else None)
             service = Service(join, journal, settings, Page(live_page, POLICY))
             _warn_of(requests.host, service.tokens.asked)
@@ -239,6 +245,35 @@ def _settings(labels: ServedLabels, events: ServedEvents, requests: ServedReques
     )
 
 
+def _with_challengers(
+    calibrator: Calibrator | Keyed, names: list[str], levels: LevelOptions
+) -> Calibrator | Keyed | Shadow:
+    """Return the calibrator as the champion of a shadow with these challengers, corrected for the same segments."""
+    if not names:
+        return calibrator
+    from streamcal.live.shadow import Shadow
+
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        fail(f"--challenger {twice} is given twice")
+    choices = {name: choice_of(MethodOptions(method=name), levels, timed=True) for name in names}
+    return Shadow(calibrator, {name: calibrator_of(choice, None)[0] for name, choice in choices.items()})
+
+
+def _take_challengers(join: LabelJoin, served: Calibrator | Keyed | Shadow) -> None:
+    """Let the challengers of the command enter that a journal has not, and those go that only the journal has."""
+    from streamcal.live.shadow import Shadow
+
+    shadow: Any = join.calibrator
+    if shadow is served or not isinstance(served, Shadow):
+        return
+    wanted, were_in_use = served.challengers, {one.name for one in shadow.versions}
+    for name in shadow.challengers.keys() - wanted.keys() - were_in_use:
+        shadow.remove(name)
+    for name in wanted.keys() - shadow.challengers.keys() - {shadow.version.name}:
+        shadow.add(name, wanted[name])
+
+
 def _calibrator(choice: Choice, state: Path | None) -> tuple[Calibrator | Keyed, Checkpoint]:
     if state is not None and not state.exists():
         fail(f"{state}: there is no such file; give a state that `streamcal run --state` or `save` wrote")
@@ -269,7 +304,7 @@ def _opened(path: Path) -> Journal:
 
 
 def _joined(
-    calibrator: Calibrator | Keyed,
+    calibrator: Calibrator | Keyed | Shadow,
     spans: dict[str, float | None],
     journal: Journal | None,
     max_held: int,
@@ -278,12 +313,13 @@ def _joined(
     """Return a new join, or the join resumed from the journal."""
     from streamcal.live.label_join import LabelJoin
 
-    jump = None if event_time else ANY_JUMP
+    jump = None if event_time else ANY_JUMP  # of a client's time behind the server, `Service` says how far
     if journal is not None and journal.n > journal.upto:
         number = journal.n - journal.upto
         told = {"event": "replaying", "events": number}
         logger.info("%s: replaying %d events after the last snapshot", journal.path, number, extra=told)
-    given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held, "max_jump": jump}
+    given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held}
+    given |= {"max_jump": jump, "max_behind": jump}
     join = LabelJoin(calibrator, spans["horizon"], journal=journal, **given)  # type: ignore[arg-type]
     if journal is not None:
         told = {
@@ -304,12 +340,17 @@ def _warn_of_scores(join: LabelJoin, before: Checkpoint | None) -> None:
 
     with suppress(StateError):  # a note of another program
         before = before or noted_in(join.noted)[0]
-        if (advice := conversion(before, join.calibrator)) is not None:
+        calibrator = getattr(join.calibrator, "champion", join.calibrator)
+        if (advice := conversion(before, calibrator)) is not None:
             logger.warning("the calibrator %s", advice, extra={"event": "converted scores"})
 
 
 def _migrate(
-    calibrator: Calibrator | Keyed, spans: dict[str, float | None], journal: Journal, max_held: int, event_time: bool
+    calibrator: Calibrator | Keyed | Shadow,
+    spans: dict[str, float | None],
+    journal: Journal,
+    max_held: int,
+    event_time: bool,
 ) -> None:
     """Rewrite the journal of a join with other parameters, or a later clock, for the one that is wanted."""
     from streamcal.live import LabelJoin, migrate

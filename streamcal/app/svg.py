@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -13,6 +14,8 @@ WIDTH, HEIGHT = 360, 290
 LEFT, RIGHT, TOP, BOTTOM = 60, 12, 10, 38
 #: Space between two ticks of the y axis.
 APART = 26
+#: The height of a line of text.
+LINE = 12
 #: The width of a character of a tick, and the space between two ticks of the x axis.
 CHARACTER, BETWEEN = 6.3, 3
 
@@ -53,10 +56,13 @@ class Canvas:
                 self.parts.append(f'<path class="grid" d="M{place} {_number(self._top)}V{_number(self._bottom)}"/>')
         if below:
             self._ticks_below()
-        for tick in self.y.ticks(max(int((self._bottom - self._top) / APART), 1)):
-            place = _number(self.up(tick))
-            self.parts.append(f'<path class="grid" d="M{LEFT} {place}H{WIDTH - RIGHT}"/>')
-            self._text(self.y.text(tick), LEFT - 5, self.up(tick) + 4, "tick", "end")
+        above = -math.inf
+        for tick in reversed(self.y.ticks(max(int((self._bottom - self._top) / APART), 1))):
+            height = self.up(tick)
+            self.parts.append(f'<path class="grid" d="M{LEFT} {_number(height)}H{WIDTH - RIGHT}"/>')
+            if height - above >= LINE:
+                self._text(self.y.text(tick), LEFT - 5, height + 4, "tick", "end")
+                above = height
         self._below(below)
         middle = _number((self._top + self._bottom) / 2)
         self.parts.append(

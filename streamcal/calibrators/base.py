@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from streamcal.lazy import imported
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.maps.base import CalibrationMap
 from streamcal.parameters.columns import like
@@ -23,6 +24,9 @@ from streamcal.parameters.inputs import (
 )
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time, Times
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Calibrator(Learner):
@@ -55,6 +59,38 @@ class Calibrator(Learner):
         A scalar weight applies to every row.
         """
         self._learn_many(*self._checked_many(scores, y, w, t))
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the present map of scores to probabilities, with the interval of a method that has one.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or None
+            Axes to draw on; by default those of a new figure, which pyplot does not know.
+        options
+            `scores`, `spacing` and `title` of `streamcal.plot.plot_calibrator`.
+
+        Returns
+        -------
+        Axes
+            In a notebook show `cal.plot().figure`.
+
+        Raises
+        ------
+        StreamcalError
+            Without matplotlib, which the extra `plot` installs.
+
+        Examples
+        --------
+        >>> from streamcal import VennAbers
+        >>> cal = VennAbers()
+        >>> cal.learn_many([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
+        >>> cal.plot(spacing="sqrt").get_xlabel()
+        'score'
+        """
+        draw: Any = imported("streamcal.app.plot.plot_calibrator")  # by its name: pictures are made above this package
+        axes: Axes = draw(self, ax, **options)
+        return axes
 
     def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Remove an earlier `learn_one` with the same arguments, exactly."""

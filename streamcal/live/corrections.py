@@ -57,7 +57,8 @@ def undo_downsampling(p: Any, rate: float) -> Any:
 def importance_weight(y: Label, rate: float) -> float:
     """Return the weight that makes a sample of negatives count as all of them: 1, or 1/`rate` of a negative.
 
-    For learning from a sample what holds of all traffic: `learn_one(score, y, w=importance_weight(y, rate))`.
+    For learning from a sample what holds of all traffic: `learn_one(score, y, w=importance_weight(y, rate))`, and with
+    late labels `join.resolve(id, y, t, w=importance_weight(y, rate))`.
 
     Raises
     ------

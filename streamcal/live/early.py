@@ -1,11 +1,11 @@
-"""`DelayCurve`: the share of clicks that are early, estimated while later clicks are still missing."""
+"""`DelayCurve`: the share of clicks that are known early, estimated while later clicks are still missing."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Self
 
-from streamcal.states import ensure, numbers, record
+from streamcal.states import ensure, flag, numbers, record, whole
 
 #: Cells of the delays from `early` to `horizon`, evenly spaced in their logarithm.
 CELLS = 8
@@ -17,13 +17,17 @@ CLICKS = 4_000.0
 #: The smallest part of the clicks of a delay up to the end of a cell that is earlier than the cell: shares are divided
 #: by, and cells in which all clicks lie would make them 0.
 LEAST = 0.05
+#: Below the first share, labels are learned at the horizon, since early ones tell too little; above the second, early
+#: again.
+TOO_FEW, ENOUGH = 0.1, 0.2
 
 
 class DelayCurve:
-    """The share S of the clicks within `horizon` seconds that come within `early` seconds.
+    """The share S of the clicks known within `horizon` seconds that are known within `early` seconds.
 
-    A click is seen only if its delay is no longer than the age of its impression: delays are truncated on the right. So
-    the estimate is the Kaplan–Meier product in reversed time. With cells of delays (eₖ₋₁, eₖ], e₀ = early and
+    The delay of a click is the time until it is known to the join, which is when early labels are learned. A click is
+    seen only if its delay is no longer than the age of its impression: delays are truncated on the right. So the
+    estimate is the Kaplan–Meier product in reversed time. With cells of delays (eₖ₋₁, eₖ], e₀ = early and
     e_K = horizon,
 
         S = Πₖ (1 − Dₖ/Nₖ),
@@ -31,6 +35,8 @@ class DelayCurve:
     Nₖ being the number of clicks with a delay up to eₖ and Dₖ those of them in the cell, of impressions older than eₖ.
     It does not depend on how traffic is spread over the day, and every cell is estimated as soon as impressions have
     its age. Sums fade with the clicks that are added.
+
+    Where S falls below 0.1, `waits` is True: labels are learned at the horizon, until S is above 0.2 again.
 
     Parameters
     ----------
@@ -70,6 +76,8 @@ class DelayCurve:
         self._known = [0.0] * (CELLS + 1)  # Nₖ, and Dₖ below; the first is not used
         self._inside = [0.0] * (CELLS + 1)
         self._inverse: float | None = None  # until it is asked for
+        self.waits = expected < TOO_FEW  #: whether labels are learned at the horizon
+        self.since = 0  #: the number of the first prediction that was issued since `waits` last changed
 
     def add(self, cell: int, inside: bool) -> None:
         """Add a click of an impression older than the end of the cell, whose delay is in the cell or before it."""
@@ -89,6 +97,24 @@ class DelayCurve:
             self._inverse = math.prod(known / max(before, LEAST * known) for known, before in self._factors())
         return self._inverse
 
+    @property
+    def factor(self) -> float:
+        """The share of clicks that the labels learned now have; of labels learned at the horizon, 1."""
+        return 1.0 if self.waits else 1.0 / self.inverse
+
+    @property
+    def hold(self) -> float:
+        """The age, in seconds, at which labels are learned now."""
+        return self.edges[-1] if self.waits else self.edges[0]
+
+    def turn(self, number: int) -> bool:
+        """Decide when labels are learned; return whether that has changed. `number` is that of the next prediction."""
+        share = 1.0 / self.inverse
+        if self.waits == (share < (ENOUGH if self.waits else TOO_FEW)):
+            return False
+        self.waits, self.since = not self.waits, number
+        return True
+
     def share(self) -> tuple[float, float]:
         """Return 1/`inverse`, and its standard error (Greenwood's formula)."""
         share = 1.0 / self.inverse
@@ -97,14 +123,16 @@ class DelayCurve:
 
     def state(self) -> dict[str, Any]:
         """Return plain data for `loaded`."""
-        return {"known": self._known[1:], "inside": self._inside[1:]}
+        sums = {"known": self._known[1:], "inside": self._inside[1:]}
+        return {**sums, "waits": self.waits, "since": self.since}
 
     @classmethod
     def loaded(cls, state: Any, early: float, horizon: float, expected: float) -> Self:
         """Return the curve with these parameters that `state` wrote; `StateError` for anything else."""
         sums = numbers(CELLS, least=0.0, most=CLICKS + 1.0)
-        read = record({"known": sums, "inside": sums})(state)
+        read = record({"known": sums, "inside": sums, "waits": flag, "since": whole()})(state)
         ensure((read["inside"] <= read["known"]).all(), "more clicks are in a cell than are known")
         curve = cls(early, horizon, expected)
+        curve.waits, curve.since = read["waits"], read["since"]
         curve._known, curve._inside = [0.0, *read["known"].tolist()], [0.0, *read["inside"].tolist()]
         return curve

@@ -11,14 +11,18 @@ from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
 from streamcal.live.issued import Id, Issued
 
-ISSUE, RESOLVE, ADVANCE, NOTE, CHANGE = 0, 1, 2, 3, 4
-#: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive.
-INTEGER, MORE, POSITIVE = 1, 2, 4
+ISSUE, RESOLVE, ADVANCE, NOTE, CHANGE, REPEAT = 0, 1, 2, 3, 4, 5
+#: An impression that is remembered was issued again.
+REPEATED = bytes((REPEAT,))
+#: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive; it has
+#: a weight.
+INTEGER, MORE, POSITIVE, WEIGHED = 1, 2, 4, 8
 
 _ISSUED = struct.Struct("<BBHddd")  # kind, bits, length of the id, t, score, p
 _RESOLVED = struct.Struct("<BBHd")
 _ADVANCED = struct.Struct("<Bd")
 _INTEGER = struct.Struct("<q")
+_WEIGHT = struct.Struct("<d")
 
 
 def issued(one: Issued) -> bytes:
@@ -47,10 +51,13 @@ def _plain(value: str | int) -> str:
     return _text(value) if value.__class__ is str else int.__repr__(value)
 
 
-def resolved(id: Id, positive: bool, t: float) -> bytes:
+def resolved(id: Id, positive: bool, t: float, w: float | None = None) -> bytes:
     """Encode an outcome."""
     written, integer = _id(id)
-    return _RESOLVED.pack(RESOLVE, integer | (POSITIVE if positive else 0), len(written), t) + written
+    bits = integer | (POSITIVE if positive else 0)
+    if w is None:
+        return _RESOLVED.pack(RESOLVE, bits, len(written), t) + written
+    return _RESOLVED.pack(RESOLVE, bits | WEIGHED, len(written), t) + written + _WEIGHT.pack(w)
 
 
 def advanced(t: float) -> bytes:
@@ -69,7 +76,7 @@ def changed(version: Id | None, what: str, name: str, calibrator: dict[str, Any]
 
 
 def read(event: bytes) -> tuple[Any, ...]:
-    """Decode an event's kind, and the arguments of `_issue`, `_resolve`, `_advance`, `_keep_note` or `_change`.
+    """Decode an event's kind, and the arguments of the method of `LabelJoin` that takes it again, such as `_issue`.
 
     Raise `StateError` for bytes that are no event.
 
@@ -91,11 +98,15 @@ def read(event: bytes) -> tuple[Any, ...]:
             return kind, _read_id(id, bits), score, t, version, keys, w, p
         if kind == RESOLVE:
             _, bits, size, t = _RESOLVED.unpack_from(event)
-            return kind, _read_id(event[_RESOLVED.size : _RESOLVED.size + size], bits), bool(bits & POSITIVE), t
+            weight = _WEIGHT.unpack_from(event, _RESOLVED.size + size) if bits & WEIGHED else ()
+            of = _read_id(event[_RESOLVED.size : _RESOLVED.size + size], bits)
+            return kind, of, bool(bits & POSITIVE), t, *weight
         if kind == ADVANCE:
             return _ADVANCED.unpack(event)
         if kind == NOTE:
             return kind, event[1:].decode("ascii")
+        if kind == REPEAT:
+            return (kind,)
         if kind == CHANGE:
             version, what, name, calibrator = unpack(event[1:])
             return kind, version, what, name, calibrator

@@ -13,7 +13,15 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.sql import DIALECTS, literal, writing_for
 
 #: The type of text in each dialect.
-TEXT = {"sqlite": "TEXT", "postgresql": "TEXT", "duckdb": "VARCHAR", "bigquery": "STRING", "spark": "STRING"}
+TEXT = {
+    "sqlite": "TEXT",
+    "postgresql": "TEXT",
+    "duckdb": "VARCHAR",
+    "bigquery": "STRING",
+    "spark": "STRING",
+    "snowflake": "VARCHAR",
+    "clickhouse": "Nullable(String)",
+}
 #: Databases that would otherwise compute a step again at each place where the next one names it.
 MATERIALIZED = frozenset({"sqlite", "postgresql", "duckdb"})
 #: The columns of the table of levels after those of the level.
@@ -88,8 +96,8 @@ def levels_sql(
         The tables of observations and of levels; the table of levels has the columns of `level_columns`.
     keep : str
         The columns of `source` to select in addition to `calibrated`, with commas between them.
-    dialect : {"sqlite", "postgresql", "duckdb", "bigquery", "spark"}
-        The database.
+    dialect : {"sqlite", "postgresql", "duckdb", "bigquery", "spark", "snowflake", "clickhouse"}
+        The database; the last two and BigQuery are run by no test.
 
     Raises
     ------
@@ -132,16 +140,19 @@ def _query(cal: Segmented, calibrated: str, levels: str, keep: str, dialect: str
         steps.append(f"calibrated_{place + 1} {once} (SELECT s.*, {corrected} FROM {joined})")
     last = len(cal.by)
     chosen = f"SELECT {keep}, 1e0 / (1e0 + EXP(-calibrated_z{last})) AS calibrated FROM calibrated_{last}"
-    return "WITH " + ",\n".join(steps) + f"\n{chosen}"
+    # Without it, a row of the source without a level would get zeros in place of NULL.
+    settings = "\nSETTINGS join_use_nulls = 1" if dialect == "clickhouse" else ""
+    return "WITH " + ",\n".join(steps) + f"\n{chosen}{settings}"
 
 
 def _quoted(name: str, dialect: str) -> str:
-    """Return the name of a column in quotes; without where PostgreSQL may have folded its capitals.
+    """Return the name of a column in quotes; without where PostgreSQL or Snowflake may have folded its letters.
 
     >>> _quoted("ad-group", "sqlite"), _quoted("order", "spark"), _quoted("Campaign", "postgresql")
     ('"ad-group"', '`order`', 'Campaign')
     """
-    if dialect == "postgresql" and name.isidentifier() and name.isascii() and not name.islower():
+    folded = {"postgresql": str.islower, "snowflake": str.isupper}.get(dialect)
+    if folded is not None and name.isidentifier() and name.isascii() and not folded(name):
         return name
     mark = "`" if dialect in ("bigquery", "spark") else '"'
     return f"{mark}{name.replace(mark, 2 * mark)}{mark}"

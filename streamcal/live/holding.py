@@ -25,7 +25,8 @@ class Holding(ABC):
 
     max_held: int
     max_unknown: int
-    _hold: float
+    _hold: float  # the age at which labels are learned now
+    _soonest: float  # the least age at which labels have been learned
     _clock: float
     _counts: dict[str, int]
 
@@ -125,7 +126,7 @@ class Holding(ABC):
 
         self._clock = clock
         self._next_stride = min(self._next_stride, clock + self._hold)
-        self._learned, self._waiting = moved(self._learned, clock - self._hold), moved(self._waiting, clock)
+        self._learned, self._waiting = moved(self._learned, clock - self._soonest), moved(self._waiting, clock)
         self._index = {one.id: one for one in (*self._learned, *self._waiting)}
 
     @abstractmethod
@@ -136,7 +137,7 @@ class Holding(ABC):
         del self._index[one.id]
         self._outcomes.pop(one.id, None)
 
-    def _set_aside(self, id: Id, positive: bool, t: float) -> None:
+    def _set_aside(self, id: Id, positive: bool, t: float, w: float | None) -> None:
         """Keep the outcome of an unknown id; the one that has been there longest makes room."""
         before = self._aside.pop(id, None)
         self._counts["unknown"] += 1
@@ -147,7 +148,8 @@ class Holding(ABC):
                 f"{self._unmatched} outcomes are of unknown ids such as {id!r}, and {self._matched} of known ones: "
                 "give `resolve` the ids that `issue` got, and keep predictions until their outcomes come"
             )
-        self._aside[id] = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
+        now = Outcome(positive, not positive, t, 0, w) if before is None else before.and_then(positive, t, 0, w)
+        self._aside[id] = now
         if len(self._aside) > self.max_unknown:
             self._drop_aside()
 

@@ -77,15 +77,24 @@ class Outcome(NamedTuple):
     positive: bool
     negative: bool
     t: float  #: the time of the first positive outcome, or of the first negative one if there is no positive one
+    #: With an early window, how late the first positive outcome was known to the join: the cell of its delay in the
+    #: curve of delays, 0 for one known in time to be learned early.
+    cell: int = 0
+    w: float | None = None  #: the weight given with that outcome; None for the weight of the impression
 
-    def and_then(self, positive: bool, t: float) -> Outcome:
+    def and_then(self, positive: bool, t: float, cell: int = 0, w: float | None = None) -> Outcome:
         """Return the outcome with one more: a function of the set of outcomes, not of their order.
 
         >>> Outcome(False, True, 5.0).and_then(True, 9.0)
-        Outcome(positive=True, negative=True, t=9.0)
+        Outcome(positive=True, negative=True, t=9.0, cell=0, w=None)
         """
-        first = t if positive and not self.positive else self.t if self.positive and not positive else min(self.t, t)
-        return Outcome(self.positive or positive, self.negative or not positive, first)
+        if positive == self.positive:
+            before = self.t < t or (self.t == t and (w is None or (self.w is not None and self.w >= w)))
+            t, w = (self.t, self.w) if before else (t, w)
+            cell = min(cell, self.cell)
+        elif self.positive:
+            t, cell, w = self.t, self.cell, self.w
+        return Outcome(self.positive or positive, self.negative or not positive, t, cell, w)
 
 
 def is_plain(id: str) -> bool:

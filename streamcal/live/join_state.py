@@ -74,7 +74,7 @@ def head_of(found: Contents) -> dict[str, Any]:
         "versions": [[version, learner.state()] for version, learner in found.versions.items()],
         "newest": found.newest,
         "waiting": len(found.waiting),
-        "aside": [[id, *outcome] for id, outcome in found.aside.items()],
+        "aside": [[id, *outcome[:3], outcome.w] for id, outcome in found.aside.items()],
         "stride": found.stride,
         "next_stride": None if math.isinf(found.next_stride) else found.next_stride,
         "counts": dict(found.counts),
@@ -115,12 +115,13 @@ def written_in(parts: Iterator[bytes]) -> dict[str, Any]:
 def _columns(held: Sequence[Issued], outcomes: Mapping[Id, Outcome]) -> dict[str, Any]:
     """Return predictions as columns, which are written and read many times faster than rows; None for one of Nones.
 
-    `at` is None where it is `t` everywhere. Outcomes have the place of their prediction, `of`, in rising order.
+    `at` is None where it is `t` everywhere, `cell` where it is 0 everywhere, and `weight` where no outcome has
+    its own. Outcomes have the place of their prediction, `of`, in rising order.
     """
     names = ("id", "p", "score", "t", "version", "keys", "w", "at", "number", "said")
     columns = dict(zip(names, zip(*held, strict=True), strict=True))
     known = [(place, *outcomes[id]) for place, id in enumerate(columns["id"]) if id in outcomes]
-    of, positive, negative, when = zip(*known, strict=True) if known else ((), (), (), ())
+    of, positive, negative, when, cell, weight = zip(*known, strict=True) if known else ((),) * 6
     return {
         **{name: np.array(columns[name], dtype=np.float64) for name in ("p", "score", "t", "w")},
         "id": _written_ids(columns["id"]),
@@ -133,6 +134,8 @@ def _columns(held: Sequence[Issued], outcomes: Mapping[Id, Outcome]) -> dict[str
         "positive": list(positive),
         "negative": list(negative),
         "when": list(when),
+        "cell": list(cell) if any(cell) else None,
+        "weight": None if all(one is None for one in weight) else list(weight),
     }
 
 
@@ -179,19 +182,18 @@ def _written_said(said: Sequence[array[float] | None]) -> Any:
 def read(state: Any, params: Mapping[str, Any]) -> Contents:
     """Read what `head_of` and `held_of` wrote of a join with these parameters; `StateError` for anything else."""
     time, version, early = number(), maybe(check_id), params["early"]
-    factor = 1.0 if early is None else params["early_share"]
     fields = {
         "clock": maybe(time),
         "number": whole(),
-        "versions": listed(row(version, lambda value: VersionLearner.loaded(value, factor))),
+        "versions": listed(row(version, VersionLearner.loaded)),
         "newest": version,
         "waiting": whole(),
         "held": _held,
-        "aside": listed(row(check_id, flag, flag, time)),
+        "aside": listed(row(check_id, flag, flag, time, maybe(number(0.0, LARGEST_WEIGHT)))),
         "stride": whole(1, MOST),
         "next_stride": maybe(time),
         "counts": record(dict.fromkeys(COUNTS, whole(0, MOST))),
-        "curve": maybe(lambda value: DelayCurve.loaded(value, early, params["horizon"], factor)),
+        "curve": maybe(lambda value: DelayCurve.loaded(value, early, params["horizon"], params["early_share"])),
         "ages": listed(row(time, whole(), whole(1), check_id)),
     }
     read = record(fields, {"note": _note})(state)
@@ -207,7 +209,7 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
         waiting=deque(held[learned:]),
         index={one.id: one for one in held},
         outcomes=outcomes,
-        aside=OrderedDict((id, Outcome(*outcome)) for id, *outcome in read["aside"]),
+        aside=OrderedDict((id, Outcome(yes, no, t, 0, w)) for id, yes, no, t, w in read["aside"]),
         next_stride=-math.inf if read["next_stride"] is None else read["next_stride"],
         ages=sorted(read["ages"], key=lambda one: one[:3]),  # and so a heap
     )
@@ -217,7 +219,8 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
     ensure(len(found.aside) == len(read["aside"]) <= params["max_unknown"], "there are too many outcomes")
     ensure(all(one.positive or one.negative for one in (*outcomes.values(), *found.aside.values())), "no label")
     ensure(found.stride == 1 or read["next_stride"] is not None, "predictions are thinned out since no time")
-    _require_order(found, held, params["horizon"] if early is None else early)
+    soonest = params["horizon"] if early is None else early
+    _require_order(found, held, soonest, soonest if found.curve is None else found.curve.hold)
     _require_ages(found)
     return found
 
@@ -240,6 +243,7 @@ def _read_columns(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
     fields |= {"version": maybe(_versions), "keys": maybe(_keys), "said": maybe(_all_said)}
     fields |= {"w": numbers(None, least=0.0, most=LARGEST_WEIGHT), "at": maybe(numbers(None)), "number": counts()}
     fields |= {"of": counts(), "positive": listed(flag), "negative": listed(flag), "when": numbers(None)}
+    fields |= {"cell": maybe(counts()), "weight": maybe(listed(maybe(number(0.0, LARGEST_WEIGHT))))}
     read = record(fields)(value)
     columns = [_listed(read["t" if name == "at" and read["at"] is None else name]) for name in Issued._fields]
     size = len(columns[0])
@@ -248,6 +252,8 @@ def _read_columns(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
     rows = zip(*(repeat(None, size) if one is None else one for one in columns), strict=True)
     held = [tuple.__new__(Issued, one) for one in rows]
     of, *known = (_listed(read[name]) for name in ("of", "positive", "negative", "when"))
+    known.append([0] * len(of) if read["cell"] is None else _listed(read["cell"]))
+    known.append([None] * len(of) if read["weight"] is None else read["weight"])
     ensure(all(len(one) == len(of) for one in known), "outcomes have columns of several lengths")
     ensure(not of or of[-1] < size, "an outcome is that of no prediction")
     ensure(bool((np.diff(read["of"]) > 0).all()), "outcomes are not in the order of their predictions")
@@ -311,15 +317,18 @@ def _note(value: Any) -> str:
     return str(value)
 
 
-def _require_order(found: Contents, held: list[Issued], hold: float) -> None:
-    """Raise `StateError` unless predictions are in the order of issue, and all that are due were learned."""
+def _require_order(found: Contents, held: list[Issued], soonest: float, hold: float) -> None:
+    """Raise `StateError` unless predictions are in the order of issue, and all that are due were learned.
+
+    Labels are learned at the age `hold` now, and never were before the age `soonest`.
+    """
     at, numbers_ = np.array([one.at for one in held]), np.array([one.number for one in held], dtype=np.int64)
     ensure((numbers_[1:] > numbers_[:-1]).all() and (at[1:] >= at[:-1]).all(), "predictions are not in their order")
     if held:
         ensure(held[-1].number < found.number and held[-1].at <= found.clock, "a prediction was issued in the future")
-    due, learned = found.clock - hold, len(found.learned)
-    ensure((at[:learned] <= due).all(), "a label was learned before its time")
-    ensure((at[learned:] > due).all(), "a label was not learned at its time")
+    learned = len(found.learned)
+    ensure((at[:learned] <= found.clock - soonest).all(), "a label was learned before its time")
+    ensure((at[learned:] > found.clock - hold).all(), "a label was not learned at its time")
 
 
 def _require_ages(found: Contents) -> None:
@@ -329,3 +338,5 @@ def _require_ages(found: Contents) -> None:
         one = found.index.get(id)
         ensure(one is not None and one.number == number_ and id in found.outcomes, "a click has no impression")
         ensure(cell < len(edges) and one is not None and when == one.at + edges[cell], "a click is in no cell")
+    last = max((outcome.cell for outcome in found.outcomes.values()), default=0)
+    ensure(last <= len(edges), "a click is in no cell")

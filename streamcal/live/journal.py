@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any, Self
 
 from streamcal.errors import InputError, StateError
+from streamcal.live.inherited import Database
 
 #: "scal", the application id of the database, and the version of its tables.
 APPLICATION, FORMAT = 0x7363616C, 1
@@ -51,7 +52,7 @@ PLAIN, DEFLATED = b"\0", b"\1"
 MOVED_PAGES, MOSTLY_FREE = 4_000, 0.7
 
 
-class Journal:
+class Journal(Database):
     """A file of events, of which none that was acknowledged is lost, and none is there twice.
 
     `append` takes an event into memory, `acknowledge` returns when all events so far are on the disk. All of them are
@@ -74,7 +75,8 @@ class Journal:
     SQLite in WAL mode with `synchronous=FULL`: a transaction is on the disk when it ends, and after a crash or a power
     failure the database holds all transactions that ended and no part of others. The journal holds the lock of the
     database as long as it is open, so that there is no second writer, nor a reader; the operating system releases it
-    when the process ends, however it ends. Whoever forks opens journals afterwards.
+    when the process ends, however it ends. A process that is forked afterwards, or is given a pickled journal, cannot
+    use it: `StateError`.
 
     Cost: an fsync for each `acknowledge`, and a microsecond or two an event. On the disk an event has its own size, 4
     bytes and its part of a row. `append`, `acknowledge` and `snapshot` may be called by any thread.
@@ -93,6 +95,8 @@ class Journal:
     [b'one', b'two']
     """
 
+    what = "journal"
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._guard, self._writing = Lock(), Lock()  # of the events in memory, and of the database
@@ -110,6 +114,7 @@ class Journal:
         except BaseException:
             self._database.close()
             raise
+        self._own()
 
     def _open(self) -> None:
         """Take the lock, and make the tables of a new file."""
@@ -149,6 +154,8 @@ class Journal:
 
     def require_room(self) -> None:
         """Raise `StateError` unless an event can be appended, before the caller changes anything."""
+        if self.inherited:
+            self.require_own()
         if self._bytes > MOST_UNACKNOWLEDGED:
             raise StateError(
                 f"{self.path}: {len(self._events)} events are not acknowledged; call acknowledge() more often, and if "
@@ -184,6 +191,7 @@ class Journal:
         StateError
             If they cannot be written, as on a full disk: they are kept in memory, to be written with the next call.
         """
+        self.require_own()  # before a lock that a thread of the other process may have held
         wanted = self.n
         with self._writing:
             if self.durable < wanted:  # otherwise the thread before has written them
@@ -279,6 +287,7 @@ class Journal:
         InputError
             If there are fewer events, or if they led to an earlier snapshot.
         """
+        self.require_own()
         with self._writing:
             if not self.upto <= upto <= self.n:
                 raise InputError(f"upto={upto!r} is not possible; give a number from {self.upto} to {self.n}")
@@ -302,6 +311,7 @@ class Journal:
         StateError
             If that cannot be written; it can be tried again.
         """
+        self.require_own()
         with self._writing:
             for query, delete in (
                 (_BEFORE, "DELETE FROM log WHERE first <= ?"),
@@ -395,6 +405,7 @@ class Journal:
             upto = first + count
 
     def _read(self, query: str) -> Generator[tuple[Any, ...], None, None]:
+        self.require_own()
         try:
             yield from self._database.execute(query)
         except sqlite3.Error as error:
@@ -425,6 +436,7 @@ class Journal:
         StateError
             If it cannot be written, or is the file of this journal; a file that was there is then unchanged.
         """
+        self.require_own()
         place = os.fspath(path)
         part = f"{place}.part"
         if os.path.exists(place) and os.path.samefile(place, self.path):
@@ -469,8 +481,8 @@ class Journal:
             self._events, self._bytes = [], 0
 
     def close(self) -> None:
-        """Acknowledge all events and release the file."""
-        if self._closed:
+        """Acknowledge all events and release the file; do nothing in a forked process."""
+        if self._closed or self.inherited:
             return
         try:
             self.acknowledge()
@@ -483,6 +495,9 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise StateError(f"{self.path}: a journal belongs to one process; give another one its path, to open it there")
 
     def __repr__(self) -> str:
         return f"Journal({self.path!r})"
@@ -507,6 +522,7 @@ class Parts:
         StateError
             If that cannot be written.
         """
+        self._journal.require_own()
         before, self._last = self._last, part
         if before is not None:
             with self._journal._writing:
@@ -526,6 +542,7 @@ class Parts:
             If that cannot be written; the journal then has the snapshot before.
         """
         journal = self._journal
+        journal.require_own()
         with journal._writing:
             rows = [] if self._last is None else [self._row(self._last)]
             taken = journal._taken(max(self._upto, journal.durable))

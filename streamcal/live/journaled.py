@@ -25,6 +25,7 @@ class Journaled(WithState):
     max_held: int
     max_unknown: int
     max_jump: float
+    max_behind: float
     replayed = 0  #: events of the journal that were taken again, after its snapshot
     _journal: Journal | None
     _note: str | None
@@ -42,6 +43,14 @@ class Journaled(WithState):
     @abstractmethod
     def _replay(self, written: Iterator[bytes]) -> int:
         """Take events of a journal again, and return how many they are."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._journal is not None:
+            raise StateError(
+                f"{self._journal.path}: a join with a journal belongs to one process, which alone writes to it; give "
+                "another one its to_bytes(), to predict there"
+            )
+        return super().__reduce__()
 
     def acknowledge(self) -> int:
         """Return when all events so far are on the disk; how many there are. Any thread may call it.
@@ -162,9 +171,8 @@ class Journaled(WithState):
                     f"{journal.path} is the journal of another join, {saved!r}; give its parameters or another path, "
                     "or migrate it (streamcal.live.migrate, or serve --migrate)"
                 )
-            jump = self.max_jump
-            self.__dict__ = saved.__dict__
-            self.max_jump = jump
+            bounds = {"max_jump": self.max_jump, "max_behind": self.max_behind}
+            self.__dict__ = {**saved.__dict__, **bounds}
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -15,7 +16,7 @@ from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import ClockError, InputError, StateError, StoreError, StreamcalError, warn
 from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
-from streamcal.live.early import DelayCurve
+from streamcal.live.early import CLICKS, DelayCurve
 from streamcal.live.holding import Holding
 from streamcal.live.issued import ConflictError, Id, Issued, Keys, Outcome, check_id, check_keys, is_plain, seconds
 from streamcal.live.journal import Journal
@@ -32,6 +33,10 @@ logger = logging.getLogger(__name__)
 JUMP_HORIZONS = 100.0
 #: With `early`, no prediction is more certain: the rate of early clicks times 1/share may be above 1.
 HIGHEST = 1.0 - 1e-6
+#: A warning comes where this many impressions in a row are far behind the clock.
+MANY_BEHIND = 100
+#: A warning comes where this many clicks were known only after a negative label was learned, and those are the most.
+MANY_LATE = 100
 #: Versions whose calibration is kept, the newest.
 MOST_VERSIONS = 8
 
@@ -57,9 +62,12 @@ class LabelJoin(Holding, Journaled):
     same state, to the last bit. The clock is the latest time of an impression or of `advance`; outcomes do not move it.
     By its own time, an outcome is positive up to `horizon` + `late` after its impression, and none later.
 
-    **With `early`** labels are learned `early` after issue, and mean "clicked within `early`". The rate of such clicks
-    is divided by the share of clicks that come within `early`. That share is estimated from the clicks that come up to
-    `horizon` (`streamcal.live.early.DelayCurve`). Predictions are of a click within `horizon`, as without `early`.
+    **With `early`** labels are learned `early` after issue, and mean "a click is known by now". The calibrator is given
+    the score times the share of clicks that are known so soon, and its probability is divided by that share, which is
+    estimated from the clicks known up to `horizon` (`streamcal.live.early.DelayCurve`). Predictions are of a click
+    within `horizon`, as without `early`. A click is known from its own time on, or from the clock at which `resolve` is
+    called, if that is later, as where clicks are uploaded each hour. With a share below 0.1, labels are learned at the
+    horizon, as without `early`.
 
     Parameters
     ----------
@@ -93,6 +101,9 @@ class LabelJoin(Holding, Journaled):
         The number of outcomes of unknown ids set aside until their impression comes, default 10,000, the latest.
     max_jump : float, timedelta or str, optional
         Events further from the clock are refused, default 100 times `horizon`.
+    max_behind : float, timedelta or str, optional
+        Impressions older than the clock by more than this are refused, default `horizon`: one event that is stamped far
+        ahead would otherwise keep all labels waiting until then.
 
     Raises
     ------
@@ -145,6 +156,7 @@ class LabelJoin(Holding, Journaled):
         max_held: int = 1_000_000,
         max_unknown: int = 10_000,
         max_jump: float | timedelta | str | None = None,
+        max_behind: float | timedelta | str | None = None,
     ) -> None:
         if isinstance(calibrator, str):
             calibrator = chosen(calibrator, Calibrator, REGISTRY)
@@ -165,6 +177,7 @@ class LabelJoin(Holding, Journaled):
         self.max_held = whole_number(max_held, "max_held", 2)
         self.max_unknown = whole_number(max_unknown, "max_unknown", 0)
         self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
+        self.max_behind = span if max_behind is None else seconds(max_behind, "max_behind", or_zero=True)
         #: Called with each prediction and label that is learned; no part of the state.
         self.on_learned: Callable[[Issued, bool], None] | None = None
         self._set_out(calibrator)
@@ -175,11 +188,9 @@ class LabelJoin(Holding, Journaled):
     def _set_out(self, calibrator: Any) -> None:
         """Set up the state of a join that has issued nothing."""
         horizon, early, expected, late = self.spans
-        self._hold = horizon if early is None else early
+        self._soonest = horizon if early is None else early
         self._keep = horizon + late
-        self._within = self._keep if early is None else early
-        factor = 1.0 if early is None else expected
-        self._versions: dict[Id | None, VersionLearner] = {None: VersionLearner(calibrator, None, factor)}
+        self._versions: dict[Id | None, VersionLearner] = {None: VersionLearner(calibrator)}
         self._newest: Id | None = None
         self._first, self._last = calibrator.scale.domain
         self._clock = -math.inf
@@ -187,6 +198,7 @@ class LabelJoin(Holding, Journaled):
         self._counts = dict.fromkeys(join_state.COUNTS, 0)
         self._hold_nothing()
         self._curve = None if early is None else DelayCurve(early, horizon, expected)
+        self._follow_curve()
         # Clicks whose impressions have yet to grow as old as the end of a cell of the curve: when, number, cell, id.
         self._ages: list[tuple[float, int, int, Id]] = []
         self._note: str | None = None  # as JSON
@@ -194,6 +206,9 @@ class LabelJoin(Holding, Journaled):
         self._first_time: Time | None = take_first_time(calibrator)
         self._on_label: Callable[[Issued, bool], object] | None = None
         self._unjudged: deque[Issued] | None = None  # learned, and not told to `_on_label`; None if nothing is told
+        self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were reported
+        self._warned_of_reports = False
+        self._behind = 0  # impressions in a row that were older than the clock by more than the age of learning
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -226,7 +241,7 @@ class LabelJoin(Holding, Journaled):
         return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in kept]
 
     def early_share(self) -> tuple[float, float]:
-        """Return the share of clicks within `early`, and its standard error; needs `early`.
+        """Return the share of clicks known within `early`, and its standard error; needs `early`.
 
         Raises
         ------
@@ -237,14 +252,28 @@ class LabelJoin(Holding, Journaled):
             raise InputError("this join has no early window; give early= to the constructor")
         return self._curve.share()
 
+    @property
+    def learns_at_horizon(self) -> bool:
+        """Whether labels are learned at the horizon now: without `early`, or while its share is below 0.1."""
+        return self._curve is None or self._curve.waits
+
+    def report_delay(self) -> float | None:
+        """Return how many seconds after their own time clicks are reported, on average; None before the first.
+
+        The mean is over the last 4,000 clicks or so that this process was given for ids it remembers. A click is
+        reported at the clock at which `resolve` is called.
+        """
+        return self._report_delay if self._reports else None
+
     def tally(self) -> dict[str, int]:
         """Count events, none of which is an error.
 
         - `issued`, `learned`: predictions, and labels learned; of these `positives`, and `timed_out` without an
           outcome;
-        - `repeated`: outcomes after the first one of an id; `contradicted`: ids with a positive and a negative one, of
-          which the positive one counts;
-        - `corrected`, `uncorrected`: positive outcomes after a negative was learned;
+        - `repeated`: impressions issued again, and outcomes after the first one of an id; `contradicted`: ids with a
+          positive and a negative one, of which the positive one counts;
+        - `corrected`, `uncorrected`: positive outcomes in time that were known only after a negative was learned; with
+          `early`, those up to `early` after their impression, for which the share makes up;
         - `unknown`: outcomes of ids that were not held; of these `matched` with an impression that came later, and
           `overflowed`, given up for lack of room;
         - for lack of room, `unheld`: predictions whose label is not learned, and `forgotten`: those that were not
@@ -310,6 +339,12 @@ class LabelJoin(Holding, Journaled):
             self.advance(time)  # by which it is forgotten
             if id in self._index:
                 raise StoreError(f"the label of {id!r}, issued before, waits for its levels; try again")
+        if self._clock - time > self.max_behind:
+            raise ClockError(
+                f"the impression is {self._clock - time:.6g} s older than the latest event, and more than max_behind="
+                f"{self.max_behind:.6g}: drop it or correct its time; or an event before was far ahead, at "
+                f"{self._clock:.15g}: begin again without it, or turn the clock of a journal back with migrate(clock=)"
+            )
         if self._journal is not None:
             self._journal.require_room()
         try:
@@ -324,18 +359,20 @@ class LabelJoin(Holding, Journaled):
     ) -> Issued:
         """Issue a checked impression; `served` is the probability in the journal, where it is issued again."""
         if t >= self._clock:
-            self._clock = t
+            self._clock, self._behind = t, 0
             self._settle()
+        elif t < self._clock - self._hold:
+            self._warn_of_clock()
         version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
         if served is not None and learner.traceless:
             p, said = served, None
         else:
-            p, said = learner.issue(score, keys, t, w)
+            p, said = learner.issue(score * self._factor, keys, t, w)
             if served is not None:
                 p = served
-            elif self._curve is not None:
-                p = self._of_horizon(p)
+            elif self._factor != 1.0:
+                p = self._of_horizon(p, score)
         number = self._number
         self._number = number + 1
         self._counts["issued"] += 1
@@ -351,7 +388,7 @@ class LabelJoin(Holding, Journaled):
                 self._match(one)
         else:
             self._counts["unheld"] += 1
-            learner.give_up(one)
+            learner.give_up(score * self._factor, one)
         return one
 
     def predict_one(
@@ -375,15 +412,14 @@ class LabelJoin(Holding, Journaled):
         time = (self._clock if self._clock > -math.inf else None) if t is None else check_time(t)
         named = self._newest if version is None else check_id(version, "version")
         learner = self._versions.get(named) or self._versions[self._newest]
-        p = learner.predict(checked, levels, time)
-        return p if self._curve is None else self._of_horizon(p)
+        p = learner.predict(checked * self._factor, levels, time)
+        return p if self._factor == 1.0 else self._of_horizon(p, checked)
 
-    def _of_horizon(self, p: float) -> float:
-        """Convert the probability of an early click to that of a click within the horizon."""
-        assert self._curve is not None
-        return max(p, min(p * self._curve.inverse, HIGHEST))
+    def _of_horizon(self, p: float, score: float) -> float:
+        """Convert the probability of a click that is known early to that of a click within the horizon."""
+        return max(p, min(p / self._factor, max(HIGHEST, score)))
 
-    def resolve(self, id: Id, y: Label, t: Time) -> bool:
+    def resolve(self, id: Id, y: Label, t: Time, *, w: float | None = None) -> bool:
         """Tell the outcome of an impression.
 
         Parameters
@@ -394,6 +430,9 @@ class LabelJoin(Holding, Journaled):
             The label. A positive outcome prevails over a negative one, and the earliest positive one over others.
         t : float or datetime
             The time of the outcome, such as that of the click; it does not move the clock.
+        w : float, optional
+            The weight of the observation with this label, such as `importance_weight(y, rate)`, in place of that given
+            to `issue`. It counts if this outcome does.
 
         Returns
         -------
@@ -410,38 +449,57 @@ class LabelJoin(Holding, Journaled):
         if id.__class__ is not str or not is_plain(id):
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
+        weight = None if w is None else check_weight(w)
         time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
         if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
             self._check_far(time)
         if self._journal is not None:
             self._journal.require_room()
-            self._journal.append(events.resolved(id, positive, time))
-        return self._resolve(id, positive, time)
+            self._journal.append(events.resolved(id, positive, time, weight))
+        return self._resolve(id, positive, time, weight)
 
-    def _resolve(self, id: Id, positive: bool, t: float) -> bool:
+    def _resolve(self, id: Id, positive: bool, t: float, w: float | None = None) -> bool:
         """Take a checked outcome."""
         one = self._index.get(id)
         if one is None:
-            self._set_aside(id, positive, t)
+            self._set_aside(id, positive, t, w)
             return False
         self._matched += 1
         before = self._outcomes.get(id)
+        cell = self._cell(one, t) if positive and self._curve is not None else 0
         if before is None:
-            now = tuple.__new__(Outcome, (positive, not positive, t))
+            now = tuple.__new__(Outcome, (positive, not positive, t, cell, w))
             if t < one.t:
                 self._counts["before_issue"] += 1
         else:
-            now = before.and_then(positive, t)
+            now = before.and_then(positive, t, cell, w)
             self._counts["repeated"] += 1
             self._counts["contradicted"] += now.positive and now.negative and not (before.positive and before.negative)
         self._outcomes[id] = now
         if positive:
-            if self._curve is not None and (before is None or not before.positive):
-                self._await_age(one, now, self._clock)
-            learned = one.at <= self._clock - self._hold and not (self._waiting and self._waiting[0].at <= one.at)
-            if learned and self._label(one, now) and not self._label(one, before):
-                self._correct(one)
+            if before is None or not before.positive:
+                self._note_report(t)
+            if self._curve is not None and (before is None or not before.positive or now.cell < before.cell):
+                self._await_age(one, now)
+            if not self._waiting or one.number < self._waiting[0].number:  # it was learned
+                self._correct(one, before, now)
         return True
+
+    def _cell(self, one: Issued, t: float) -> int:
+        """Return the cell of the delay after which a click is known, 0 where that is early.
+
+        It is known from its own time on, or from now on, if that is later.
+        """
+        assert self._curve is not None
+        edges, at, clock, cell = self._curve.edges, one.at, self._clock, 0
+        while cell < len(edges) and (at <= clock - edges[cell] or at + edges[cell] <= clock or t - at > edges[cell]):
+            cell += 1
+        return cell
+
+    def _note_report(self, t: float) -> None:
+        """Add a click to the mean delay of reports."""
+        self._reports += 1
+        self._report_delay += (max(self._clock - t, 0.0) - self._report_delay) / min(self._reports, CLICKS)
 
     def advance(self, t: Time) -> None:
         """Tell the time where no impression does: labels whose time has come are learned.
@@ -473,8 +531,21 @@ class LabelJoin(Holding, Journaled):
 
     def _settle(self) -> None:
         """Learn the labels whose time has come, and forget what has been remembered long enough."""
-        waiting, learned, clock = self._waiting, self._learned, self._clock
-        due, learn = clock - self._hold, self._learn
+        learned, clock, ages = self._learned, self._clock, self._ages
+        while ages and ages[0][0] <= clock:  # before its impressions are forgotten
+            self._learn_due(ages[0][0])
+            self._grow_older()
+        self._learn_due(clock)
+        if self._unjudged:
+            self._judge(self._unjudged)
+        past = clock - self._keep
+        while learned and learned[0].at <= past:
+            self._forget(learned.popleft())
+
+    def _learn_due(self, clock: float) -> None:
+        """Learn the labels whose time has come by this clock, in the order of issue."""
+        waiting, learned, learn = self._waiting, self._learned, self._learn
+        due = clock - self._hold
         while waiting and (one := waiting[0]).at <= due:
             if not learn(one):
                 break
@@ -482,13 +553,6 @@ class LabelJoin(Holding, Journaled):
             learned.append(one)
             if self._unjudged is not None:
                 self._unjudged.append(one)
-        if self._unjudged:
-            self._judge(self._unjudged)
-        if self._ages and self._ages[0][0] <= clock:
-            self._grow_older()  # before its impressions are forgotten
-        past = clock - self._keep
-        while learned and learned[0].at <= past:
-            self._forget(learned.popleft())
 
     def _judge(self, unjudged: deque[Issued]) -> None:
         """Tell the labels of predictions whose horizon has passed."""
@@ -499,18 +563,18 @@ class LabelJoin(Holding, Journaled):
                 outcome = self._outcomes.get(one.id)
                 assert self._on_label is not None
                 clicked = outcome is not None and outcome.positive and outcome.t - one.t <= self._keep
-                self._on_label(one, clicked)
+                self._on_label(_weighed(one, outcome, clicked), clicked)
 
     def _give_up(self, one: Issued) -> None:
         learner = self._versions.get(one.version)
         if learner is not None:
-            learner.give_up(one)
+            learner.give_up(one.score * self._factor, one)
 
     def _label(self, one: Issued, outcome: Outcome | None) -> bool:
-        """Return the label that an outcome means."""
+        """Return the label that an outcome means, where labels are learned as they are now."""
         if outcome is None or not outcome.positive:
             return False
-        return outcome.t - one.t <= self._within
+        return outcome.t - one.t <= self._keep if self._curve is None or self._curve.waits else outcome.cell == 0
 
     def _learn(self, one: Issued) -> bool:
         """Learn a label whose time has come; False: it has to wait, for its levels cannot be read now."""
@@ -520,8 +584,16 @@ class LabelJoin(Holding, Journaled):
         if learner is None:
             counts["refused"] += 1
             return True
+        score, issued = one.score * self._factor, one
+        one = _weighed(one, outcome, y)
         try:
-            learner.learn(one, y)
+            turned = self._curve is not None and one.number < self._curve.since
+            if one.said is not None and (turned or (one.w != issued.w and learner.weighs)):
+                # Its parts said something else: of labels learned at another age, or of another weight.
+                said = learner.issue(score, one.keys, one.t, one.w)[1]
+                learner.give_up(score, one)
+                one = one._replace(said=said)
+            learner.learn(score, one, y)
         except StoreError as error:
             logger.warning("labels wait to be learned: %s", error)
             return False
@@ -538,42 +610,72 @@ class LabelJoin(Holding, Journaled):
             self.on_learned(one, y)
         return True
 
-    def _correct(self, one: Issued) -> None:
-        """Turn a negative label that was learned into a positive one, where that is exact."""
-        learner = self._versions.get(one.version)
-        corrected = learner is not None and learner.correct(one)
-        self._counts["corrected" if corrected else "uncorrected"] += 1
+    def _correct(self, one: Issued, before: Outcome | None, now: Outcome) -> None:
+        """Turn a negative label that was learned into a positive one, where a click asks for it and that is exact.
 
-    def _await_age(self, one: Issued, outcome: Outcome, clock: float) -> None:
-        """Note a click for every cell of the curve whose end its impression reaches after the clock."""
-        curve, delay = self._curve, outcome.t - one.t
+        Labels that were learned early are left: clicks that come later are part of the share.
+        """
+        early = self._curve is not None and (not self._curve.waits or one.number < self._curve.since)
+        last = one.at + self._soonest if early else one.t + self._keep
+        if now.t > last or (early and now.cell == 0) or (before is not None and before.positive and before.t <= last):
+            return
+        learner = self._versions.get(one.version)
+        weight = one.w if now.w is None else now.w
+        corrected = not early and learner is not None and learner.correct(_weighed(one, before, False), weight)
+        self._counts["corrected" if corrected else "uncorrected"] += 1
+        late, in_time = self._counts["corrected"] + self._counts["uncorrected"], self._counts["positives"]
+        if late >= MANY_LATE and late > in_time and not self._warned_of_reports:
+            self._warned_of_reports = True
+            warn(
+                f"{late} clicks were known only after a negative label was learned, and {in_time} before: clicks are "
+                f"reported {self._report_delay:.4g} s after their own time on average; give a longer "
+                f"{'early' if early else 'horizon'}, or report them sooner"
+            )
+
+    def _await_age(self, one: Issued, outcome: Outcome) -> None:
+        """Note a click for the first cell of the curve that has it, until its impression has the age of the end."""
+        curve, cell = self._curve, max(outcome.cell, 1)
         assert curve is not None
-        for cell in range(1, len(curve.edges)):
-            if delay <= curve.edges[cell] and one.at + curve.edges[cell] > clock:
-                heappush(self._ages, (one.at + curve.edges[cell], one.number, cell, one.id))
-                return
+        if cell < len(curve.edges):
+            heappush(self._ages, (one.at + curve.edges[cell], one.number, cell, one.id))
 
     def _grow_older(self) -> None:
-        """Add clicks to the cells of the curve whose ends their impressions have reached."""
+        """Add a click to the first cell of the curve whose end its impression has reached, and follow the share."""
         ages, curve = self._ages, self._curve
         assert curve is not None
-        while ages and ages[0][0] <= self._clock:
-            _, number, cell, id = heappop(ages)
-            one, outcome = self._index.get(id), self._outcomes.get(id)
-            if one is None or outcome is None or one.number != number:
-                continue  # forgotten for lack of room, with no regard to its outcome
-            curve.add(cell, inside=outcome.t - one.t > curve.edges[cell - 1])
-            if cell + 1 < len(curve.edges):
-                heappush(ages, (one.at + curve.edges[cell + 1], number, cell + 1, id))
+        first = heappop(ages)
+        while ages and ages[0] == first:  # an earlier click of the impression was known later
+            heappop(ages)
+        _, number, cell, id = first
+        one, outcome = self._index.get(id), self._outcomes.get(id)
+        if one is None or outcome is None or one.number != number:
+            return  # forgotten for lack of room, with no regard to its outcome
+        curve.add(cell, inside=outcome.cell == cell)
+        if cell + 1 < len(curve.edges):
+            heappush(ages, (one.at + curve.edges[cell + 1], number, cell + 1, id))
+        if curve.turn(self._number) and curve.waits:
+            warn(
+                f"{100.0 * curve.share()[0]:.2g} % of clicks are known within early={self._soonest:g} s, and they are "
+                f"reported {self._report_delay:.4g} s after their own time on average: labels are learned at the "
+                "horizon while the share is so small; give a longer early, or None"
+            )
+        self._follow_curve()
+
+    def _follow_curve(self) -> None:
+        """Take over the share of clicks known early, and the age at which labels are learned."""
+        curve = self._curve
+        self._factor = 1.0 if curve is None else curve.factor
+        self._hold = self._soonest if curve is None else curve.hold
 
     def _match(self, one: Issued) -> None:
         """Join an impression with its outcome, which came before it."""
         outcome = self._aside.pop(one.id)
         self._counts["matched"] += 1
         self._counts["before_issue"] += outcome.t < one.t
-        self._outcomes[one.id] = outcome
         if self._curve is not None and outcome.positive:
-            self._await_age(one, outcome, self._clock)
+            outcome = outcome._replace(cell=self._cell(one, outcome.t))
+            self._await_age(one, outcome)
+        self._outcomes[one.id] = outcome
 
     def _carry_on(self, before: LabelJoin, keep: bool) -> tuple[int, int]:
         """Take over what another join remembers and has counted, in a new one, and its calibrators if they are kept.
@@ -585,21 +687,24 @@ class LabelJoin(Holding, Journaled):
         self.max_held, self.max_unknown = max(self.max_held, before.max_held), max(self.max_unknown, before.max_unknown)
         learner = self._versions.pop(None)
         self._versions = before._versions if keep else {before._newest: learner}
-        due, forgotten, learned = self._clock - self._hold, 0, 0
         curve_kept = before.spans == self.spans._replace(late=before.spans.late)
         if curve_kept:
             self._curve, self._ages = before._curve, before._ages
+            self._follow_curve()
+        else:
+            self._outcomes.update({id: self._seen_again(id, one, before) for id, one in before._outcomes.items()})
+        due, forgotten, learned = self._clock - self._soonest, 0, 0
 
         def reissued(one: Issued) -> Issued:
             """Return a prediction as it was issued, with what a new calibrator has to remember of it."""
             if one.version != before._newest:
                 return one._replace(said=None)
-            return one._replace(said=learner.issue(one.score, one.keys, one.t, one.w)[1])
+            return one._replace(said=learner.issue(one.score * self._factor, one.keys, one.t, one.w)[1])
 
         def relabelled(one: Issued) -> bool:
             """Return whether the new spans give a prediction another label than it was learned with."""
             outcome = self._outcomes.get(one.id)
-            return self._label(one, outcome) != before._label(one, outcome)
+            return self._curve is None and self._label(one, outcome) != before._label(one, outcome)
 
         for one in before._learned:
             if keep and (one.at > due or relabelled(one)):
@@ -620,11 +725,20 @@ class LabelJoin(Holding, Journaled):
         if self._curve is not None and not curve_kept:  # a new curve needs early clicks as well as later ones
             for id, outcome in self._outcomes.items():
                 if outcome.positive:
-                    self._await_age(self._index[id], outcome, -math.inf)
+                    self._await_age(self._index[id], outcome)
         self._settle()
         if not keep:
             learned += self._counts["learned"] - before._counts["learned"]
         return learned, forgotten
+
+    def _seen_again(self, id: Id, outcome: Outcome, before: LabelJoin) -> Outcome:
+        """Return an outcome with its cell in a new curve, by its own time and the cell in which it was known before."""
+        if self._curve is None or not outcome.positive:
+            return outcome._replace(cell=0)
+        known = outcome.t - before._index[id].at
+        if before._curve is not None and outcome.cell > 0:
+            known = max(known, before._curve.edges[min(outcome.cell, len(before._curve.edges) - 1)])
+        return outcome._replace(cell=bisect_left(self._curve.edges, known))
 
     def _turn_back(self, clock: float) -> None:
         super()._turn_back(clock)
@@ -688,7 +802,23 @@ class LabelJoin(Holding, Journaled):
                 f"id {known.id!r} was issued with the score {known.score!r} and is given again with {score!r}; give "
                 "every impression an id of its own"
             )
+        if self._journal is not None:
+            self._journal.append(events.REPEATED)
+        self._repeat()
         return known
+
+    def _repeat(self) -> None:
+        self._counts["repeated"] += 1
+
+    def _warn_of_clock(self) -> None:
+        """Warn where all impressions are far behind the clock, so that their labels are learned late."""
+        self._behind += 1
+        if self._behind == MANY_BEHIND:
+            warn(
+                f"the last {MANY_BEHIND} impressions are over {self._hold:g} s older than the latest event, at "
+                f"{self._clock:.15g}, and no label is learned until the clock has passed it: correct the time of that "
+                "event and begin again, or turn the clock of a journal back with migrate(clock=)"
+            )
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -699,6 +829,7 @@ class LabelJoin(Holding, Journaled):
             events.ADVANCE: self._advance,
             events.NOTE: self._keep_note,
             events.CHANGE: self._change,
+            events.REPEAT: self._repeat,
         }
         number, read = 0, events.read
         for number, event in enumerate(written, 1):  # noqa: B007
@@ -715,8 +846,8 @@ class LabelJoin(Holding, Journaled):
 
     def _plain_params(self) -> dict[str, Any]:
         """Return the parameters without the journal, which is no part of a state."""
-        limits = {"max_held": self.max_held, "max_unknown": self.max_unknown, "max_jump": self.max_jump}
-        return {**self.spans._asdict(), **limits}
+        limits = ("max_held", "max_unknown", "max_jump", "max_behind")
+        return {**self.spans._asdict(), **{name: getattr(self, name) for name in limits}}
 
     def _state(self) -> dict[str, Any]:
         found = self._contents()
@@ -737,6 +868,7 @@ class LabelJoin(Holding, Journaled):
         join = cls(found.versions[found.newest].calibrator, **params)
         for name, value in vars(found).items():
             setattr(join, f"_{name}", value)
+        join._follow_curve()
         return join
 
     def __repr__(self) -> str:
@@ -744,3 +876,10 @@ class LabelJoin(Holding, Journaled):
         window = "" if early is None else f", early={early!r}"
         kept = "" if late == horizon else f", late={late!r}"
         return f"LabelJoin({self.calibrator!r}, horizon={horizon!r}{window}{kept})"
+
+
+def _weighed(one: Issued, outcome: Outcome | None, y: bool) -> Issued:
+    """Return a prediction with the weight of its label `y`, where the outcome has one of its own."""
+    if outcome is None or outcome.w is None or outcome.positive != y:
+        return one
+    return one._replace(w=outcome.w)

@@ -17,6 +17,7 @@ import numpy as np
 
 from streamcal.errors import StateError, StoreError
 from streamcal.kernels.segments.level_members import WIDTH
+from streamcal.live.inherited import Database
 from streamcal.live.levels import Level
 from streamcal.parameters.types import FloatArray
 
@@ -53,7 +54,6 @@ _PAGE = (
 _DROP = f"DELETE FROM levels WHERE owner = ? AND number > ? AND number <= ? AND {_LATER}"
 _OPEN: weakref.WeakValueDictionary[str, LevelStore] = weakref.WeakValueDictionary()
 _OPENING = Lock()
-_INHERITED: list[sqlite3.Connection] = []
 
 
 def is_path(store: Any) -> bool:
@@ -67,29 +67,31 @@ def opened(path: str) -> LevelStore:
     place = os.path.realpath(path)
     with _OPENING:
         store = _OPEN.get(place)
-        if store is None or store.process != os.getpid():
+        if store is None or store.inherited:
             store = _OPEN[place] = LevelStore(path)
         return store
 
 
-class LevelStore:
+class LevelStore(Database):
     """The database: rows of (owner, field, level, number, checksum of all rows of the owner so far, values).
 
     Each `Segmented` that uses it is an owner of its own, whose rows are numbered. The values of a level are those of
     its row with the highest number, followed by a checksum of their own. The file is made if it is not there;
     `StateError` if it cannot be opened, another process has it, or it is something else.
 
-    SQLite in WAL mode with `synchronous=FULL`, and locked as long as it is open, as a `Journal`. Whoever forks opens
-    stores afterwards: a child that ends closes what it inherited, and takes the log of the database with it.
+    SQLite in WAL mode with `synchronous=FULL`, and locked as long as it is open, as a `Journal`. A process that is
+    forked afterwards cannot use it.
     """
 
+    what = "store of levels"
+
     def __init__(self, path: str) -> None:
-        self.path, self.process, self.lock = path, os.getpid(), RLock()
+        self.path, self.lock = path, RLock()
         self.generation = 0  # goes up when rows are dropped
         try:
             self._database = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
             # at once, and not when the garbage collector finds it: the file is locked until then
-            weakref.finalize(self, _close, self._database, self.process).atexit = False
+            weakref.finalize(self, _close, self._database, os.getpid()).atexit = False
             self._prepare()
         except sqlite3.OperationalError as error:
             locked = "locked" in str(error)
@@ -97,6 +99,7 @@ class LevelStore:
             raise StateError(f"the store of levels {path} is {why}") from None
         except sqlite3.DatabaseError as error:
             raise StateError(f"{path} is no store of levels: {error}; use another path") from None
+        self._own()
 
     def _prepare(self) -> None:
         """Take the lock, and make the tables of a new file."""
@@ -123,8 +126,7 @@ class LevelStore:
         StateError
             If it cannot be read, or in a process that was forked from that which opened it.
         """
-        if self.process != os.getpid():
-            raise StateError(f"{self.path}: a forked process cannot use the store of levels of another one")
+        self.require_own()
         try:
             with self.lock:
                 return self._database.execute(statement, values).fetchall()
@@ -133,8 +135,7 @@ class LevelStore:
 
     def transact(self, statements: list[tuple[str, Any]]) -> None:
         """Run statements with their rows of values in one transaction; `StateError` if they cannot be written."""
-        if self.process != os.getpid():
-            raise StateError(f"{self.path}: a forked process cannot use the store of levels of another one")
+        self.require_own()
         with self.lock:
             try:
                 self._database.execute("BEGIN IMMEDIATE")
@@ -159,11 +160,9 @@ class LevelStore:
 
 
 def _close(database: sqlite3.Connection, process: int) -> None:
-    """Close a database that nobody uses any more; in a process that inherited it, keep it from being closed."""
+    """Close a database that nobody uses any more, unless it is that of another process."""
     if process == os.getpid():
         database.close()
-    else:
-        _INHERITED.append(database)
 
 
 class LevelRows:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import NamedTuple
 
 from streamcal.errors import StateError
+from streamcal.live.issued import Issued
 from streamcal.live.join_state import written_in
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import paused_collector
 from streamcal.live.label_join import LabelJoin
+from streamcal.live.shadow import Shadow
+from streamcal.live.versions import in_shadow, said_in_shadow
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import Time
 
@@ -27,8 +31,8 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     """Rewrite a journal for a join with other parameters.
 
     A join with these parameters can then use the journal. All predictions and outcomes that are remembered are kept.
-    The calibrator is kept if its parameters and the early window are the same. Otherwise a new calibrator learns the
-    labels that are remembered, in order.
+    The calibrator is kept if its parameters and the early window are the same, also where it becomes the champion of a
+    `Shadow`, or was one. Otherwise a new calibrator learns the labels that are remembered, in order.
 
     Parameters
     ----------
@@ -78,10 +82,11 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     with paused_collector():
         before = LabelJoin._from_written(written_in(journal.parts()))
         before._replay(journal.events())
+        moved = not before.uses_store and _moved(before, join.calibrator)
         same, late = before.calibrator.same_parameters(join.calibrator), before.clock > now
         if late:
             before._turn_back(now)
-        if same and before.spans == join.spans and not late:
+        if same and before.spans == join.spans and not (late or moved):
             return None
         if before.uses_store or join.uses_store:
             raise StateError(f"{journal.path}: levels in a store cannot be migrated; begin another journal")
@@ -93,3 +98,25 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
         learned, forgotten = join._carry_on(before, keep)
         journal.snapshot(join._parts())
     return Migrated(keep, learned, forgotten)
+
+
+def _moved(join: LabelJoin, wanted: object) -> bool:
+    """Make the calibrators of a join champions of shadows, or take them out of theirs, as in `wanted`.
+
+    Return whether that was done: it is where nothing else differs.
+    """
+    inside, given = isinstance(wanted, Shadow), join.calibrator
+    shadow = wanted if isinstance(wanted, Shadow) else given
+    if inside == isinstance(given, Shadow) or not isinstance(shadow, Shadow):
+        return False
+    if not shadow.champion.same_parameters(given if inside else wanted):
+        return False
+
+    def moved(one: Issued) -> Issued:
+        learner = join._versions.get(one.version)
+        return one._replace(said=None if learner is None else said_in_shadow(learner, one, inside=inside))
+
+    join._learned, join._waiting = deque(map(moved, join._learned)), deque(map(moved, join._waiting))
+    join._index = {one.id: one for one in (*join._learned, *join._waiting)}
+    join._versions = {name: in_shadow(one, shadow if inside else None) for name, one in join._versions.items()}
+    return True

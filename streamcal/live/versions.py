@@ -17,6 +17,7 @@ from streamcal.kernels.common.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
 from streamcal.live.keyed import Keyed
+from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.shadow import Shadow, ShadowForecast
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray, Time
@@ -61,10 +62,10 @@ class ByScore:
         """Learn the label of an issued prediction."""
         self.calibrator._learn_late(score, y, one.w, one.t if self._timed or said else None, said)
 
-    def turn(self, score: float, one: Issued) -> None:
-        """Unlearn a negative label, and learn a positive one."""
+    def turn(self, score: float, one: Issued, w: float) -> None:
+        """Unlearn a negative label, and learn a positive one of weight `w`."""
         self.calibrator.unlearn_one(score, False, one.w, one.t)
-        self.calibrator.learn_one(score, True, one.w, one.t)
+        self.calibrator.learn_one(score, True, w, one.t)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return the present probabilities at an array of scores."""
@@ -101,11 +102,11 @@ class ByKeys:
         """Forget an issued prediction whose label will not be learned."""
         self.calibrator._give_up_keyed(score, self._keys(one.keys), said or ())
 
-    def turn(self, score: float, one: Issued) -> None:
-        """Unlearn a negative label, and learn a positive one."""
-        given = one.w, one.t if self._timed else None
-        self.calibrator.unlearn_one(score, self._keys(one.keys), False, *given)
-        self.calibrator.learn_one(score, self._keys(one.keys), True, *given)
+    def turn(self, score: float, one: Issued, w: float) -> None:
+        """Unlearn a negative label, and learn a positive one of weight `w`."""
+        t = one.t if self._timed else None
+        self.calibrator.unlearn_one(score, self._keys(one.keys), False, one.w, t)
+        self.calibrator.learn_one(score, self._keys(one.keys), True, w, t)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return the probabilities of the calibrator of all observations, whatever their keys."""
@@ -143,7 +144,7 @@ class ByShadow:
         """Return what the calibrators predicted when the prediction was issued."""
         return self.shadow.forecast_of(score, said or (), self._keys(one.keys))
 
-    def turn(self, score: float, one: Issued) -> None:
+    def turn(self, score: float, one: Issued, w: float) -> None:
         """Refuse to turn a label, since a comparison cannot unlearn an outcome."""
         raise CapabilityError("a shadow cannot unlearn")
 
@@ -182,21 +183,27 @@ class VersionLearner:
     that was issued for it, and then a share of 1e-4 goes back to the prior, 0.9 for the map. The map stays as it was,
     and the calibrator learns only scores of its own version, so that it takes over as it earns it. Of a `Segmented` the
     map is that of the calibrator of all observations. `before` is that map: log-odds of predictions at `KNOTS` scores.
-    Scores are first multiplied by `factor`, the expected share of early clicks if only early clicks are learned.
+    With an early window, a join gives scores times the share of clicks that are known early.
 
     The log loss is at most the map's + 0.1 nats, or the calibrator's + 2.3 nats, and 1e-4 of a nat for every label in
     both cases. With late labels this bound is for predictions as issued.
     """
 
-    def __init__(self, calibrator: Any, before: list[float] | None = None, factor: float = 1.0) -> None:
+    def __init__(self, calibrator: Any, before: list[float] | None = None) -> None:
         self.calibrator = calibrator
         self.before = before
-        self.factor = factor
         self.weight = PRIOR  #: of the map of the version before
         self._own = joined(calibrator)
         #: Whether a prediction that was issued before need not be made again, since it leaves no trace.
         self.traceless = before is None and isinstance(self._own, ByScore) and self._own.traceless
         self.tell(None)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether what is remembered of a prediction depends on its weight."""
+        own = self.calibrator
+        entrants = own._calibrators.values() if isinstance(own, Shadow) else [own]
+        return any(isinstance(one, Multicalibrated) for one in entrants)
 
     def tell(self, write: Callable[[str, str, dict[str, Any] | None], None] | None) -> None:
         """Write each later change of a shadow before it is made; None stops the writing."""
@@ -212,32 +219,31 @@ class VersionLearner:
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
         """Return the probability at a score as of time t."""
-        p = self._own.predict(score * self.factor, keys, t)
+        p = self._own.predict(score, keys, t)
         if self.before is None:
             return p
-        return self.weight * table_at(self.before, score * self.factor) + (1.0 - self.weight) * p
+        return self.weight * table_at(self.before, score) + (1.0 - self.weight) * p
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """Return the probability at a score as of time t, and what to remember of it; its label will be learned."""
-        score *= self.factor
         if self.before is None:
             return self._own.issue(score, keys, t, w)
         p, said = self._own.issue(score, keys, t, w)
         first = table_at(self.before, score)
         return self.weight * first + (1.0 - self.weight) * p, array("d", (first, p, *(said or ())))
 
-    def give_up(self, one: Issued) -> None:
+    def give_up(self, score: float, one: Issued) -> None:
         """Forget an issued prediction whose label will not be learned."""
         if not isinstance(self._own, ByScore) and one.said is not None:
-            self._own.give_up(one.score * self.factor, one, one.said if self.before is None else one.said[2:])
+            self._own.give_up(score, one, one.said if self.before is None else one.said[2:])
 
-    def learn(self, one: Issued, y: bool) -> None:
-        """Learn the label of an issued prediction."""
+    def learn(self, score: float, one: Issued, y: bool) -> None:
+        """Learn the label of an issued prediction, at this score."""
         said = one.said
         if self.before is None or said is None:
-            self._own.learn(one.score * self.factor, y, one, said)
+            self._own.learn(score, y, one, said)
         else:
-            self._own.learn(one.score * self.factor, y, one, said[2:] or None)  # before the weight moves: it may refuse
+            self._own.learn(score, y, one, said[2:] or None)  # before the weight moves: it may refuse
             self._reweigh(said[0], said[1], y, one.w)
 
     def _reweigh(self, first: float, second: float, y: bool, w: float) -> None:
@@ -246,8 +252,8 @@ class VersionLearner:
         odds = math.exp(min(max(w * (gains[1] - gains[0]), -700.0), 700.0)) * (1.0 - self.weight) / self.weight
         self.weight = (1.0 - SHARE) / (1.0 + odds) + SHARE * PRIOR
 
-    def correct(self, one: Issued) -> bool:
-        """Turn the negative label of a prediction into a positive one, exactly; False where that is not possible.
+    def correct(self, one: Issued, w: float) -> bool:
+        """Turn the negative label of a prediction into a positive one of weight `w`; False where that is not exact.
 
         It is where the order of learning does not matter: under `Forever` and under policies by time. The weight of the
         map of the version before stays as it is.
@@ -255,7 +261,7 @@ class VersionLearner:
         if not (self.calibrator.unlearns and self.calibrator.merges):
             return False
         try:
-            self._own.turn(one.score * self.factor, one)
+            self._own.turn(one.score, one, w)
         except StreamcalError:  # sums that cannot give it back without rounding; nothing has changed then
             return False
         return True
@@ -272,20 +278,20 @@ class VersionLearner:
 
     def successor(self) -> VersionLearner:
         """Return the calibration of a new version."""
-        return VersionLearner(self.calibrator.clone(), self.table(), self.factor)
+        return VersionLearner(self.calibrator.clone(), self.table())
 
     def state(self) -> dict[str, Any]:
         """Return plain data for `loaded`."""
         return {"calibrator": self.calibrator._written(), "before": self.before, "weight": self.weight}
 
     @classmethod
-    def loaded(cls, state: Any, factor: float = 1.0) -> VersionLearner:
+    def loaded(cls, state: Any) -> VersionLearner:
         """Read what `state` wrote; raise `StateError` for anything else."""
         logs: Reader = numbers(KNOTS, least=-LOGIT_LIMIT, most=LOGIT_LIMIT)
         fields = {"calibrator": unread, "before": maybe(logs), "weight": number(LEAST_WEIGHT, 1.0)}
         read = record(fields)(state)
         before = None if read["before"] is None else read["before"].tolist()
-        learner = cls(calibrator_of(read["calibrator"]), before, factor)
+        learner = cls(calibrator_of(read["calibrator"]), before)
         ensure(learner.before is None or learner.calibrator.scale.domain == (0.0, 1.0), "a map has no place for scores")
         learner.weight = read["weight"]
         return learner
@@ -312,3 +318,32 @@ def table_at(before: list[float], score: float) -> float:
     left = min(int(x), KNOTS - 2)
     z = before[left] + (x - left) * (before[left + 1] - before[left])
     return 1.0 / (1.0 + math.exp(-z))
+
+
+def in_shadow(learner: VersionLearner, shadow: Shadow | None) -> VersionLearner:
+    """Return a learner whose calibrator is the champion of a new shadow, or with None that of the learner's shadow."""
+    own = learner.calibrator
+    calibrator = own.champion if shadow is None else Shadow(own, confidence=shadow.confidence)
+    moved = VersionLearner(calibrator, learner.before)
+    moved.weight = learner.weight
+    return moved
+
+
+def said_in_shadow(learner: VersionLearner, one: Issued, *, inside: bool) -> array[float] | None:
+    """Return what is remembered of a learner's prediction as the learner that `in_shadow` has made reads it.
+
+    `inside` says whether it is the champion of a shadow now.
+    """
+    if one.said is None:
+        return None
+    head, own = (one.said[:0], one.said) if learner.before is None else (one.said[:2], one.said[2:])
+    if inside:
+        p = min(max(one.p, 0.0), 1.0)  # compared with nothing: no challenger was there
+        return head + (array("d", (0.0, p, len(own), *own)) if own else own)
+    shadow, place = learner.calibrator, 0
+    while place + 3 <= len(own):  # as `Shadow` writes it: a number, the probability, and what is remembered
+        number_, size = own[place], max(int(own[place + 2]), 0)
+        if number_ == shadow._numbers[shadow.version.name]:
+            return head + own[place + 3 : place + 3 + size] or None
+        place += 3 + size
+    return head or None

@@ -197,9 +197,9 @@ class ScaledMap(CalibrationMap):
         ----------
         column : str
             A name, a quoted name, or an expression in parentheses.
-        dialect : {"sqlite", "postgresql", "duckdb", "bigquery", "spark"}
-            The database. PostgreSQL gets typed literals, and arithmetic that cannot underflow; BigQuery gets
-            arithmetic that cannot overflow.
+        dialect : {"sqlite", "postgresql", "duckdb", "bigquery", "spark", "snowflake", "clickhouse"}
+            The database. PostgreSQL and Snowflake get typed literals, and arithmetic that cannot underflow; BigQuery
+            gets arithmetic that cannot overflow. BigQuery, Snowflake and ClickHouse are run by no test.
 
         Returns
         -------

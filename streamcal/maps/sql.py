@@ -1,7 +1,8 @@
 """SQL text for calibration maps: only CASE, comparisons, + − * /, and LN and EXP where a map needs them.
 
-The text is the same for all databases but PostgreSQL. There a plain literal is a decimal, and a product that underflows
-is an error. `writing_for` makes the functions below write typed literals and keep every factor well above underflow.
+The text is the same for all databases but PostgreSQL and Snowflake. There a plain literal is a decimal, and a product
+that underflows is an error, or may be one. `writing_for` makes the functions below write typed literals and keep every
+factor well above underflow.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 #: Databases for which text can be written.
-DIALECTS = ("sqlite", "postgresql", "duckdb", "bigquery", "spark")
-#: Those in which an overflow is an error, and an underflow too.
-OVERFLOW_FAILS, UNDERFLOW_FAILS = frozenset({"postgresql", "bigquery"}), frozenset({"postgresql"})
+DIALECTS = ("sqlite", "postgresql", "duckdb", "bigquery", "spark", "snowflake", "clickhouse")
+#: Those in which an overflow is an error, and an underflow too. Snowflake, which no test runs, is taken to be strict.
+OVERFLOW_FAILS, UNDERFLOW_FAILS = (
+    frozenset({"postgresql", "bigquery", "snowflake"}),
+    frozenset({"postgresql", "snowflake"}),
+)
+#: How a float is written from its text, where a plain literal is a decimal.
+TYPED = {"postgresql": "float8'{}'", "snowflake": "CAST('{}' AS DOUBLE)"}
 _DIALECT: ContextVar[str] = ContextVar("dialect", default="sqlite")
 
 #: Branches of one CASE. 10⁵ pieces are then nested 5 deep, well below the limits of databases on the depth of
@@ -60,8 +66,8 @@ def careful(x: str, lo: float, hi: float, furthest: float) -> str:
 def literal(value: float) -> str:
     """Write a literal that reads back as the same float; the exponent keeps it from being read as a decimal."""
     text = repr(float(value))
-    if _DIALECT.get() == "postgresql":
-        return f"float8'{text}'"
+    if _DIALECT.get() in TYPED:
+        return TYPED[_DIALECT.get()].format(text)
     text = text if "e" in text else f"{text}e0"
     return f"({text})" if text.startswith("-") else text
 

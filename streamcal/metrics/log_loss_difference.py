@@ -188,7 +188,7 @@ class LogLossDifference:
 
     def load(self, state: Any) -> None:
         """Take over what `state` has written for one of the same parameters; `StateError` for anything else."""
-        read = row(whole(), number(), number(0.0), number(0.0, 2.0 * self._cap))
+        read = row(whole(), number(), number(0.0), number(0.0, 2.0 * self._cap * (1.0 + ROUNDING)))
         count, total, squares, largest = read(state)
         ensure(abs(total) <= self._cap * count * (1.0 + ROUNDING), "the sum of the differences is too large")
         self._count, self._sum, self._squares, self._largest = count, total, squares, largest

@@ -62,3 +62,13 @@ def in_seconds(span: Any, name: str) -> Any:
     except (ValueError, KeyError):
         allowed = "give a number with s, m, h, d or w, as in '90s' or '6h', a timedelta, or a number"
         raise InputError(f"{name}={span!r} is no span of time; {allowed}") from None
+
+
+def span_text(size: float) -> str:
+    """Write seconds in the longest unit of which they are a whole number.
+
+    >>> span_text(21_600.0), span_text(90.0), span_text(0.5)
+    ('6h', '90s', '0.5s')
+    """
+    unit = next((unit for unit in reversed(UNITS) if size and not size % UNITS[unit]), "s")
+    return f"{size / UNITS[unit]:.15g}{unit}"

@@ -19,8 +19,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamcal.errors import StateError, StoreError
+from streamcal.live.shadow import Version
 from streamcal.maps.writing import FORMATS
 from streamcal.serving import documentation
+from streamcal.serving.challenging import Challenging
 from streamcal.serving.metrics import CONTENT_TYPE, Meters
 from streamcal.serving.openapi import schema
 from streamcal.serving.reading import RefusedError, parsed
@@ -60,6 +62,9 @@ def application(service: Service) -> Starlette:
         Route("/v1/outcome/batch", batch(service, meters, issue=False), methods=["POST"]),
         Route("/v1/map", map_page(service)),
         Route("/v1/backup", backup(service), methods=["POST"]),
+        Route("/v1/challengers", page(lambda: answer(service.challenging.shown()))),
+        Route("/v1/promote", changing(service, Challenging.promote), methods=["POST"]),
+        Route("/v1/rollback", changing(service, Challenging.rollback), methods=["POST"]),
         Route("/v1/segments/{field:path}", segments_page(service)),
         Route("/metrics", page(lambda: Response(meters.page(), media_type=CONTENT_TYPE))),
         Route("/healthz", page(lambda: answer({"status": "alive"}))),
@@ -139,6 +144,21 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
             logger.warning("%d of %d items refused", len(errors), len(items), extra=more)
         await service.acknowledged(issue)
         return answer({"results": results, "errors": errors})
+
+    return endpoint
+
+
+def changing(service: Service, change: Callable[[Challenging, Any], Version]) -> Endpoint:
+    """Make the endpoint that puts another calibrator into use; the change is in the journal when it is answered."""
+
+    async def endpoint(request: Request) -> Response:
+        item = parsed(await body_of(request, service))
+        service.require_disk(issue=False)
+        version = change(service.challenging, item)
+        told = {"event": "version", "number": version.number, "calibrator": version.name}
+        logger.info("version %d is in use: %s", version.number, version.name, extra=told)
+        await service.acknowledged(issue=False)
+        return answer(version._asdict())
 
     return endpoint
 

@@ -16,7 +16,7 @@ th,td{text-align:left;vertical-align:top;padding:.2rem .8rem .2rem 0}pre{overflo
 border:1px solid #8888;border-radius:.3rem}"""
 
 #: Values of the commands, by field.
-EXAMPLES = {"id": "a1", "score": 0.25, "y": True}
+EXAMPLES = {"id": "a1", "score": 0.25, "y": True, "version": 1}
 
 
 def page(schema: dict[str, Any]) -> bytes:

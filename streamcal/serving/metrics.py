@@ -11,7 +11,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from streamcal.live.label_join import LabelJoin
 from streamcal.live.multicalibrated import Multicalibrated
+from streamcal.live.shadow import Shadow
 from streamcal.serving.quality import DELAYS
 from streamcal.serving.service import Service
 
@@ -83,6 +85,7 @@ class State(Collector):
         yield GaugeMetricFamily("streamcal_oldest_waiting_seconds", "Age of the oldest of those waiting.", oldest)
         behind = self._service.behind
         yield GaugeMetricFamily("streamcal_clock_behind_seconds", "Time until the clock is that of the events.", behind)
+        yield from _early(join)
         yield GaugeMetricFamily("streamcal_unwritten_events", "Events not on the disk.", acknowledging.pending)
         yield GaugeMetricFamily(
             "streamcal_journal_failing", "Whether the last write failed.", bool(acknowledging.failure)
@@ -93,6 +96,7 @@ class State(Collector):
         yield CounterMetricFamily("streamcal_journal_snapshot_failures", "Snapshots that were not made.", failures)
         yield from self._measures()
         yield from self._certificate()
+        yield from self._challengers()
         yield from self._segments()
 
     def _measures(self) -> Iterator[Metric]:
@@ -110,7 +114,7 @@ class State(Collector):
                 yield GaugeMetricFamily(f"streamcal_{name}", text, value)
 
     def _certificate(self) -> Iterator[Metric]:
-        calibrator = self._service.join.calibrator
+        calibrator = self._service.calibrator
         if not isinstance(calibrator, Multicalibrated):
             return
         for name, text, value in zip(
@@ -124,6 +128,17 @@ class State(Collector):
             strict=True,
         ):
             yield GaugeMetricFamily(f"streamcal_multicalibrated_{name}", text, value)
+
+    def _challengers(self) -> Iterator[Metric]:
+        shadow = self._service.join.calibrator
+        if not isinstance(shadow, Shadow):
+            return
+        yield GaugeMetricFamily("streamcal_version", "The number of the calibrator in use.", shadow.version.number)
+        text = "Whether a challenger is shown to be better than the calibrator in use."
+        better = GaugeMetricFamily("streamcal_challenger_better", text, labels=("name",))
+        for one in shadow.comparisons():
+            better.add_metric((one.name,), one.verdict == "better")
+        yield better
 
     def _delays(self) -> Metric:
         quality = self._service.quality
@@ -147,3 +162,20 @@ class State(Collector):
             if (field, level) in e_values:
                 value.add_metric(of, e_values[field, level])
         yield from (labels, forecast, positives, value)
+
+
+def _early(join: LabelJoin) -> Iterator[Metric]:
+    """Yield how late clicks are reported and, with an early window, how many are known within it."""
+    delay = join.report_delay()
+    if delay is not None:
+        text = "Mean seconds from a positive outcome's own time until it was reported."
+        yield GaugeMetricFamily("streamcal_report_delay_seconds", text, delay)
+    tally = join.tally()
+    late = tally["corrected"] + tally["uncorrected"]
+    if late + tally["positives"]:
+        text = "Part of the clicks in time that were known only after a negative label was learned."
+        share = late / (late + tally["positives"])
+        yield GaugeMetricFamily("streamcal_clicks_known_late_ratio", text, share)
+    if join.spans.early is not None:
+        text = "Part of the clicks that is known within the early window."
+        yield GaugeMetricFamily("streamcal_early_share", text, join.early_share()[0])

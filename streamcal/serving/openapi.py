@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import streamcal
+from streamcal.live.shadow import LONGEST_NAME
 from streamcal.maps.writing import FORMATS
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.serving.reading import LARGEST_WHOLE, LEAST_WHOLE
@@ -17,7 +18,7 @@ ERRORS = {
     "400": "the body is no JSON, or ended early",
     "401": "the token is missing or wrong",
     "408": "the body did not come in time",
-    "409": "the id was issued with another score, or the time is too far from the clock",
+    "409": "the id was issued with another score, the time is too far from the clock, or no challenger is better",
     "413": "the body or the batch is too long",
     "415": "the body is not called JSON",
     "422": "a value cannot be used",
@@ -27,6 +28,9 @@ ERRORS = {
 TEXT = {"type": "string", "maxLength": LONGEST_TEXT}
 NUMBER = {"type": ["number", "null"]}
 COUNT = {"type": ["integer", "null"]}
+WHOLE = {"type": "integer"}
+#: A version of the calibrator in use: its number, its name, and the outcomes learned before it came into use.
+VERSION = {"number": WHOLE, "name": {"type": "string"}, "since": WHOLE}
 
 
 def schema(service: Service) -> dict[str, Any]:
@@ -42,6 +46,9 @@ def schema(service: Service) -> dict[str, Any]:
         "/v1/outcome/batch": {"post": batch("Tell the outcomes of many", outcome, known, service)},
         "/v1/map": {"get": map_operation()},
         "/v1/backup": {"post": backup()},
+        "/v1/challengers": {"get": challengers()},
+        "/v1/promote": {"post": changing("Put a challenger into use that is shown to be better", promotion())},
+        "/v1/rollback": {"post": changing("Put an earlier version into use again", closed({"version": WHOLE}))},
         "/v1/segments/{field}": {"get": segments()},
         "/metrics": {"get": showing("Metrics for Prometheus", {"type": "string"}, content="text/plain")},
         "/healthz": {"get": {**showing("Whether the process answers", {"type": "object"}), "security": []}},
@@ -59,11 +66,13 @@ def schema(service: Service) -> dict[str, Any]:
     return described
 
 
+WEIGHT = {"anyOf": [{"const": 0}, {"type": "number", "minimum": SMALLEST_WEIGHT, "maximum": LARGEST_WEIGHT}]}
+
+
 def issue_schema(service: Service) -> dict[str, Any]:
     """Describe an impression."""
     low, high = service.join.calibrator.scale.domain
     score = {"type": "number", "minimum": low, "maximum": high}
-    weight = {"anyOf": [{"const": 0}, {"type": "number", "minimum": SMALLEST_WEIGHT, "maximum": LARGEST_WEIGHT}]}
     level = {"anyOf": [TEXT, {"type": "integer", "minimum": LEAST_WHOLE, "maximum": LARGEST_WHOLE}]}
     keys = {
         "type": "object",
@@ -77,14 +86,15 @@ def issue_schema(service: Service) -> dict[str, Any]:
         "t": {"type": "number"},
         "keys": maybe(keys),
         "version": maybe(id_schema()),
-        "w": maybe(weight),
+        "w": maybe(WEIGHT),
     }
     return item(fields, ["id", "score"], service)
 
 
 def outcome_schema(service: Service) -> dict[str, Any]:
     """Describe an outcome."""
-    fields = {"id": id_schema(), "y": {"enum": [True, False, 0, 1]}, "t": {"type": "number"}}
+    label = {"enum": [True, False, 0, 1]}
+    fields = {"id": id_schema(), "y": label, "t": {"type": "number"}, "w": maybe(WEIGHT)}
     return item(fields, ["id", "y"], service)
 
 
@@ -145,6 +155,28 @@ def map_operation() -> dict[str, Any]:
     content |= {kind: {"schema": {"type": "string"}} for kind in FORMATS.values() if kind not in content}
     asked = {"name": "format", "in": "query", "required": False, "schema": {"enum": list(FORMATS)}}
     return {**shown, "parameters": [asked]}
+
+
+def challengers() -> dict[str, Any]:
+    """Describe the operation that shows the calibrator in use and its challengers."""
+    text = {"type": "string"}
+    numbers = {"labels": WHOLE, "difference": NUMBER, "low": NUMBER, "high": NUMBER, "method": text}
+    one = closed({"name": text, "verdict": {"enum": ["better", "worse", "undecided"]}, **numbers})
+    shown = closed({**VERSION, "method": text, "challengers": {"type": "array", "items": one}})
+    return showing("The calibrator in use, and how challengers compare with it", shown, "404")
+
+
+def promotion() -> dict[str, Any]:
+    """Describe the request that promotes a challenger, without a name the best one."""
+    name = maybe({"type": "string", "minLength": 1, "maxLength": LONGEST_NAME})
+    return {"type": "object", "properties": {"name": name}, "required": [], "additionalProperties": False}
+
+
+def changing(summary: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Describe an operation that puts another calibrator into use."""
+    found = taking(summary, body, closed(VERSION))
+    found["responses"] |= responses(closed(VERSION), "404")
+    return found
 
 
 def segments() -> dict[str, Any]:

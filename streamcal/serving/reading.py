@@ -124,7 +124,8 @@ def issue_checks(max_keys: int) -> dict[str, Check]:
 
 def outcome_checks() -> dict[str, Check]:
     """Return the check of each field of an outcome."""
-    return {"id": check_id, "y": _label, "t": _number(check_time, "time", finite=True)}
+    times, weights = _number(check_time, "time", finite=True), _number(check_weight, "weight")
+    return {"id": check_id, "y": _label, "t": times, "w": weights}
 
 
 def _label(value: Any) -> None:

@@ -22,9 +22,11 @@ from streamcal.live.label_join import LabelJoin
 from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented
+from streamcal.live.shadow import Shadow
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.writing import FORMATS, written
 from streamcal.serving.acknowledging import Acknowledging
+from streamcal.serving.challenging import Challenging
 from streamcal.serving.forking import made
 from streamcal.serving.quality import Quality, Sums
 from streamcal.serving.reading import RefusedError, checked, issue_checks, outcome_checks, refused
@@ -80,7 +82,7 @@ class Service:
 
     def __init__(self, join: LabelJoin, journal: Journal | None, settings: Settings, page: Page | None = None) -> None:
         self.join, self.settings, self.page = join, settings, page
-        self.quality = Quality(settings.run_length, settings.metric_segments, join.calibrator)
+        self.quality = Quality(settings.run_length, settings.metric_segments, self.calibrator)
         self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)
         self.tokens = Tokens(settings.token, settings.token_file)
         self._levels_held = _first_levels(join.predictions.values())
@@ -96,7 +98,7 @@ class Service:
         self._ticking: asyncio.Task[None] | None = None
         self._wrong = False  # whether the clock is
         #: Impressions without keys so far, None once there was one with them, and where the calibrator reads none.
-        self._without_keys = 0 if isinstance(join.calibrator, Keyed) else None
+        self._without_keys = 0 if isinstance(self.calibrator, Keyed) else None
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -124,7 +126,7 @@ class Service:
         try:
             id = check_id(given["id"])
             before = self.join.outcome(id)
-            known = self.join.resolve(id, given["y"], t)
+            known = self.join.resolve(id, given["y"], t, w=given.get("w"))
             if known and given["y"] and not (before and before.positive):  # not one that is sent again
                 self.quality.outcome(t - self.join.predictions[id].t)
             outcome = self.join.outcome(id)
@@ -183,9 +185,20 @@ class Service:
     # -- what it says ----------------------------------------------------------------------------------------------
 
     @property
+    def calibrator(self) -> Calibrator | Keyed:
+        """The calibrator in use, of the newest version."""
+        found: Any = self.join.calibrator
+        return found.champion if isinstance(found, Shadow) else found
+
+    @property
+    def challenging(self) -> Challenging:
+        """The challengers of the newest version."""
+        return Challenging(self.join.calibrator)
+
+    @property
     def overall(self) -> Calibrator:
         """The calibrator of all levels, of the newest version."""
-        calibrator: Calibrator | Keyed = self.join.calibrator
+        calibrator = self.calibrator
         return calibrator.overall if isinstance(calibrator, Keyed) else calibrator
 
     @property
@@ -196,7 +209,7 @@ class Service:
     @property
     def served_by_map(self) -> bool:
         """Whether predictions of the newest version are the map of `overall`: of the score alone."""
-        return not (self._mixes or isinstance(self.join.calibrator, Keyed) or self.overall.reads_time)
+        return not (self._mixes or isinstance(self.calibrator, Keyed) or self.overall.reads_time)
 
     def segments(self, field: str) -> list[dict[str, Any]] | None:
         """Return what is known of each level of a field, of a tuple as "a,b"; None where nothing is.
@@ -213,7 +226,7 @@ class Service:
 
     def fields(self) -> list[str]:
         """Return the names of the fields that may have levels, of a tuple as "a,b"."""
-        calibrator = self.join.calibrator
+        calibrator: Any = self.calibrator
         by: list[Any] = [*getattr(calibrator, "by", ()), *getattr(getattr(calibrator, "inner", None), "by", ())]
         names = [",".join(one) if isinstance(one, tuple) else one for one in by]
         labelled = [name for name, _ in (*self.quality.monitor.e_values, *self.quality.segments)]
@@ -222,7 +235,7 @@ class Service:
     def _levels_learned(self, field: str) -> tuple[list[Any], list[Any]]:
         """Return the levels of a field that are groups, and those whose effects the calibrator has."""
         groups: list[Any] = []
-        calibrator = self.join.calibrator
+        calibrator: Any = self.calibrator
         if isinstance(calibrator, Multicalibrated):
             with suppress(InputError):  # of a field that is not one of its own
                 groups = [one.level for one in calibrator.worst(MOST_LEVELS, _field_of(field, calibrator.by))]
@@ -235,7 +248,7 @@ class Service:
     def _level(self, field: str, level: Level, e_value: float | None, sums: Sums | None) -> dict[str, Any]:
         found: dict[str, Any] = {"level": level, "e_value": finite(e_value)}
         found |= {"labels": None, "forecast": None, "positives": None} if sums is None else sums._asdict()
-        calibrator = self.join.calibrator
+        calibrator: Any = self.calibrator
         if isinstance(calibrator, Multicalibrated):
             with suppress(InputError):  # of a field that is not one of its own
                 group = calibrator.gap(_field_of(field, calibrator.by), level)
@@ -266,7 +279,7 @@ class Service:
         async with self._drawing:
             tally, now = self.join.tally(), time.monotonic()
             head = {"learned": tally["learned"], "version": self.join.versions[-1][0], "exact": self.served_by_map}
-            made_of = head, tally["corrected"]
+            made_of = head, tally["corrected"], repr(self.calibrator)
             drawn = self._maps.get(format or "", Drawn(b"", None, -math.inf))
             if made_of != drawn.made_of and now - drawn.at > self.settings.map_every:
                 try:
@@ -326,6 +339,7 @@ class Service:
         """Write the report in the child process, which may change its own copy of the state."""
         comparison, overall = self.quality.comparison, self.overall
         comparison.source, comparison.seconds = "the service", time.monotonic() - self._begun
+        self.quality.standing.shown = repr(self.calibrator)  # of a challenger that was promoted
         if not self._mixes and overall.scale.domain == (0.0, 1.0):
             comparison.finish(lambda last: {self.quality.name: Entrant(overall, 0).end(last)})
         assert self.page is not None

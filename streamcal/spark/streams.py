@@ -90,7 +90,8 @@ def calibrate_stream(
     gives the same rows and the same state; `docs/spark.md` describes how to write them once.
     """
     frames.check_calibrator(calibrator, event_time)
-    options = {"horizon": horizon, "early": early, "late": late, "max_held": max_held, "max_jump": ANY_JUMP}
+    options = {"horizon": horizon, "early": early, "late": late, "max_held": max_held}
+    options |= {"max_jump": ANY_JUMP, "max_behind": ANY_JUMP}
     Joins(calibrator, options, None)  # raises for what is not possible
     _check_store(df)
     key_type, id_type, arrow_type = _types(df, key, id, event_time)

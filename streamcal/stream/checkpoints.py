@@ -274,17 +274,19 @@ def locked(path: Path) -> Any:
     """Hold a state file for this process alone, by a lock on the file of its name and `.lock`, which is removed.
 
     Raise `StateError` if another process holds it. The operating system releases the lock of a process that ends,
-    however it ends.
+    however it ends. A process that is forked meanwhile leaves it.
     """
+    process = os.getpid()
     place = Path(f"{os.path.realpath(path)}.lock")
     with _open_lock(place) as file:
         remove_left_over(path)
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):
-                place.unlink()
-            file.truncate(0)
+            if process == os.getpid():
+                with contextlib.suppress(OSError):
+                    place.unlink()
+                file.truncate(0)
 
 
 def _open_lock(place: Path) -> Any:

@@ -6,7 +6,8 @@ would accept every row, and then they are what these would return. Otherwise the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -68,6 +69,8 @@ class Columns:
     id: str | None = None
     label_time: str | None = None
     version: str | None = None
+    #: Seconds by which a label may be stamped before its event, as by the clock of another machine.
+    clock_skew: float = 0.0
     #: The treatment of a row without a label: "negative", "unknown" (predicted, not learned) or "skip"; None: an error.
     missing_label: str | None = None
     #: Whether a higher score means fewer positives: probabilities are read as 1 − s, other scores as −s.
@@ -120,6 +123,27 @@ class Observations(NamedTuple):
     times: FloatArray | None
     #: The levels of segments by column, n of each; None where none were asked for.
     keys: dict[str, list[str | int | None]] | None = None
+
+
+#: The fields of some rows, of one kind or the other.
+Fields = TypeVar("Fields", bound="tuple[Any, ...]")
+
+
+def rows_of(found: Fields, places: slice | NDArray[np.int64]) -> Fields:
+    """Select some of the rows of parsed fields, such as `Observations`.
+
+    >>> rows_of(Observations(np.array([0.1, 0.2]), np.array([True, False]), None, None, {"ad": ["a", "b"]}), slice(1))
+    Observations(scores=array([0.1]), labels=array([ True]), weights=None, times=None, keys={'ad': ['a']})
+    """
+
+    def selected(column: Any) -> Any:
+        if column is None or isinstance(column, np.ndarray):
+            return column if column is None else column[places]
+        if isinstance(column, dict):
+            return {name: selected(one) for name, one in column.items()}
+        return column[places] if isinstance(places, slice) else [column[place] for place in places.tolist()]
+
+    return type(found)(*map(selected, found))
 
 
 #: Called with the error of a row that cannot be used, and the row if it could be split into fields.
@@ -217,40 +241,66 @@ class FieldReader:
             return w
         return np.where(missing, 0.0, 1.0 if w is None else w)
 
+    def label_of(self, row: Row) -> bool | None:
+        """Return the label of a row that cannot be used; None if it has none that can be read."""
+        label, reader = self._columns.label, self._label_of
+        if label is None or (self._columns.missing_label == UNKNOWN and is_missing(as_read(row.get(label)))):
+            return None
+        self._label_of = copy(reader)  # which words are labels is decided by rows that are used
+        try:
+            return self._label_in(row)
+        except RecordError:
+            return None
+        finally:
+            self._label_of = reader
+
     def skips(self, error: RecordError) -> bool:
         """Return whether this is the error of a row that is left out because it has no label."""
         columns = self._columns
         return columns.missing_label == SKIP and error.reason == MISSING and error.column == columns.label
 
     def all(self, batch: Batch, refused: Refused | None = None) -> Observations:
-        """Return the fields of a batch.
+        """Return the fields of a batch, of the rows that can be used; `usable` has the details."""
+        return self.usable(batch, refused)[0]
+
+    def usable(self, batch: Batch, refused: Refused | None = None) -> tuple[Any, NDArray[np.int64]]:
+        """Return the fields of the rows of a batch that can be used, and their places in it.
 
         The `RecordError` of a row that cannot be used has its number and column. It goes to `refused`, which may raise
         it; without `refused` that of the first such row is raised. Rows that `missing_label` skips are left out.
         """
         found = self.many(batch)
         if found is not None:
-            return found
-        rows = []
+            return found, np.arange(len(batch))
+        rows, places = [], []
         for i, number in enumerate(batch.numbers.tolist()):
             row = None
             try:
                 row = batch.row(i)
                 rows.append(self.one(row))
+                places.append(i)
             except RecordError as error:
                 error.row = number
+                error.label = None if row is None else self.label_of(row)
                 if self.skips(error):
                     continue
                 if refused is None:
                     self.advise(error, batch.readable())
                     raise
                 refused(error, row)
+        return self._gathered(rows), np.array(places, dtype=np.int64)
+
+    def _gathered(self, rows: list[Any]) -> Any:
+        """Return the fields of rows, an array each."""
         if not rows:
             return Observations(np.empty(0), np.empty(0, dtype=np.bool_), None, None)
         scores, y, w, t, keys = zip(*rows, strict=True)
         times = None if t[0] is None else np.array(t)
-        levels = {name: [one[name] for one in keys] for name in self._columns.segments}
-        return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times, levels or None)
+        return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times, self._columns_of(keys))
+
+    def _columns_of(self, keys: Sequence[dict[str, Any]]) -> dict[str, list[Any]] | None:
+        """Return the levels of rows by column; None where none were asked for."""
+        return {name: [one[name] for one in keys] for name in self._columns.segments} or None
 
     def _levels_in(self, row: Row) -> dict[str, str | int | None]:
         """Return the levels of a row by column; its `RecordError` names the column."""

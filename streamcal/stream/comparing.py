@@ -29,6 +29,7 @@ from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray
+from streamcal.stream.as_issued import Horizon, Judged
 from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, level_text
 from streamcal.stream.columns import Columns, Observations
 from streamcal.stream.entrants import Certified, Ended, Group, Last, Step, group
@@ -129,8 +130,12 @@ class Comparison:
         Elapsed time.
     order : TimeOrder
         The times read, and whether they are in order.
+    issued : int
+        Number of predictions; more than `rows` where the horizons of the last have not passed.
     delay : int
         Number of observations after which a label is known.
+    horizon : Horizon or None
+        When labels are known, where they come late.
     base : str
         The name that methods have to be better than.
     history : History
@@ -151,11 +156,15 @@ class Comparison:
         base: str = RAW,
         segments: Sequence[Field] = (),
         multicalibrate: Sequence[Field] = (),
+        horizon: Horizon | None = None,
     ) -> None:
+        self.horizon = horizon
         self.delay = whole_number(delay, "delay", 0, allowed="a whole number of observations, such as 500")
         by, groups = (check_fields(one) if one else () for one in (segments, multicalibrate))
         self.fields = tuple(dict.fromkeys((*by, *groups)))
-        plain = named(COMPARED if methods is None else methods, self.delay)
+        if horizon is not None and self.delay:
+            raise InputError(f"delay={delay!r} and a horizon exclude each other: give the one by which labels come")
+        plain = named(COMPARED if methods is None else methods, self.delay if horizon is None else None)
         self._calibrators = with_groups(with_segments(plain, by), groups)
         self.standings = {RAW: Standing(RAW, "the score itself")}
         self.standings |= {name: Standing(name, repr(one)) for name, one in self._calibrators.items()}
@@ -167,10 +176,11 @@ class Comparison:
         self.base = base
         pairs = list(itertools.combinations(self.standings, 2))
         level = 1.0 - (1.0 - CONFIDENCE) / max(len(pairs), 1)
-        self._differences = {pair: LogLossDifference(level, adaptive=True) for pair in pairs}
-        self.history = History(list(self.standings))
+        others = [pair for pair in pairs if base not in pair]  # the history has those with the base
+        self._differences = {pair: LogLossDifference(level, adaptive=True) for pair in others}
+        self.history = History(list(self.standings), base, level)
         self.segments = BySegment(self.fields, list(self.standings))
-        self.rows = self.positives = self.measured = 0
+        self.rows = self.positives = self.measured = self._issued = 0
         self.sample = StreamSample()
         self.extreme = 0  # scores beyond log-odds ±16, at whose ends methods keep them
         self.weighted = False
@@ -185,6 +195,11 @@ class Comparison:
         methods = [one for one in self._calibrators.values() if isinstance(one, Keyed)]
         return (*self.fields, *(field for one in methods for field in one.fields))
 
+    @property
+    def issued(self) -> int:
+        """Number of predictions, also of rows that are not judged yet."""
+        return max(self._issued, self.rows)
+
     # -- the pass over the stream ----------------------------------------------------------------------------------
 
     def run(
@@ -197,10 +212,11 @@ class Comparison:
         if self.rows:
             raise InputError("this comparison has read a stream; make another one")
         begun, self.source = time.perf_counter(), source.name
-        entrants = group(self._calibrators, self.delay, processes)
+        entrants = group(self._calibrators, self.delay, processes, self.horizon)
         try:
             for piece, said, share in _together(source, entrants):
                 self._take(piece, said)
+                self._issued = piece.issued if isinstance(piece, Judged) else self.rows
                 self.seconds = time.perf_counter() - begun
                 progress(self, share)
             self.finish(entrants.end)
@@ -226,8 +242,9 @@ class Comparison:
         found = dict.fromkeys([*self.segments.heaviest(field, MOST_EFFECTS), *worst])
         return [one for one in found if one not in (OTHERS, MISSING)]
 
-    def _take(self, piece: Observations, said: Mapping[str, Step]) -> None:
+    def _take(self, piece: Observations | Judged, said: Mapping[str, Step]) -> None:
         """Measure what all said to a piece."""
+        piece = piece.observations if isinstance(piece, Judged) else piece
         predicted = {RAW: piece.scores}
         for name, step in said.items():
             standing = self.standings[name]
@@ -295,10 +312,11 @@ class Comparison:
         if self.weighted and {first, second} <= self.standings.keys():
             losses = [self.standings[name].log_loss.get() or 0.0 for name in (first, second)]
             return Difference(losses[0] - losses[1], -math.inf, math.inf)
-        if (first, second) in self._differences:
-            found = self._differences[first, second]
-            return Difference(found.get() or 0.0, *found.interval)
-        if (second, first) not in self._differences:
+        one = self._differences.get((first, second))
+        one = self.history.differences.get(first) if one is None and second == self.base else one
+        if one is not None:
+            return Difference(one.get() or 0.0, *one.interval)
+        if not {first, second} <= self.standings.keys():
             known = ", ".join(self.standings)
             raise InputError(f"{first!r} and {second!r} are not both compared; compared are {known}")
         value, low, high = self.difference(second, first)
@@ -326,16 +344,30 @@ class Comparison:
         found = self.difference(best, self.base)
         if found.verdict != "better":
             why = "of rows with unequal weights" if self.weighted else f"by {self.rows:,} row{'s' * (self.rows > 1)}"
-            reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown {why}"
-            ratio, (low, high) = self.standings[self.base].ratio.get(), self.standings[self.base].ratio.interval()
-            if ratio is None or low <= 1.0 <= high:
+            miscalibrated = self._miscalibrated()
+            if miscalibrated is None:
+                reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown {why}"
                 return Recommendation(self.base, reason)
-            times = f"{ratio:.3g} times the" if 0.0 < ratio < math.inf else "none of the" if not ratio else "too many"
-            reason += f", although {_named(self.base)} predicts {times} positives; measure more rows"
+            reason = f"{miscalibrated}. Undecided {why}: which log loss is lower"
             return Recommendation(self.base, reason, decided=False)
         lowest = "the lowest log loss" if best == self.best else "the lowest log loss of those shown better"
         reason = f"{best} has {lowest}, {-found.value:.2g} below {_named(self.base)}"
         return Recommendation(best, f"{reason} (confidence sequence: {-found.high:.2g} to {-found.low:.2g})")
+
+    def _miscalibrated(self) -> str | None:
+        """Describe that the base predicts too many or too few positives, and which method repairs that, if it is so."""
+        ratio, (low, high) = self.standings[self.base].ratio.get(), self.standings[self.base].ratio.interval()
+        if ratio is None or low <= 1.0 <= high:
+            return None
+        times = f"{ratio:.3g} times the" if 0.0 < ratio < math.inf else "none of the" if not ratio else "too many"
+        interval = f" ({low:.3g} to {high:.3g})" if 0.0 < ratio < math.inf else ""
+        for name in self.names:
+            one = self.standings[name].ratio
+            low, high = one.interval()
+            if name not in (RAW, self.base) and low <= 1.0 <= high:
+                repaired = f", and {name} repairs the total" + ("" if one.get() is None else f" ({one.get():.3g})")
+                return f"{_named(self.base)} predicts {times} positives{interval}{repaired}"
+        return f"{_named(self.base)} predicts {times} positives{interval}"
 
     def cheaper(self) -> dict[str, float]:
         """Return faster methods from which the best is not shown to differ, and which are better than the base.
@@ -363,9 +395,12 @@ class Comparison:
         return {
             "source": self.source,
             "rows": self.rows,
+            "issued": self.issued,
             "positives": self.positives,
             "seconds": round(self.seconds, 3),
             "delay": self.delay,
+            "horizon": None if self.horizon is None else self.horizon.horizon,
+            "early": None if self.horizon is None else self.horizon.early,
             "base": self.base,
             "confidence": CONFIDENCE,
             "best": best,
@@ -431,7 +466,7 @@ class Comparison:
             "ratio": finite(one.ratio.get()),
             "ratio_interval": [finite(end) for end in one.ratio.interval()],
             "alarms": self.history.alarms_in_all[name],
-            "microseconds": None if name == RAW or not self.rows else 1e6 * one.seconds / self.rows,
+            "microseconds": None if name == RAW or not self.issued else 1e6 * one.seconds / self.issued,
             "bytes": one.bytes,
             "against_base": self._against(name, self.base),
             "against_best": self._against(name, self.best),
@@ -568,7 +603,7 @@ def compare(
     return comparison
 
 
-def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) -> dict[str, Method]:
+def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int | None) -> dict[str, Method]:
     """Return new calibrators by name; `InputError` for a name that is unknown or given twice."""
     if isinstance(methods, (str, Calibrator, Keyed)):
         raise InputError(f"methods={methods!r} is one method; give a list, such as ['online-platt', 'venn-abers']")
@@ -614,15 +649,15 @@ def with_groups(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> di
     return {**calibrators, **held}
 
 
-def method(given: str | Method, delay: int) -> Method:
-    """Return a clone of a calibrator, or a new one of this name, in bounded memory and with the delay set."""
+def method(given: str | Method, delay: int | None) -> Method:
+    """Return a clone of a calibrator, or a new one of this name, in bounded memory and with a known delay."""
     if isinstance(given, Keyed):
         return given.clone()
     if not isinstance(given, str) or given not in REGISTRY:
         found: Calibrator = chosen(given, Calibrator, REGISTRY, parameter="methods")
         return found.clone()
     declared = signature(REGISTRY[given]).parameters
-    wanted = {"delay": delay} if "delay" in declared else {}
+    wanted = {"delay": delay} if "delay" in declared and delay is not None else {}
     if "resolution" in declared and declared["resolution"].default is None:
         wanted["resolution"] = RESOLUTION
     if REGISTRY.called(given) in SLOW:
@@ -635,16 +670,16 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _together(source: Source, entrants: Group) -> Iterator[tuple[Observations, dict[str, Step], float | None]]:
+def _together(source: Source, entrants: Group) -> Iterator[tuple[Observations | Judged, dict[str, Step], float | None]]:
     """Yield each piece with the entrants' predictions for it, and the share of the source up to it.
 
     The next piece is read, and the last is measured, while entrants work.
     """
-    before: tuple[Observations, float | None] | None = None
+    before: tuple[Observations | Judged, float | None] | None = None
     for piece in source:
         now = piece, source.share()
         said = entrants.receive() if before is not None else {}
-        entrants.send(piece)
+        entrants.send(piece.arrivals if isinstance(piece, Judged) else piece)
         if before is not None:
             yield before[0], said, before[1]
         before = now

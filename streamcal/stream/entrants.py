@@ -24,6 +24,7 @@ from streamcal.live.multicalibrated import Group as Held
 from streamcal.live.segmented import Effect, Segmented
 from streamcal.parameters.order import BLOCKS
 from streamcal.parameters.types import FloatArray
+from streamcal.stream.as_issued import Arrivals, AsIssued, Horizon
 from streamcal.stream.columns import Observations
 
 #: Groups with most evidence against their predictions that are kept at the end.
@@ -67,23 +68,27 @@ class Ended(NamedTuple):
 class Entrant:
     """A method that predicts each observation and learns it `delay` observations later; it learns itself.
 
-    Delay 0 is one call of `predict_learn_many`; else it is a loop in Python.
+    Delay 0 is one call of `predict_learn_many`; else it is a loop in Python. With a `horizon` it is given `Arrivals`.
     """
 
-    def __init__(self, calibrator: Calibrator | Keyed, delay: int) -> None:
+    def __init__(self, calibrator: Calibrator | Keyed, delay: int, horizon: Horizon | None = None) -> None:
         self.calibrator = calibrator
+        self._replayed = None if horizon is None else AsIssued(calibrator, horizon)
         self._delay = delay
         self._waiting: deque[tuple[Any, ...]] = deque()
         self._seconds = 0.0
         self._failure: str | None = None
 
-    def step(self, piece: Observations) -> Step:
+    def step(self, piece: Observations | Arrivals) -> Step:
         """Predict and learn; a method that fails once says nothing from then on."""
         if self._failure is not None:
             return Step(None, self._failure, self._seconds)
         begun, predicted = time.process_time(), None
         try:
-            if not self._delay:
+            if isinstance(piece, Arrivals):
+                assert self._replayed is not None
+                predicted = self._replayed.predict_learn(piece)
+            elif not self._delay:
                 with warnings.catch_warnings():  # the comparison warns of it once, for the whole stream
                     warnings.filterwarnings("ignore", BLOCKS, RuntimeWarning)
                     predicted = self._at_once(piece)
@@ -178,7 +183,7 @@ def left_of(calibrator: Calibrator | Keyed, last: Last) -> Ended:
 class Group(Protocol):
     """Some entrants: `send` them a piece, `receive` what they say to it, and at the end ask what is left."""
 
-    def send(self, piece: Observations) -> None: ...
+    def send(self, piece: Observations | Arrivals) -> None: ...
 
     def receive(self) -> dict[str, Step]: ...
 
@@ -190,11 +195,13 @@ class Group(Protocol):
 class Here:
     """Entrants in this process, one after another."""
 
-    def __init__(self, calibrators: Mapping[str, Calibrator | Keyed], delay: int) -> None:
-        self._entrants = {name: Entrant(one, delay) for name, one in calibrators.items()}
+    def __init__(
+        self, calibrators: Mapping[str, Calibrator | Keyed], delay: int, horizon: Horizon | None = None
+    ) -> None:
+        self._entrants = {name: Entrant(one, delay, horizon) for name, one in calibrators.items()}
         self._said: dict[str, Step] = {}
 
-    def send(self, piece: Observations) -> None:
+    def send(self, piece: Observations | Arrivals) -> None:
         self._said = {name: one.step(piece) for name, one in self._entrants.items()}
 
     def receive(self) -> dict[str, Step]:
@@ -213,7 +220,9 @@ class Processes:
     Raises `StreamcalError` where a process has ended, as for lack of memory.
     """
 
-    def __init__(self, calibrators: Mapping[str, Calibrator | Keyed], delay: int, number: int) -> None:
+    def __init__(
+        self, calibrators: Mapping[str, Calibrator | Keyed], delay: int, number: int, horizon: Horizon | None = None
+    ) -> None:
         # Spawned, as on every system: a fork of a process with threads may hang.
         context = multiprocessing.get_context("spawn")
         self._ends: list[Connection] = []
@@ -221,13 +230,13 @@ class Processes:
         for share in dealt(list(calibrators), number):
             ours, theirs = context.Pipe()
             given = {name: calibrators[name] for name in share}
-            process = context.Process(target=work, args=(theirs, given, delay), daemon=True)
+            process = context.Process(target=work, args=(theirs, given, delay, horizon), daemon=True)
             process.start()
             theirs.close()
             self._ends.append(ours)
             self._running.append(process)
 
-    def send(self, piece: Observations) -> None:
+    def send(self, piece: Observations | Arrivals) -> None:
         self._tell(piece)
 
     def receive(self) -> dict[str, Any]:
@@ -250,7 +259,7 @@ class Processes:
             process.terminate()
             process.join(PATIENCE)
 
-    def _tell(self, what: Observations | Last) -> None:
+    def _tell(self, what: Observations | Arrivals | Last) -> None:
         for end in self._ends:
             try:
                 end.send(what)
@@ -258,18 +267,20 @@ class Processes:
                 raise StreamcalError(f"a process of the comparison has ended: {error!r}; try processes=1") from None
 
 
-def work(end: Connection, calibrators: Mapping[str, Calibrator | Keyed], delay: int) -> None:
+def work(
+    end: Connection, calibrators: Mapping[str, Calibrator | Keyed], delay: int, horizon: Horizon | None = None
+) -> None:
     """Run the loop of a process: receive pieces and send steps; for a `Last`, send the results at the end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process hears of it, and ends this one
-    group = Here(calibrators, delay)
+    group = Here(calibrators, delay, horizon)
     while True:
         try:
             given = end.recv()
-            if isinstance(given, Observations):
+            if isinstance(given, Last):
+                end.send(group.end(given))
+            else:
                 group.send(given)
                 end.send(group.receive())
-            else:
-                end.send(group.end(given))
         except (EOFError, OSError):  # the other end is closed
             return
 
@@ -283,8 +294,10 @@ def dealt(names: Sequence[str], number: int) -> list[list[str]]:
     return [list(names[i::number]) for i in range(min(number, len(names)))]
 
 
-def group(calibrators: Mapping[str, Calibrator | Keyed], delay: int, processes: int) -> Group:
+def group(
+    calibrators: Mapping[str, Calibrator | Keyed], delay: int, processes: int, horizon: Horizon | None = None
+) -> Group:
     """Make the entrants here, or in this number of processes."""
     if processes > 1 and len(calibrators) > 1:
-        return Processes(calibrators, delay, processes)
-    return Here(calibrators, delay)
+        return Processes(calibrators, delay, processes, horizon)
+    return Here(calibrators, delay, horizon)

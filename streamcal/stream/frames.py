@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Required, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
@@ -23,6 +24,9 @@ from streamcal.stream.times import ZONE_ALLOWED
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from streamcal.live.keyed import Keyed
+    from streamcal.live.levels import Field
 
 #: Texts in messages for the command line → their replacements for Python.
 IN_PYTHON = {
@@ -62,7 +66,8 @@ class _Options(TypedDict, total=False):
 
     score: Required[str]
     label: Required[str]
-    calibrator: str | Calibrator
+    calibrator: str | Calibrator | Keyed
+    segment: Field | Sequence[Field] | None
     weight: str | None
     time: str | None
     positive: Any
@@ -80,7 +85,8 @@ def calibrate(
     *,
     score: str,
     label: str,
-    calibrator: str | Calibrator = DEFAULT_METHOD,
+    calibrator: str | Calibrator | Keyed = DEFAULT_METHOD,
+    segment: Field | Sequence[Field] | None = None,
     weight: str | None = None,
     time: str | None = None,
     positive: Any = None,
@@ -95,8 +101,11 @@ def calibrate(
     score, label : str
         Columns. Scores are probabilities, or on the calibrator's scale; labels are those of `streamcal run`. Objects of
         several types in a column are read as in CSV: by their texts.
-    calibrator : str or Calibrator
-        It learns the rows; a name makes a new one.
+    calibrator : str, Calibrator, Segmented or Multicalibrated
+        It learns the rows; a name makes a new one. Fields of a `Segmented` or `Multicalibrated` are columns.
+    segment : str, or sequence of str and of tuples of str, optional
+        Columns whose levels are corrected too, such as campaigns, the coarsest first; a tuple is a field whose levels
+        are tuples. The rows are then learned by a new `Segmented` of the calibrator.
     weight, time : str or None
         Columns of the weight and of the time.
     positive : str or None
@@ -126,10 +135,13 @@ def calibrate(
     >>> table = pyarrow.table({"id": ["a", "b"], "score": [0.5, 0.8], "click": ["no", "yes"]})
     >>> calibrate(table, score="score", label="click", calibrator="identity").column_names
     ['id', 'score', 'click', 'calibrated']
+    >>> calibrate(table, score="score", label="click", segment="id").num_rows
+    2
     """
-    columns = Columns(score, label, time, weight, None if positive is None else label_text(positive))
     table = as_table(table)
-    evaluation = Prequential(calibrator)
+    evaluation = Prequential(calibrator if segment is None else _by_segment(calibrator, segment))
+    levels = getattr(evaluation.calibrator, "fields", ())
+    columns = Columns(score, label, time, weight, None if positive is None else label_text(positive), levels)
     added = evaluation.added
     names = _names(table)
     require_columns(table, columns.used())
@@ -137,7 +149,7 @@ def calibrate(
         if name in names:
             raise InputError(f"the table has a column {name!r}, which would be added; rename it")
     if time is not None:
-        _warn_of_unread(time, evaluation.calibrator)
+        _warn_of_unread(time, getattr(evaluation.calibrator, "overall", evaluation.calibrator))
     fields = FieldReader(columns, "finite" if evaluation.raw is None else "probability")
     batches = table_batches(table, columns.used())
     try:
@@ -148,6 +160,15 @@ def calibrate(
         raise
     found = np.vstack(values) if values else np.empty((0, len(added)))
     return _with_columns(table, dict(zip(added, found.T, strict=True)))
+
+
+def _by_segment(calibrator: str | Calibrator | Keyed, segment: Field | Sequence[Field]) -> Keyed:
+    """Return the calibrator corrected for the levels of some fields, nothing learned."""
+    from streamcal.live.segmented import Segmented
+
+    if not isinstance(calibrator, (str, Calibrator)):
+        raise InputError(f"segment={segment!r} and {calibrator!r}, which has fields, exclude each other; leave one out")
+    return Segmented(calibrator, [segment] if isinstance(segment, str) else segment)
 
 
 def _warn_of_unread(time: str, calibrator: Calibrator) -> None:

@@ -13,6 +13,7 @@ from streamcal.live.alarms import Alarm
 from streamcal.live.monitor import CalibrationMonitor
 from streamcal.metrics.base import Forecasts
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
+from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.parameters.types import FloatArray
 
 #: Parts that are held at most: beyond, neighbours are joined. A finished stream has more than half as many, or as many
@@ -26,39 +27,49 @@ MOST_ALARMS = 500
 #: Alarms of one series that are drawn one by one.
 MOST_MARKS = 200
 #: Columns that all series share (rows, weight, positive weight and latest time), and of each series (Σ w p, Σ w ℓ,
-#: evidence and alarms).
-SHARED, EACH = 4, 4
+#: evidence, alarms, and at the end of the part the state of the difference to the base).
+SHARED, EACH = 4, 8
 
 
 class Part(NamedTuple):
     """One part of the stream, for one series of predictions."""
 
     rows: int
+    weight: float
     positives: float  #: share of positive labels, by weight
     predicted: float  #: mean prediction
     log_loss: float  #: mean, in nats
     evidence: float  #: the largest value that the monitor had at the end of a piece
     alarms: int
+    #: The confidence sequence, at the end of the part, of the sum of the log losses minus those of the base, in nats.
+    low: float
+    high: float
 
 
 class History:
     """Sums of predictions over parts of equal length, which is doubled whenever there are too many of them.
 
     By series of predictions of the same labels, `alarms` are the first `MOST_ALARMS` of a `CalibrationMonitor` with
-    `RUN_LENGTH`, which counts each row once, and `alarms_in_all` their number. Cost: O(1) for each prediction, most of
-    it that of the monitor; memory O(names).
+    `RUN_LENGTH`, which counts each row once, and `alarms_in_all` their number. `differences` compare the log loss of
+    each series with that of the base, which is the first if none is given, at the level `confidence`. Cost: O(1) for
+    each prediction, most of it that of the monitor; memory O(names).
 
     Examples
     --------
     >>> history = History(["raw"])
     >>> y, w = np.array([0.0, 1.0] * 16), np.ones(32)
     >>> history.add({"raw": Forecasts(np.full(32, 0.25), y, w)})
-    >>> history.parts("raw")[0]._replace(log_loss=None, evidence=None)
-    Part(rows=16, positives=0.5, predicted=0.25, log_loss=None, evidence=None, alarms=0)
+    >>> part = history.parts("raw")[0]
+    >>> part.rows, part.positives, part.predicted, part.alarms
+    (16, 0.5, 0.25, 0)
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], base: str | None = None, confidence: float = 0.95) -> None:
         self.names = tuple(names)
+        self.base = self.names[0] if base is None else base
+        self.confidence = confidence
+        others = [name for name in names if name != self.base]
+        self.differences = {name: LogLossDifference(confidence, adaptive=True) for name in others}
         self.alarms: dict[str, list[Alarm]] = {name: [] for name in names}
         self.alarms_in_all = dict.fromkeys(names, 0)
         # Alarms are read from what `update_many` returns, and not logged.
@@ -106,18 +117,28 @@ class History:
         found = []
         for row in self._parts.tolist():
             weight = row[1] or 1.0  # where all weights are 0, so are the sums
-            predicted, loss, evidence, alarms = row[place : place + EACH]
-            found.append(Part(int(row[0]), row[2] / weight, predicted / weight, loss / weight, evidence, int(alarms)))
+            predicted, loss, evidence, alarms, *state = row[place : place + EACH]
+            means = (row[2] / weight, predicted / weight, loss / weight)
+            found.append(Part(int(row[0]), row[1], *means, evidence, int(alarms), *self._interval(state)))
         return found
+
+    def _interval(self, state: list[float]) -> tuple[float, float]:
+        """Return the confidence sequence of the sum of differences that had this state."""
+        difference = LogLossDifference(self.confidence, adaptive=True)
+        difference.load([int(state[0]), *state[1:]])
+        low, high = difference.interval
+        return difference.n * low, difference.n * high
 
     def _open(self) -> None:
         """Begin a part; if there are too many, join neighbours first."""
         if len(self._parts) == MOST_PARTS:
             pairs = self._parts.reshape(MOST_PARTS // 2, 2, -1)
-            largest = pairs.max(axis=1)
+            largest, last = pairs.max(axis=1), pairs[:, 1]
             self._parts = pairs.sum(axis=1)
             for column in (SHARED - 1, slice(SHARED + 2, None, EACH)):
                 self._parts[:, column] = largest[:, column]
+            for k in range(4, EACH):
+                self._parts[:, SHARED + k :: EACH] = last[:, SHARED + k :: EACH]
             self._length *= 2
         new = np.zeros(self._parts.shape[1])
         new[SHARED - 1] = -math.inf
@@ -130,15 +151,20 @@ class History:
         y, w = first.y[rows], first.w[rows]
         part[: SHARED - 1] += len(y), w.sum(), w @ y
         part[SHARED - 1] = np.maximum(part[SHARED - 1], times[rows].max())  # nan where there are no times
+        here = {name: Forecasts(one.p[rows], y, w) for name, one in forecasts.items()}
         for i, name in enumerate(self.names):
-            if name not in forecasts:
-                continue
-            p = forecasts[name].p[rows]
-            alarms = self._monitors[name].update_many(y, p)
-            room = MOST_ALARMS - len(self.alarms[name])
-            self.alarms[name] += alarms[:room]
-            self.alarms_in_all[name] += len(alarms)
-            place = SHARED + EACH * i
-            losses = -np.log(np.maximum(np.where(y > 0.0, p, 1.0 - p), LOG_LOSS_CLIP))  # as `LogLoss` has them
-            part[place : place + EACH] += w @ p, w @ losses, 0.0, len(alarms)
-            part[place + 2] = max([part[place + 2], self._monitors[name].e_value, *(a.e_value for a in alarms)])
+            if name in here:
+                self._fill_one(part[SHARED + EACH * i : SHARED + EACH * (i + 1)], name, here)
+
+    def _fill_one(self, columns: FloatArray, name: str, forecasts: Mapping[str, Forecasts]) -> None:
+        """Add predictions of one series to its columns of the last part."""
+        one, monitor = forecasts[name], self._monitors[name]
+        alarms = monitor.update_many(one.y, one.p)
+        self.alarms[name] += alarms[: MOST_ALARMS - len(self.alarms[name])]
+        self.alarms_in_all[name] += len(alarms)
+        losses = np.minimum(np.where(one.y > 0.0, *one.log_losses), -math.log(LOG_LOSS_CLIP))  # as `LogLoss` has them
+        columns[:4] += float(one.w @ one.p), float(one.w @ losses), 0.0, len(alarms)
+        columns[2] = max([columns[2], monitor.e_value, *(a.e_value for a in alarms)])
+        if name in self.differences and self.base in forecasts:
+            self.differences[name].update_forecasts(one, forecasts[self.base])
+            columns[4:] = self.differences[name].state()

@@ -51,7 +51,8 @@ class Impressions(NamedTuple):
 class ImpressionReader(FieldReader):
     """A `FieldReader` of rows that have an id, the time of the event, and that of the label, which may be missing.
 
-    Without the time of a label there is no outcome, and the label must be negative or missing.
+    Without the time of a label there is no outcome, and the label must be negative or missing. A label may be stamped
+    before its event by as much as clocks differ; it then counts as immediate.
     """
 
     def many(self, batch: Batch) -> Impressions | None:  # type: ignore[override]
@@ -66,7 +67,9 @@ class ImpressionReader(FieldReader):
         except (*ERRORS, RecordError):
             return None
         came = label_times < NEVER
-        if (found.labels & ~came).any() or (came & ~labelled).any() or not (label_times >= found.times).all():
+        if (found.labels & ~came).any() or (came & ~labelled).any():
+            return None
+        if not (label_times >= found.times - columns.clock_skew).all():
             return None
         return Impressions(*found[:3], found.times, ids, label_times, versions, found.keys)
 
@@ -83,11 +86,22 @@ class ImpressionReader(FieldReader):
                 raise RecordError(reason, "the time when it came", column=columns.label_time)
             return Impression(*found[:3], found.t, id, NEVER, version, found.keys)
         label_time = self._time_in(row, columns.label_time)
-        if label_time < found.t:
+        if label_time < found.t - columns.clock_skew:
             reason = f"the label came {found.t - label_time:.6g} s before its event"
-            allowed = f"no time before that of {columns.time!r}, and no time at all in a row without a label"
+            allowed = (
+                f"no time more than {columns.clock_skew:g} s (--clock-skew) before that of {columns.time!r}, and no "
+                "time at all in a row without a label"
+            )
             raise RecordError(reason, allowed, column=columns.label_time)
         return Impression(*found[:3], found.t, id, label_time, version, found.keys)
+
+    def _gathered(self, rows: list[Impression]) -> Impressions:
+        scores, y, w, t, ids, label_times, versions, keys = zip(*rows, strict=True) if rows else ((),) * 8
+        numbers = (np.array(column, dtype=np.float64) for column in (scores, w, t, label_times))
+        s, weights, times, came = numbers
+        known = None if self._columns.version is None else list(versions)
+        labels = np.array(y, dtype=np.bool_)
+        return Impressions(s, labels, weights, times, list(ids), came, known, self._columns_of(keys))
 
     def _labels_of(self, batch: Batch) -> NDArray[np.bool_] | None:
         return labels_in(batch.column(self._columns.label or ""), self._label_of, missing=False)

@@ -76,7 +76,7 @@ class RecordError(InputError):
 
     The message is one line. Its parts are attributes: `file`, `row` (data rows are counted from 1), `lines` (how many
     the row takes in the file), `column`, `reason`, `allowed`, and `record`, the text of a whole row that could not be
-    split into fields.
+    split into fields. `label` is that of the row, where it is known.
 
     Examples
     --------
@@ -102,6 +102,7 @@ class RecordError(InputError):
         self.column = column
         self.record = record
         self.lines = 1 if record is None else line_count(record)
+        self.label: bool | None = None
         self.full = False  # whether the disk is
 
     @property
@@ -130,7 +131,7 @@ class RecordError(InputError):
 
 
 class Reasons:
-    """Why rows were skipped, and their number, `rows`.
+    """Why rows were skipped, and their number, `rows`; `labelled` have a label that is known, `positives` positive.
 
     Examples
     --------
@@ -142,7 +143,7 @@ class Reasons:
     """
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.rows = self.labelled = self.positives = 0
         self._columns: dict[str | None, tuple[int, str]] = {}  # rows, and the first reason
 
     def add(self, error: RecordError) -> None:
@@ -150,6 +151,8 @@ class Reasons:
         before, first = self._columns.get(error.column, (0, error.explanation))
         self._columns[error.column] = before + 1, first
         self.rows += 1
+        self.labelled += error.label is not None
+        self.positives += error.label is True
 
     @property
     def most(self) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.live.issued import ConflictError, Id, Issued, Keys, check_id
 from streamcal.live.keyed import Columns as Levels
-from streamcal.live.label_join import LabelJoin
+from streamcal.live.label_join import JUMP_HORIZONS, LabelJoin
 from streamcal.parameters.types import FloatArray
 from streamcal.states import listed, number, record, row, unread, whole
 from streamcal.stream.checkpoints import Checkpoint
@@ -25,6 +25,8 @@ from streamcal.stream.records import RecordError
 
 #: Events after which the whole state takes their place in the journal.
 SNAPSHOT_EVERY = 1_000_000
+#: Seconds by which an event may be ahead of the latest one, if 100 horizons are less: logs have gaps.
+GAP = 30 * 86_400.0
 
 
 class Replay(Measures):
@@ -187,6 +189,11 @@ class Replay(Measures):
         if events >= self._snapshot_at:
             self.join.snapshot()
             self._snapshot_at = events + SNAPSHOT_EVERY
+
+
+def join_of(calibrator: Any, horizon: float, **parameters: Any) -> LabelJoin:
+    """Return the join by which a log is replayed; `parameters` are further ones of `LabelJoin`."""
+    return LabelJoin(calibrator, horizon, max_jump=max(JUMP_HORIZONS * horizon, GAP), **parameters)
 
 
 def noted_in(note: Any) -> tuple[Checkpoint, list[tuple[float, int, Id]]]:

@@ -420,6 +420,7 @@ class Run:
                 except RecordError as error:
                     error.at(self._position.name, number, error.column)
                     error.lines = part.lines(taken)
+                    error.label = None if row is None else self._fields.label_of(row)
                     if not self.skip and not self._fields.skips(error):
                         self._fields.advise(error, part.readable())
                         raise

@@ -10,13 +10,16 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.metrics.base import check_probability
 from streamcal.parameters.inputs import check_batch, check_times
-from streamcal.stream.batches import Row
-from streamcal.stream.columns import Columns, FieldReader, Observations, Refused
+from streamcal.stream.as_issued import Horizon, Judged, Lead
+from streamcal.stream.batches import Batch, Row
+from streamcal.stream.columns import Columns, FieldReader, Observations, Refused, rows_of
 from streamcal.stream.frames import as_table, require_columns, say_in_python, table_batches
+from streamcal.stream.impressions import ImpressionReader, Impressions
 from streamcal.stream.inputs import check_alike, input_files, readers_of, title_of
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
@@ -30,13 +33,15 @@ class Source:
     """A stream of observations: iterate once to get pieces of at most `PIECE_ROWS` rows.
 
     `name` is that of the file, or what the data are; `share` says which fraction was read, None where that is unknown.
+    Where labels come late, pieces are `Judged`, and `lead` is the join that judges them.
     """
 
     name: str
-    pieces: Iterable[Observations]
+    pieces: Iterable[Observations | Judged]
     share: Callable[[], float | None] = lambda: None
+    lead: Lead | None = None
 
-    def __iter__(self) -> Iterator[Observations]:
+    def __iter__(self) -> Iterator[Observations | Judged]:
         return iter(self.pieces)
 
 
@@ -49,14 +54,17 @@ def opened(
     format: str | None = None,
     delimiter: str | None = None,
     refused: Refused | None = None,
+    horizon: Horizon | None = None,
 ) -> Iterator[Source]:
     """Open the data that `compare` accepts: the name of a file, a pair (scores, labels) or a table.
 
     Scores of files and tables with a `unit` are percentages or log-odds. `format` and `delimiter` are those of a file,
     as for `RecordReader`. `refused` is called with the error and the record of each row of a file that cannot be used,
-    which is then skipped; else it raises `InputError` while iterating, after the rows before.
+    which is then skipped; else it raises `InputError` while iterating, after the rows before. With a `horizon`, of
+    files alone, labels come late, and `columns` has an id and the time of the label.
     """
-    fields = FieldReader(columns, unit or "probability")
+    lead = None if horizon is None else Lead(horizon, columns)
+    fields = (FieldReader if horizon is None else ImpressionReader)(columns, unit or "probability")
     if isinstance(data, (str, os.PathLike)) or _are_names(data):
         files = input_files(data)
         bad_row = None if refused is None else lambda error: refused(error, None)
@@ -64,7 +72,7 @@ def opened(
         check_alike(files, columns.used(), outputs=False, **reading)
         with closing(readers_of(files, columns.used(), **reading)) as readers:
             first = next(readers)
-            source = Source(title_of(files), ())
+            source = Source(title_of(files), (), lead=lead)
             source.pieces = _of_files(chain([first], readers), source, fields, refused, len(files))
             yield source
     elif isinstance(data, tuple) and 2 <= len(data) <= 4:
@@ -85,7 +93,7 @@ def _are_names(data: Any) -> bool:
 
 def _of_files(
     readers: Iterable[RecordReader], source: Source, fields: FieldReader, refused: Refused | None, files: int
-) -> Iterator[Observations]:
+) -> Iterator[Observations | Judged]:
     """Yield the observations of files, one file after the other; each file is an equal part of the share read."""
     for done, reader in enumerate(readers):
 
@@ -93,18 +101,36 @@ def _of_files(
             return None if reader.share is None else (done + reader.share) / files
 
         def refuse(error: RecordError, row: Row | None, file: str = reader.path) -> None:
-            if refused is not None:
-                error.file = file
-                refused(error, row)
+            error.file = file
+            if refused is None:
+                raise error
+            refused(error, row)
 
         source.share = share
         for batch in reader:
             try:
-                found = fields.all(batch, None if refused is None else refuse)
+                found, places = fields.usable(batch, None if refused is None else refuse)
             except RecordError as error:
                 error.file = reader.path
                 raise
-            yield from _cut(found)
+            if source.lead is None:
+                yield from _cut(found)
+            else:
+                yield from _judged(source.lead, found, batch, places, refuse)
+
+
+def _judged(
+    lead: Lead, found: Impressions, batch: Batch, places: NDArray[np.int64], refuse: Refused
+) -> Iterator[Judged]:
+    """Yield impressions in pieces, with what is judged by the end of each; `places` are those in the batch."""
+    for begin in range(0, len(places), PIECE_ROWS):
+
+        def refuse_one(place: int, error: RecordError, begin: int = begin) -> None:
+            at = int(places[begin + place])
+            error.row, error.label = int(batch.numbers[at]), bool(found.labels[begin + place])
+            refuse(error, batch.row(at))
+
+        yield lead.judged(rows_of(found, slice(begin, begin + PIECE_ROWS)), refuse_one)
 
 
 def _of_table(batches: Iterable[Any], fields: FieldReader) -> Iterator[Observations]:
@@ -146,10 +172,3 @@ def _cut(found: Observations) -> Iterator[Observations]:
     """Yield the same rows in pieces."""
     for begin in range(0, len(found.scores), PIECE_ROWS):
         yield rows_of(found, slice(begin, begin + PIECE_ROWS))
-
-
-def rows_of(found: Observations, places: slice) -> Observations:
-    """Select some of the rows."""
-    w, t = (None if column is None else column[places] for column in (found.weights, found.times))
-    keys = None if found.keys is None else {name: levels[places] for name, levels in found.keys.items()}
-    return Observations(found.scores[places], found.labels[places], w, t, keys)

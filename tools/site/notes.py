@@ -48,7 +48,7 @@ ONE_SCORE = {
     ),
     "bernstein-logistic": Note(
         "As `bernstein`, for rare events and steep maps: a polynomial of log-odds, fitted by log loss.",
-        "Where a step has to cost 2 µs, as one of `bernstein` does: it takes 12 to 18.",
+        "Where a step has to cost as little as one of `bernstein`: it takes several times as long.",
         f"{ADDED_UP}; within 1e-11 nats of the smallest log loss, per unit of weight.",
     ),
     "monotone-polynomial": Note(
@@ -145,8 +145,8 @@ ONE_SCORE = {
         "The summed log loss is at most ln 2 = 0.69 nats above that of the score, for every stream and at every time.",
     ),
     "auto": Note(
-        "By default: it weighs 25 calibrators by their log loss so far, with a bound on what that costs.",
-        "Where a step has to cost less than 10 µs, the map must be monotone, or streams are to be merged.",
+        "By default: it weighs calibrators of many kinds by their log loss so far, with a bound on what that costs.",
+        "Where every microsecond counts, the map must be monotone, or streams are to be merged.",
         "A bound on its log loss against the best sequence of experts, for every stream without delay: see below.",
     ),
 }
@@ -211,7 +211,7 @@ MULTICLASS = {
         f"{ADDED_UP}, up to `limit` distinct score vectors; the problem is convex, and solved.",
     ),
     "online-vector-scaling": Note(
-        "By default on streams: one Newton step for an outcome, some 8 µs for ten labels.",
+        "By default on streams: one Newton step for an outcome.",
         "Where observations are to be merged or unlearned.",
         "For two classes it is `online-platt`, with its bound; for more, the step is ours.",
     ),
