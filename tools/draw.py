@@ -26,6 +26,7 @@ from pathlib import Path
 from unittest import mock
 
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, StepPatch
 from PIL import Image
@@ -70,6 +71,9 @@ def _shown(axes: Axes) -> str:
             numbers += [patch.get_width(), patch.get_height()]
         elif isinstance(patch, StepPatch):
             numbers += list(patch.get_data().values)[:BARS]
+    for drawn in axes.collections:
+        at = drawn.get_offsets() if isinstance(drawn, PathCollection) else drawn.get_paths()[0].vertices
+        numbers += at[:: max(len(at) // POINTS, 1), 1].tolist()
     return "; ".join([*filter(None, words), " ".join(f"{float(number):.3g}" for number in numbers)])
 
 
