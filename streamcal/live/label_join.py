@@ -617,7 +617,8 @@ class LabelJoin(Holding, Journaled):
         """
         early = self._curve is not None and (not self._curve.waits or one.number < self._curve.since)
         last = one.at + self._soonest if early else one.t + self._keep
-        if now.t > last or (early and now.cell == 0) or (before is not None and before.positive and before.t <= last):
+        counted = before is not None and before.positive and before.t <= last
+        if counted or now.t > last or (early and now.cell == 0):
             return
         learner = self._versions.get(one.version)
         weight = one.w if now.w is None else now.w
