@@ -273,7 +273,8 @@ class LabelJoin(Holding, Journaled):
         - `repeated`: impressions issued again, and outcomes after the first one of an id; `contradicted`: ids with a
           positive and a negative one, of which the positive one counts;
         - `corrected`, `uncorrected`: positive outcomes in time that were known only after a negative was learned; with
-          `early`, those up to `early` after their impression, for which the share makes up;
+          `early`, those up to `early` after their impression, for which the share makes up, and those known only after
+          the horizon;
         - `unknown`: outcomes of ids that were not held; of these `matched` with an impression that came later, and
           `overflowed`, given up for lack of room;
         - for lack of room, `unheld`: predictions whose label is not learned, and `forgotten`: those that were not
@@ -613,10 +614,11 @@ class LabelJoin(Holding, Journaled):
     def _correct(self, one: Issued, before: Outcome | None, now: Outcome) -> None:
         """Turn a negative label that was learned into a positive one, where a click asks for it and that is exact.
 
-        Labels that were learned early are left: clicks that come later are part of the share.
+        Labels that were learned early are left: clicks that are known later are part of the share, up to the horizon.
         """
         early = self._curve is not None and (not self._curve.waits or one.number < self._curve.since)
-        last = one.at + self._soonest if early else one.t + self._keep
+        in_curve = self._curve is not None and now.cell < len(self._curve.edges)
+        last = one.at + self._soonest if early and in_curve else one.t + self._keep
         counted = before is not None and before.positive and before.t <= last
         if counted or now.t > last or (early and now.cell == 0):
             return
