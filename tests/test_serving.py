@@ -256,6 +256,7 @@ def test_a_clock_that_is_behind_the_events_is_told(caplog):
         assert metric(client, "streamcal_clock_behind_seconds") == pytest.approx(5e3, abs=100.0)
 
 
+@pytest.mark.filterwarnings("ignore:few clicks are known")
 def test_how_late_clicks_are_told_is_in_the_metrics():
     service = Service(LabelJoin(OnlinePlatt(), HORIZON, early=10.0), None, Settings(event_time=True))
     with client_of(service) as client:

@@ -272,9 +272,9 @@ class LabelJoin(Holding, Journaled):
           outcome;
         - `repeated`: impressions issued again, and outcomes after the first one of an id; `contradicted`: ids with a
           positive and a negative one, of which the positive one counts;
-        - `corrected`, `uncorrected`: positive outcomes in time that were known only after a negative was learned; with
-          `early`, those up to `early` after their impression, for which the share makes up, and those known only after
-          the horizon;
+        - `corrected`, `uncorrected`: positive outcomes in time that were known only after a negative was learned. With
+          `early`, that is up to `early` after their impression, where the share makes up for it, or known after the
+          horizon;
         - `unknown`: outcomes of ids that were not held; of these `matched` with an impression that came later, and
           `overflowed`, given up for lack of room;
         - for lack of room, `unheld`: predictions whose label is not learned, and `forgotten`: those that were not
@@ -657,10 +657,11 @@ class LabelJoin(Holding, Journaled):
         if cell + 1 < len(curve.edges):
             heappush(ages, (one.at + curve.edges[cell + 1], number, cell + 1, id))
         if curve.turn(self._number) and curve.waits:
+            share = f"{100.0 * curve.share()[0]:.2g} %"
             warn(
-                f"{100.0 * curve.share()[0]:.2g} % of clicks are known within early={self._soonest:g} s, and they are "
-                f"reported {self._report_delay:.4g} s after their own time on average: labels are learned at the "
-                "horizon while the share is so small; give a longer early, or None"
+                f"few clicks are known within early={self._soonest:g} s, {share}, and they are reported "
+                f"{self._report_delay:.4g} s after their own time on average: labels are learned at the horizon while "
+                "the share is so small; give a longer early, or None"
             )
         self._follow_curve()
 
