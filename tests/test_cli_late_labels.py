@@ -472,7 +472,7 @@ def test_simulated_clicks(tmp_path: Path) -> None:
     assert "share of clicks that come early: 0." in result.output
     assert "learned at the horizon" not in result.output
     few = run(source, *REQUIRED, "--horizon", "3h", "--early", "5s", "--method", "ops")
-    assert "so few that labels are learned at the horizon: give a longer --early" in few.output
+    assert "% of the clicks come within --early, so few that labels are learned at the horizon: give a" in few.output
 
 
 def test_the_note_of_a_join_is_in_its_state() -> None:

@@ -722,6 +722,17 @@ def test_clicks_that_are_mostly_told_after_a_negative_was_learned_warn_once():
     assert "100 clicks were known only after a negative label was learned, and 0 before" in found
     assert "reported 8e+04 s after their own time on average; give a longer horizon" in found
     assert join.tally()["corrected"] == 250  # of a method that learns nothing
+    early = LabelJoin("identity", 86_400.0, early=3_600.0)
+
+    def reported_after_the_horizon():
+        for k in range(400):
+            early.issue(k, 0.5, 600.0 * k)
+            if k >= 150:
+                early.resolve(k - 150, True, 600.0 * k - 80_000.0)  # clicked 10,000 s after the impression
+
+    (found,) = warned_of(reported_after_the_horizon)
+    assert "100 clicks were known only after a negative label was learned, and 0 before" in found
+    assert early.tally()["uncorrected"] == 250
     assert warned_of(lambda: uploaded("identity", 60.0)) == []
     assert LabelJoin("identity", 10.0).report_delay() is None
 
@@ -788,7 +799,7 @@ def test_labels_are_learned_at_the_horizon_while_the_share_is_small():
             join.resolve(k, k % 5 == 0, k + delay)
 
     (found,) = warned_of(lambda: play(range(400), 40.0))
-    assert "% of clicks are known within early=10 s" in found
+    assert "few clicks are known within early=10 s" in found
     assert join._curve.waits
     assert join.waiting == 100
     assert join.calibrator.told[-1][:2] == (pytest.approx(math.log(0.25)), False)  # the score itself

@@ -211,6 +211,17 @@ def test_a_request_may_be_sent_again(client):
     assert 'streamcal_events_total{kind="repeated"} 2.0' in page, "an impression and an outcome"
 
 
+def test_an_outcome_may_have_a_weight():
+    service = Service(LabelJoin(OnlinePlatt(), HORIZON), None, Settings(event_time=True))
+    with client_of(service) as client:
+        issue(client, "a")
+        assert client.post("/v1/outcome", json={"id": "a", "y": 0, "t": 1.0, "w": 50.0}).json()["known"]
+        refused = client.post("/v1/outcome", json={"id": "a", "y": 0, "t": 1.0, "w": -1.0})
+        assert (refused.status_code, refused.json()["where"]) == (422, "w")
+        issue(client, "b", t=2 * HORIZON)
+        assert service.join.calibrator.n == 50.0
+
+
 def test_the_outcome_of_an_id_that_is_not_known_is_kept(client):
     assert outcome(client, "a", t=0.0).json() == {"id": "a", "known": False, "contradicts": False}
     issue(client, "a", t=1.0)
@@ -256,6 +267,7 @@ def test_a_clock_that_is_behind_the_events_is_told(caplog):
         assert metric(client, "streamcal_clock_behind_seconds") == pytest.approx(5e3, abs=100.0)
 
 
+@pytest.mark.filterwarnings("ignore:few clicks are known")
 def test_how_late_clicks_are_told_is_in_the_metrics():
     service = Service(LabelJoin(OnlinePlatt(), HORIZON, early=10.0), None, Settings(event_time=True))
     with client_of(service) as client:

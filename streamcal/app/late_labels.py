@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -145,6 +146,11 @@ class LateLabels:
 
         If a run failed, events that were not noted with their rows are dropped from the journal.
         """
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "few clicks are known", RuntimeWarning)  # `oddities` has it
+            yield from self._joins(calibrator, *others)
+
+    def _joins(self, calibrator: Any, *others: str | None) -> Iterator[LabelJoin]:
         from streamcal.live.journal import Journal
 
         if self.journal is None:
@@ -190,8 +196,6 @@ def closing_lines(job: Run) -> Iterator[str]:
     if join.spans.early is not None:
         share, error = join.early_share()
         yield f"share of clicks that come early: {share:.3f} (standard error {error:.3f})"
-        if join.learns_at_horizon:
-            yield "so few that labels are learned at the horizon: give a longer --early, or leave it out"
     if job.columns.version is not None and len(join.versions) > 1:
         name, _, weight = join.versions[-1]
         shares = f"its own calibration weighs {weight:.0%}, the map of the version before {1.0 - weight:.0%}"

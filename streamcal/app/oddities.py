@@ -23,6 +23,7 @@
 | times of events in another unit | with late labels: the same of either |
 | ids of something else | of at least 20 rows more than half have an id that was issued before |
 | labels before their events | at least 20, and over half of the positive labels, are stamped before their event |
+| few early clicks | with `--early`, less than 0.1 of the clicks come within it |
 | labels of another unit of time | of at least 20 positive labels more than half came after the horizon |
 """
 
@@ -101,6 +102,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         times_left_out(job, job.checkpoint),
         odd_labels(job.replay),
         early_labels(job.replay),
+        _few_early(job),
         odd_ids(job.replay, job.taken),
     )
     return [line for line in found if line is not None]
@@ -369,6 +371,16 @@ def early_labels(replay: Replay | None) -> str | None:
     return (
         f"{early:,} labels are stamped before their event, and there are {replay.clicks:,} positive ones: look whether "
         "--event-time and --label-time are each other's"
+    )
+
+
+def _few_early(job: Run) -> str | None:
+    join = job.join
+    if join is None or join.spans.early is None or not join.learns_at_horizon:
+        return None
+    return (
+        f"{100.0 * join.early_share()[0]:.2g} % of the clicks come within --early, so few that labels are learned at "
+        "the horizon: give a longer --early, or leave it out"
     )
 
 

@@ -75,7 +75,9 @@ class DelayCurve:
         self._keep = math.exp(-1.0 / CLICKS)
         self._known = [0.0] * (CELLS + 1)  # Nₖ, and Dₖ below; the first is not used
         self._inside = [0.0] * (CELLS + 1)
-        self._inverse: float | None = None  # until it is asked for
+        self._inverses = [1.0] * (CELLS + 1)  # Nₖ/(Nₖ − Dₖ)
+        for cell in range(1, CELLS + 1):
+            self._divide(cell)
         self.waits = expected < TOO_FEW  #: whether labels are learned at the horizon
         self.since = 0  #: the number of the first prediction that was issued since `waits` last changed
 
@@ -83,19 +85,22 @@ class DelayCurve:
         """Add a click of an impression older than the end of the cell, whose delay is in the cell or before it."""
         self._known[cell] = self._known[cell] * self._keep + 1.0
         self._inside[cell] = self._inside[cell] * self._keep + inside
-        self._inverse = None
+        self._divide(cell)
 
-    def _factors(self) -> list[tuple[float, float]]:
-        """Return for each cell the clicks known, and those before the cell; both with the prior."""
-        cells = zip(self._known[1:], self._inside[1:], strict=True)
-        return [(known + PRIOR_CLICKS, known - inside + self._before) for known, inside in cells]
+    def _sums(self, cell: int) -> tuple[float, float]:
+        """Return the clicks known of a cell, and those before the cell; both with the prior."""
+        known, inside = self._known[cell], self._inside[cell]
+        return known + PRIOR_CLICKS, known - inside + self._before
+
+    def _divide(self, cell: int) -> None:
+        """Compute the factor of 1/S of a cell."""
+        known, before = self._sums(cell)
+        self._inverses[cell] = known / max(before, LEAST * known)
 
     @property
     def inverse(self) -> float:
         """The posterior mean of 1/S: by this the rate of early clicks is multiplied."""
-        if self._inverse is None:
-            self._inverse = math.prod(known / max(before, LEAST * known) for known, before in self._factors())
-        return self._inverse
+        return math.prod(self._inverses)
 
     @property
     def factor(self) -> float:
@@ -118,7 +123,8 @@ class DelayCurve:
     def share(self) -> tuple[float, float]:
         """Return 1/`inverse`, and its standard error (Greenwood's formula)."""
         share = 1.0 / self.inverse
-        terms = [(known - before) / (known * max(before, LEAST * known)) for known, before in self._factors()]
+        sums = map(self._sums, range(1, CELLS + 1))
+        terms = [(known - before) / (known * max(before, LEAST * known)) for known, before in sums]
         return share, share * math.sqrt(sum(terms))
 
     def state(self) -> dict[str, Any]:
@@ -135,4 +141,6 @@ class DelayCurve:
         curve = cls(early, horizon, expected)
         curve.waits, curve.since = read["waits"], read["since"]
         curve._known, curve._inside = [0.0, *read["known"].tolist()], [0.0, *read["inside"].tolist()]
+        for cell in range(1, CELLS + 1):
+            curve._divide(cell)
         return curve

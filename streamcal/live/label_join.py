@@ -272,8 +272,9 @@ class LabelJoin(Holding, Journaled):
           outcome;
         - `repeated`: impressions issued again, and outcomes after the first one of an id; `contradicted`: ids with a
           positive and a negative one, of which the positive one counts;
-        - `corrected`, `uncorrected`: positive outcomes in time that were known only after a negative was learned; with
-          `early`, those up to `early` after their impression, for which the share makes up;
+        - `corrected`, `uncorrected`: positive outcomes in time that were known only after a negative was learned. With
+          `early`, that is up to `early` after their impression, where the share makes up for it, or known after the
+          horizon;
         - `unknown`: outcomes of ids that were not held; of these `matched` with an impression that came later, and
           `overflowed`, given up for lack of room;
         - for lack of room, `unheld`: predictions whose label is not learned, and `forgotten`: those that were not
@@ -613,11 +614,13 @@ class LabelJoin(Holding, Journaled):
     def _correct(self, one: Issued, before: Outcome | None, now: Outcome) -> None:
         """Turn a negative label that was learned into a positive one, where a click asks for it and that is exact.
 
-        Labels that were learned early are left: clicks that come later are part of the share.
+        Labels that were learned early are left: clicks that are known later are part of the share, up to the horizon.
         """
         early = self._curve is not None and (not self._curve.waits or one.number < self._curve.since)
-        last = one.at + self._soonest if early else one.t + self._keep
-        if now.t > last or (early and now.cell == 0) or (before is not None and before.positive and before.t <= last):
+        in_curve = self._curve is not None and now.cell < len(self._curve.edges)
+        last = one.at + self._soonest if early and in_curve else one.t + self._keep
+        counted = before is not None and before.positive and before.t <= last
+        if counted or now.t > last or (early and now.cell == 0):
             return
         learner = self._versions.get(one.version)
         weight = one.w if now.w is None else now.w
@@ -654,10 +657,11 @@ class LabelJoin(Holding, Journaled):
         if cell + 1 < len(curve.edges):
             heappush(ages, (one.at + curve.edges[cell + 1], number, cell + 1, id))
         if curve.turn(self._number) and curve.waits:
+            share = f"{100.0 * curve.share()[0]:.2g} %"
             warn(
-                f"{100.0 * curve.share()[0]:.2g} % of clicks are known within early={self._soonest:g} s, and they are "
-                f"reported {self._report_delay:.4g} s after their own time on average: labels are learned at the "
-                "horizon while the share is so small; give a longer early, or None"
+                f"few clicks are known within early={self._soonest:g} s, {share}, and they are reported "
+                f"{self._report_delay:.4g} s after their own time on average: labels are learned at the horizon while "
+                "the share is so small; give a longer early, or None"
             )
         self._follow_curve()
 
