@@ -250,14 +250,12 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
         other.stream(scores[:50], [column[25:75] for column in columns], y[:50].astype(float), w, np.empty(0)[:0])
         chain.merge(other)
         parts = chain.parts(0.3, [columns[0][0], columns[1][0]])
-        chain.learn_issued(0.3, [columns[0][0], columns[1][0]], parts[1], 1.0, 1.0, 0.5, 7)
-        late = chain.predict(0.3, [columns[0][0], columns[1][0]]), chain.weights(0), chain.lateness()
+        chain.learn_issued(0.3, [columns[0][0], columns[1][0]], parts[1], 1.0, 1.0, 0.5)
+        late = chain.predict(0.3, [columns[0][0], columns[1][0]]), chain.weights(0)
         chain.unlearn(0.3, [columns[0][0], columns[1][0]], 1.0, 1.0)
         again = module.SegmentChain(2, most)
         for j in range(2):
             again.load(j, *chain.state(j))
-        again.load_lateness(*chain.lateness())
-        assert again.lateness() == late[2] == [7, [1, int(most > 4)]], "an evicted level has nothing to judge"
         found.append((out.tolist(), parts, late, chain.effect(0, "c1"), [again.state(j) for j in range(2)]))
     assert found[0] == found[1]
 
@@ -301,7 +299,7 @@ def test_kernels_refuse_other_lengths():
     with pytest.raises(ValueError, match="expected 2 columns of 1 levels"):
         chain.predict_many(np.array([0.5]), [["a"], []], np.empty(1))
     with pytest.raises(ValueError, match="expected what 5 members said"):
-        chain.learn_issued(0.5, ["a", "b"], [[0.0], None], 1.0, 1.0, 1.0, 0)
+        chain.learn_issued(0.5, ["a", "b"], [[0.0], None], 1.0, 1.0, 1.0)
     with pytest.raises(ValueError, match="not one of 2"):
         chain.merge(twins("segment_chain")[0].SegmentChain(3, 10))
     with pytest.raises(ValueError, match="expected 5 weights"):

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from streamcal.errors import InputError
+from streamcal.kernels.segments.delay_variance import SCALES
+from streamcal.kernels.segments.delay_variance import WIDTH as DELAY_WIDTH
 from streamcal.kernels.segments.level_members import MEMBERS, RECENT_INFORMATION, WIDTH
 from streamcal.parameters.keys import canonical
 from streamcal.parameters.types import FloatArray
@@ -269,6 +271,15 @@ def field_state(field: Field, most: int, absent: int = 0) -> Reader:
         return weights, sums, levels, rows
 
     return read
+
+
+def delay_state(value: Any) -> FloatArray:
+    """Read the state of a `DelayVariance`."""
+    rows = numbers(None, DELAY_WIDTH, least=-HEAVIEST, most=HEAVIEST)(value)
+    counts = rows[:, :2]
+    ensure(len(rows) <= SCALES and (counts >= 0.0).all() and (counts % 1.0 == 0.0).all(), "counts are not possible")
+    ensure((rows[:, 2:4] >= 0.0).all() and (rows[:, 8:] >= 0.0).all(), "variances are not possible")
+    return rows
 
 
 def require_levels(rows: FloatArray, sums: FloatArray, absent: int) -> None:

@@ -95,8 +95,8 @@ class PairedChain:
     calibrator.
 
     Until the label of a prediction arrives, the members' predictions in the chain are remembered, then the log-odds of
-    the chain and of the joint model. W is judged by these at the learning rate of the chain, (1 + d)^−0.3, shares by
-    the terms' predictions when the label arrives, at that rate. `unlearn` subtracts from the sums of each level what
+    the chain and of the joint model. W is judged by these at the learning rate of the chain, 1/D, shares by the terms'
+    predictions when the label arrives, at that rate. `unlearn` subtracts from the sums of each level what
     the observation adds at the present means: an approximation, of second order in the distance of the means. W and
     shares keep what they learned.
 
@@ -133,10 +133,8 @@ class PairedChain:
         self.chain.learn(p, levels, y, w)
         self.effects.learn(p, chain, levels, y, w)
 
-    def learn_issued(
-        self, p: float, levels: list[Any], said: list[Any], y: float, w: float, rate: float, late: int
-    ) -> None:
-        self.chain.learn_issued(p, levels, said[:-1], y, w, rate, late)
+    def learn_issued(self, p: float, levels: list[Any], said: list[Any], y: float, w: float, rate: float) -> None:
+        self.chain.learn_issued(p, levels, said[:-1], y, w, rate)
         self.effects.learn_issued(p, levels, list(said[-1]), y, w, rate)
 
     def stream(

@@ -15,7 +15,8 @@ from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.kernels.common.weights import WeightScale
-from streamcal.kernels.segments.level_members import MEMBERS
+from streamcal.kernels.segments.delay_variance import DelayVariance
+from streamcal.kernels.segments.level_members import HEAVIEST, MEMBERS
 from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import loaded_as
@@ -27,6 +28,7 @@ from streamcal.live.levels import (
     Level,
     check_fields,
     columns_of,
+    delay_state,
     field_state,
     given_level,
     names_of,
@@ -52,10 +54,6 @@ class Effect(NamedTuple):
 
 #: The members of a field, in the order of the kernel.
 MEMBER_NAMES = ("nothing", "offset", "recent", "free", "line")
-#: The learning rate of the weights of members for a label after which d others were learned is (1 + d) to the power of
-#: minus this: outcomes in a row often have one cause. At rate 1, streams whose rate changes before the first late
-#: labels come lose more (`docs/segments_measured.md`).
-LATE_POWER = 0.3
 #: No label counts as later: whole numbers up to this one are doubles.
 MOST_LABELS = 2.0**53
 
@@ -111,6 +109,12 @@ class Segmented(Keyed):
     The result is exact, up to τ² and the cap, for the last observation of a level; for others the error is of second
     order in the distance of the means. `unlearn_one` is for rare corrections of labels: errors of retractions add up,
     so a window must not be built on it. The weights of members are not unlearned.
+
+    With labels that are d observations late, the weights of members learn at the rate 1/D. D is the Allan variance of
+    the residuals y − p as issued, at the delay. Half the mean square of the difference between their sums in two
+    adjacent windows of d labels is divided by the mean sum of p(1 − p). D is 1 if labels are independent given p, and
+    at most 1 + d; it starts at √(1 + d), which counts as d labels. A constant error cancels, because late labels can
+    still correct it. Windows have 2, 4, 8, … labels: the shortest with d labels or more counts.
 
     With a `store`, a state contains the levels in memory, and names the rows of the file with the others. It is loaded
     if the file has the same path, and resumes there even if more rows were written since. Only the last two states
@@ -175,6 +179,7 @@ class Segmented(Keyed):
         if self.store is not None:
             self._keep_in(LevelRows(self.store))
         self._weight_scale = WeightScale()
+        self._delay_variance = DelayVariance()
         self._learned = 0  # observations, of whatever weight above 0
 
     def _keep_in(self, rows: LevelRows) -> None:
@@ -276,10 +281,10 @@ class Segmented(Keyed):
         Returns
         -------
         list of float
-            First the probability of the calibrator and the number of observations learned so far. Then, for each field
-            of which `keys` has a level, in the order of `by`, the log-odds of its five members. With `pairs`, the
-            log-odds of the chain and of the model beside it follow. The predictions of the parts of the calibrator, if
-            it is a mixture, are last.
+            First the probability that `predict_one` returns and the number of observations learned so far. Then, for
+            each field of which `keys` has a level, in the order of `by`, the log-odds of its five members. With
+            `pairs`, the log-odds of the chain and of the model beside it follow. The predictions of the parts of the
+            calibrator, if it is a mixture, are last.
 
         Examples
         --------
@@ -297,7 +302,7 @@ class Segmented(Keyed):
         overall = self.overall
         p = overall.predict_one(score, t)
         corrected, of_fields = self._corrections.parts(p, levels)
-        said = [p, float(self._learned)]
+        said = [corrected, float(self._learned)]
         for members in of_fields:
             if members is not None:
                 said += members
@@ -315,10 +320,10 @@ class Segmented(Keyed):
     ) -> None:
         """Learn the label of a prediction that was issued earlier with these arguments.
 
-        Members of each field, and the parts of the calibrator, are judged by their issued predictions, the members with
-        the learning rate (1 + d)^−0.3, where d observations have been learned since. "Nothing" has twice its weight in
-        a field until d labels have judged the field's predictions for levels known to it. The sums of the levels are
-        moved from their present values, along the chain that starts at the probability that the calibrator issued.
+        Members of each field, and the parts of the calibrator, are judged by their issued predictions. The sums of the
+        levels step from where the calibrator puts the score now. The weights of the members learn at the rate 1/D. D is
+        the Allan variance of the residuals at the delay, measured on the labels learned so far: how many times more
+        their sums vary than if labels were independent.
 
         Parameters
         ----------
@@ -333,16 +338,35 @@ class Segmented(Keyed):
             For an argument that is not allowed; nothing is learned then.
         """
         levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
-        (p, learned), of_fields, rest = self._read_parts(levels, said)
+        issued, of_fields, rest = self._read_parts(levels, said)
         self._require_store(levels)
         if weight == 0.0:
             self.overall._checked(score, y, w, t)
         else:
-            self.overall._learn_late(score, label > 0.0, weight, t, rest)
-            late = min(max(self._learned - learned, 0.0), MOST_LABELS)
-            relative, rate = self._weight_scale.relative(weight), (1.0 + late) ** -LATE_POWER
-            self._corrections.learn_issued(p, levels, of_fields, label, relative, rate, int(late))
-            self._learned += 1
+            self._learn_late(score, levels, label, weight, t, issued, of_fields, rest)
+
+    def _learn_late(
+        self,
+        score: float,
+        levels: list[Any],
+        y: float,
+        w: float,
+        t: Time | None,
+        issued: list[float],
+        of_fields: list[Any],
+        rest: list[float],
+    ) -> None:
+        """Learn a checked label of what was issued, with weight above 0."""
+        p, learned = issued
+        now = self.overall._predict_to_learn(score, t)
+        self.overall._learn_late(score, y > 0.0, w, t, rest)
+        late, relative = min(max(self._learned - learned, 0.0), MOST_LABELS), self._weight_scale.relative(w)
+        if late > 0.0:
+            weight = min(relative, HEAVIEST)
+            self._delay_variance.learn(weight * (y - p), weight * weight * p * (1.0 - p))
+        rate = 1.0 / self._delay_variance.at(late)
+        self._corrections.learn_issued(now, levels, of_fields, y, relative, rate)
+        self._learned += 1
 
     def _require_keyed(
         self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
@@ -498,6 +522,7 @@ class Segmented(Keyed):
         self.overall.merge(other.overall)
         self._corrections.merge(other._corrections)
         self._weight_scale.merge(other._weight_scale)
+        self._delay_variance.merge(other._delay_variance)
         self._learned += other._learned
 
     def _compared(self) -> dict[str, Any]:
@@ -514,7 +539,7 @@ class Segmented(Keyed):
             "overall": StateField(unread, self.overall._written, self._load_overall),
             "learned": attribute(self, "_learned", whole()),
             "evicted": StateField(whole(), lambda: int(chain.evicted)),
-            "late": StateField(row(whole(), each), chain.lateness),
+            "delay_variance": StateField(delay_state, self._delay_variance.state, self._delay_variance.load),
             "stored": StateField(stored, self._levels_in_store, optional=True),
             **({"pairs": pairs} if self.pairs else {}),
             "weight_scale": part(self._weight_scale, weight_scale_state),
@@ -539,12 +564,11 @@ class Segmented(Keyed):
     def _load_overall(self, state: Any) -> None:
         self._overall = loaded_as(self.overall, state)
 
-    def _load(self, *, evicted: int, late: Any, stored: Any, fields: list[Any]) -> None:
+    def _load(self, *, evicted: int, stored: Any, fields: list[Any]) -> None:
         ensure(stored is None or self.store is not None, "there are levels in a store, and no path of it")
         absent = [0] * len(fields) if stored is None else stored[3]
         for j, plain in enumerate(fields):
             self._chain.load(j, *field_state(self.by[j], self.max_levels, absent[j])(plain), absent[j])
         if stored is not None and self.store is not None:
             self._keep_in(LevelRows(self.store, *stored[:3]))
-        self._chain.load_lateness(*late)
         self._chain.evicted = evicted

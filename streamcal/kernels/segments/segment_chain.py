@@ -5,8 +5,6 @@ Symbols, z being the log-odds that reach a field and k the level that it has; th
 `level_members`:
 
     W[j, a]                  the weight of member a in field j, under fixed share
-    d, t[j]                  how late the last label was, in labels learned since its forecast; and how many late labels
-                             have judged field j, for levels that it knew. W[j, 0] counts twice in forecasts if t[j] < d
 
 A field forecasts Σ W[a]·σ(z + m[a]), and its log-odds reach the next field.
 """
@@ -54,8 +52,6 @@ class SegmentChain(LevelMembers):
     """
 
     most = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    late = cython.declare(cython.longlong, visibility="readonly")
-    _judged: cython.longlong[::1]  # t
     _z: cython.double[::1]  # what reaches each field
     _said: cython.double[:, ::1]  # log-odds of each member
     _positive: cython.double[:, ::1]  # their probabilities, neither of them as a difference
@@ -64,8 +60,7 @@ class SegmentChain(LevelMembers):
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t):
         prior = [NOTHING] + (MEMBERS - 1) * [(1.0 - NOTHING) / (MEMBERS - 1)]
         super().__init__(fields, most, prior)
-        self.most, self.late = most, 0
-        self._judged = np.zeros(fields, dtype=np.longlong)
+        self.most = most
         self._z = np.zeros(fields)
         self._said = np.zeros((fields, MEMBERS))
         self._positive, self._negative = np.zeros((fields, MEMBERS)), np.zeros((fields, MEMBERS))
@@ -145,10 +140,9 @@ class SegmentChain(LevelMembers):
     def _mixed(self, j: cython.Py_ssize_t) -> cython.double:
         """Return the log-odds of the mixture of the members of a field."""
         a: cython.Py_ssize_t
-        nothing: cython.double = (2.0 if self._judged[j] < self.late else 1.0) * self._weights[j, 0]
-        positive: cython.double = nothing * self._positive[j, 0]
-        negative: cython.double = nothing * self._negative[j, 0]
-        for a in range(1, _MEMBERS):
+        positive: cython.double = 0.0
+        negative: cython.double = 0.0
+        for a in range(_MEMBERS):
             positive += self._weights[j, a] * self._positive[j, a]
             negative += self._weights[j, a] * self._negative[j, a]
         return clamped(log(positive / negative), _LIMIT)
@@ -169,22 +163,17 @@ class SegmentChain(LevelMembers):
         y: cython.double,
         w: cython.double,
         rate: cython.double,
-        late: cython.longlong,
     ):
         """Learn as `learn` does, but judge the members by the forecasts that were issued (`parts`).
 
-        `rate` is the learning rate of their weights, and `late` the number of labels learned since. A field whose level
-        was missing then is passed.
+        p is what is forecast now, from which the members step, and `rate` the learning rate of their weights. A field
+        whose level was missing then is passed.
         """
         j: cython.Py_ssize_t
         a: cython.Py_ssize_t
         self._find_fields(levels)
         if len(said) != self.size or any([one is not None and len(one) != MEMBERS for one in said]):
             raise ValueError(f"expected what {MEMBERS} members said for each of {self.size} fields")
-        self.late = late
-        for j in range(self.size):
-            if late > 0 and said[j] is not None and said[j][1] != said[j][0]:
-                self._judged[j] += 1
         self._look(logit(p))
         for j in range(self.size):
             if self._slot[j] == MISSING or said[j] is None:
@@ -218,7 +207,6 @@ class SegmentChain(LevelMembers):
     def _learn_all(self, y: cython.double, w: cython.double):
         """One step of all fields where `_look` has looked."""
         j: cython.Py_ssize_t
-        self.late = 0
         for j in range(self.size):
             if self._slot[j] == UNKNOWN:
                 self._say_alike(j)
@@ -285,22 +273,7 @@ class SegmentChain(LevelMembers):
 
     def weights(self, j: cython.Py_ssize_t):
         """Return the weights of the members of a field in forecasts, a list."""
-        found = self._weights_of(j)
-        if self._judged[j] < self.late:
-            total = 1.0 + found[0]
-            found = [2.0 * found[0] / total, *[one / total for one in found[1:]]]
-        return found
-
-    def lateness(self):
-        """[d, t of each field], for `load_lateness`."""
-        return [int(self.late), [int(self._judged[j]) for j in range(self.size)]]
-
-    def load_lateness(self, late: cython.longlong, judged: object):
-        """Load an earlier `lateness`."""
-        j: cython.Py_ssize_t
-        self.late = late
-        for j in range(self.size):
-            self._judged[j] = judged[j]
+        return self._weights_of(j)
 
     def variances(self, j: cython.Py_ssize_t):
         """τ² of the offsets with all and with recent memory, a list."""
@@ -326,8 +299,6 @@ class SegmentChain(LevelMembers):
                 self._absorb(j, other._values[other._table.find(j, level)])
             self._weigh_levels(j)
             self._pool(j, other)
-            self._judged[j] += other._judged[j]
-        self.late = max(self.late, other.late)
         self.evicted += other.evicted
 
     @cython.cfunc
