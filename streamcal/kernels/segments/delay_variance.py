@@ -104,7 +104,7 @@ class DelayVariance:
         """Return the numbers of all scales with a block or a window, for `load`."""
         rows = np.asarray(self._sums)
         used = np.flatnonzero(rows[:, : WINDOWS + 1].any(axis=1))
-        return rows[: used[-1] + 1].tolist() if len(used) else []
+        return rows[: int(used.max()) + 1].tolist() if len(used) else []
 
     def load(self, rows: object):
         """Load an earlier `state` into an object that has learned nothing."""
