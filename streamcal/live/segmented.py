@@ -126,11 +126,13 @@ class Segmented(Keyed):
     distance of the means, and memories lose what they may have forgotten. `unlearn_one` is for rare corrections of
     labels: errors of retractions add up, so a window must not be built on it. The weights of members are not unlearned.
 
-    With labels that are d observations late, the weights of members learn at the rate 1/D. D is the Allan variance of
-    the residuals y − p as issued, at the delay. Half the mean square of the difference between their sums in two
-    adjacent windows of d labels is divided by the mean sum of p(1 − p). D is 1 if labels are independent given p, and
-    at most 1 + d; it starts at √(1 + d), which counts as d labels. A constant error cancels, because late labels can
-    still correct it. Windows have 2, 4, 8, … labels: the shortest with d labels or more counts.
+    With labels that are d observations late, the weights of members and orders learn at the rate 1/D. D is the Allan
+    variance of the residuals y − p as issued, at the delay. Half the mean square of the difference between their sums
+    in two adjacent windows of d labels is divided by the mean sum of p(1 − p). D is 1 if labels are independent given
+    p, and at most 1 + d; it starts at √(1 + d), which counts as d labels. A constant error cancels, because late labels
+    can still correct it. Windows have 2, 4, 8, … labels: the shortest with d labels or more counts. The guarantee does
+    not extend to late labels. Weights at the rate 1/(1 + d) would lose at most 2·(1 + d)·ln 2 for each mixture, and no
+    method less than in proportion to d against an adversary; 1/D is right as far as D is.
 
     With a `store`, a state contains the levels in memory, and names the rows of the file with the others. It is loaded
     if the file has the same path, and resumes there even if more rows were written since. Only the last two states
@@ -158,7 +160,7 @@ class Segmented(Keyed):
     ...     cal.learn_one(0.1, {"campaign": "c1", "placement": k % 3}, k % 5 == 0)
     ...     cal.learn_one(0.1, {"campaign": "c2", "placement": k % 3}, k % 20 == 0)
     >>> [round(cal.predict_one(0.1, {"campaign": name, "placement": 0}), 2) for name in ("c1", "c2", "new")]
-    [0.2, 0.05, 0.12]
+    [0.2, 0.05, 0.11]
     >>> mean, sd, n = cal.effect("campaign", "c1")
     >>> round(mean, 1), round(sd, 2), n
     (0.6, 0.06, 2000.0)
@@ -456,8 +458,8 @@ class Segmented(Keyed):
         Returns
         -------
         mean, sd : float
-            Of the posterior distribution, in log-odds, over all members of the field with their weights; the line at
-            the mean log-odds of the level. Thompson sampling takes a draw from N(mean, sd²), an upper confidence bound
+            Of the posterior distribution, in log-odds, over the members of the first order with their weights; the line
+            at the mean log-odds of the level. Thompson sampling takes a draw from N(mean, sd²), an upper confidence bound
             mean + c·sd.
         n : float
             The weight of the observations of this level held, in units of the mean weight of all observations.
@@ -478,7 +480,7 @@ class Segmented(Keyed):
         >>> cal = Segmented("online-platt", by=["campaign"])
         >>> mean, sd, n = cal.effect("campaign", "new")
         >>> mean, round(sd, 2), n
-        (0.0, 0.5, 0.0)
+        (0.0, 0.43, 0.0)
         """
         place = self._place(field)
         found = given_level(self.by[place], level)
