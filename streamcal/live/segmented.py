@@ -131,8 +131,8 @@ class Segmented(Keyed):
     in two adjacent windows of d labels is divided by the mean sum of p(1 − p). D is 1 if labels are independent given
     p, and at most 1 + d; it starts at √(1 + d), which counts as d labels. A constant error cancels, because late labels
     can still correct it. Windows have 2, 4, 8, … labels: the shortest with d labels or more counts. The guarantee does
-    not extend to late labels. Weights at the rate 1/(1 + d) would lose at most 2·(1 + d)·ln 2 for each mixture, and no
-    method less than in proportion to d against an adversary; 1/D is right as far as D is.
+    not extend to late labels. Weights at the rate 1/(1 + d), changed once in 1 + d observations, would lose at most
+    2·(1 + d)·ln 2 for each mixture; 1/D is right as far as D is.
 
     With a `store`, a state contains the levels in memory, and names the rows of the file with the others. It is loaded
     if the file has the same path, and resumes there even if more rows were written since. Only the last two states
@@ -459,8 +459,8 @@ class Segmented(Keyed):
         -------
         mean, sd : float
             Of the posterior distribution, in log-odds, over the members of the first order with their weights; the line
-            at the mean log-odds of the level. Thompson sampling takes a draw from N(mean, sd²), an upper confidence bound
-            mean + c·sd.
+            at the mean log-odds of the level. Thompson sampling takes a draw from N(mean, sd²), an upper confidence
+            bound mean + c·sd.
         n : float
             The weight of the observations of this level held, in units of the mean weight of all observations.
 
