@@ -212,9 +212,9 @@ class LevelMembers(ObservedLevels):
     def _begin(self, k: cython.Py_ssize_t) -> cython.void:
         """Set Q of a new level."""
         a: cython.Py_ssize_t
-        self._table.singles[k, 0] = _NOTHING
+        self._singles[k, 0] = _NOTHING
         for a in range(1, _MIXED):
-            self._table.singles[k, a] = (1.0 - _NOTHING) / (_MIXED - 1)
+            self._singles[k, a] = (1.0 - _NOTHING) / (_MIXED - 1)
 
     def _judge_own(
         self,
@@ -225,7 +225,6 @@ class LevelMembers(ObservedLevels):
     ) -> cython.void:
         """Multiply Q of a level by the probabilities of the label to the power w, and share."""
         a: cython.Py_ssize_t
-        singles: cython.float[:, ::1] = self._table.singles
         share: cython.double = max(1.0 / (self._values[k, 0] + 2.0), LEAST_SHARE)
         total: cython.double = 0.0
         best: cython.double = 0.0
@@ -235,12 +234,12 @@ class LevelMembers(ObservedLevels):
                 best = max(best, chances[r, a])
         for a in range(_MIXED):
             found = chances[r, a] if w == 1.0 else exp(w * log(chances[r, a] / best))
-            self._own[a] = float(singles[k, a]) * found
+            self._own[a] = float(self._singles[k, a]) * found
             total += self._own[a]
         kept: cython.double = (1.0 - share) / total
         for a in range(_MIXED):
             found = _NOTHING if a == 0 else (1.0 - _NOTHING) / (_MIXED - 1)
-            singles[k, a] = kept * self._own[a] + share * found
+            self._singles[k, a] = kept * self._own[a] + share * found
 
     def _weigh_level(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
         """Set C of a level, and S with it; all traffic is no level of the first order."""
@@ -311,7 +310,6 @@ class LevelMembers(ObservedLevels):
         a: cython.Py_ssize_t
         total: cython.double = 0.0
         k: cython.Py_ssize_t = self._held(j)
-        singles: cython.float[:, ::1] = self._table.singles
         if self._values[k, 0] <= 0.0:
             self._begin(k)
         self._add_offset(k, 3, _LONG, row)
@@ -321,10 +319,10 @@ class LevelMembers(ObservedLevels):
             self._values[k, a] += row[a]
         for a in range(_MIXED):
             prior: cython.double = _NOTHING if a == 0 else (1.0 - _NOTHING) / (_MIXED - 1)
-            self._own[a] = max(float(singles[k, a]) * row[DOUBLES + a] / prior, 1e-30)
+            self._own[a] = max(float(self._singles[k, a]) * row[DOUBLES + a] / prior, 1e-30)
             total += self._own[a]
         for a in range(_MIXED):
-            singles[k, a] = max(self._own[a] / total, 1e-30)
+            self._singles[k, a] = max(self._own[a] / total, 1e-30)
         self._weigh_level(j, k)
 
     def _add_offset(
@@ -371,5 +369,5 @@ class LevelMembers(ObservedLevels):
 
     def _own_weights(self, k: cython.Py_ssize_t) -> list:
         """Return Q of a level, whose sum is 1."""
-        found = np.asarray(self._table.singles[k]).astype(float)
+        found = np.asarray(self._singles[k]).astype(float)
         return (found / found.sum()).tolist()

@@ -16,6 +16,7 @@ cdef class ObservedLevels:
     cdef Py_ssize_t _second
     cdef LevelTable _table
     cdef double[:, ::1] _values  # those of the table
+    cdef float[:, ::1] _singles
     cdef double[:, ::1] _precision  # 1/τ²
     cdef double[:, ::1] _sums  # Σ C
     cdef double[:, ::1] _weights  # W

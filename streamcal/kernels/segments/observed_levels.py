@@ -55,7 +55,7 @@ class ObservedLevels:
         self._fields, self.size, self.evicted = fields, size, 0
         self._width, self._apart, self._first, self._second, singles = layout
         self._table = LevelTable(size, most, self._width, singles)
-        self._values = self._table.values
+        self._values, self._singles = self._table.values, self._table.singles
         self._precision, self._sums = np.ones((size, terms)), np.zeros((size, 2))
         self._parts = np.array([len(row) for row in prior], dtype=np.intp)
         longest = max(self._parts)
@@ -106,7 +106,7 @@ class ObservedLevels:
                 self._table.put_away(j, self._table.oldest(j))
             self.evicted += 1
         self._slot[j] = self._table.admit(j, self._level[j], self._slot[j])
-        self._values = self._table.values
+        self._values, self._singles = self._table.values, self._table.singles
         return self._slot[j]
 
     def _drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):

@@ -180,8 +180,8 @@ class SegmentChain(LevelMembers):
         self._say(j, 4, z + self._offset(k, 1, 1.0))
         self._say(j, 5, z + self._line(k, FIRST_LINE, clamped(z, LARGEST)))
         for a in range(_MIXED):
-            positive += float(self._table.singles[k, a]) * self._positive[j, a]
-            negative += float(self._table.singles[k, a]) * self._negative[j, a]
+            positive += float(self._singles[k, a]) * self._positive[j, a]
+            negative += float(self._singles[k, a]) * self._negative[j, a]
         self._positive[j, _MIXED] = positive / (positive + negative)
         self._negative[j, _MIXED] = negative / (positive + negative)
 
@@ -310,9 +310,14 @@ class SegmentChain(LevelMembers):
         """One step of all places where `_look` has looked."""
         j: cython.Py_ssize_t
         for j in range(self.size):
-            if self._slot[j] != MISSING:
-                self._learn(j, self._positive if y > 0.0 else self._negative, y, w, 1.0)
-        self._judge(2 * self._fields + 1, self._positive if y > 0.0 else self._negative, min(w, _HEAVIEST))
+            if self._slot[j] != MISSING and y > 0.0:
+                self._learn(j, self._positive, y, w, 1.0)
+            elif self._slot[j] != MISSING:
+                self._learn(j, self._negative, y, w, 1.0)
+        if y > 0.0:
+            self._judge(2 * self._fields + 1, self._positive, min(w, _HEAVIEST))
+        else:
+            self._judge(2 * self._fields + 1, self._negative, min(w, _HEAVIEST))
 
     @cython.cfunc
     def _learn(
