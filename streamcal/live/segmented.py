@@ -391,9 +391,9 @@ class Segmented(Keyed):
         if weight == 0.0:
             self.overall._checked(score, y, w, t)
         else:
-            self._learn_late(score, levels, label, weight, t, issued, of_fields, rest)
+            self._learn_judged(score, levels, label, weight, t, issued, of_fields, rest)
 
-    def _learn_late(
+    def _learn_judged(
         self,
         score: float,
         levels: list[Any],
