@@ -8,10 +8,11 @@ import pytest
 from test_kernel_forms import twins
 from test_segmented import BY, Dense, learned, losses, plain, rows_of, stream
 
-from streamcal import InputError, OnlinePlatt
+from streamcal import InputError, OnlinePlatt, StateError
 from streamcal.kernels.segments.delay_variance import DelayVariance
 from streamcal.kernels.segments.level_members import MEMBERS, SECOND
 from streamcal.live import Segmented
+from streamcal.states import signed
 
 
 class Residuals:
@@ -240,3 +241,22 @@ def test_what_was_never_said(said):
     with pytest.raises(InputError, match="not what `issue_parts` returns"):
         cal.learn_issued(0.5, {"campaign": "c"}, True, said)
     assert cal.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(("delay_variance", [[count, *11 * [0.0]]]) for count in (-1.0, 0.5)),
+        *(("delay_variance", [[4.0, 1.0, *one, *8 * [0.0]]]) for one in ((-1.0, 1.0), (1.0, -1.0))),
+        ("delay_variance", [[4.0, 1.0, 1.0, 1.0, *4 * [0.0], *4 * [-1.0]]]),
+        ("delay_variance", 60 * [12 * [0.0]]),
+        ("delay_variance", [[0.0]]),
+        *(("orders", one) for one in ([0.5, 0.6], [1.0, 0.0], [0.5], None)),
+    ],
+)
+def test_variances_and_orders_that_cannot_be(name, wrong):
+    state = plain(run_late(Segmented("ops", BY), list(rows_of(*stream(30))), 5))
+    Segmented.from_state(state)
+    state["learned"][name] = wrong
+    with pytest.raises(StateError):
+        Segmented.from_state(signed(state))
