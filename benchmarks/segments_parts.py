@@ -6,8 +6,8 @@
 On the streams of `benchmarks/segments.py` (one seed of the simulator), over the forecasts of one `Auto()` for all. A
 micro-batch is forecast by what was learned of those before it. It is learned in order, as `streamcal.spark` does; or in
 parts, each of which goes on from the state before the batch, and what each has changed is added up: sums of natural
-parameters (H, E), the logarithms of the weights of members, and τ² is computed anew. Recent memory, which has a cap, is
-the mean of the parts by information where it is full. Log loss in nats in sum over the stream, minus that of `Auto`.
+parameters (H, E), the logarithms of the weights of members, and τ² is computed anew. An offset with a memory is the
+mean of the parts by information where the memory is full. Log loss in nats in sum over a stream, minus that of `Auto`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ import pyarrow as pa
 from benchmarks.segments import SEEDS, Stream, nats, segmented, streams
 from benchmarks.streams.tables import Array
 from streamcal import Auto, OnlinePlatt
-from streamcal.kernels.segments.level_members import RECENT_INFORMATION, WIDTH
+from streamcal.kernels.segments.level_members import APART, DOUBLES, LONG, MEMBERS, MIXED, NOTHING, SECOND, SHORT, WIDTH
+from streamcal.kernels.segments.level_members import C as TERM
 from streamcal.kernels.segments.observed_levels import SHARE
 from streamcal.live import Segmented
 from streamcal.spark import chaining
 
 SIZES, PARTS = (1_000, 5_000), (2, 4, 16)
-#: Columns of the numbers of a level that are recent memory, and what they say of τ².
-RECENT, TERMS = slice(3, 5), slice(7, 9)
+#: The numbers of a level that are s of an offset with a memory, followed by E.
+MEMORIES = {3: LONG, 5: SHORT, 3 + APART: LONG}
+#: Those that are H of an offset with all memory, followed by E, and C of both orders.
+OFFSETS, TERMS = np.array([1, 1 + APART]), np.array([TERM, DOUBLES - 1])
 #: Of the prior of τ²: levels, their variance, and the largest mean squared.
 FIRST_LEVELS, FIRST_VARIANCE, LARGEST = 4.0, 0.02, 16.0
 
@@ -57,12 +60,26 @@ def added(before: Segmented, learned: list[Segmented]) -> Segmented:
     """Return the state before a batch plus all changes of its parts."""
     states = [one.state_dict()["learned"] for one in (before, *learned)]
     fields = [field(*rows) for rows in zip(*(state["fields"] for state in states), strict=True)]
-    state = {**states[0], "fields": fields, "learned": sum(one["learned"] for one in states[1:])}
+    orders = weighed(*(np.array(one["orders"]) for one in states))
+    state = {
+        **states[0],
+        "fields": fields,
+        "orders": orders.tolist(),
+        "learned": sum(one["learned"] for one in states[1:]),
+    }
     state["learned"] -= (len(learned) - 1) * states[0]["learned"]
     state["overall"] = states[1]["overall"]
     found = Segmented(before.calibrator, before.by)
     found._restore(state)
     return found
+
+
+def weighed(before: Array, *learned: Array) -> Array:
+    """Weights of a mixture with the evidence of each part."""
+    found = np.log(before) + np.sum([np.log(one) - np.log(before) for one in learned], axis=0)
+    found = np.maximum(np.exp(found - np.logaddexp.reduce(found)), SHARE / 12.0)
+    weights: Array = found / found.sum()
+    return weights
 
 
 def field(before: list[Any], *learned: list[Any]) -> list[Any]:
@@ -74,17 +91,20 @@ def field(before: list[Any], *learned: list[Any]) -> list[Any]:
         for level, row in zip(levels, rows, strict=True):
             names[key(level)] = level
             new.setdefault(key(level), []).append(np.array(row))
-    numbers = np.array([sums(old.get(level, np.zeros(WIDTH)), np.array(rows)) for level, rows in new.items()])
-    weights = np.log(before[0]) + np.sum([np.log(one[0]) - np.log(before[0]) for one in learned], axis=0)
-    weights = np.maximum(np.exp(weights - np.logaddexp.reduce(weights)), SHARE / 8.0)
+    numbers = np.array([sums(old.get(level, FIRST), np.array(rows)) for level, rows in new.items()])
+    every = [np.array(one[0]) for one in (before, *learned)]
+    first = len(every[0]) - SECOND  # 0 of all traffic
+    weights = [weighed(*(one[part] for one in every)) for part in (slice(first), slice(first, None)) if part.stop != 0]
+    used = np.array([first == MEMBERS, True])
     precision = (FIRST_LEVELS + len(before[2])) / (FIRST_LEVELS * FIRST_VARIANCE + np.array(before[1]))
+    total = np.zeros(2)
     for _ in range(5 if len(numbers) else 0):
-        variance = 1.0 / (numbers[:, 1:5:2] + precision)
-        numbers[:, TERMS] = np.minimum((numbers[:, 2:5:2] * variance) ** 2, LARGEST) + variance
+        variance = 1.0 / (numbers[:, OFFSETS] + precision)
+        terms = np.minimum((numbers[:, OFFSETS + 1] * variance) ** 2, LARGEST) + variance
+        numbers[:, TERMS] = terms * used
         total = numbers[:, TERMS].sum(axis=0)
         precision = (FIRST_LEVELS + len(numbers)) / (FIRST_LEVELS * FIRST_VARIANCE + total)
-    total = numbers[:, TERMS].sum(axis=0) if len(numbers) else np.zeros(2)
-    return [(weights / weights.sum()).tolist(), total.tolist(), [names[level] for level in new], numbers.tolist()]
+    return [np.concatenate(weights).tolist(), total.tolist(), [names[level] for level in new], numbers.tolist()]
 
 
 def key(level: Any) -> Any:
@@ -92,13 +112,27 @@ def key(level: Any) -> Any:
     return tuple(level) if isinstance(level, list) else level
 
 
+#: The numbers of a level before its first label.
+FIRST = np.array([0.0] * DOUBLES + [NOTHING] + (MIXED - 1) * [(1.0 - NOTHING) / (MIXED - 1)])
+
+
 def sums(before: Array, learned: Array) -> Array:
     """Add to the numbers of a level the changes of each part."""
     found: Array = before + (learned - before).sum(axis=0)
-    if max(found[3], learned[:, 3].max()) >= RECENT_INFORMATION * (1.0 - 1e-9):
-        shares = learned[:, 3] / learned[:, 3].sum()
-        found[RECENT] = RECENT_INFORMATION, RECENT_INFORMATION * (shares * learned[:, 4] / learned[:, 3]).sum()
+    for at, memory in MEMORIES.items():
+        whole = gathered(before[at], memory) + (gathered(learned[:, at], memory) - gathered(before[at], memory)).sum()
+        if whole > memory:
+            held = np.minimum(learned[:, at], memory)
+            found[at] = memory * np.exp(whole / memory - 1.0)
+            found[at + 1] = memory * (learned[:, at + 1] / np.maximum(held, 1e-300) * held / held.sum()).sum()
+    own = weighed(before[DOUBLES:WIDTH], *learned[:, DOUBLES:WIDTH])
+    found[DOUBLES:WIDTH] = own.astype(np.float32)
     return found
+
+
+def gathered(s: Any, memory: float) -> Any:
+    """All information that an offset with a memory has been given, whatever has faded."""
+    return np.where(s <= memory, s, memory * (1.0 + np.log(np.maximum(s, memory) / memory)))
 
 
 def cost(rows: int = 500_000, repeats: int = 3) -> str:

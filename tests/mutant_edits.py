@@ -675,6 +675,22 @@ MUTANTS = [
         "test_multicalibrated",
     ),
     Mutant(
+        "prior-of-a-memory-stays",
+        "kernels/segments/level_members.py",
+        "memory + precision * (memory / s)",
+        "memory + precision",
+        "a level that has moved far is pulled back to the others",
+        "test_segmented",
+    ),
+    Mutant(
+        "late-level-steps-as-issued",
+        "live/segmented.py",
+        "        now = self.overall._predict_to_learn(score, t)\n",
+        "        now = p\n",
+        "calibrator and level both correct the same error",
+        "test_segmented_late",
+    ),
+    Mutant(
         "weights-merge-forgets-their-number",
         "kernels/common/weights.py",
         "        self._count += other._count\n",

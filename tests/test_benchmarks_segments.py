@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from benchmarks import random_effects, segments
+from benchmarks import random_effects, segments, segments_moving
 from benchmarks.segments import PAGE, Stream
 
 STREAM = segments.simulated(0.05, 1500, seed=0)
@@ -31,6 +31,17 @@ def test_a_line_of_the_tables():
     assert "µs" in segments.cost(
         Stream(*(part[:200] for part in STREAM[:2]), {k: v[:200] for k, v in STREAM.fields.items()})
     )
+
+
+def test_levels_that_walk_are_followed():
+    """Of 300,000 impressions a calibrator for each campaign loses more, from what it must learn anew of each."""
+    streams = segments_moving.moving(3, 300_000)
+    found = {}
+    for kind, stream in streams.items():
+        cells = segments_moving.line(kind, stream).split(" | ")
+        found[kind] = dict(zip(("alone", "each", "segmented", "score"), map(float, cells[1:4]), strict=False))
+    for kind, allowed in (("static", 0.7), ("walk", 0.7)):
+        assert found[kind]["segmented"] < allowed * found[kind]["each"] < found[kind]["alone"]
 
 
 @pytest.mark.full

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from postgresql import server
 
-from streamcal import CapabilityError, InputError
+from streamcal import CapabilityError, InputError, Interval, Platt
 from streamcal.live import Segmented
-from streamcal.live.exported import flat_rows, level_columns, level_table, levels_sql
+from streamcal.live.exported import MEMBERS, flat_rows, level_columns, level_table, levels_sql
 
 
 def learned(calibrator="platt", n=1_000):
@@ -55,7 +55,7 @@ def assert_query_is_the_forecast(cal, found):
 def tables(cal, text, number):
     """Yield the tables that the query joins: name, columns with their types, and rows."""
     names = level_columns(cal)
-    kinds = ["INTEGER", *[text] * (len(names) - 6), *[number] * 5]
+    kinds = ["INTEGER", *[text] * (len(names) - 1 - len(MEMBERS)), *[number] * len(MEMBERS)]
     yield "levels", ", ".join(map(" ".join, zip(names, kinds, strict=True))), flat_rows(cal)
     yield "served", f"id INTEGER, pctr {number}, campaign {text}, device INTEGER", ROWS
 
@@ -129,7 +129,7 @@ def test_the_query_is_the_forecast_in_postgresql():
 def test_a_parser_reads_the_query_for_databases_that_are_not_run(dialect):
     sqlglot = pytest.importorskip("sqlglot", reason='pip install ".[test]" installs sqlglot')
     (found,) = sqlglot.parse(query(learned("platt"), dialect), dialect=dialect)
-    assert len(list(found.find_all(sqlglot.exp.Join))) == 2
+    assert len(list(found.find_all(sqlglot.exp.Join))) == 3, "two fields, and all traffic"
     assert ("SETTINGS join_use_nulls = 1" in found.sql(dialect)) == (dialect == "clickhouse"), "NULL without a level"
 
 
@@ -139,7 +139,8 @@ def test_the_table_has_a_row_for_each_level():
     assert [row.place for row in rows].count(0) == 12
     assert {row.level for row in rows if row.place == 0} == {(f"c{k}",) for k in range(12)}
     assert {len(row.level) for row in rows if row.place == 1} == {2}
-    assert {len(row) for row in flat_rows(cal)} == {len(level_columns(cal))} == {8}
+    assert {len(row) for row in flat_rows(cal)} == {len(level_columns(cal))} == {3 + len(MEMBERS)}
+    assert [row.level for row in rows if row.place == 2] == [()]
 
 
 def test_what_no_table_of_levels_has_is_refused(tmp_path):
@@ -149,5 +150,7 @@ def test_what_no_table_of_levels_has_is_refused(tmp_path):
             level_table(cal)
         with pytest.raises(CapabilityError, match="cannot be exported"):
             levels_sql(cal, "s", source="served")
+    with pytest.raises(CapabilityError, match="no probabilities"):
+        levels_sql(Segmented(Platt(scale=Interval(0.0, 9.0)), by=["a"]), "s", source="served")
     with pytest.raises(InputError, match="'oracle' is unknown"):
         levels_sql(Segmented("platt", by=["a"]), "s", source="served", dialect="oracle")

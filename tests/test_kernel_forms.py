@@ -36,6 +36,7 @@ ELSEWHERE = {
     "balance": "test_multicalibrated.py",
     "bernstein": "test_bernstein_kernels.py",
     "capitals": "test_multicalibrated.py",
+    "delay_variance": "test_segmented_late.py",
     "difference_qp": "test_tensor_kernels.py",
     "forest_qp": "test_tensor_kernels.py",
     "groups": "test_multicalibrated.py",

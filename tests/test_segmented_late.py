@@ -1,48 +1,52 @@
-"""`Segmented` with late labels: members are judged by what they said, and "nothing" counts twice for a while."""
+"""`Segmented` with late labels: members are judged by issued forecasts, and step from present ones, at rate 1/D."""
 
 import json
 import math
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from test_kernel_forms import twins
 from test_segmented import BY, Dense, learned, losses, plain, rows_of, stream
 
-from streamcal import InputError, OnlinePlatt
-from streamcal.kernels.segments.level_members import MEMBERS
+from streamcal import InputError, OnlinePlatt, StateError
+from streamcal.kernels.segments.delay_variance import DelayVariance
+from streamcal.kernels.segments.level_members import MEMBERS, SECOND
 from streamcal.live import Segmented
-from streamcal.live.segmented import LATE_POWER
+from streamcal.states import signed
 
-PRIOR = np.array([0.5, 0.125, 0.125, 0.125, 0.125])
+
+class Residuals:
+    """D by its definition, from all residuals so far: half-overlapping windows of 2, 4, 8, … late labels."""
+
+    def __init__(self):
+        self.residuals, self.variances = [], []
+
+    def at(self, late):
+        half = 1
+        while 2 * half < late:
+            half *= 2
+        s, v = (np.cumsum([0.0, *one])[::half] for one in (self.residuals, self.variances))
+        changes = s[4:] - 2.0 * s[2:-2] + s[:-4]
+        ratio = np.sum(changes**2) / np.sum(v[4:] - v[:-4]) if len(changes) else 0.0
+        labels = half * len(changes)
+        found = (labels * ratio + late * math.sqrt(1.0 + late)) / (labels + late) if late else 1.0
+        return min(max(found, 1.0), 1.0 + late)
 
 
 class DenseLate(Dense):
-    """The chain by its definition, where labels are late."""
+    """Both orders by their definition, where labels are late."""
 
     def __init__(self, fields):
         super().__init__(fields)
-        self.late, self.judged = 0, [0] * fields
+        self.residuals = Residuals()
 
-    def look(self, p, levels):
-        """Return the forecast, and for each field z, means, variances, forecasts, and whether the level is known."""
-        z, said = logit(p), []
-        for j, level in enumerate(levels):
-            means, variances = self.moments(j, level, z)
-            forecasts = expit(z + np.array([0.0, *means]))
-            known = level in self.levels[j]
-            said.append((z, means, variances, forecasts, known))
-            if known:
-                weights = self.weights[j] * [2.0 if self.judged[j] < self.late else 1.0, 1.0, 1.0, 1.0, 1.0]
-                z = logit(weights @ forecasts / weights.sum())
-        return expit(z), said
-
-    def take(self, p, levels, issued, y, late):
-        self.late = late
-        self.judged = [count + bool(one[4] and late) for count, one in zip(self.judged, issued, strict=True)]
-        rate = (1.0 + late) ** -LATE_POWER
-        for j, (now, then) in enumerate(zip(self.look(p, levels)[1], issued, strict=True)):
-            judged = then[3] ** rate if y else 1.0 - (1.0 - then[3]) ** rate
-            self.learn(j, levels[j], *now[:3], judged, y)
+    def take_late(self, p, levels, issued, y, late):
+        """Learn y, of which `issued` was said, where the calibrator says p now."""
+        found, said = issued
+        if late:
+            self.residuals.residuals.append(y - found)
+            self.residuals.variances.append(found * (1.0 - found))
+        self.take(p, levels, said, y, 1.0 / self.residuals.at(late))
 
 
 def run_late(cal, rows, late, found=None):
@@ -66,49 +70,81 @@ def test_the_chain_is_that_of_its_definition(late):
     run_late(cal, rows, late, found)
     levels = [(c, (c, p)) for c, p in zip(keys["campaign"], keys["placement"], strict=True)]
     for i, (score, _, _) in enumerate(rows):
-        p, said = dense.look(score, levels[i])
-        expected.append(p)
-        issued.append(said)
+        issued.append(dense.look(score, levels[i]))
+        expected.append(issued[i][0])
         if i >= late:
             k = i - late
-            dense.take(rows[k][0], levels[k], issued[k], float(rows[k][2]), min(k, late))  # late are those issued since
-    # Roots by bisection to 1e-15 and sums in another order, over 400 steps.
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
-    assert dense.judged != [0, 0]
-    assert cal._chain.lateness() == [dense.late, dense.judged]
+            dense.take_late(rows[k][0], levels[k], issued[k], float(rows[k][2]), min(k, late))  # those issued since
+    # Roots by bisection to 1e-15, sums in another order and weights in single precision, over 400 steps.
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert 1.0 <= dense.residuals.at(late) == pytest.approx(cal._delay_variance.at(late), rel=1e-6)
 
 
-def test_nothing_has_twice_its_weight_until_the_field_was_judged():
-    cal, said = Segmented("identity", ["campaign"]), []
-    key = {"campaign": "c"}
-    for _ in range(3):
-        cal.learn_one(0.5, key, True)
-    kept = cal.weights("campaign")
-    said = [cal.issue_parts(0.5, key) for _ in range(8)]
-    for k, one in enumerate(said):
-        before = cal.effect("campaign", "c")[0]
-        cal.learn_issued(0.5, key, False, one)
-        assert cal._chain.lateness() == [k, [k]], "the first one is not late"
-        assert cal.weights("campaign") == pytest.approx(dict(zip(kept, cal._chain.state(0)[0], strict=True)))
-        assert cal.effect("campaign", "c")[0] < before
-    for _ in range(20):
-        cal.learn_one(0.5, {}, True)
-    cal.learn_issued(0.5, {}, True, [0.5, 11.0])  # late by 20, and of no level
-    assert cal._chain.lateness() == [20, [7]]
-    kept, doubled = cal._chain.state(0)[0], list(cal.weights("campaign").values())
-    assert doubled[0] == pytest.approx(2.0 * kept[0] / (1.0 + kept[0]))
-    assert doubled[1:] == pytest.approx([one / (1.0 + kept[0]) for one in kept[1:]])
-    members = expit(np.array(cal.issue_parts(0.5, key)[2:]))
-    assert cal.predict_one(0.5, key) == pytest.approx(doubled @ members, rel=1e-12)
-    cal.learn_one(0.5, {}, True)  # in time
-    assert cal._chain.lateness() == [0, [7]]
-    assert cal.predict_one(0.5, key) == pytest.approx(kept @ members, rel=1e-12)
+def test_a_level_steps_from_what_the_calibrator_says_now():
+    """By then the calibrator has learned the same error, which the level must not correct again."""
+    effects = []
+    for between in (0, 300):
+        cal, key = Segmented(OnlinePlatt(), ["campaign"]), {"campaign": "c"}
+        said = cal.issue_parts(0.1, key)
+        cal.learn_many([0.1] * between, {}, [True] * between)
+        now = cal.overall.predict_one(0.1)
+        cal.learn_issued(0.1, key, True, said)
+        effects.append(cal.effect("campaign", "c")[0])
+        alone = learned(Segmented("identity", ["campaign"]), [now], {"campaign": ["c"]}, [True])
+        assert cal.effect("campaign", "c")[0] == pytest.approx(alone.effect("campaign", "c")[0], rel=1e-9)
+    assert 0.0 < effects[1] < 0.1 * effects[0]
 
 
-def test_labels_of_new_levels_judge_nothing():
-    cal = Segmented("identity", ["campaign"])
-    run_late(cal, [(0.5, {"campaign": k}, True) for k in range(50)], 10)
-    assert cal._chain.lateness() == [10, [0]]
+@pytest.mark.parametrize("late", [1, 7, 48])
+def test_the_rate_is_1_where_labels_are_independent_and_low_where_they_share_a_cause(late):
+    rng, p = np.random.default_rng(late), 0.2
+    alone, shared = DelayVariance(), DelayVariance()
+    assert alone.at(late) == pytest.approx(math.sqrt(1.0 + late)), "at first"
+    for k in range(40_000):
+        alone.learn((rng.random() < p) - p, p * (1.0 - p))
+        if k % late == 0:
+            of_all = float(rng.random() < p)
+        shared.learn(of_all - p, p * (1.0 - p))
+    # 40,000/48 windows: a relative standard deviation of 6 %.
+    assert alone.at(late) == pytest.approx(1.0, abs=0.25)
+    assert shared.at(late) > 0.5 * late
+    assert alone.at(0) == 1.0
+
+
+def test_an_error_that_lasts_is_no_common_cause():
+    """A later label can still correct it."""
+    one, rng = DelayVariance(), np.random.default_rng(3)
+    for _ in range(20_000):
+        one.learn((rng.random() < 0.5) - 0.2, 0.2 * 0.8)
+    assert one.at(100) < 2.0, "variances of the labels, 0.25/0.16, and no more"
+
+
+@pytest.mark.parametrize("late", [0, 1, 5, 64, 2.0**53])
+def test_the_compiled_variance_is_its_source_and_its_definition(late):
+    rng, dense = np.random.default_rng(5), Residuals()
+    forms = [module.DelayVariance() for module in twins("delay_variance")]
+    for _ in range(333):
+        residual, variance = rng.normal(), rng.uniform(0.1, 2.0)
+        dense.residuals.append(residual)
+        dense.variances.append(variance)
+        for one in forms:
+            one.learn(residual, variance)
+    assert forms[0].state() == forms[1].state()
+    assert forms[0].at(late) == forms[1].at(late)
+    assert forms[0].at(late) == pytest.approx(dense.at(late) if late < 1e9 else math.sqrt(1.0 + late), rel=1e-9)
+    for form, module in zip(forms, twins("delay_variance"), strict=True):
+        again = module.DelayVariance()
+        again.load(form.state())
+        assert again.state() == form.state()
+        again.merge(form)
+        assert again.at(late) == pytest.approx(dense.at(late), rel=0.5) or late > 1e9
+
+
+def test_labels_in_time_are_no_part_of_the_variance():
+    cal = learned(Segmented("identity", ["campaign"]), *stream(50))
+    assert cal._delay_variance.state() == []
+    run_late(cal, list(rows_of(*stream(20))), 0)
+    assert cal._delay_variance.state() == []
 
 
 @pytest.mark.parametrize("cut", [5, 60, 199])
@@ -123,13 +159,13 @@ def test_a_saved_state_goes_on(cut):
     assert other.state_dict() == cal.state_dict()
 
 
-def test_merged_counts_add_up_and_the_later_labels_count():
+def test_windows_of_merged_ones_add_up():
     one, other = (
         run_late(Segmented("platt", BY), list(rows_of(*stream(90, seed=k))), late) for k, late in ((1, 20), (2, 9))
     )
-    counts = [cal._chain.lateness() for cal in (one, other)]
+    sums = [np.array(cal._delay_variance.state())[:, 1:4] for cal in (one, other)]
     one.merge(other)
-    assert one._chain.lateness() == [20, [a + b for a, b in zip(counts[0][1], counts[1][1], strict=True)]]
+    np.testing.assert_allclose(np.array(one._delay_variance.state())[:, 1:4], sums[0] + sums[1])
 
 
 @pytest.mark.parametrize("count", [-1e300, -1.0, 1e300])
@@ -175,7 +211,7 @@ def test_the_later_a_label_the_less_it_moves_the_weights_of_members():
         cal = learned(Segmented("identity", ["campaign"]), scores, keys, y)
         said = cal.issue_parts(0.3, {"campaign": "c1"})
         cal.learn_many([0.5] * between, {}, [True] * between)
-        before = cal._chain.state(0)[0][0]  # of "nothing", which forecasts may take twice
+        before = cal._chain.state(0)[0][0]
         cal.learn_issued(0.3, {"campaign": "c1"}, True, said)
         moved.append(abs(cal._chain.state(0)[0][0] - before))
         again = Segmented.from_state(plain(cal))
@@ -188,7 +224,7 @@ def test_the_parts_of_the_calibrator_are_given_back_to_it(monkeypatch):
     monkeypatch.setattr(OnlinePlatt, "_issue", lambda self, x, t: [x, 7.0])
     monkeypatch.setattr(OnlinePlatt, "_learn_issued", lambda self, *arguments: given.append(arguments))
     said = cal.issue_parts(0.5, {"campaign": "c"})
-    assert len(said) == 2 + MEMBERS + 2
+    assert len(said) == 2 + MEMBERS + SECOND + SECOND + 2 + 2
     cal.learn_issued(0.5, {"campaign": "c"}, True, said, 2.0)
     assert given == [(0.0, 1.0, 2.0, 0.0, [0.0, 7.0])]
     cal.learn_issued(0.5, {"campaign": "c"}, True, said, 0.0)
@@ -197,7 +233,7 @@ def test_the_parts_of_the_calibrator_are_given_back_to_it(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "said", [[], None, 7 * ["p"], [None] * 7, [0.5, 0.0], [2.0, *6 * [0.0]], [0.5, 0.0, math.nan, *4 * [0.0]]]
+    "said", [[], None, 19 * ["p"], [None] * 19, [0.5, 0.0], [2.0, *18 * [0.0]], [0.5, 0.0, math.nan, *16 * [0.0]]]
 )
 def test_what_was_never_said(said):
     cal = Segmented("ops", ["campaign"])
@@ -205,3 +241,22 @@ def test_what_was_never_said(said):
     with pytest.raises(InputError, match="not what `issue_parts` returns"):
         cal.learn_issued(0.5, {"campaign": "c"}, True, said)
     assert cal.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(("delay_variance", [[count, *11 * [0.0]]]) for count in (-1.0, 0.5)),
+        *(("delay_variance", [[4.0, 1.0, *one, *8 * [0.0]]]) for one in ((-1.0, 1.0), (1.0, -1.0))),
+        ("delay_variance", [[4.0, 1.0, 1.0, 1.0, *4 * [0.0], *4 * [-1.0]]]),
+        ("delay_variance", 60 * [12 * [0.0]]),
+        ("delay_variance", [[0.0]]),
+        *(("orders", one) for one in ([0.5, 0.6], [1.0, 0.0], [0.5], None)),
+    ],
+)
+def test_variances_and_orders_that_cannot_be(name, wrong):
+    state = plain(run_late(Segmented("ops", BY), list(rows_of(*stream(30))), 5))
+    Segmented.from_state(state)
+    state["learned"][name] = wrong
+    with pytest.raises(StateError):
+        Segmented.from_state(signed(state))

@@ -507,7 +507,7 @@ def test_an_observation_taken_back_leaves_little_of_what_it_changed():
         moved = np.abs(cal.predict_many(scores, keys) - before).max()
         cal.unlearn_one(0.4, {"campaign": "c1", "placement": 1, "device": 0}, True, weight)
         # Shares and weights keep what they learned, and the sums are taken back to second order in the step.
-        assert np.abs(cal.predict_many(scores, keys) - before).max() < 0.2 * moved
+        assert np.abs(cal.predict_many(scores, keys) - before).max() < 0.3 * moved
     assert cal.n == 600.0
 
 
@@ -554,7 +554,7 @@ def test_late_labels_in_a_join_that_is_saved():
 def test_the_later_a_label_the_less_it_moves_the_weights():
     scores, keys, y = stream(2000, seed=13)
     moved = []
-    for between in (0, 10, 500):
+    for between in (1, 10, 500):
         cal, key = learned(paired(), scores, keys, y), {"campaign": "c1", "placement": 1, "device": 0}
         said = cal.issue_parts(0.9, key)
         cal.learn_many([0.5] * between, {}, [k % 2 for k in range(between)])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
-from test_segmented import BY, learned, plain, rows_of, stream
+from test_segmented import BY, learned, plain, prior, rows_of, stream
 
 import streamcal
 from streamcal import CapabilityError, Decay, InputError, MergeError, Platt, StateError, Window
@@ -36,7 +36,7 @@ def test_merging_adds_the_sums_of_levels():
     one.merge(other)
     assert other.state_dict() == before
     merged = np.array(one._chain.state(0)[3])[np.argsort(one.levels("campaign"))]
-    exact = [0, 1, 2, 5, 6, *range(9, 14)]  # what has no cap
+    exact = [0, 1, 2, *range(7, 12), 13, 14, *range(17, 22)]  # what has no memory that fades
     np.testing.assert_array_equal(merged[:, exact], (sums[0] + sums[1])[:, exact])
     assert {level: one.effect("campaign", level)[2] for level in expected} == expected
     assert one.levels("campaign") == other.levels("campaign")
@@ -49,10 +49,38 @@ def test_merging_adds_the_sums_of_levels():
 
 def test_the_weights_of_merged_members_are_those_of_independent_evidence():
     one, other = (learned(Segmented("platt", ["campaign"]), *stream(300, seed)) for seed in (1, 2))
-    prior = np.array([0.5, 0.125, 0.125, 0.125, 0.125])
-    product = np.prod([list(cal.weights("campaign").values()) for cal in (one, other)], axis=0) / prior
+    evidence = [
+        (cal._chain.weights(0), cal._chain.weights_twice(0), cal._chain.weights_twice(1)) for cal in (one, other)
+    ]
+    orders = [cal._chain.orders() for cal in (one, other)]
     one.merge(other)
-    np.testing.assert_allclose(list(one.weights("campaign").values()), product / product.sum(), rtol=1e-12)
+    found = one._chain.weights(0), one._chain.weights_twice(0), one._chain.weights_twice(1)
+    for merged, parts in zip(found, zip(*evidence, strict=True), strict=True):
+        product = np.prod(parts, axis=0) / prior(len(merged))
+        np.testing.assert_allclose(merged, product / product.sum(), rtol=1e-12)
+    product = np.prod(orders, axis=0)
+    np.testing.assert_allclose(one._chain.orders(), product / product.sum(), rtol=1e-12)
+
+
+def test_memories_of_merged_levels_have_no_more_than_one():
+    """What is left of the prior is multiplied, and the own weights of a level are those of independent evidence."""
+    parts = [
+        learned(Segmented("identity", ["campaign"]), *stream(n, seed, campaigns=2)) for n, seed in ((900, 1), (40, 2))
+    ]
+    one, other = parts
+    rows = [dict(zip(cal.levels("campaign"), np.array(cal._chain.state(0)[3]), strict=True)) for cal in parts]
+    one.merge(other)
+    for level, row in zip(one.levels("campaign"), np.array(one._chain.state(0)[3]), strict=True):
+        a, b = rows[0][level], rows[1][level]
+        for at, memory in ((3, 100.0), (5, 10.0), (15, 100.0)):
+            h = min(a[at], memory) + min(b[at], memory)
+            left = min(1.0, memory / a[at]) * min(1.0, memory / b[at]) * min(1.0, memory / h)
+            assert min(row[at], memory) == pytest.approx(min(h, memory))
+            assert min(1.0, memory / row[at]) == pytest.approx(left)
+            assert row[at + 1] == pytest.approx((a[at + 1] + b[at + 1]) * min(1.0, memory / h))
+        own = a[23:] * b[23:] / prior(6)
+        np.testing.assert_allclose(row[23:], own / own.sum(), rtol=1e-6)
+    assert Segmented.from_state(plain(one)).state_dict() == one.state_dict()
 
 
 @pytest.mark.parametrize("pairs", [False, True])
@@ -122,8 +150,10 @@ def test_the_last_observation_of_a_level_is_taken_back():
     assert cal.effect("campaign", "c1")[0] == pytest.approx(effect[0], abs=1e-3)
     rows, was = (np.array(state["learned"]["fields"][0][3]) for state in (cal.state_dict(), before))
     order, old = (np.argsort(state["learned"]["fields"][0][2]) for state in (cal.state_dict(), before))
-    free = [5, 6]  # of variance 1: exact but for rounding
-    np.testing.assert_allclose(rows[order][:, free], was[old][:, free], rtol=1e-9, atol=1e-9)
+    lines = [*range(7, 12), *range(17, 22)]  # of variances 1 and ¼: exact but for rounding
+    np.testing.assert_allclose(rows[order][:, lines], was[old][:, lines], rtol=1e-9, atol=1e-9)
+    memories = [3, 4, 5, 6, 15, 16]  # full ones are given back what they had scaled down, but for τ²
+    np.testing.assert_allclose(rows[order][:, memories], was[old][:, memories], rtol=1e-4)
 
 
 def test_taking_everything_back_in_reverse_leaves_no_level():
@@ -155,9 +185,10 @@ def test_labels_that_are_corrected():
         cal.learn_one(*rows[i])
     assert cal.n == truth.n
     for level in truth.levels("campaign"):
-        mean, sd, n = truth.effect("campaign", level)
-        # Expansions at other means: less than what the data say of the level themselves.
-        assert cal.effect("campaign", level)[0] == pytest.approx(mean, abs=sd)
+        _, sd, n = truth.effect("campaign", level)
+        # Expansions at other means: less than what the data say of the level. Weights keep what they learned.
+        offset, wanted = (one._chain.terms(0, level)[0][0] for one in (cal, truth))
+        assert offset == pytest.approx(wanted, abs=sd)
         assert cal.effect("campaign", level)[2] == n
 
 

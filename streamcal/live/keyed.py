@@ -133,7 +133,7 @@ class Keyed(Learner):
         >>> from streamcal.live import Segmented
         >>> cal = Segmented("identity", by=["device"])
         >>> cal.predict_learn_many([0.5, 0.5, 0.5], {"device": ["a", "a", None]}, [1, 1, 0]).round(4).tolist()
-        [0.5, 0.5254, 0.5]
+        [0.5, 0.5267, 0.5164]
         """
         x, labels, weights = self._checked_many(scores, keys, y, w)
         predictions = np.empty(len(labels))

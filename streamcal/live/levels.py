@@ -10,7 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.segments.level_members import MEMBERS, RECENT_INFORMATION, WIDTH
+from streamcal.kernels.segments.delay_variance import SCALES
+from streamcal.kernels.segments.delay_variance import WIDTH as DELAY_WIDTH
+from streamcal.kernels.segments.level_members import APART, DOUBLES, FADED, LONG, MEMBERS, SECOND, SHORT, WIDTH
+from streamcal.kernels.segments.level_members import C as TERM
+from streamcal.kernels.segments.segment_chain import ALL_TRAFFIC
 from streamcal.parameters.keys import canonical
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, text, whole
@@ -30,6 +34,8 @@ MOST_FIELDS = 64
 NULLS = ("NAType", "NaTType")
 #: No sum of curvatures is larger: 2⁵³ observations of weight 1e6, at log-odds of 16.
 LARGEST_SUM = 1e25
+#: Weights in single precision sum to 1 up to this.
+ROUNDING_OF_SINGLES = 1e-5
 #: No mean is larger, in log-odds: steps end near ± 36 + ln 1e6, and τ² may have grown since.
 LARGEST_MEAN = 1e9
 
@@ -249,21 +255,44 @@ def _part(value: Any) -> str | int:
     return text(LONGEST_LEVEL)(value) if isinstance(value, str) else whole(-(2**53), 2**53)(value)
 
 
+def weights_reader(*sizes: int) -> Reader:
+    """Return a reader of the weights of mixtures of these sizes, one after the other."""
+    every = numbers(sum(sizes), least=0.0, most=1.0 + ROUNDING)
+
+    def read(value: Any) -> FloatArray:
+        weights = every(value)
+        totals = np.add.reduceat(weights, np.cumsum([0, *sizes[:-1]]))
+        ensure((abs(totals - 1.0) <= ROUNDING).all() and (weights > 0.0).all(), "weights of members are not possible")
+        return weights
+
+    return read
+
+
 def field_state(field: Field, most: int, absent: int = 0) -> Reader:
     """Return a reader of a field's state: weights of members, sums over levels, levels, and their numbers.
 
     A further `absent` levels, which the sums count, are in a store.
     """
+    return _levels_state(weights_reader(MEMBERS, SECOND), level_reader(field), most, absent)
+
+
+def all_traffic_state(value: Any) -> tuple[Any, ...]:
+    """Read the state of all traffic, which is a field with one level and without a first order."""
+    weights, sums, levels, rows = _levels_state(weights_reader(SECOND), whole(ALL_TRAFFIC, ALL_TRAFFIC), 1, 0)(value)
+    ensure(not rows[:, 1 : TERM + 1].any(), "all traffic has a first order")
+    return weights, sums, levels, rows
+
+
+def _levels_state(weights_of: Reader, level: Reader, most: int, absent: int) -> Reader:
     parts = row(
-        numbers(MEMBERS, least=0.0, most=1.0 + ROUNDING),
+        weights_of,
         numbers(2, least=0.0),
-        listed(level_reader(field), most=most),
+        listed(level, most=most),
         numbers(None, WIDTH, least=-HEAVIEST, most=HEAVIEST),
     )
 
     def read(value: Any) -> tuple[Any, ...]:
         weights, sums, levels, rows = parts(value)
-        ensure(abs(weights.sum() - 1.0) <= ROUNDING and (weights > 0.0).all(), "weights of members are not possible")
         ensure(len(rows) == len(levels) == len(set(levels)), "the numbers of levels are not one row for each level")
         require_levels(rows, sums, absent)
         return weights, sums, levels, rows
@@ -271,17 +300,41 @@ def field_state(field: Field, most: int, absent: int = 0) -> Reader:
     return read
 
 
+def delay_state(value: Any) -> FloatArray:
+    """Read the state of a `DelayVariance`."""
+    rows = numbers(None, DELAY_WIDTH, least=-HEAVIEST, most=HEAVIEST)(value)
+    counts = rows[:, :2]
+    ensure(len(rows) <= SCALES and (counts >= 0.0).all() and (counts % 1.0 == 0.0).all(), "counts are not possible")
+    ensure((rows[:, 2:4] >= 0.0).all() and (rows[:, 8:] >= 0.0).all(), "variances are not possible")
+    return rows
+
+
 def require_levels(rows: FloatArray, sums: FloatArray, absent: int) -> None:
     """Raise `StateError` unless these can be the numbers of levels, and the sums of their terms."""
-    weight, h, e, terms = rows[:, 0], rows[:, 1:7:2], rows[:, 2:7:2], rows[:, 7:9]
-    h11, h12, h22, of_line = rows[:, 9], rows[:, 10], rows[:, 11], rows[:, 12:14]
-    informed = np.column_stack([h, h11, h22])
+    own = rows[:, DOUBLES:]
+    ensure((rows[:, 0] > 0.0).all(), "a level has no weight")
+    ensure((own > 0.0).all() and (abs(own.sum(axis=1) - 1.0) <= ROUNDING_OF_SINGLES).all(), "weights are not possible")
+    ensure((own == own.astype(np.float32)).all(), "weights of a level are not in single precision")
+    _require_sums(rows[:, 1 : TERM + 1], sums[0], absent, LONG, SHORT)
+    _require_sums(rows[:, 1 + APART : DOUBLES], sums[1], absent, LONG)
+
+
+def _require_sums(rows: FloatArray, total: float, absent: int, *memories: float) -> None:
+    """Raise `StateError` for numbers of one order: H and E of offsets, the first with all memory, the line, and C."""
+    offsets = 2 * (1 + len(memories))
+    h, e, line, terms = rows[:, 0:offsets:2], rows[:, 1:offsets:2], rows[:, offsets:-1], rows[:, -1]
+    h11, h12, h22 = line[:, :3].T
+    informed = np.column_stack([h[:, 0], h11, h22])
     ensure(((informed >= 0.0) & (informed <= LARGEST_SUM)).all(), "a sum of curvatures is not possible")
-    ensure((weight > 0.0).all() and (terms > 0.0).all(), "a level has no weight or no variance")
-    ensure((h[:, 1] <= RECENT_INFORMATION * (1.0 + ROUNDING)).all(), "recent memory is above its cap")
+    for s, memory in zip(h[:, 1:].T, memories, strict=True):
+        ensure(((s >= 0.0) & (s <= memory * FADED * (1.0 + ROUNDING))).all(), "what a memory holds is not possible")
+    h = np.minimum(h, [np.inf, *memories])
     ensure((h12**2 <= h11 * h22 * (1.0 + ROUNDING) + ROUNDING).all(), "curvatures of a line are not possible")
     ensure((np.abs(e) <= LARGEST_MEAN * (h + 1.0)).all(), "the mean of an offset is not possible")
-    ensure((np.abs(of_line) <= LARGEST_MEAN * (h11 + h22 + 1.0)[:, np.newaxis]).all(), "a line is not possible")
-    total = terms.sum(axis=0)
-    more = np.abs(sums - total) if not absent else np.maximum(total - sums, 0.0)
-    ensure((more <= ROUNDING * (1.0 + total)).all(), "sums over levels are not those of the levels")
+    ensure((np.abs(line[:, 3:]) <= LARGEST_MEAN * (h11 + h22 + 1.0)[:, np.newaxis]).all(), "a line is not possible")
+    ensure((terms >= 0.0).all(), "a level has no variance")
+    found = terms.sum()
+    ensure(
+        (total >= found - ROUNDING * (1.0 + found)) if absent else abs(total - found) <= ROUNDING * (1.0 + found),
+        "sums over levels are not those of the levels",
+    )

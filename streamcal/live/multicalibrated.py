@@ -34,7 +34,7 @@ from streamcal.live.segmented import Segmented
 from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number, whole_number
-from streamcal.parameters.inputs import check_label, check_weight
+from streamcal.parameters.inputs import check_label, check_scores, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import (
     ROUNDING,
@@ -307,7 +307,7 @@ class Multicalibrated(Keyed):
             levels = self._levels(keys)
         inner = self.inner
         if self._shares:
-            z = inner._corrections.predict(inner._overall.predict_one(score, t), levels)
+            z = inner._corrected(inner._overall.predict_one(score, t), score, levels)
         else:
             z = inner.predict_one(score, keys, t) if self._keyed else inner.predict_one(score, t)
         return self._accounts.predict(z, levels)
@@ -317,7 +317,7 @@ class Multicalibrated(Keyed):
         inner, positive = self.inner, y > 0.0
         if self._shares:
             p = inner._overall._predict_to_learn(score, t)
-            z = inner._corrections.predict(p, levels)
+            z = inner._corrected(p, score, levels)
             inner._learn_from(p, score, levels, y, w, t)
         elif self._keyed:
             z = inner._predict_to_learn(score, keys, t)
@@ -331,7 +331,7 @@ class Multicalibrated(Keyed):
     def _predict_to_learn(self, score: float, keys: Keys, t: Time | None) -> float:
         inner, levels = self.inner, self._levels(keys)
         if self._shares:
-            z = inner._corrections.predict(inner._overall._predict_to_learn(score, t), levels)
+            z = inner._corrected(inner._overall._predict_to_learn(score, t), score, levels)
         else:
             z = inner._predict_to_learn(score, keys, t) if self._keyed else inner._predict_to_learn(score, t)
         return self._accounts.predict(z, levels)
@@ -356,8 +356,7 @@ class Multicalibrated(Keyed):
         z = np.ascontiguousarray(p, dtype=np.float64)
         found, columns = np.empty(len(z)), columns_of(self.by, keys, len(z))
         if self._shares:
-            self.inner._corrections.predict_many(z, columns, found)
-            z = found.copy()
+            z = self.inner._corrected_many(z, check_scores(scores), columns)
         self._accounts.predict_many(z, columns, found)
         return like(scores, found)
 

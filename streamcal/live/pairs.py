@@ -91,12 +91,12 @@ class PairedChain:
     mean of the log-odds of both (¼), under fixed share 10⁻⁵. By the theorem of fixed share (Herbster and Warmuth 1998),
     for labels in order and without delay, and relative weights up to 1, whatever the n labels are, the log loss is at
     most that of the chain plus ln 2 + n·share/2, and that of the joint model, or of the mean, plus ln 4 + n·share·¾
-    (the last terms to first order in the share). With the bound of the chain: (J + 1)·(ln 2 + n·share/2) more than the
+    (the last terms to first order in the share). With the bound of the chain: (J + 2)·(ln 2 + n·share/2) more than the
     calibrator.
 
     Until the label of a prediction arrives, the members' predictions in the chain are remembered, then the log-odds of
-    the chain and of the joint model. W is judged by these at the learning rate of the chain, (1 + d)^−0.3, shares by
-    the terms' predictions when the label arrives, at that rate. `unlearn` subtracts from the sums of each level what
+    the chain and of the joint model. W is judged by these at the learning rate of the chain, 1/D, shares by the terms'
+    predictions when the label arrives, at that rate. `unlearn` subtracts from the sums of each level what
     the observation adds at the present means: an approximation, of second order in the distance of the means. W and
     shares keep what they learned.
 
@@ -115,39 +115,45 @@ class PairedChain:
         """The number of levels that made room."""
         return int(self.chain.evicted + self.effects.evicted)
 
-    def predict(self, p: float, levels: list[Any]) -> float:
-        return self.effects.predict(p, self.chain.predict(p, levels), levels)
+    def predict(self, p: float, score: float, levels: list[Any]) -> float:
+        return self.effects.predict(p, self.chain.predict(p, score, levels), levels)
 
-    def parts(self, p: float, levels: list[Any]) -> tuple[float, list[Any]]:
+    def parts(self, p: float, score: float, levels: list[Any]) -> tuple[float, list[Any]]:
         """Return the probability, the members of each field, and the log-odds of the two models that are mixed."""
-        chain, said = self.chain.parts(p, levels)
+        chain, said = self.chain.parts(p, score, levels)
         found, both = self.effects.parts(p, chain, levels)
         return found, [*said, both]
 
-    def predict_many(self, p: FloatArray, columns: list[list[Any]], found: FloatArray) -> None:
-        self.chain.predict_many(p, columns, found)
+    def predict_many(self, p: FloatArray, scores: FloatArray, columns: list[list[Any]], found: FloatArray) -> None:
+        self.chain.predict_many(p, scores, columns, found)
         self.effects.predict_many(p, columns, found)
 
-    def learn(self, p: float, levels: list[Any], y: float, w: float) -> None:
-        chain = self.chain.predict(p, levels)
-        self.chain.learn(p, levels, y, w)
+    def learn(self, p: float, score: float, levels: list[Any], y: float, w: float) -> None:
+        chain = self.chain.predict(p, score, levels)
+        self.chain.learn(p, score, levels, y, w)
         self.effects.learn(p, chain, levels, y, w)
 
     def learn_issued(
-        self, p: float, levels: list[Any], said: list[Any], y: float, w: float, rate: float, late: int
+        self, p: float, score: float, levels: list[Any], said: list[Any], y: float, w: float, rate: float
     ) -> None:
-        self.chain.learn_issued(p, levels, said[:-1], y, w, rate, late)
+        self.chain.learn_issued(p, score, levels, said[:-1], y, w, rate)
         self.effects.learn_issued(p, levels, list(said[-1]), y, w, rate)
 
     def stream(
-        self, p: FloatArray, columns: list[list[Any]], y: FloatArray, w: FloatArray, predictions: FloatArray
+        self,
+        p: FloatArray,
+        scores: FloatArray,
+        columns: list[list[Any]],
+        y: FloatArray,
+        w: FloatArray,
+        predictions: FloatArray,
     ) -> None:
         chain = np.empty(len(p))
-        self.chain.stream(p, columns, y, w, chain)
+        self.chain.stream(p, scores, columns, y, w, chain)
         self.effects.stream(p, chain, columns, y, w, predictions)
 
-    def unlearn(self, p: float, levels: list[Any], y: float, w: float) -> None:
-        self.chain.unlearn(p, levels, y, w)
+    def unlearn(self, p: float, score: float, levels: list[Any], y: float, w: float) -> None:
+        self.chain.unlearn(p, score, levels, y, w)
         self.effects.unlearn(p, levels, y, w)
 
     def found(self) -> list[PairFound]:

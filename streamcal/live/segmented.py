@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,7 +16,8 @@ from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.kernels.common.weights import WeightScale
-from streamcal.kernels.segments.level_members import MEMBERS
+from streamcal.kernels.segments.delay_variance import DelayVariance
+from streamcal.kernels.segments.level_members import HEAVIEST, MEMBERS, SECOND
 from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import loaded_as
@@ -25,17 +27,20 @@ from streamcal.live.levels import (
     LONGEST_LEVEL,
     Field,
     Level,
+    all_traffic_state,
     check_fields,
     columns_of,
+    delay_state,
     field_state,
     given_level,
     names_of,
+    weights_reader,
 )
 from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
 from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
-from streamcal.parameters.inputs import check_label, check_weight
+from streamcal.parameters.inputs import check_label, check_scores, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Field as StateField
 from streamcal.states import attribute, ensure, listed, maybe, part, row, unread, weight_scale_state, whole
@@ -50,12 +55,10 @@ class Effect(NamedTuple):
     n: float
 
 
-#: The members of a field, in the order of the kernel.
-MEMBER_NAMES = ("nothing", "offset", "recent", "free", "line")
-#: The learning rate of the weights of members for a label after which d others were learned is (1 + d) to the power of
-#: minus this: outcomes in a row often have one cause. At rate 1, streams whose rate changes before the first late
-#: labels come lose more (`docs/segments_measured.md`).
-LATE_POWER = 0.3
+#: The members of a field in the first order, in the order of the kernel.
+MEMBER_NAMES = ("nothing", "offset", "offset_100", "offset_10", "free", "line", "own")
+#: The orders that are mixed.
+ORDERS = 2
 #: No label counts as later: whole numbers up to this one are doubles.
 MOST_LABELS = 2.0**53
 
@@ -63,20 +66,31 @@ MOST_LABELS = 2.0**53
 class Segmented(Keyed):
     """A calibrator and, field by field, corrections of its probability for the levels that an observation has.
 
-    z₀ is the log-odds of the calibrator's probability. Each field, in the order of `by`, changes its incoming log-odds
-    z to
+    The prediction is a mixture of two orders. The first corrects the log-odds of the calibrator, field by field, in the
+    order of `by`. The second corrects the log-odds of the score, field by field, and then for all traffic. Each place
+    changes its incoming log-odds z to
 
         z′ = logit(Σₐ Wₐ·σ(z + mₐ)),
 
-    where mₐ are the terms of its five members for the level. The first is *nothing*, the second an *offset*, normal
-    with the variance of the levels of this field, which is estimated from all of them (empirical Bayes). The third is
-    the same of *recent* memory, whose Fisher information is capped at 30, that of some 30 clicks. The others are a
-    *free* offset of variance 1, and a *line*, offset and slope of variances 1 and ¼. The weights W are those of fixed
-    share 10⁻⁵ with the prior ½ for "nothing". A level keeps sums of natural parameters alone, moved by implicit Newton
-    steps: there is no learning rate.
+    where mₐ are the terms of its members for the level:
 
-    **Guarantee.** With labels in order and without delay, and relative weights up to 1, the log loss exceeds that of
-    the calibrator by at most J·(ln 2 + share·n/2), in sum over any n observations, for J fields.
+    - *nothing*;
+    - *offsets* with all memory, 100 and 10 units of p(1 − p), each about the information of one rare positive. They are
+      normal with the variance of the levels of the field, which is estimated from all of them (empirical Bayes). If a
+      memory is full, sums and prior fade together, so a level that moves is not pulled back;
+    - a *free* offset of variance 1;
+    - a *line*, offset and slope of variances 1 and ¼;
+    - *own*, the mixture of the others with weights of the level itself.
+
+    The second order has no offset of 10 units, no "free" and no "own". The weights W are those of fixed share 10⁻⁵ with
+    the prior ½ for "nothing". A level keeps sums of natural parameters alone, moved by implicit Newton steps: there is
+    no learning rate.
+
+    **Guarantee.** Let labels be in order and without delay, with relative weights up to 1. For n observations and J
+    fields, let κ = ln 2 + share·n/2. Then the log loss, in sum over any n observations, exceeds that of the calibrator
+    by at most (J + 1)·κ. It exceeds that of the score by at most (J + 2)·κ, whatever labels and calibrator are. Both
+    hold to first order in the share. Proof: "nothing" has the weight ½ at each place, and each order ½ at first. A
+    mixture loses at most −ln of the prior to any part, and −ln(1 − share/2) an observation.
 
     Parameters
     ----------
@@ -100,17 +114,25 @@ class Segmented(Keyed):
     -----
     A level is a text or a whole number, read by value: 1, 1.0, "1" and True are one level. A field that is None, NaN
     or "" in `keys`, or missing, is passed, and learns nothing; other keys are not read. Keys without a field, and with
-    one of a similar name or only others, are an error. A level never seen leaves the prediction as it is.
+    one of a similar name or only others, are an error. A level never seen is passed too.
 
-    A correction is a function of the calibrator's probability, whatever the score. A Venn-Abers interval of the
-    calibrator is not valid for the corrected probability, and is not returned.
+    The second order reads a score as its scale does before anything is learned. A Venn-Abers interval of the calibrator
+    is not valid for the corrected probability, and is not returned.
 
     In the corrections a weight counts relative to the running mean of all weights: a factor common to all changes
     nothing. `merge` adds the sums of each level, and multiplies the weights of members, relative to their prior, as
     independent evidence. `unlearn_one` subtracts from the sums what the observation adds to them at the present means.
-    The result is exact, up to τ² and the cap, for the last observation of a level; for others the error is of second
-    order in the distance of the means. `unlearn_one` is for rare corrections of labels: errors of retractions add up,
-    so a window must not be built on it. The weights of members are not unlearned.
+    The result is exact, up to τ², for the last observation of a level; for others the error is of second order in the
+    distance of the means, and memories lose what they may have forgotten. `unlearn_one` is for rare corrections of
+    labels: errors of retractions add up, so a window must not be built on it. The weights of members are not unlearned.
+
+    With labels that are d observations late, the weights of members and orders learn at the rate 1/D. D is the Allan
+    variance of the residuals y − p as issued, at the delay. Half the mean square of the difference between their sums
+    in two adjacent windows of d labels is divided by the mean sum of p(1 − p). D is 1 if labels are independent given
+    p, and at most 1 + d; it starts at √(1 + d), which counts as d labels. A constant error cancels, because late labels
+    can still correct it. Windows have 2, 4, 8, … labels: the shortest with d labels or more counts. The guarantee does
+    not extend to late labels. Weights at the rate 1/(1 + d), changed once in 1 + d observations, would lose at most
+    2·(1 + d)·ln 2 for each mixture; 1/D is right as far as D is.
 
     With a `store`, a state contains the levels in memory, and names the rows of the file with the others. It is loaded
     if the file has the same path, and resumes there even if more rows were written since. Only the last two states
@@ -119,13 +141,12 @@ class Segmented(Keyed):
 
     With `pairs`, a second model is learned beside the chain, of all fields, all pairs of single fields that are not in
     `by`, and the score (`PairedChain`). Predictions are a mixture of both, with prior ½ for the chain: they lose at
-    most ln 2 + share·n/2 more than without `pairs`. Which pairs matter is learned; `pairs_found` shows it. The score is
-    corrected where no level is known, too. `effect` and `weights` are those of the chain. 16 single fields at most, and
+    most κ more than without `pairs`. Which pairs matter is learned; `pairs_found` shows it. The score is
+    corrected where no level is known, too. `effect` and `weights` are those of the
+    first order. 16 single fields at most, and
     no `store`. Late labels can cost more than without: see `docs/segments_measured.md`.
 
-    Cost: for four fields, `OnlinePlatt` included, 1.4 µs an observation in `predict_learn_many` and 2.4 µs in
-    `predict_one` and `learn_one`; 136 bytes for a level, and its name. With `pairs`, and the six pairs of four fields,
-    3.1 and 5.6 µs, and more for each level of a pair.
+    Cost: see `docs/segments_measured.md`. 232 bytes for a level, and its name.
 
     References
     ----------
@@ -139,7 +160,7 @@ class Segmented(Keyed):
     ...     cal.learn_one(0.1, {"campaign": "c1", "placement": k % 3}, k % 5 == 0)
     ...     cal.learn_one(0.1, {"campaign": "c2", "placement": k % 3}, k % 20 == 0)
     >>> [round(cal.predict_one(0.1, {"campaign": name, "placement": 0}), 2) for name in ("c1", "c2", "new")]
-    [0.2, 0.05, 0.12]
+    [0.2, 0.05, 0.11]
     >>> mean, sd, n = cal.effect("campaign", "c1")
     >>> round(mean, 1), round(sd, 2), n
     (0.6, 0.06, 2000.0)
@@ -165,6 +186,8 @@ class Segmented(Keyed):
         self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
         self.by = check_fields(by)
         self._overall: Calibrator = template.clone()
+        #: Whether every score is a probability of the label.
+        self._plain = self._overall.scale.domain == (0.0, 1.0) and not self._overall.scale.decreasing
         self.store = None if store is None else str(os.fspath(store))
         self.pairs = pairs
         self._names = names_of(self.by)
@@ -175,6 +198,7 @@ class Segmented(Keyed):
         if self.store is not None:
             self._keep_in(LevelRows(self.store))
         self._weight_scale = WeightScale()
+        self._delay_variance = DelayVariance()
         self._learned = 0  # observations, of whatever weight above 0
 
     def _keep_in(self, rows: LevelRows) -> None:
@@ -218,14 +242,33 @@ class Segmented(Keyed):
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)  # here, since a call costs as much as the look-ups
         if levels is None or None in levels:
             levels = self._levels(keys)
-        return self._corrections.predict(self.overall.predict_one(score, t), levels)
+        p = self.overall.predict_one(score, t)
+        return self._corrections.predict(p, score if self._plain else self._as_probability(score), levels)
+
+    def _corrected(self, p: float, score: float, levels: list[Any]) -> float:
+        """Return the prediction at a checked score where the calibrator predicts p."""
+        return float(self._corrections.predict(p, self._as_probability(score), levels))
+
+    def _as_probability(self, score: float) -> float:
+        """Return a checked score read as a probability, from which the second order starts."""
+        if self._plain:
+            return score
+        scale = self.overall.scale
+        return float(scale.rising(score) if scale.domain == (0.0, 1.0) else scale.probability(scale.coordinate(score)))
+
+    def _as_probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return `_as_probability` of an array."""
+        scale = self.overall.scale
+        rising = scale.domain == (0.0, 1.0)
+        found = scale.rising(scores) if rising else scale.probabilities(scale.coordinates(scores))
+        return np.ascontiguousarray(found, dtype=np.float64)
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, _, levels = x
         self._learn_from(self.overall._predict_to_learn(score, t), score, levels, y, w, t)
 
     def _predict_to_learn(self, score: float, keys: Keys, t: Time | None) -> float:
-        return self._corrections.predict(self.overall._predict_to_learn(score, t), self._levels(keys))
+        return self._corrected(self.overall._predict_to_learn(score, t), score, self._levels(keys))
 
     def _learn_from(self, p: float, score: float, levels: list[Any], y: float, w: float, t: Any) -> None:
         """Learn a checked observation of which the calibrator predicts p."""
@@ -233,7 +276,8 @@ class Segmented(Keyed):
             self._require_store(levels)
         self.overall.learn_one(score, y > 0.0, w, t)  # of a bool it needs no check
         if w > 0.0:
-            self._corrections.learn(p, levels, y, self._weight_scale.relative(w))
+            at = score if self._plain else self._as_probability(score)
+            self._corrections.learn(p, at, levels, y, self._weight_scale.relative(w))
             self._learned += 1
 
     def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -249,13 +293,19 @@ class Segmented(Keyed):
         self.overall.unlearn_one(score, y, w, t)
         if weight > 0.0:
             relative = self._weight_scale.ratio(weight)
-            self._corrections.unlearn(self.overall.predict_one(score, t), levels, label, relative)
+            p = self.overall.predict_one(score, t)
+            self._corrections.unlearn(p, self._as_probability(score), levels, label, relative)
 
     def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         p = np.ascontiguousarray(self.overall.predict_many(scores, t), dtype=np.float64)
+        columns = columns_of(self.by, keys, len(p))
+        return like(scores, self._corrected_many(p, check_scores(scores), columns))
+
+    def _corrected_many(self, p: FloatArray, scores: FloatArray, columns: list[list[Any]]) -> FloatArray:
+        """Return the predictions at checked scores where the calibrator predicts p."""
         found = np.empty(len(p))
-        self._corrections.predict_many(p, columns_of(self.by, keys, len(p)), found)
-        return like(scores, found)
+        self._corrections.predict_many(p, self._as_probabilities(scores), columns, found)
+        return found
 
     def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write what is predicted before each to `predictions`, unless empty.
@@ -265,7 +315,8 @@ class Segmented(Keyed):
         scores, _, columns = x
         self._require_store()
         p = np.ascontiguousarray(self.overall.predict_learn_many(scores, y, w, t), dtype=np.float64)
-        self._corrections.stream(p, columns, y, self._weight_scale.relative_many(w), predictions)
+        at = self._as_probabilities(scores)
+        self._corrections.stream(p, at, columns, y, self._weight_scale.relative_many(w), predictions)
         self._learned += int(np.count_nonzero(w))
 
     # -- late labels -----------------------------------------------------------------------------------------------
@@ -276,16 +327,18 @@ class Segmented(Keyed):
         Returns
         -------
         list of float
-            First the probability of the calibrator and the number of observations learned so far. Then, for each field
-            of which `keys` has a level, in the order of `by`, the log-odds of its five members. With `pairs`, the
-            log-odds of the chain and of the model beside it follow. The predictions of the parts of the calibrator, if
-            it is a mixture, are last.
+            First the probability that `predict_one` returns and the number of observations learned so far. Then, for
+            each field of which `keys` has a level, in the order of `by`, the log-odds of its members: seven in the
+            first order, and four in the second. Those of the four members of all traffic and of both orders follow.
+            With `pairs`, those of this mixture and of the model beside it are next. The predictions of the parts of
+            the calibrator, if it is a mixture, are last.
 
         Examples
         --------
         >>> cal = Segmented("identity", by=["device", "page"])
-        >>> cal.issue_parts(0.5, {"page": 7})
-        [0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        >>> parts = cal.issue_parts(0.5, {"page": 7})
+        >>> parts[:2], len(parts)
+        ([0.5, 0.0], 19)
         """
         return self._issued_parts(score, keys, t)[1]
 
@@ -296,9 +349,9 @@ class Segmented(Keyed):
             levels = self._levels(keys)
         overall = self.overall
         p = overall.predict_one(score, t)
-        corrected, of_fields = self._corrections.parts(p, levels)
-        said = [p, float(self._learned)]
-        for members in of_fields:
+        corrected, of_places = self._corrections.parts(p, self._as_probability(score), levels)
+        said = [corrected, float(self._learned)]
+        for members in of_places:
             if members is not None:
                 said += members
         said += overall._to_remember(score, t)
@@ -315,10 +368,10 @@ class Segmented(Keyed):
     ) -> None:
         """Learn the label of a prediction that was issued earlier with these arguments.
 
-        Members of each field, and the parts of the calibrator, are judged by their issued predictions, the members with
-        the learning rate (1 + d)^−0.3, where d observations have been learned since. "Nothing" has twice its weight in
-        a field until d labels have judged the field's predictions for levels known to it. The sums of the levels are
-        moved from their present values, along the chain that starts at the probability that the calibrator issued.
+        Members of each field, and the parts of the calibrator, are judged by their issued predictions. The sums of the
+        levels step from where the calibrator puts the score now. The weights of the members learn at the rate 1/D. D is
+        the Allan variance of the residuals at the delay, measured on the labels learned so far: how many times more
+        their sums vary than if labels were independent.
 
         Parameters
         ----------
@@ -333,16 +386,38 @@ class Segmented(Keyed):
             For an argument that is not allowed; nothing is learned then.
         """
         levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
-        (p, learned), of_fields, rest = self._read_parts(levels, said)
+        issued, of_fields, rest = self._read_parts(levels, said)
         self._require_store(levels)
         if weight == 0.0:
             self.overall._checked(score, y, w, t)
         else:
-            self.overall._learn_late(score, label > 0.0, weight, t, rest)
-            late = min(max(self._learned - learned, 0.0), MOST_LABELS)
-            relative, rate = self._weight_scale.relative(weight), (1.0 + late) ** -LATE_POWER
-            self._corrections.learn_issued(p, levels, of_fields, label, relative, rate, int(late))
-            self._learned += 1
+            self._learn_judged(score, levels, label, weight, t, issued, of_fields, rest)
+
+    def _learn_judged(
+        self,
+        score: float,
+        levels: list[Any],
+        y: float,
+        w: float,
+        t: Time | None,
+        issued: list[float],
+        of_fields: list[Any],
+        rest: list[float],
+    ) -> None:
+        """Learn a checked label of what was issued, with weight above 0."""
+        p, learned = issued
+        now = self.overall._predict_to_learn(score, t)
+        self.overall._learn_late(score, y > 0.0, w, t, rest)
+        late, relative = min(max(self._learned - learned, 0.0), MOST_LABELS), self._weight_scale.relative(w)
+        at = self._as_probability(score)
+        if late == 0.0:  # what was said then is said now
+            self._corrections.learn(now, at, levels, y, relative)
+        else:
+            weight = min(relative, HEAVIEST)
+            self._delay_variance.learn(weight * (y - p), weight * weight * p * (1.0 - p))
+            rate = 1.0 / self._delay_variance.at(late)
+            self._corrections.learn_issued(now, at, levels, of_fields, y, relative, rate)
+        self._learned += 1
 
     def _require_keyed(
         self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
@@ -355,18 +430,18 @@ class Segmented(Keyed):
 
     def _read_parts(self, levels: list[Any], said: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:
         """Return probability and count, the members' predictions by field, and the rest; reject what is too short."""
-        needed = 2 + MEMBERS * sum(level is not None for level in levels) + REMEMBERED * self.pairs
+        sizes = [0 if level is None else MEMBERS + SECOND for level in levels]
+        sizes += [SECOND, ORDERS, *[REMEMBERED] * self.pairs]
+        needed = 2 + sum(sizes)
         try:
             parts = [float(one) for one in said]
         except (TypeError, ValueError, OverflowError):
             parts = []
         if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
             raise InputError(f"said={said!r} is not what `issue_parts` returns of these keys: {needed} numbers or more")
-        places = iter(range(2, needed, MEMBERS))
-        of_fields = [None if level is None else parts[(k := next(places)) : k + MEMBERS] for level in levels]
-        if self.pairs:
-            of_fields.append(parts[needed - REMEMBERED : needed])
-        return parts[:2], of_fields, parts[needed:]
+        ends = [2 + end for end in accumulate(sizes)]
+        of_places = [parts[end - size : end] if size else None for end, size in zip(ends, sizes, strict=True)]
+        return parts[:2], of_places, parts[needed:]
 
     # -- what it knows ---------------------------------------------------------------------------------------------
 
@@ -383,9 +458,9 @@ class Segmented(Keyed):
         Returns
         -------
         mean, sd : float
-            Of the posterior distribution, in log-odds, over all members of the field with their weights; the line at
-            the mean log-odds of the level. Thompson sampling takes a draw from N(mean, sd²), an upper confidence bound
-            mean + c·sd.
+            Of the posterior distribution, in log-odds, over the members of the first order with their weights; the line
+            at the mean log-odds of the level. Thompson sampling takes a draw from N(mean, sd²), an upper confidence
+            bound mean + c·sd.
         n : float
             The weight of the observations of this level held, in units of the mean weight of all observations.
 
@@ -405,7 +480,7 @@ class Segmented(Keyed):
         >>> cal = Segmented("online-platt", by=["campaign"])
         >>> mean, sd, n = cal.effect("campaign", "new")
         >>> mean, round(sd, 2), n
-        (0.0, 0.5, 0.0)
+        (0.0, 0.43, 0.0)
         """
         place = self._place(field)
         found = given_level(self.by[place], level)
@@ -446,8 +521,15 @@ class Segmented(Keyed):
         return int(self._chain.absent(self._place(field)))
 
     def weights(self, field: Field) -> dict[str, float]:
-        """Return the weights of a field's members in predictions: "nothing", "offset", "recent", "free" and "line"."""
+        """Return the weights of a field's members after the calibrator, in the first order.
+
+        They are "nothing", "offset", "offset_100", "offset_10", "free", "line" and "own".
+        """
         return dict(zip(MEMBER_NAMES, self._chain.weights(self._place(field)), strict=True))
+
+    def orders(self) -> dict[str, float]:
+        """Return the weights of both orders in predictions: "calibrator" first, or the "score" first."""
+        return dict(zip(("calibrator", "score"), self._chain.orders(), strict=True))
 
     def variance(self, field: Field) -> float:
         """Return τ², the variance of the levels of a field, in log-odds squared, as estimated for "offset"."""
@@ -498,6 +580,7 @@ class Segmented(Keyed):
         self.overall.merge(other.overall)
         self._corrections.merge(other._corrections)
         self._weight_scale.merge(other._weight_scale)
+        self._delay_variance.merge(other._delay_variance)
         self._learned += other._learned
 
     def _compared(self) -> dict[str, Any]:
@@ -514,11 +597,12 @@ class Segmented(Keyed):
             "overall": StateField(unread, self.overall._written, self._load_overall),
             "learned": attribute(self, "_learned", whole()),
             "evicted": StateField(whole(), lambda: int(chain.evicted)),
-            "late": StateField(row(whole(), each), chain.lateness),
+            "delay_variance": StateField(delay_state, self._delay_variance.state, self._delay_variance.load),
             "stored": StateField(stored, self._levels_in_store, optional=True),
             **({"pairs": pairs} if self.pairs else {}),
             "weight_scale": part(self._weight_scale, weight_scale_state),
-            "fields": StateField(listed(unread, length=len(self.by)), self._levels_by_field),
+            "orders": StateField(weights_reader(ORDERS), self._chain.orders, self._chain.load_orders),
+            "fields": StateField(listed(unread, length=len(self.by) + 1), self._levels_by_field),
         }
 
     def _levels_in_store(self) -> list[Any] | None:
@@ -527,9 +611,9 @@ class Segmented(Keyed):
         return None if taken is None else [*taken, [self._chain.absent(j) for j in range(len(self.by))]]
 
     def _levels_by_field(self) -> list[Any]:
-        """Return weights, sums, levels and their numbers for each field, as plain data."""
+        """Return weights, sums, levels and their numbers for each field, and for all traffic, as plain data."""
         found = []
-        for j in range(len(self.by)):
+        for j in range(len(self.by) + 1):
             weights, sums, levels, rows = self._chain.state(j)
             found.append(
                 [weights, sums, [list(level) if isinstance(level, tuple) else level for level in levels], rows]
@@ -539,12 +623,12 @@ class Segmented(Keyed):
     def _load_overall(self, state: Any) -> None:
         self._overall = loaded_as(self.overall, state)
 
-    def _load(self, *, evicted: int, late: Any, stored: Any, fields: list[Any]) -> None:
+    def _load(self, *, evicted: int, stored: Any, fields: list[Any]) -> None:
         ensure(stored is None or self.store is not None, "there are levels in a store, and no path of it")
-        absent = [0] * len(fields) if stored is None else stored[3]
-        for j, plain in enumerate(fields):
-            self._chain.load(j, *field_state(self.by[j], self.max_levels, absent[j])(plain), absent[j])
+        absent = [*([0] * len(self.by) if stored is None else stored[3]), 0]
+        readers = [field_state(field, self.max_levels, left) for field, left in zip(self.by, absent, strict=False)]
+        for j, (reader, plain) in enumerate(zip([*readers, all_traffic_state], fields, strict=True)):
+            self._chain.load(j, *reader(plain), absent[j])
         if stored is not None and self.store is not None:
             self._keep_in(LevelRows(self.store, *stored[:3]))
-        self._chain.load_lateness(*late)
         self._chain.evicted = evicted

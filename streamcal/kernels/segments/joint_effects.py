@@ -75,7 +75,7 @@ class JointEffects(ObservedLevels):
 
     def __init__(self, fields: cython.Py_ssize_t, pairs: list, most: cython.Py_ssize_t):
         prior = [CHAIN] + (MIXED - 1) * [(1.0 - CHAIN) / (MIXED - 1)]
-        super().__init__(fields, fields + len(pairs) + 1, most, 2, (WIDTH, 3, 3, 6), 1, prior)
+        super().__init__(fields, fields + len(pairs) + 1, most, 2, (WIDTH, 3, 3, 6, 0), [prior])
         self._ends = np.array(pairs, dtype=np.intp).reshape(-1, 2)
         self._shares = np.full((self.size, 2), PRIOR)
         self._added, self._features = np.zeros((self.size, 2)), np.ones(2)
@@ -362,10 +362,10 @@ class JointEffects(ObservedLevels):
                 rest: cython.double = (1.0 - self._shares[j, g]) * (1.0 - other._shares[j, g]) / (1.0 - _PRIOR)
                 self._shares[j, g] = (1.0 - _SHARE) * (part / (part + rest)) + _SHARE * _PRIOR
         for a in range(3):
-            self._weights[0, a] *= other._weights[0, a] / self._prior[a]
+            self._weights[0, a] *= other._weights[0, a] / self._prior[0, a]
             total += self._weights[0, a]
         for a in range(3):
-            self._weights[0, a] = (1.0 - _SHARE) * (self._weights[0, a] / total) + _SHARE * self._prior[a]
+            self._weights[0, a] = (1.0 - _SHARE) * (self._weights[0, a] / total) + _SHARE * self._prior[0, a]
         self.evicted += other.evicted
 
     def state(self):
@@ -381,8 +381,7 @@ class JointEffects(ObservedLevels):
         a: cython.Py_ssize_t
         if len(weights) != MIXED or len(places) != self.size:
             raise ValueError(f"expected {MIXED} weights and {self.size} places")
-        for a in range(3):
-            self._weights[0, a] = weights[a]
+        self._load_weights(0, weights)
         for j, (shares, sums, levels, rows) in enumerate(places):
             if np.shape(rows) not in ((0,), (len(levels), WIDTH)) or len(levels) > self._table.most:
                 raise ValueError(f"expected {WIDTH} numbers for each of at most {self._table.most} levels")

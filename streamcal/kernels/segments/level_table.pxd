@@ -34,10 +34,11 @@ cdef class LevelTable:
     cdef readonly Py_ssize_t most
     cdef object rows  # the store; None: there is none
     cdef double[:, ::1] values
+    cdef float[:, ::1] singles
     cdef Py_ssize_t[::1] absent  # levels of each field that are in the store alone
     cdef int[::1] _used  # the number of the last use of each slot, 0 where it is free
     cdef Py_ssize_t _clock  # uses so far
-    cdef list _arrays  # values and _used, which grow in place
+    cdef list _arrays  # values, _used and singles, which grow in place
     cdef list _slots  # a LevelIndex for each field
     cdef LevelNames _names  # level of each slot
     cdef Py_ssize_t _count  # slots that have been taken so far
@@ -53,6 +54,8 @@ cdef class LevelTable:
     cdef Py_ssize_t oldest(self, Py_ssize_t j) except? -1
     cdef object _renumber(self)
     cdef Py_ssize_t admit(self, Py_ssize_t j, object level, Py_ssize_t source) except? -1
+    cdef object row(self, Py_ssize_t k)
+    cdef object fill(self, Py_ssize_t k, object row)
     cdef object put_away(self, Py_ssize_t j, Py_ssize_t k)
     cdef object drop(self, Py_ssize_t j, Py_ssize_t k)
     cdef object _release(self, Py_ssize_t j, Py_ssize_t k)

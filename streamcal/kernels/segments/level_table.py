@@ -157,20 +157,29 @@ class LevelTable:
         Their number, and that of the values of a level.
     most : int
         The number of levels held of each field.
+    singles : int
+        The number of further values of a level, which are kept in single precision.
 
     Notes
     -----
     A level is a text, a whole number of 64 bits, a tuple of levels, or a `LevelPair`, which is read as a tuple but is
-    another level than it. O(1) for each call but `levels`, `oldest` on average. A level takes 8 bytes for each value,
-    some 24 for its place, and its name. Arrays grow in place by a 64th. `rows`, the store, reads and writes the values
-    of a level as an array and as bytes.
+    another level than it. O(1) for each call but `levels`, `oldest` on average. A level takes 8 bytes for each value, 4
+    for each single, some 24 for its place, and its name. Arrays grow in place by a 64th. `rows`, the store, reads and
+    writes the values of a level, followed by its singles, as an array and as bytes.
     """
 
-    def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t, width: cython.Py_ssize_t):
+    def __init__(
+        self,
+        fields: cython.Py_ssize_t,
+        most: cython.Py_ssize_t,
+        width: cython.Py_ssize_t,
+        singles: cython.Py_ssize_t = 0,
+    ):
         self.most = most
         self.rows = None
-        self._arrays = [np.zeros((fields, width)), np.zeros(fields, dtype=np.int32)]
-        self.values, self._used = self._arrays
+        single = np.zeros((fields, singles), dtype=np.float32)
+        self._arrays = [np.zeros((fields, width)), np.zeros(fields, dtype=np.int32), single]
+        self.values, self._used, self.singles = self._arrays
         self.absent = np.zeros(fields, dtype=np.intp)
         self._clock = 0
         self._slots = [LevelIndex() for _ in range(fields)]
@@ -187,13 +196,11 @@ class LevelTable:
 
     def _look_up(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
         """Read a level from the store to the slot of its field, unless it was looked up last."""
-        a: cython.Py_ssize_t
         if self._looked[j] != level:
             self._looked[j] = None  # until it has been read
             read = self.rows.read(j, level)
             if read is not None:
-                for a in range(self.values.shape[1]):
-                    self.values[j, a] = read[a]
+                self.fill(j, read)
             self._looked[j], self._found[j] = level, read is not None
         return j if self._found[j] else UNKNOWN
 
@@ -243,13 +250,28 @@ class LevelTable:
         if source >= 0:
             for a in range(self.values.shape[1]):
                 self.values[k, a] = self.values[source, a]
+            for a in range(self.singles.shape[1]):
+                self.singles[k, a] = self.singles[source, a]
             self.absent[j] -= 1
         self.use(k)
         return k
 
+    def row(self, k: cython.Py_ssize_t) -> object:
+        """Return the values and singles of the level in a slot, as one array."""
+        return np.concatenate([np.asarray(self.values[k]), np.asarray(self.singles[k])])
+
+    def fill(self, k: cython.Py_ssize_t, row: object):
+        """Set the values and singles of a slot."""
+        a: cython.Py_ssize_t
+        width: cython.Py_ssize_t = self.values.shape[1]
+        for a in range(width):
+            self.values[k, a] = row[a]
+        for a in range(self.singles.shape[1]):
+            self.singles[k, a] = row[width + a]
+
     def put_away(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Write a level to the store, which has it alone from now on."""
-        self.rows.write(j, self._names.read(k), np.asarray(self.values[k]).tobytes())
+        self.rows.write(j, self._names.read(k), self.row(k).tobytes())
         self.absent[j] += 1
         self._release(j, k)
 
@@ -265,6 +287,8 @@ class LevelTable:
         slots: LevelIndex = self._slots[j]
         for a in range(self.values.shape[1]):
             self.values[k, a] = 0.0
+        for a in range(self.singles.shape[1]):
+            self.singles[k, a] = 0.0
         slots.remove(k, self._names)
         self._names.release(k)
         self._used[k] = 0
@@ -288,8 +312,9 @@ class LevelTable:
             raise MemoryError("more than 2**31 levels cannot be held; give a smaller max_levels")
         self._arrays[0].resize((size, self.values.shape[1]), refcheck=False)
         self._arrays[1].resize(size, refcheck=False)
+        self._arrays[2].resize((size, self.singles.shape[1]), refcheck=False)
         self._names.resize(size)
-        self.values, self._used = self._arrays
+        self.values, self._used, self.singles = self._arrays
 
     def levels(self, j: cython.Py_ssize_t) -> list:
         """Return the levels held of a field, that longest without an outcome first."""

@@ -16,10 +16,12 @@ cdef class ObservedLevels:
     cdef Py_ssize_t _second
     cdef LevelTable _table
     cdef double[:, ::1] _values  # those of the table
+    cdef float[:, ::1] _singles
     cdef double[:, ::1] _precision  # 1/τ²
     cdef double[:, ::1] _sums  # Σ C
     cdef double[:, ::1] _weights  # W
-    cdef double[::1] _prior  # of W
+    cdef double[:, ::1] _prior  # of W
+    cdef Py_ssize_t[::1] _parts  # how many forecasts each mixture has
     cdef list _level  # of the observation, by place
     cdef Py_ssize_t[::1] _slot
 
@@ -30,10 +32,11 @@ cdef class ObservedLevels:
     cdef Py_ssize_t _held(self, Py_ssize_t j) except? -1
     cdef Py_ssize_t _admit(self, Py_ssize_t j) except? -1
     cdef object _drop(self, Py_ssize_t j, Py_ssize_t k)
-    cdef void _judge(self, Py_ssize_t j, const double[:, ::1] chances, double w) noexcept
+    cdef void _judge(self, Py_ssize_t r, const double[:, ::1] chances, double w) noexcept
     cdef void _weigh(self, Py_ssize_t j, Py_ssize_t k, Py_ssize_t a) noexcept
     cdef object _weigh_levels(self, Py_ssize_t j)
     cdef void _add(self, Py_ssize_t k, const double[::1] values) noexcept
-    cdef list _weights_of(self, Py_ssize_t j)
+    cdef list _weights_of(self, Py_ssize_t r)
+    cdef object _load_weights(self, Py_ssize_t r, object weights)
     cdef list _rows(self, list levels, Py_ssize_t j)
     cdef object _load(self, Py_ssize_t j, object levels, object rows, object sums)

@@ -7,7 +7,7 @@ Symbols, k being the level at place j, which is a field or what is made of field
                              v = 1/(H + 1/τ²)
     τ²                       the variance of the levels of a place: (k₀τ₀ + S)/(k₀ + K), K being the number of levels,
                              C[k] = min(m², 16) + v at the last step of level k, and S = Σ C[k]; of the first two terms
-    W[j, a]                  weights of forecasts, under fixed share
+    W[r, a]                  weights of forecasts that are mixed, under fixed share
 """
 
 import cython
@@ -44,21 +44,23 @@ class ObservedLevels:
     terms : int
         The terms of a level.
     layout : tuple of int
-        The numbers kept of a level; from H of a term to H of the next; where C of the first two terms are. The first
-        number is the weight, the second H of the first term; E follows H.
-    prior : list of float
-        W at first, at each place.
+        The numbers kept of a level; from H of a term to H of the next; where C of the first two terms are; the further
+        numbers of single precision. The first number is the weight, the second H of the first term; E follows H.
+    prior : list of list of float
+        W at first, for each mixture.
     """
 
-    def __init__(self, fields, size, most, terms, layout, rows_of_weights, prior):
+    def __init__(self, fields, size, most, terms, layout, prior):
         j: cython.Py_ssize_t
         self._fields, self.size, self.evicted = fields, size, 0
-        self._width, self._apart, self._first, self._second = layout
-        self._table = LevelTable(size, most, self._width)
-        self._values = self._table.values
+        self._width, self._apart, self._first, self._second, singles = layout
+        self._table = LevelTable(size, most, self._width, singles)
+        self._values, self._singles = self._table.values, self._table.singles
         self._precision, self._sums = np.ones((size, terms)), np.zeros((size, 2))
-        self._prior = np.array(prior)
-        self._weights = np.tile(prior, (rows_of_weights, 1))
+        self._parts = np.array([len(row) for row in prior], dtype=np.intp)
+        longest = max(self._parts)
+        self._prior = np.array([row + (longest - len(row)) * [0.0] for row in prior])
+        self._weights = np.array(self._prior)
         self._level = [None] * size
         self._slot = np.full(size, -2, dtype=np.intp)
         for j in range(size):
@@ -104,7 +106,7 @@ class ObservedLevels:
                 self._table.put_away(j, self._table.oldest(j))
             self.evicted += 1
         self._slot[j] = self._table.admit(j, self._level[j], self._slot[j])
-        self._values = self._table.values
+        self._values, self._singles = self._table.values, self._table.singles
         return self._slot[j]
 
     def _drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
@@ -114,20 +116,22 @@ class ObservedLevels:
         self._table.drop(j, k)
 
     def _judge(
-        self, j: cython.Py_ssize_t, chances: cython.const[cython.double][:, ::1], w: cython.double
+        self, r: cython.Py_ssize_t, chances: cython.const[cython.double][:, ::1], w: cython.double
     ) -> cython.void:
-        """Multiply W of a row by the probabilities of the label there to the power w, and share."""
+        """Multiply W of a mixture by the probabilities of the label in that row to the power w, and share."""
         a: cython.Py_ssize_t
+        size: cython.Py_ssize_t = self._parts[r]
         total: cython.double = 0.0
         best: cython.double = 0.0
         if w != 1.0:
-            for a in range(self._prior.shape[0]):
-                best = max(best, chances[j, a])
-        for a in range(self._prior.shape[0]):
-            self._weights[j, a] *= chances[j, a] if w == 1.0 else exp(w * log(chances[j, a] / best))
-            total += self._weights[j, a]
-        for a in range(self._prior.shape[0]):
-            self._weights[j, a] = (1.0 - _SHARE) * (self._weights[j, a] / total) + _SHARE * self._prior[a]
+            for a in range(size):
+                best = max(best, chances[r, a])
+        for a in range(size):
+            self._weights[r, a] *= chances[r, a] if w == 1.0 else exp(w * log(chances[r, a] / best))
+            total += self._weights[r, a]
+        kept: cython.double = (1.0 - _SHARE) / total
+        for a in range(size):
+            self._weights[r, a] = kept * self._weights[r, a] + _SHARE * self._prior[r, a]
 
     def _weigh(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, a: cython.Py_ssize_t) -> cython.void:
         """Set C of one of the first two terms of a level, and the sum of its place with it."""
@@ -156,22 +160,27 @@ class ObservedLevels:
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
-    def _weights_of(self, j: cython.Py_ssize_t) -> list:
-        """Return a row of W."""
-        return np.asarray(self._weights[j]).tolist()
+    def _weights_of(self, r: cython.Py_ssize_t) -> list:
+        """Return W of a mixture."""
+        return np.asarray(self._weights[r])[: self._parts[r]].tolist()
+
+    def _load_weights(self, r: cython.Py_ssize_t, weights: object):
+        """Load W of a mixture; `ValueError` if it is of another size."""
+        a: cython.Py_ssize_t
+        if len(weights) != self._parts[r]:
+            raise ValueError(f"expected {self._parts[r]} weights")
+        for a in range(self._parts[r]):
+            self._weights[r, a] = weights[a]
 
     def _rows(self, levels: list, j: cython.Py_ssize_t) -> list:
         """Return the numbers of levels, as lists."""
-        return [np.asarray(self._values[self._table.find(j, level)]).tolist() for level in levels]
+        return [self._table.row(self._table.find(j, level)).tolist() for level in levels]
 
     def _load(self, j: cython.Py_ssize_t, levels: object, rows: object, sums: object):
         """Load levels of a place and their numbers, and Σ C."""
         a: cython.Py_ssize_t
-        k: cython.Py_ssize_t
         for level, row in zip(levels, rows, strict=True):
             self._find(j, level)
-            k = self._held(j)
-            for a in range(self._width):
-                self._values[k, a] = row[a]
+            self._table.fill(self._held(j), row)
         for a in range(2):
             self._sums[j, a] = sums[a]

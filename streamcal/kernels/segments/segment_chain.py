@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""A chain of corrections of a forecast, one for each field of a stream, each by the level that the field has.
+"""Two chains of corrections by the levels of an observation, and their mixture.
 
-Symbols, z being the log-odds that reach a field and k the level that it has; those of its members are in
-`level_members`:
+The first order corrects the forecast of a calibrator, field by field. The second corrects the score, field by field,
+and then for all traffic, which is one more place with a single level. Symbols, z being the log-odds that reach a place
+and k the level that it has; those of its members are in `level_members`:
 
-    W[j, a]                  the weight of member a in field j, under fixed share
-    d, t[j]                  how late the last label was, in labels learned since its forecast; and how many late labels
-                             have judged field j, for levels that it knew. W[j, 0] counts twice in forecasts if t[j] < d
+    W[r, a]                  the weight of member a in mixture r, under fixed share: r is j for field j in the first
+                             order, J + j in the second, of J fields; the last mixture is that of both orders
 
-A field forecasts Σ W[a]·σ(z + m[a]), and its log-odds reach the next field.
+A place forecasts Σ W[a]·σ(z + m[a]), and its log-odds reach the next place of its order.
 """
 
 import cython
@@ -16,28 +16,43 @@ import numpy as np
 from cython.cimports.libc.math import exp, log
 from cython.cimports.streamcal.kernels.common.logistic import logit, sigmoid
 from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
-from cython.cimports.streamcal.kernels.segments.level_members import LevelMembers
+from cython.cimports.streamcal.kernels.segments.level_members import (
+    ALL_TWICE,
+    FIRST_LINE,
+    LONG_TWICE,
+    SECOND_LINE,
+    LevelMembers,
+)
 from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
 from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, MISSING
 
-from streamcal.kernels.segments.level_members import HEAVIEST, MEMBERS, WIDTH
+from streamcal.kernels.segments.level_members import HEAVIEST, LONG, MEMBERS, MIXED, NOTHING, SECOND, SHORT, WIDTH
 
-#: The prior of "nothing".
-NOTHING = 0.5
 #: Log-odds are clamped to ± this, so that a forecast is never 0 or 1; the last double below 1 is at 36.7.
 LIMIT = 36.0
+#: The only level of all traffic.
+ALL_TRAFFIC = 0
 
 _MEMBERS = cython.declare(cython.Py_ssize_t, MEMBERS)
+_SECOND = cython.declare(cython.Py_ssize_t, SECOND)
+_MIXED = cython.declare(cython.Py_ssize_t, MIXED)
+_LONG = cython.declare(cython.double, LONG)
+_SHORT = cython.declare(cython.double, SHORT)
 _LIMIT = cython.declare(cython.double, LIMIT)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
 LEAST = cython.declare(cython.double, 1e-100)
 """Merging leaves each member at least this weight: products over hundreds of chains would be 0."""
 
 
+def _prior(members):
+    """Return the weights of a mixture at first."""
+    return [NOTHING] + (members - 1) * [(1.0 - NOTHING) / (members - 1)]
+
+
 @cython.final
 @cython.cclass
 class SegmentChain(LevelMembers):
-    """The members and levels of the fields of a chain.
+    """The members and levels of the fields, in both orders.
 
     Parameters
     ----------
@@ -50,152 +65,228 @@ class SegmentChain(LevelMembers):
     Notes
     -----
     Levels are those of a `LevelTable`, None where a field has none: the forecast passes such a field, and one whose
-    level is not held. O(J) for a forecast and for an outcome; 136 bytes for a level, and its name.
+    level is not held. O(J) for a forecast and for an outcome; 232 bytes for a level, and its name.
     """
 
     most = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    late = cython.declare(cython.longlong, visibility="readonly")
-    _judged: cython.longlong[::1]  # t
-    _z: cython.double[::1]  # what reaches each field
+    _z: cython.double[::1]  # what reaches each mixture
     _said: cython.double[:, ::1]  # log-odds of each member
     _positive: cython.double[:, ::1]  # their probabilities, neither of them as a difference
     _negative: cython.double[:, ::1]
+    _chances: cython.double[:, ::1]  # what issued forecasts gave to the label
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t):
-        prior = [NOTHING] + (MEMBERS - 1) * [(1.0 - NOTHING) / (MEMBERS - 1)]
+        prior = fields * [_prior(MEMBERS)] + (fields + 1) * [_prior(SECOND)] + [[0.5, 0.5]]
         super().__init__(fields, most, prior)
-        self.most, self.late = most, 0
-        self._judged = np.zeros(fields, dtype=np.longlong)
-        self._z = np.zeros(fields)
-        self._said = np.zeros((fields, MEMBERS))
-        self._positive, self._negative = np.zeros((fields, MEMBERS)), np.zeros((fields, MEMBERS))
+        self.most = most
+        self._own = np.zeros(MIXED)
+        self._z = np.zeros(len(prior))
+        self._said, self._chances = np.zeros((len(prior), MEMBERS)), np.zeros((len(prior), MEMBERS))
+        self._positive, self._negative = np.zeros((len(prior), MEMBERS)), np.zeros((len(prior), MEMBERS))
+        self._find(fields, ALL_TRAFFIC)
 
     # -- forecasts -------------------------------------------------------------------------------------------------
 
-    def predict(self, p: cython.double, levels: list):
-        """Return the probability for an observation of these levels, of which p was forecast."""
-        self._find_fields(levels)
-        return sigmoid(self._look(logit(p)))
+    def predict(self, p: cython.double, score: cython.double, levels: list):
+        """Return the probability for an observation of these levels, of which the calibrator says p.
 
-    def parts(self, p: cython.double, levels: list):
-        """Return the same, and for each field the log-odds of its members; None where it has no level."""
+        `score` is the score read as a probability.
+        """
+        self._find_fields(levels)
+        return sigmoid(self._look(p, score))
+
+    def parts(self, p: cython.double, score: cython.double, levels: list):
+        """Return the same, and what `learn_issued` judges: log-odds of all members.
+
+        For each field those of the first and the second order, None where it has no level; those of all traffic; and
+        those of both orders.
+        """
         j: cython.Py_ssize_t
         self._find_fields(levels)
-        found = sigmoid(self._look(logit(p)))
+        found = sigmoid(self._look(p, score))
         said: list = []
-        for j in range(self.size):
-            if self._slot[j] == UNKNOWN:
-                self._say_alike(j)
-            said.append(None if self._slot[j] == MISSING else [float(self._said[j, a]) for a in range(MEMBERS)])
-        return found, said
+        for j in range(self._fields):
+            if self._slot[j] == MISSING:
+                said.append(None)
+            else:
+                self._say_unknown(j)
+                first = [float(self._said[j, a]) for a in range(MIXED)]
+                said.append([*first, self._own_says(j), *self._said_twice(j)])
+        self._say_unknown(self._fields)
+        last: cython.Py_ssize_t = 2 * self._fields + 1
+        return found, [*said, self._said_twice(self._fields), [float(self._said[last, 0]), float(self._said[last, 1])]]
 
-    def predict_many(self, p: cython.const[cython.double][::1], columns: list, found: cython.double[::1]):
+    @cython.cfunc
+    def _own_says(self, j: cython.Py_ssize_t):
+        """Return the log-odds of "own"."""
+        return float(clamped(log(self._positive[j, _MIXED] / self._negative[j, _MIXED]), _LIMIT))
+
+    @cython.cfunc
+    def _said_twice(self, j: cython.Py_ssize_t):
+        """Return the log-odds of the second order's members at a place."""
+        return [float(self._said[self._fields + j, a]) for a in range(SECOND)]
+
+    def predict_many(
+        self,
+        p: cython.const[cython.double][::1],
+        scores: cython.const[cython.double][::1],
+        columns: list,
+        found: cython.double[::1],
+    ):
         """`predict` for each of n rows; `columns` has a list of n levels for each field."""
         i: cython.Py_ssize_t
         self._require_length(columns, p.shape[0])
         for i in range(p.shape[0]):
             self._find_row(columns, i)
-            found[i] = sigmoid(self._look(logit(p[i])))
+            found[i] = sigmoid(self._look(p[i], scores[i]))
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _look(self, z: cython.double) -> cython.double:
-        """Return the log-odds that leave the chain where z enters it."""
+    def _look(self, p: cython.double, score: cython.double) -> cython.double:
+        """Return the log-odds of the mixture of both orders."""
         j: cython.Py_ssize_t
-        z = clamped(z, _LIMIT)
-        for j in range(self.size):
+        r: cython.Py_ssize_t = self._fields
+        z: cython.double = clamped(logit(p), _LIMIT)
+        first: cython.double
+        for j in range(self._fields):
             self._z[j] = z
             if self._slot[j] >= 0:
                 self._hear(j, self._slot[j], z)
-                z = self._mixed(j)
-        return z
+                z = self._mix(j, _MEMBERS)
+        first = z
+        z = clamped(logit(score), _LIMIT)
+        for j in range(self.size):
+            self._z[r] = z
+            if self._slot[j] >= 0:
+                self._hear_twice(r, j, self._slot[j], z)
+                z = self._mix(r, _SECOND)
+            r += 1
+        self._say(r, 0, first)
+        self._say(r, 1, z)
+        return self._mix(r, 2)
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def _hear(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double) -> cython.void:
-        """Set what the members of a field say of the level in slot k."""
+        """Set what the first order's members say of the level in slot k."""
         a: cython.Py_ssize_t
+        precision: cython.double = self._precision[j, 0]
+        positive: cython.double = 0.0
+        negative: cython.double = 0.0
         self._say(j, 0, z)
-        for a in range(3):
-            self._say(j, a + 1, z + self._offset(j, k, a))
-        self._say(j, 4, z + self._line(k, clamped(z, LARGEST)))
+        self._say(j, 1, z + self._offset(k, 1, precision))
+        self._say(j, 2, z + self._values[k, 4] / self._certainty(k, 3, _LONG, precision))
+        self._say(j, 3, z + self._values[k, 6] / self._certainty(k, 5, _SHORT, precision))
+        self._say(j, 4, z + self._offset(k, 1, 1.0))
+        self._say(j, 5, z + self._line(k, FIRST_LINE, clamped(z, LARGEST)))
+        for a in range(_MIXED):
+            positive += float(self._singles[k, a]) * self._positive[j, a]
+            negative += float(self._singles[k, a]) * self._negative[j, a]
+        self._positive[j, _MIXED] = positive / (positive + negative)
+        self._negative[j, _MIXED] = negative / (positive + negative)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _hear_twice(
+        self, r: cython.Py_ssize_t, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double
+    ) -> cython.void:
+        """Set what the second order's members say of the level in slot k."""
+        precision: cython.double = self._precision[j, 1]
+        self._say(r, 0, z)
+        self._say(r, 1, z + self._offset(k, ALL_TWICE, precision))
+        self._say(r, 2, z + self._values[k, LONG_TWICE + 1] / self._certainty(k, LONG_TWICE, _LONG, precision))
+        self._say(r, 3, z + self._line(k, SECOND_LINE, clamped(z, LARGEST)))
 
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
-    def _say(self, j: cython.Py_ssize_t, a: cython.Py_ssize_t, z: cython.double) -> cython.void:
+    def _say(self, r: cython.Py_ssize_t, a: cython.Py_ssize_t, z: cython.double) -> cython.void:
         """Set the log-odds of one member."""
         z = clamped(z, _LIMIT)
         e: cython.double = exp(-abs(z))
         large: cython.double = 1.0 / (1.0 + e)
-        self._said[j, a] = z
-        self._positive[j, a] = large if z >= 0.0 else e * large
-        self._negative[j, a] = e * large if z >= 0.0 else large
+        self._said[r, a] = z
+        self._positive[r, a] = large if z >= 0.0 else e * large
+        self._negative[r, a] = e * large if z >= 0.0 else large
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _say_alike(self, j: cython.Py_ssize_t) -> cython.void:
-        """Of a level that is not held all members say what reaches the field."""
+    def _say_unknown(self, j: cython.Py_ssize_t) -> cython.void:
+        """Of a level that is not held all members say what reaches the place."""
         a: cython.Py_ssize_t
-        for a in range(_MEMBERS):
-            self._say(j, a, self._z[j])
+        if self._slot[j] == UNKNOWN:
+            if j < self._fields:
+                for a in range(_MEMBERS):
+                    self._say(j, a, self._z[j])
+            for a in range(_SECOND):
+                self._say(self._fields + j, a, self._z[self._fields + j])
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _mixed(self, j: cython.Py_ssize_t) -> cython.double:
-        """Return the log-odds of the mixture of the members of a field."""
+    def _mix(self, r: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.double:
+        """Return the log-odds of a mixture."""
         a: cython.Py_ssize_t
-        nothing: cython.double = (2.0 if self._judged[j] < self.late else 1.0) * self._weights[j, 0]
-        positive: cython.double = nothing * self._positive[j, 0]
-        negative: cython.double = nothing * self._negative[j, 0]
-        for a in range(1, _MEMBERS):
-            positive += self._weights[j, a] * self._positive[j, a]
-            negative += self._weights[j, a] * self._negative[j, a]
+        positive: cython.double = 0.0
+        negative: cython.double = 0.0
+        for a in range(size):
+            positive += self._weights[r, a] * self._positive[r, a]
+            negative += self._weights[r, a] * self._negative[r, a]
         return clamped(log(positive / negative), _LIMIT)
 
     # -- outcomes --------------------------------------------------------------------------------------------------
 
-    def learn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
+    def learn(self, p: cython.double, score: cython.double, levels: list, y: cython.double, w: cython.double):
         """One step on the label y, of weight w > 0."""
         self._find_fields(levels)
-        self._look(logit(p))
+        self._look(p, score)
         self._learn_all(y, w)
 
     def learn_issued(
         self,
         p: cython.double,
+        score: cython.double,
         levels: list,
         said: list,
         y: cython.double,
         w: cython.double,
         rate: cython.double,
-        late: cython.longlong,
     ):
         """Learn as `learn` does, but judge the members by the forecasts that were issued (`parts`).
 
-        `rate` is the learning rate of their weights, and `late` the number of labels learned since. A field whose level
-        was missing then is passed.
+        p is what the calibrator says now, from which the members step, and `rate` the learning rate of their weights. A
+        field whose level was missing then is passed.
         """
         j: cython.Py_ssize_t
-        a: cython.Py_ssize_t
+        sizes: list = self._fields * [MEMBERS + SECOND] + [SECOND, 2]
         self._find_fields(levels)
-        if len(said) != self.size or any([one is not None and len(one) != MEMBERS for one in said]):
-            raise ValueError(f"expected what {MEMBERS} members said for each of {self.size} fields")
-        self.late = late
-        for j in range(self.size):
-            if late > 0 and said[j] is not None and said[j][1] != said[j][0]:
-                self._judged[j] += 1
-        self._look(logit(p))
-        for j in range(self.size):
-            if self._slot[j] == MISSING or said[j] is None:
-                continue
-            for a in range(_MEMBERS):
-                self._say(j, a, said[j][a])
-            self._learn(j, y, w, rate)
+        if len(said) != len(sizes) or any(
+            [one is not None and len(one) != size for one, size in zip(said, sizes, strict=True)]
+        ):
+            raise ValueError(f"expected what {MEMBERS + SECOND} members said for each of {self._fields} fields")
+        self._look(p, score)
+        for j in range(self._fields):
+            if self._slot[j] != MISSING and said[j] is not None:
+                self._hear_issued(j, said[j][:MEMBERS], y)
+                self._hear_issued(self._fields + j, said[j][MEMBERS:], y)
+                self._learn(j, self._chances, y, w, rate)
+        for j in range(2):
+            self._hear_issued(2 * self._fields + j, said[self._fields + j], y)
+        self._learn(self._fields, self._chances, y, w, rate)
+        self._judge(2 * self._fields + 1, self._chances, rate * min(w, _HEAVIEST))
+
+    @cython.cfunc
+    def _hear_issued(self, r: cython.Py_ssize_t, said: list, y: cython.double):
+        """Set the probabilities that issued log-odds gave to the label."""
+        a: cython.Py_ssize_t
+        z: cython.double
+        for a in range(len(said)):
+            z = clamped(said[a], _LIMIT)
+            self._chances[r, a] = sigmoid(z) if y > 0.0 else sigmoid(-z)
 
     def stream(
         self,
         p: cython.const[cython.double][::1],
+        scores: cython.const[cython.double][::1],
         columns: list,
         y: cython.const[cython.double][::1],
         w: cython.const[cython.double][:],
@@ -208,7 +299,7 @@ class SegmentChain(LevelMembers):
         self._require_length(columns, p.shape[0])
         for i in range(p.shape[0]):
             self._find_row(columns, i)
-            z = self._look(logit(p[i]))
+            z = self._look(p[i], scores[i])
             if predicts:
                 predictions[i] = sigmoid(z)
             if w[i] > 0.0:
@@ -216,40 +307,109 @@ class SegmentChain(LevelMembers):
 
     @cython.cfunc
     def _learn_all(self, y: cython.double, w: cython.double):
-        """One step of all fields where `_look` has looked."""
+        """One step of all places where `_look` has looked."""
         j: cython.Py_ssize_t
-        self.late = 0
         for j in range(self.size):
-            if self._slot[j] == UNKNOWN:
-                self._say_alike(j)
-            if self._slot[j] != MISSING:
-                self._learn(j, y, w, 1.0)
+            if self._slot[j] != MISSING and y > 0.0:
+                self._learn(j, self._positive, y, w, 1.0)
+            elif self._slot[j] != MISSING:
+                self._learn(j, self._negative, y, w, 1.0)
+        if y > 0.0:
+            self._judge(2 * self._fields + 1, self._positive, min(w, _HEAVIEST))
+        else:
+            self._judge(2 * self._fields + 1, self._negative, min(w, _HEAVIEST))
 
     @cython.cfunc
-    def _learn(self, j: cython.Py_ssize_t, y: cython.double, w: cython.double, rate: cython.double):
-        """One step of a field on its level, which is then the newest."""
-        k: cython.Py_ssize_t = self._held(j)
+    def _learn(
+        self,
+        j: cython.Py_ssize_t,
+        chances: cython.const[cython.double][:, ::1],
+        y: cython.double,
+        w: cython.double,
+        rate: cython.double,
+    ):
+        """One step of a place on its level, which is then the newest; `chances` judge its members."""
+        r: cython.Py_ssize_t = self._fields + j
+        k: cython.Py_ssize_t
         weight: cython.double = w if w < _HEAVIEST else _HEAVIEST
-        if y > 0.0:
-            self._judge(j, self._positive, rate * weight)
-        else:
-            self._judge(j, self._negative, rate * weight)
-        self._learn_level(j, k, self._z[j], y, w)
+        self._say_unknown(j)
+        k = self._held(j)
+        if self._values[k, 0] <= 0.0:
+            self._begin(k)
+        if j < self._fields:
+            self._judge(j, chances, rate * weight)
+            self._judge_own(k, j, chances, rate * weight)
+            self._step(j, k, self._z[j], y, weight)
+        self._judge(r, chances, rate * weight)
+        self._step_twice(r, j, k, self._z[r], y, weight)
+        self._values[k, 0] += w
+        self._weigh_level(j, k)
         self._weigh_levels(j)
 
-    def unlearn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _step(
+        self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double
+    ) -> cython.void:
+        """Make the steps of the first order's members from what they say now."""
+        precision: cython.double = self._precision[j, 0]
+        self._move(k, 1, 0.0, precision, z, self._positive[j, 1], self._negative[j, 1], y, w)
+        self._move(k, 3, _LONG, precision, z, self._positive[j, 2], self._negative[j, 2], y, w)
+        self._move(k, 5, _SHORT, precision, z, self._positive[j, 3], self._negative[j, 3], y, w)
+        self._move_line(k, FIRST_LINE, z, self._positive[j, 5], self._negative[j, 5], y, w)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _step_twice(
+        self,
+        r: cython.Py_ssize_t,
+        j: cython.Py_ssize_t,
+        k: cython.Py_ssize_t,
+        z: cython.double,
+        y: cython.double,
+        w: cython.double,
+    ) -> cython.void:
+        """Make the steps of the second order's members from what they say now."""
+        precision: cython.double = self._precision[j, 1]
+        self._move(k, ALL_TWICE, 0.0, precision, z, self._positive[r, 1], self._negative[r, 1], y, w)
+        self._move(k, LONG_TWICE, _LONG, precision, z, self._positive[r, 2], self._negative[r, 2], y, w)
+        self._move_line(k, SECOND_LINE, z, self._positive[r, 3], self._negative[r, 3], y, w)
+
+    def unlearn(self, p: cython.double, score: cython.double, levels: list, y: cython.double, w: cython.double):
         """Subtract from the sums of each level what the observation adds to them where the means are now.
 
-        This reverses the last step of a level exactly, but for τ² and the cap, which have followed it. The weights of
-        the members keep what they have learned. Levels that are neither held nor in the store are passed.
+        This reverses the last step of a level exactly, but for τ², which has followed it. The weights of the members
+        keep what they have learned. Levels that are neither held nor in the store are passed.
         """
         j: cython.Py_ssize_t
         self._find_fields(levels)
-        self._look(logit(p))
+        self._look(p, score)
         for j in range(self.size):
             if self._slot[j] >= 0:
-                self._take(j, self._slot[j] if self._slot[j] >= self.size else self._admit(j), self._z[j], y, w)
+                self._retract(j, self._slot[j] if self._slot[j] >= self.size else self._admit(j), y, w)
                 self._weigh_levels(j)
+
+    @cython.cfunc
+    def _retract(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, y: cython.double, w: cython.double):
+        """`unlearn` of one level; one without any weight left is dropped."""
+        r: cython.Py_ssize_t = self._fields + j
+        z: cython.double = self._z[r]
+        self._values[k, 0] -= w
+        if self._values[k, 0] <= 1e-9 * w:  # rounding of sums of fractions
+            self._drop(j, k)
+            self._slot[j] = UNKNOWN
+            return
+        w = min(w, _HEAVIEST)
+        self._take_line(k, SECOND_LINE, z, y, w)
+        self._take(k, ALL_TWICE, 0.0, self._precision[j, 1], z, y, w)
+        self._take(k, LONG_TWICE, _LONG, self._precision[j, 1], z, y, w)
+        if j < self._fields:
+            z = self._z[j]
+            self._take_line(k, FIRST_LINE, z, y, w)
+            self._take(k, 1, 0.0, self._precision[j, 0], z, y, w)
+            self._take(k, 3, _LONG, self._precision[j, 0], z, y, w)
+            self._take(k, 5, _SHORT, self._precision[j, 0], z, y, w)
+        self._weigh_level(j, k)
 
     # -- levels ----------------------------------------------------------------------------------------------------
 
@@ -268,9 +428,10 @@ class SegmentChain(LevelMembers):
     # -- what is known ---------------------------------------------------------------------------------------------
 
     def effect(self, j: cython.Py_ssize_t, level: object):
-        """Mean and variance of what a field adds to the log-odds of a level, over its members, and the level's weight.
+        """Mean and variance of what a field adds to the calibrator's log-odds for a level, and the level's weight.
 
-        Offset and slope are taken where the log-odds of the level have been, on average by curvature.
+        Both are over the members of the first order; offset and slope are taken where the log-odds of the level have
+        been, on average by curvature.
         """
         k: cython.Py_ssize_t = self._table.find(j, level)
         means, variances = self._additions(j, k)
@@ -279,31 +440,41 @@ class SegmentChain(LevelMembers):
         squares = [share * (v + (m - mean) ** 2) for share, m, v in zip(shares, means, variances, strict=True)]
         return float(mean), float(sum(squares)), float(self._values[k, 0]) if k >= 0 else 0.0
 
+    def terms(self, j: cython.Py_ssize_t, level: object):
+        """Return what the members of a level that is held add to log-odds, for tables outside of this package.
+
+        The offsets with all memory, 100 and 10 units, "free", offset and slope of the line; Q; and offsets with all
+        memory and 100 units, offset and slope of the second order.
+        """
+        k: cython.Py_ssize_t = self._table.find(j, level)
+        precision: cython.double = self._precision[j, 0]
+        twice: cython.double = self._precision[j, 1]
+        first = [self._offset(k, 1, precision), self._values[k, 4] / self._certainty(k, 3, _LONG, precision)]
+        first += [self._values[k, 6] / self._certainty(k, 5, _SHORT, precision), self._offset(k, 1, 1.0)]
+        first += [self._line(k, FIRST_LINE, 0.0), self._line(k, FIRST_LINE, 1.0) - self._line(k, FIRST_LINE, 0.0)]
+        second = [self._offset(k, ALL_TWICE, twice)]
+        second += [self._values[k, LONG_TWICE + 1] / self._certainty(k, LONG_TWICE, _LONG, twice)]
+        second += [self._line(k, SECOND_LINE, 0.0), self._line(k, SECOND_LINE, 1.0) - self._line(k, SECOND_LINE, 0.0)]
+        return [[float(one) for one in first], self._own_weights(k), [float(one) for one in second]]
+
     def levels(self, j: cython.Py_ssize_t):
-        """Return the levels held of a field, that longest without an outcome first."""
+        """Return the levels held of a field, that longest without an outcome first; of all traffic where j is J."""
         return self._table.levels(j)
 
     def weights(self, j: cython.Py_ssize_t):
-        """Return the weights of the members of a field in forecasts, a list."""
-        found = self._weights_of(j)
-        if self._judged[j] < self.late:
-            total = 1.0 + found[0]
-            found = [2.0 * found[0] / total, *[one / total for one in found[1:]]]
-        return found
+        """Return the weights of the first order's members of a field in forecasts, a list."""
+        return self._weights_of(j)
 
-    def lateness(self):
-        """[d, t of each field], for `load_lateness`."""
-        return [int(self.late), [int(self._judged[j]) for j in range(self.size)]]
+    def weights_twice(self, j: cython.Py_ssize_t):
+        """Return the weights of the second order's members of a field, or of all traffic where j is J, a list."""
+        return self._weights_of(self._fields + j)
 
-    def load_lateness(self, late: cython.longlong, judged: object):
-        """Load an earlier `lateness`."""
-        j: cython.Py_ssize_t
-        self.late = late
-        for j in range(self.size):
-            self._judged[j] = judged[j]
+    def orders(self):
+        """Return the weights of both orders, a list."""
+        return self._weights_of(2 * self._fields + 1)
 
     def variances(self, j: cython.Py_ssize_t):
-        """τ² of the offsets with all and with recent memory, a list."""
+        """τ² of the offsets of both orders, a list."""
         return [float(1.0 / self._precision[j, a]) for a in range(2)]
 
     # -- merging and saving ----------------------------------------------------------------------------------------
@@ -316,18 +487,17 @@ class SegmentChain(LevelMembers):
         other: SegmentChain = of
         j: cython.Py_ssize_t
         if other.size != self.size:
-            raise ValueError(f"a chain of {other.size} fields is not one of {self.size}")
+            raise ValueError(f"a chain of {other._fields} fields is not one of {self._fields}")
         for j in range(self.size):
             for level, values in other._put_away(j):
                 self._find(j, level)
                 self._absorb(j, values)
             for level in other.levels(j):
                 self._find(j, level)
-                self._absorb(j, other._values[other._table.find(j, level)])
+                self._absorb(j, other._table.row(other._table.find(j, level)))
             self._weigh_levels(j)
+        for j in range(self._parts.shape[0]):
             self._pool(j, other)
-            self._judged[j] += other._judged[j]
-        self.late = max(self.late, other.late)
         self.evicted += other.evicted
 
     @cython.cfunc
@@ -336,29 +506,25 @@ class SegmentChain(LevelMembers):
         return self._table.rows.absent(j, set(self.levels(j))) if self._table.absent[j] else ()
 
     @cython.cfunc
-    def _pool(self, j: cython.Py_ssize_t, of: object):
-        """Multiply the weights of the members of a field by those of another chain, relative to the prior."""
+    def _pool(self, r: cython.Py_ssize_t, of: object):
+        """Multiply the weights of a mixture by those of another chain, relative to the prior."""
         other: SegmentChain = of
         a: cython.Py_ssize_t
         total: cython.double = 0.0
-        for a in range(_MEMBERS):
-            self._weights[j, a] *= other._weights[j, a] / self._prior[a]
-            total += self._weights[j, a]
-        for a in range(_MEMBERS):
-            self._weights[j, a] = max(self._weights[j, a] / total, LEAST)
-
-    @cython.cfunc
-    def _absorb(self, j: cython.Py_ssize_t, values: cython.const[cython.double][::1]):
-        """Add the sums of a level of another chain to those of the level of a field."""
-        k: cython.Py_ssize_t = self._held(j)
-        self._add(k, values)
-        self._forget(k)
-        self._weigh_level(j, k)
+        for a in range(self._parts[r]):
+            self._weights[r, a] *= other._weights[r, a] / self._prior[r, a]
+            total += self._weights[r, a]
+        for a in range(self._parts[r]):
+            self._weights[r, a] = max(self._weights[r, a] / total, LEAST)
 
     def state(self, j: cython.Py_ssize_t):
-        """[W, S, levels, their numbers] of a field as plain data, for `load`; the newest level last."""
+        """[W of both orders, S, levels, their numbers] of a field as plain data, for `load`; the newest level last.
+
+        All traffic is the field J, whose first W is empty.
+        """
         levels = self.levels(j)
-        return [self._weights_of(j), np.asarray(self._sums[j]).tolist(), levels, self._rows(levels, j)]
+        first = self._weights_of(j) if j < self._fields else []
+        return [[*first, *self.weights_twice(j)], np.asarray(self._sums[j]).tolist(), levels, self._rows(levels, j)]
 
     def load(
         self, j: cython.Py_ssize_t, weights: object, sums: object, levels: object, rows: object, absent: object = 0
@@ -367,13 +533,18 @@ class SegmentChain(LevelMembers):
 
         `absent` levels more are in the store.
         """
-        a: cython.Py_ssize_t
-        if len(weights) != MEMBERS or len(sums) != 2 or np.shape(rows) != (len(levels), WIDTH):
-            raise ValueError(f"expected {MEMBERS} weights, 2 sums and {WIDTH} numbers for each level")
+        first: cython.Py_ssize_t = MEMBERS if j < self._fields else 0
+        if len(weights) != first + SECOND or len(sums) != 2 or np.shape(rows) not in ((0,), (len(levels), WIDTH)):
+            raise ValueError(f"expected {first + SECOND} weights, 2 sums and {WIDTH} numbers for each level")
         if len(levels) > self.most or len(set(levels)) != len(levels) or self._table.known(j):
             raise ValueError("there are too many levels, or one twice")
         self._load(j, levels, rows, sums)
         self._table.absent[j] = absent
-        for a in range(_MEMBERS):
-            self._weights[j, a] = weights[a]
+        if j < self._fields:
+            self._load_weights(j, weights[:first])
+        self._load_weights(self._fields + j, weights[first:])
         self._weigh_levels(j)
+
+    def load_orders(self, weights: object):
+        """Load earlier `orders`."""
+        self._load_weights(2 * self._fields + 1, weights)
