@@ -406,18 +406,11 @@ class Multicalibrated(Keyed):
 
     def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
         levels, weight = self._levels(keys), check_weight(w)
-        z, parts = self._base_parts(score, keys, t)
+        z, parts = self.inner._issue_keyed(score, keys, t, weight)
         relative = self._weight_scale.relative(weight) if weight > 0.0 else 0.0
         said = self._accounts.issue(z, levels, min(relative, 1.0))
         self._issued += 1
-        return said[1], [*said, *parts]
-
-    def _base_parts(self, score: float, keys: Keys, t: Time | None) -> tuple[float, Sequence[float]]:
-        """Return the calibrator's probability, and what the calibrator has to remember of it."""
-        if self._keyed:
-            return self.inner._issued_parts(score, keys, t)
-        parts = self.inner._to_remember(score, t)
-        return self.inner.predict_one(score, t), parts
+        return said[1], [*said, *(parts or ())]
 
     def learn_issued(self, issued: IssuedBets, y: Label | None) -> None:
         """Learn the label of a prediction that was issued, each once and in any order.
@@ -439,11 +432,13 @@ class Multicalibrated(Keyed):
         score, keys, w, t, said = issued[1:]
         self._settle(score, keys, None if y is None else check_label(y), said, w, t)
 
-    def _learn_keyed(self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
-        self._settle(score, keys, check_label(y), said, w, t)
+    def _learn_keyed(
+        self, score: float, keys: Keys, y: Label, said: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        self._settle(score, keys, check_label(y), said or (), w, t)
 
-    def _give_up_keyed(self, score: float, keys: Keys, said: Sequence[float]) -> None:
-        self._settle(score, keys, None, said, 0.0, None)
+    def _give_up_keyed(self, score: float, keys: Keys, said: Sequence[float] | None) -> None:
+        self._settle(score, keys, None, said or (), 0.0, None)
 
     def _settle(
         self, score: float, keys: Keys, y: float | None, said: Sequence[float], w: float, t: Time | None
@@ -452,18 +447,15 @@ class Multicalibrated(Keyed):
         levels = self._levels(keys)
         bets, parts = self._read_said(levels, said)
         if y is not None:
-            self._learn_base(score, keys, y, parts, w, t)
-        self._accounts.resolve(levels, bets, -1.0 if y is None or bets[2] == 0.0 else y)
+            self.inner._learn_keyed(score, keys, y > 0.0, parts, w, t)
+        self._accounts.resolve(levels, bets, -1.0 if y is None or w == 0.0 or bets[2] == 0.0 else y)
 
     def _require_keyed(
         self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         levels = self._levels(keys)
         parts = None if said is None else self._read_said(levels, said)[1]
-        if self._keyed:
-            self.inner._require_keyed(score, keys, y, parts, w, t)
-        elif y is not None:
-            self._require_overall(score, y, parts or (), w, t)
+        self.inner._require_keyed(score, keys, y, parts, w, t)
 
     def _read_said(self, levels: list[Any], said: Sequence[float]) -> tuple[FloatArray, list[float]]:
         """Return the bets of an issued prediction, and what the calibrator remembers; reject anything else."""
@@ -477,13 +469,6 @@ class Multicalibrated(Keyed):
         if not (possible and 0.0 < bets[0] < 1.0 and 0.0 < bets[1] < 1.0 and bets[2] <= 1.0):
             raise InputError(f"said={str(said)[:60]} is not what `issue_one` keeps for these keys: {needed} numbers")
         return bets, parts[needed:]
-
-    def _learn_base(self, score: float, keys: Keys, y: float, parts: list[float], w: float, t: Time | None) -> None:
-        """Let the calibrator learn the label of an issued prediction."""
-        if self._keyed:
-            self.inner._learn_keyed(score, keys, y > 0.0, parts, w, t)
-        else:
-            self.inner._learn_late(score, y > 0.0, w, t, parts)
 
     # -- what is guaranteed ----------------------------------------------------------------------------------------
 
