@@ -156,10 +156,9 @@ class Shadows(Live):
         if verb == "learn":
             shadow.learn_one(score, y, w, keys=keys)
         elif verb == "issued":
-            issued = shadow.issue_one(score, keys=keys, w=w)
-            issued = shadow.forecast_of(score, shadow.plain(issued), keys)
+            issued = shadow.issue(score, keys=keys, w=w)
             shadow.learn_one(0.5, True, keys=keys)
-            shadow.learn_issued(issued, y, w)
+            shadow.settle(issued, y)
         elif len(shadow.versions) > 1:
             shadow.rollback(shadow.versions[-2].number)
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamcal.errors import InputError
-from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.inputs import check_weight, of_one_kind
 from streamcal.parameters.types import Time
 
 
@@ -78,6 +78,8 @@ def settle(settler: Any, issued: Pending, y: Any, w: float | None, t: Time | Non
     if y is None:
         settler._give_up_keyed(issued.x, issued.keys, issued.record)
     else:
+        if t is not None:
+            of_one_kind(t, issued.t)
         weight, time = issued.w if w is None else w, issued.t if t is None else t
         settler._learn_keyed(issued.x, issued.keys, y, issued.record, weight, time)
     issued.settled = True

@@ -192,7 +192,8 @@ class Keyed(Learner):
         ['b']
         """
         issued = pending_of(self, check_score(score), keys, t, w)
-        issued.keys = {name: keys[name] for name in self.fields if name in keys} if keys else keys
+        given: Any = keys  # a mapping: it has been read
+        issued.keys = {name: given[name] for name in self.fields if name in given}
         return issued
 
     @abstractmethod

@@ -546,7 +546,7 @@ class Shadow(WithState):
         (0.3, 1)
         """
         issued = pending_of(self, check_score(score), keys, t, w)
-        issued.keys = {name: keys[name] for name in self.fields if name in keys} if keys else keys
+        issued.keys = dict(keys) if isinstance(keys, Mapping) else None  # all: a challenger to come may read others
         return issued
 
     def settle(self, issued: Pending, y: Label | None, w: float | None = None, t: Time | None = None) -> None:
