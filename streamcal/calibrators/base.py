@@ -195,10 +195,13 @@ class Calibrator(Learner):
             if record:
                 self._require_issued(record)
 
-    @property
-    def _judged(self) -> bool:
-        """Whether a label judges the prediction that was issued for it."""
-        return type(self)._issue is not Calibrator._issue
+    def _learn_many_at_once(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> None:
+        """Do `_learn_at_once` for arrays of shape (n,)."""
+        (self.predict_learn_many if self._judged else self.learn_many)(scores, y, w, t)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._judged = cls._issue is not Calibrator._issue
 
     def _issue(self, x: float, t: float) -> Sequence[float] | None:
         """Return the numbers that `_learn_issued` needs about this prediction when its label arrives.

@@ -133,6 +133,7 @@ class BinarySubproblems(MulticlassCalibrator):
         self._clamps = not isinstance(self._scale, Probability)
         self._engine = SubproblemsEngine(method, strategy, ClassSubproblems)
         self.forgetting, self.refresh_every = self._engine.forgetting, self._engine.refresh_every
+        self._judged = method._judged
 
     noted = "clamped"
 
