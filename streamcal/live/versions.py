@@ -77,6 +77,7 @@ class VersionLearner:
         self.weight = PRIOR  #: of the map of the version before
         self._timed = isinstance(calibrator, Shadow) or overall_of(calibrator).reads_time
         self._keyed = not isinstance(calibrator, Calibrator)
+        self._missing = dict.fromkeys(calibrator.fields) if self._keyed else {}
         #: Whether a prediction that was issued before need not be made again, since it leaves no trace.
         self.traceless = before is None and isinstance(calibrator, SequentialCalibrator) and not calibrator._judged
         self.tell(None)
@@ -95,7 +96,10 @@ class VersionLearner:
 
     def _levels(self, keys: Keys | None) -> dict[str, str | int | None] | None:
         """Return keys with None for every field of the calibrator without a level."""
-        return {**dict.fromkeys(self.calibrator.fields), **(keys or {})} if self._keyed else None
+        if not self._keyed:
+            return None
+        missing = dict.fromkeys(self.calibrator.fields) if isinstance(self.calibrator, Shadow) else self._missing
+        return {**missing, **(keys or {})}
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
         """Return the probability at a score as of time t."""
