@@ -107,9 +107,9 @@ class Groups(Segments):
             super().apply(cal, operation, timed)
             return
         score, keys, y, w = first
-        issued = cal.issue_one(score, keys, w)
+        issued = cal.issue(score, keys=keys, w=w)
         cal.learn_one(*others[0])
-        cal.learn_issued(issued, None if others[1][2] else y)
+        cal.settle(issued, None if others[1][2] else y)
 
     def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
         found = {"one": [cal.predict_one(score, keys) for score, keys in probes]}

@@ -388,16 +388,16 @@ def test_late_labels_of_calibrators_that_read_keys():
             (
                 shadow.issue(scores[k], keys=keys),
                 alone["segments"].issue_parts(scores[k], keys),
-                alone["groups"].issue_one(scores[k], keys),
+                alone["groups"].issue(scores[k], keys=keys),
             )
         )
         if k < 40:
             continue
-        at = k - 40 if k % 2 else k - 39
+        at = (k ^ 1) - 40
         issued, parts, bets = waiting[at]
         label = None if at % 10 == 0 else bool(y[at])
         shadow.settle(pickle.loads(pickle.dumps(issued)), label)
-        alone["groups"].learn_issued(bets, label)
+        alone["groups"].settle(bets, label)
         if label is not None:
             alone["segments"].learn_issued(scores[at], issued.keys, label, parts)
     for name, calibrator in alone.items():

@@ -117,27 +117,6 @@ class Group(NamedTuple):
         return self.gap / math.sqrt(self.variance) if self.variance > 0.0 else 0.0
 
 
-class IssuedBets(NamedTuple):
-    """A prediction whose label comes later, and the stakes on it.
-
-    Attributes
-    ----------
-    p : float
-        The probability.
-    score, keys, w, t
-        As given to `issue_one`.
-    said : list of float
-        Further numbers that `learn_issued` needs.
-    """
-
-    p: float
-    score: float
-    keys: Keys
-    w: float
-    t: Time | None
-    said: list[float]
-
-
 class Multicalibrated(Keyed):
     """A calibrator and, for each group of observations, accounts that bet against its predictions.
 
@@ -188,8 +167,8 @@ class Multicalibrated(Keyed):
     up to 32 steps, each with a prediction of its own: part 2 is about these. Larger ones count as 32. What
     the steps gain beyond the prediction as issued is added to I, so that part 1 is about predictions as issued.
 
-    Late labels: `issue_one` fixes the stakes of an observation and sets aside what they can lose, until `learn_issued`
-    is given the label, in any order, or None where it never comes. Relative weights above 1 count as 1 there. Part 1
+    Late labels: `issue` fixes the stakes of an observation and sets aside what they can lose, until `settle` is given
+    the label, in any order, or None where it never comes. Relative weights above 1 count as 1 there. Part 1
     holds as it is. Part 2 does not: `bound` is infinite as soon as anything was issued, and the accounts of ±1/81 and
     ±1/243 are closed.
 
@@ -389,21 +368,6 @@ class Multicalibrated(Keyed):
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
-    def issue_one(self, score: float, keys: Keys, w: float = 1.0, t: Time | None = None) -> IssuedBets:
-        """Predict an observation whose label comes later, fix the stakes on it, and set aside what they can lose.
-
-        Arguments and errors are those of `learn_one`; the result's `p` is that of `predict_one`.
-
-        Examples
-        --------
-        >>> cal = Multicalibrated("identity", by=["device"])
-        >>> first, second = cal.issue_one(0.3, {"device": "a"}), cal.issue_one(0.3, {"device": "a"})
-        >>> cal.learn_issued(second, True)
-        >>> cal.learn_issued(first, None)  # its label never comes
-        """
-        p, said = self._issue_keyed(score, keys, t, w)
-        return IssuedBets(p, score, keys, w, t, said)
-
     def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
         levels, weight = self._levels(keys), check_weight(w)
         z, parts = self.inner._issue_keyed(score, keys, t, weight)
@@ -411,26 +375,6 @@ class Multicalibrated(Keyed):
         said = self._accounts.issue(z, levels, min(relative, 1.0))
         self._issued += 1
         return said[1], [*said, *(parts or ())]
-
-    def learn_issued(self, issued: IssuedBets, y: Label | None) -> None:
-        """Learn the label of a prediction that was issued, each once and in any order.
-
-        Parameters
-        ----------
-        issued : IssuedBets
-            What `issue_one` returned.
-        y : bool, 0, 1 or None
-            The label; None if it never comes: the stakes go back to the accounts, and nothing is learned.
-
-        Raises
-        ------
-        InputError
-            For an argument that is not allowed; nothing changes then.
-        """
-        if not isinstance(issued, IssuedBets):
-            raise InputError(f"issued={str(issued)[:60]!r} is not possible; give what `issue_one` returned")
-        score, keys, w, t, said = issued[1:]
-        self._settle(score, keys, None if y is None else check_label(y), said, w, t)
 
     def _learn_keyed(
         self, score: float, keys: Keys, y: Label, said: Sequence[float] | None, w: float, t: Time | None
@@ -467,7 +411,7 @@ class Multicalibrated(Keyed):
         bets = np.array(parts[:needed])
         possible = len(bets) == needed and bool(np.isfinite(bets).all() and (bets >= 0.0).all())
         if not (possible and 0.0 < bets[0] < 1.0 and 0.0 < bets[1] < 1.0 and bets[2] <= 1.0):
-            raise InputError(f"said={str(said)[:60]} is not what `issue_one` keeps for these keys: {needed} numbers")
+            raise InputError(f"said={str(said)[:60]} is not what `issue` keeps for these keys: {needed} numbers")
         return bets, parts[needed:]
 
     # -- what is guaranteed ----------------------------------------------------------------------------------------
@@ -528,7 +472,7 @@ class Multicalibrated(Keyed):
         Returns
         -------
         float
-            Infinite if anything was issued with `issue_one`.
+            Infinite if anything was issued with `issue`.
 
         Raises
         ------
