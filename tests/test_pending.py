@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from streamcal import Auto, Bernstein, HistogramBinning, InputError, OnlinePlatt, Platt, PrequentialChoice, Protected
 from streamcal.live import LabelJoin, Multicalibrated, Segmented, Shadow
@@ -157,3 +159,19 @@ def test_a_weight_of_0_returns_the_stakes():
     cal.settle(cal.issue(0.5, keys={"campaign": "a"}), True, w=0.0)
     assert (cal.n, cal.gap("campaign", "a").gap) == (0.0, 0.0)
     assert cal._accounts.aside == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("delay", [0, 20])
+def test_the_promise_of_auto_holds_where_labels_are_lost_and_predictions_asked_for_twice(delay):
+    """One score and a rate that moves: a label of another prediction would be worth nats."""
+    rng, cal, waiting, excess = np.random.default_rng(1), Auto(delay=delay), [], 0.0
+    for k in range(3_000):
+        waiting.append((cal.issue(0.5), bool(rng.random() < expit(-1.5 * math.sin(k / 40)))))
+        cal.predict_many([0.5, 0.25])
+        if len(waiting) > delay:
+            issued, y = waiting.pop(0)
+            lost = rng.random() < 0.01
+            cal.settle(issued, None if lost else y)
+            excess -= 0.0 if lost else math.log(issued.p if y else 1.0 - issued.p) - math.log(0.5)
+    assert excess < cal.promised
+    assert excess < (-250.0 if delay == 0 else -200.0), "it follows the rate"
