@@ -89,6 +89,7 @@ def _require(issued: Any, settler: Any) -> None:
     """Raise `InputError` unless this is a prediction of a calibrator of this class that waits for its label."""
     if not isinstance(issued, Pending):
         raise InputError(f"issued={str(issued)[:60]!r} is not possible; give what `issue` returned")
+    # The class alone: an identity of the calibrator would be a part of its state, and equal states would differ.
     kind = type(settler).__name__
     if issued.issuer != kind:
         raise InputError(
