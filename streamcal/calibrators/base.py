@@ -195,6 +195,15 @@ class Calibrator(Learner):
             if record:
                 self._require_issued(record)
 
+    def _learn_at_once(self, x: float, y: Label, w: float, t: Time | None) -> None:
+        if not self._judged:
+            self.learn_one(x, y, w, t)
+            return
+        coordinate, label, weight, time, noted = self._checked(x, y, w, t)
+        if weight > 0.0:
+            self._learn_issued(coordinate, label, weight, time, self._issue(coordinate, time))
+            self._note(noted)
+
     def _learn_many_at_once(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> None:
         """Do `_learn_at_once` for arrays of shape (n,)."""
         (self.predict_learn_many if self._judged else self.learn_many)(scores, y, w, t)

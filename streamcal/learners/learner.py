@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from streamcal import lazy
 from streamcal.errors import InputError, StateError, warn
 from streamcal.learners.engine import Steps
-from streamcal.learners.pending import Pending, pending_of, settle
+from streamcal.learners.pending import Pending, settle
 from streamcal.names import Suggesting, parameter_names
 from streamcal.parameters.inputs import CheckedTime, check_time, check_times, check_times_of_one_kind, of_one_kind
 from streamcal.parameters.settings import Setting, decode, encode
@@ -285,7 +285,7 @@ class Learner(metaclass=Suggesting):
     def _learn_at_once(self, x: Any, y: Any, w: float, t: Time | None) -> None:
         """Learn a label that belongs to the prediction of now: of wrappers that score a row when they learn it."""
         if self._judged:
-            settle(self, pending_of(self, x, None, t, w), y, None, None)
+            self._learn_keyed(x, None, y, self._issue_keyed(x, None, t, w)[1], w, t)
         else:
             self.learn_one(x, y, w, t)
 
