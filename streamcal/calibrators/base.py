@@ -208,9 +208,9 @@ class Calibrator(Learner):
         """Do `_learn_at_once` for arrays of shape (n,)."""
         (self.predict_learn_many if self._judged else self.learn_many)(scores, y, w, t)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls._judged = cls._issue is not Calibrator._issue
+    @property
+    def _judged(self) -> bool:
+        return type(self)._issue is not Calibrator._issue
 
     def _issue(self, x: float, t: float) -> Sequence[float] | None:
         """Return the numbers that `_learn_issued` needs about this prediction when its label arrives.

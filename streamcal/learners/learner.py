@@ -279,8 +279,10 @@ class Learner(metaclass=Suggesting):
         """Learn the label of a prediction that was issued with these arguments, of which `record` was returned."""
         self.learn_one(x, y, w, t)
 
-    #: Whether a label judges the prediction that was issued for it.
-    _judged: bool = False
+    @property
+    def _judged(self) -> bool:
+        """Whether a label judges the prediction that was issued for it."""
+        return False
 
     def _learn_at_once(self, x: Any, y: Any, w: float, t: Time | None) -> None:
         """Learn a label that belongs to the prediction of now: of wrappers that score a row when they learn it."""

@@ -133,7 +133,6 @@ class BinarySubproblems(MulticlassCalibrator):
         self._clamps = not isinstance(self._scale, Probability)
         self._engine = SubproblemsEngine(method, strategy, ClassSubproblems)
         self.forgetting, self.refresh_every = self._engine.forgetting, self._engine.refresh_every
-        self._judged = method._judged
 
     noted = "clamped"
 
@@ -163,6 +162,10 @@ class BinarySubproblems(MulticlassCalibrator):
             self._note(self._scale.count_clamped(np.array(scores)))
 
     # -- late labels ---------------------------------------------------------------------------------------------
+
+    @property
+    def _judged(self) -> bool:
+        return bool(self._engine.binary._judged)
 
     def _issue_keyed(self, x: ClassScores, keys: Any, t: Time | None, w: float) -> tuple[Any, list[float] | None]:
         p, statistic = self.predict_one(x, t), self._engine.memory.statistic
