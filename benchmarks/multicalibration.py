@@ -144,9 +144,9 @@ def late(stream: Stream, z: Array) -> float:
     cal, waiting = Multicalibrated("identity", list(stream.fields)), []
     rows = zip(z.tolist(), zip(*stream.fields.values(), strict=True), stream.y.tolist(), strict=True)
     for score, levels, y in rows:
-        waiting.append((cal.issue_one(score, dict(zip(stream.fields, levels, strict=True))), y))
+        waiting.append((cal.issue(score, keys=dict(zip(stream.fields, levels, strict=True))), y))
         if len(waiting) > DELAY:
-            cal.learn_issued(*waiting.pop(0))
+            cal.settle(*waiting.pop(0))
     return -1e4 * cal.certificate().gain / len(z)
 
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.errors import SolverError as SolverError
     from streamcal.errors import StateError as StateError
     from streamcal.errors import StreamcalError as StreamcalError
+    from streamcal.learners.pending import Pending as Pending
     from streamcal.maps.base import CalibrationMap as CalibrationMap
     from streamcal.maps.onnx_graph import append_to_onnx as append_to_onnx
     from streamcal.maps.portable import load_map as load_map
@@ -81,6 +82,7 @@ else:  # the same names, each imported when it is first used
             "streamcal.errors": (
                 "CapabilityError InputError MergeError RetractionError SolverError StateError StreamcalError"
             ),
+            "streamcal.learners.pending": "Pending",
             "streamcal.maps.base": "CalibrationMap",
             "streamcal.maps.onnx_graph": "append_to_onnx",
             "streamcal.maps.portable": "load_map",

@@ -322,9 +322,11 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Update the calibrator."""
         if isinstance(self.calibrator_, MulticlassCalibrator):
             self.calibrator_.learn_many(scores, sample.y, sample.w, labels=self.classes_.tolist())
+        elif isinstance(self.calibrator_, Keyed):
+            (levels,) = _levels(self.calibrator_, sample.X)
+            self.calibrator_.learn_many(scores, levels, sample.y == self.classes_[1], sample.w)
         else:
-            levels = _levels(self.calibrator_, sample.X)
-            self.calibrator_.learn_many(scores, *levels, sample.y == self.classes_[1], sample.w)
+            self.calibrator_._learn_many_at_once(scores, sample.y == self.classes_[1], sample.w, None)
 
     def _scores_of_base(self, X: Any) -> FloatArray:
         return self._scores(self.estimator_, X)

@@ -107,9 +107,9 @@ class Groups(Segments):
             super().apply(cal, operation, timed)
             return
         score, keys, y, w = first
-        issued = cal.issue_one(score, keys, w)
+        issued = cal.issue(score, keys=keys, w=w)
         cal.learn_one(*others[0])
-        cal.learn_issued(issued, None if others[1][2] else y)
+        cal.settle(issued, None if others[1][2] else y)
 
     def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
         found = {"one": [cal.predict_one(score, keys) for score, keys in probes]}
@@ -156,10 +156,9 @@ class Shadows(Live):
         if verb == "learn":
             shadow.learn_one(score, y, w, keys=keys)
         elif verb == "issued":
-            issued = shadow.issue_one(score, keys=keys, w=w)
-            issued = shadow.forecast_of(score, shadow.plain(issued), keys)
+            issued = shadow.issue(score, keys=keys, w=w)
             shadow.learn_one(0.5, True, keys=keys)
-            shadow.learn_issued(issued, y, w)
+            shadow.settle(issued, y)
         elif len(shadow.versions) > 1:
             shadow.rollback(shadow.versions[-2].number)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 
 import numpy as np
 import pytest
@@ -123,6 +124,29 @@ def test_the_long_run_coverage_is_within_its_bound_for_any_outcomes(method, rate
     # ends that move by .01 at most: they are late, and most so without an integral part.
     if not adversary:
         assert abs(covered / n - level) < (0.03 if rate == 0.1 else 0.08 if method != "tracking" else 0.2)
+
+
+@pytest.mark.parametrize("method", ["aci", "pid", "tracking"])
+def test_late_outcomes_are_counted_at_the_ends_that_were_issued(method):
+    """On forecasts that are too narrow by more and more, the share below issued ends is what the steps have counted."""
+    delay, rng, waiting = 25, np.random.default_rng(4), []
+    cal, below = AdaptiveConformal(0.8, method, rate=0.05), np.zeros(2)
+    for k in range(2_000):
+        waiting.append((cal.issue(Normal(0.0, 1.0)), float(rng.normal()) * (1.0 + k / 500)))
+        if len(waiting) > delay:
+            issued, y = waiting.pop(0)
+            low, high = issued.p.interval(0.8)
+            below += (y < low, y <= high)
+            cal.settle(issued, y)
+    learned = 2_000 - delay
+    counted = [cal._lower[0].excess, cal._upper[0].excess]
+    np.testing.assert_allclose(counted, learned * np.array([0.1, 0.9]) - below, atol=1e-9)
+    if method == "aci":
+        assert max(map(abs, counted)) <= (1.0 + cal.rate) / cal.rate + delay
+    for record in ([0.0], [0.0, math.nan], None):
+        issued.settled, issued.record = False, None if record is None else array("d", record)
+        with pytest.raises(InputError, match="not the ends"):
+            cal.settle(issued, 0.0)
 
 
 @pytest.mark.parametrize("method", ["pid", "aci", "tracking"])

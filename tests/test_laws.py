@@ -8,6 +8,7 @@ forgetting as well (`laws.EVERYWHERE`), and the first method of each statistic u
 import gc
 import itertools
 import json
+import pickle
 import weakref
 from datetime import datetime, timedelta
 
@@ -40,6 +41,7 @@ from laws import (
     learned,
     multiclass,
     regression,
+    through_bytes,
     through_json,
     trying,
 )
@@ -480,6 +482,75 @@ def test_a_map_does_not_change(case, draw):
     learned(cal, draw(case.streams(cal, min_size=1)))
     case.by_many(cal, places)[:] = 7.0
     assert [found.tolist() for found in case.by_map(snapshot, places)] == before
+
+
+# -- late labels ---------------------------------------------------------------------------------------------------
+
+
+@law(ALL, under=EVERYWHERE)
+def test_a_prediction_that_is_settled_at_once_is_predict_one_and_learn_one(case, draw):
+    """To the last bit, weights of 0 among them."""
+    loop = draw(case.calibrators())
+    issuing = loop.clone()
+    for o in draw(case.streams(loop, alike=True)):
+        weight = draw(st.sampled_from([o.w, o.w, 0.0]))
+        predicted = loop.predict_one(o.x, o.t)
+        loop.learn_one(o.x, o.y, weight, o.t)
+        issued = issuing.issue(o.x, o.t, w=weight)
+        assert case.said(issued.p) == case.said(predicted)
+        issuing.settle(issued, o.y)
+    assert issuing.state_dict() == loop.state_dict()
+    assert issuing.tally() == loop.tally()
+
+
+@law(ALL)
+def test_predictions_are_settled_in_any_order_after_pickling_and_saving(case, draw):
+    """Some never get a label, weights and times come with the label, and predictions in between change nothing."""
+    cal = draw(case.calibrators())
+    learned(cal, draw(case.streams(cal, max_size=4)))
+    stream = draw(case.streams(cal, max_size=6, alike=True))
+    before = held(cal)
+    issued = [cal.issue(o.x, o.t) for o in stream]
+    assert held(cal) == before
+    waiting, saved = pickle.dumps(issued), through_bytes(cal)
+    bare = through_bytes(cal)
+    for k in draw(st.permutations(range(len(stream)))):
+        o, lost = stream[k], draw(st.booleans())
+        case.look(saved, None)
+        for one, own in ((cal, issued[k]), (saved, pickle.loads(waiting)[k])):
+            unlearned = held(one)
+            one.settle(own, None if lost else o.y, w=o.w, t=o.t)
+            assert own.settled
+            assert not lost or held(one) == unlearned
+        if not (lost or issued[k].record):
+            bare.learn_one(*o)
+    assert held(saved) == held(cal)
+    assert saved.tally() == cal.tally()
+    if all(one.record is None for one in issued):
+        assert held(bare) == held(cal)
+
+
+@each(ALL)
+def test_what_cannot_be_settled_is_refused_and_leaves_the_state(case):
+    cal = case.build()
+    learned(cal, case.good(cal))
+    o = case.good(cal)[0]
+    stranger = next(one for one in case.strangers() if type(one) is not type(cal))
+    issued, other, before = cal.issue(o.x, 8.0), stranger.issue(o.x, 8.0), held(cal)
+    refused = [(other, o.y), (issued.p, o.y), (None, o.y), (o.x, None)]
+    for given, y in refused:
+        with pytest.raises(InputError, match=r"give what `issue` returned|was issued by"):
+            cal.settle(given, y)
+    with pytest.raises(InputError, match="weight"):
+        cal.settle(issued, o.y, w=-1.0)
+    assert held(cal) == before
+    assert not issued.settled
+    cal.settle(issued, o.y)
+    before = held(cal)
+    for y in (o.y, None):
+        with pytest.raises(InputError, match="settle each prediction once"):
+            cal.settle(issued, y)
+    assert held(cal) == before
 
 
 # -- copies and state ----------------------------------------------------------------------------------------------

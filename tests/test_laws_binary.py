@@ -64,6 +64,7 @@ from streamcal import (
 )
 from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.newton import RADIUS
+from streamcal.live import LabelJoin
 
 COMPILED = kernel_form() == "compiled"
 ADDITIVE = [case for case in CASES if case.policy is not None]
@@ -415,6 +416,32 @@ def assert_bounded_or_growing(case, variants):
             assert sizes[1] <= size_of(held(full)) + 8, params
         else:
             assert sizes[0] == sizes[1], params
+
+
+# -- late labels ---------------------------------------------------------------------------------------------------
+
+
+@law(CASES)
+def test_predictions_settled_in_the_order_of_issue_are_learned_as_by_a_join(case, draw):
+    cal = draw(case.calibrators())
+    join, issued = LabelJoin(cal.clone(), horizon=1000.0), []
+    stream = draw(case.streams(cal))
+    for k, o in enumerate(stream):
+        issued.append(cal.issue(o.x, o.t, w=o.w))
+        assert join.issue(k, o.x, o.t, w=o.w).p == issued[-1].p
+        if o.y:
+            join.resolve(k, True, o.t)
+    join.advance(2000.0)
+    for one, o in zip(issued, stream, strict=True):
+        cal.settle(one, o.y)
+    assert join.calibrator.state_dict() == cal.state_dict()
+
+
+@each(CASES)
+def test_a_calibrator_of_a_score_refuses_keys_by_name(case):
+    cal = case.build()
+    with pytest.raises(InputError, match=r"keys=.*campaign.*reads the score alone"):
+        cal.issue(0.5, 8.0, keys={"campaign": "a"})
 
 
 # -- bad calls ---------------------------------------------------------------------------------------------------

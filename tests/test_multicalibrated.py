@@ -5,6 +5,8 @@ import json
 import math
 import pickle
 import sys
+from array import array
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,10 +18,10 @@ from scipy.special import expit, logit
 from test_kernel_forms import twins
 
 import streamcal
-from streamcal import Auto, CapabilityError, InputError, MergeError, OnlinePlatt, Platt, StateError
+from streamcal import Auto, CapabilityError, InputError, MergeError, OnlinePlatt, Pending, Platt, StateError
 from streamcal.kernels.segments.accounts import Accounts
 from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, LARGE, SIZE, TILTS
-from streamcal.live import IssuedBets, Journal, LabelJoin, Multicalibrated, Segmented
+from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented
 from streamcal.states import signed
 
 BY = ["a", "b"]
@@ -321,14 +323,14 @@ def test_late_labels_in_any_order_keep_the_log_loss(kind, delay):
     for t in range(1200):
         z, keys = 0.01 + 0.5 * rng.random(), {"a": int(rng.integers(4)), "b": int(rng.integers(3))}
         expected = cal.predict_one(z, keys)
-        issued = cal.issue_one(z, keys)
+        issued = cal.issue(z, keys=keys)
         assert issued.p == expected
         y = nature(t, issued.p, z, keys, cal)
         waiting.append((issued, y if rng.random() < 0.9 else None))
         if len(waiting) > delay:
             one, y = waiting.pop(int(rng.integers(len(waiting))))
-            cal.learn_issued(one, y)
-            gain += 0.0 if y is None else loss(one.score, y) - loss(one.p, y)
+            cal.settle(one, y)
+            gain += 0.0 if y is None else loss(one.x, y) - loss(one.p, y)
     accounts, found = cal._accounts, cal.certificate()
     assert capitals(cal).min() >= 0.0
     assert float(capitals(cal).sum()) + accounts.aside == pytest.approx(accounts.total, rel=1e-9)
@@ -349,7 +351,7 @@ def delayed_by_400(issue, learn, n=3000):
         if len(waiting) > 400:
             one, y = waiting.pop(0)
             learn(cal, one, y)
-            lost += loss(one.p, y) - loss(one.score, y)
+            lost += loss(one.p, y) - loss(one.x, y)
     return lost, cal
 
 
@@ -357,17 +359,17 @@ def test_multiplying_when_the_label_comes_diverges():
     """The mutant: accounts are multiplied by the ratio of their bet then, and nothing is set aside before."""
 
     def issue(cal, z, keys):
-        return IssuedBets(cal.predict_one(z, keys), z, keys, 1.0, None, [])
+        return Pending(cal.predict_one(z, keys), z, keys, 1.0, None, None, "Multicalibrated")
 
     def learn(cal, one, y):
         levels = [one.keys["a"], one.keys["b"]]
-        now = cal._accounts.issue(one.score, levels, 1.0)
-        cal._accounts.resolve(levels, np.array([one.score, one.p, 1.0, *now[3:]]), float(y))
+        now = cal._accounts.issue(one.x, levels, 1.0)
+        cal._accounts.resolve(levels, np.array([one.x, one.p, 1.0, *now[3:]]), float(y))
 
     lost, mutant = delayed_by_400(issue, learn)
     assert lost > 500.0
     assert mutant._accounts.injected > 1e6 * most_injected(mutant, 3000), "the test above fails for it"
-    lost, cal = delayed_by_400(Multicalibrated.issue_one, Multicalibrated.learn_issued)
+    lost, cal = delayed_by_400(lambda cal, z, keys: cal.issue(z, keys=keys), Multicalibrated.settle)
     assert lost <= cal.certificate().regret <= cal._accounts.injected <= most_injected(cal, 3000)
     assert lost < 3.0
 
@@ -378,10 +380,10 @@ def test_labels_in_time_that_are_issued(base):
     make = (lambda: Segmented("ops", by=["a"])) if base == "segmented" else lambda: base
     one, late = Multicalibrated(make(), by=BY), Multicalibrated(make(), by=BY)
     for z, keys, y in rows_of(*stream(300)):
-        issued = late.issue_one(z, keys)
+        issued = late.issue(z, keys=keys)
         assert issued.p == pytest.approx(one.predict_one(z, keys), rel=1e-6)
         one.learn_one(z, keys, y)
-        late.learn_issued(issued, y)
+        late.settle(issued, y)
     assert late.n == one.n
     assert late.certificate().gain == pytest.approx(one.certificate().gain, rel=1e-6, abs=1e-6)
     assert late._accounts.aside == pytest.approx(0.0, abs=1e-12)
@@ -393,35 +395,35 @@ def test_labels_that_never_come_give_everything_back():
     cal.learn_many(scores, keys, y)
     before = capitals(cal)
     for z, key, _ in rows_of(*stream(50, seed=3)):
-        cal.learn_issued(cal.issue_one(z, key), None)
+        cal.settle(cal.issue(z, keys=key), None)
     assert cal.n == 200.0
     after = cal._accounts.values(0, 0)[:SIZE]
     np.testing.assert_allclose(after, np.maximum(before[0], after), rtol=1e-12)
-    cal.learn_issued(cal.issue_one(0.3, {"a": 1, "b": 2}, w=0.0), True)
+    cal.settle(cal.issue(0.3, keys={"a": 1, "b": 2}, w=0.0), True)
     assert cal.n == 200.0
+
+
+def with_number(record, place, value):
+    """Return a copy of a record with another number at a place."""
+    return array("d", [value if k == place else one for k, one in enumerate(record)])
 
 
 def test_what_was_not_issued_is_refused():
     cal = Multicalibrated("identity", by=BY)
     cal.learn_many(*stream(50))
-    issued, before = cal.issue_one(0.3, {"a": 1, "b": "b0"}), plain(cal)
-    wrong = [
-        None,
-        0.3,
-        issued._replace(said=issued.said[:-1]),
-        issued._replace(keys={"a": 1, "b": None}, said=issued.said[:7]),
-        issued._replace(said=[2.0, *issued.said[1:]]),
-        issued._replace(said=[*issued.said[:5], math.nan, *issued.said[6:]]),
-        issued._replace(said=[*issued.said[:5], -1.0, *issued.said[6:]]),
-        issued._replace(said=None),
-    ]
+    issued, before = cal.issue(0.3, keys={"a": 1, "b": "b0"}), plain(cal)
+    wrong = [None, 0.3, replace(issued, record=None)]
+    wrong.append(replace(issued, keys={"a": 1, "b": None}, record=issued.record[:7]))
+    for place, bad in ((0, 2.0), (5, math.nan), (5, -1.0)):
+        wrong.append(replace(issued, record=with_number(issued.record, place, bad)))
+    wrong.append(replace(issued, record=issued.record[:-1]))
     for one in wrong:
         with pytest.raises(InputError):
-            cal.learn_issued(one, True)
+            cal.settle(one, True)
     with pytest.raises(InputError):
-        cal.learn_issued(issued, 2)
+        cal.settle(issued, 2)
     assert plain(cal) == before
-    cal.learn_issued(issued, True)
+    cal.settle(issued, True)
 
 
 # -- one at a time, and together ---------------------------------------------------------------------------------------
@@ -637,13 +639,13 @@ def test_large_groups_in_states_and_merges():
 def test_late_labels_close_the_accounts_of_large_groups():
     cal = with_large_groups()
     total = cal._accounts.total
-    held = cal.issue_one(0.3, {"a": 1, "b": "b1"})
+    held = cal.issue(0.3, keys={"a": 1, "b": "b1"})
     assert not large_groups(cal)
     assert cal._accounts.gone > 0.0
     assert cal._accounts.total == pytest.approx(total, rel=1e-3), "floors alone were added"
     held_now = float(capitals(cal).sum()) + cal._accounts.gone + cal._accounts.aside
     assert held_now == pytest.approx(cal._accounts.total, rel=1e-9)
-    cal.learn_issued(held, True)
+    cal.settle(held, True)
     cal.learn_many(*stream(500, seed=3))
     assert not large_groups(cal)
     loaded = Multicalibrated.from_state(plain(cal))
@@ -689,9 +691,9 @@ def test_the_table_of_levels_is_an_ordered_dict(alike, most):
 
 def test_stakes_of_a_level_that_made_room_are_gone():
     cal = Multicalibrated("identity", by=["a"], max_levels=1)
-    first = cal.issue_one(0.3, {"a": 1})
+    first = cal.issue(0.3, keys={"a": 1})
     cal.learn_one(0.3, {"a": 2}, True)
-    cal.learn_issued(first, False)
+    cal.settle(first, False)
     accounts = cal._accounts
     assert accounts.held(1)[0] == [2]
     assert float(capitals(cal).sum()) + accounts.gone == pytest.approx(accounts.total, rel=1e-12)
@@ -759,7 +761,8 @@ def test_states_continue_to_the_last_bit(make):
     scores, keys, y = stream(400)
     cal = Multicalibrated(make(), by=[*BY, ("a", "b")], max_levels=9)
     cal.learn_many(scores, keys, y)
-    issued = [cal.issue_one(z, key) for z, key, _ in rows_of(*stream(20, seed=5))]
+    issued = [cal.issue(z, keys=key) for z, key, _ in rows_of(*stream(20, seed=5))]
+    waiting = pickle.dumps(issued)
     copies = [
         Multicalibrated.from_state(plain(cal)),
         Multicalibrated.from_bytes(cal.to_bytes()),
@@ -769,8 +772,8 @@ def test_states_continue_to_the_last_bit(make):
     ]
     wanted = None
     for one in (cal, *copies):
-        for k, late in enumerate(issued):
-            one.learn_issued(late, (True, False, None)[k % 3])
+        for k, late in enumerate(pickle.loads(waiting)):
+            one.settle(late, (True, False, None)[k % 3])
         found = one.predict_learn_many(*stream(200, seed=6)).tolist(), plain(one)
         wanted = wanted or found
         assert found == wanted
@@ -890,7 +893,7 @@ def test_keys_are_read_as_by_segmented():
         with pytest.raises(InputError):
             cal.predict_one(0.3, keys)
         with pytest.raises(InputError):
-            cal.issue_one(0.3, keys)
+            cal.issue(0.3, keys=keys)
     for given_rows in (([0.1, 2.0], {"a": [1, 2], "b": [1, 2]}, [0, 1]), ([0.1], {"a": [[]], "b": [1]}, [0])):
         with pytest.raises(InputError):
             cal.predict_learn_many(*given_rows)
@@ -908,14 +911,14 @@ def traffic(n, seed=0):
 
 @pytest.mark.parametrize("make", [lambda: "identity", lambda: "auto", lambda: Segmented("ops", by=["b", "c"])])
 def test_a_join_issues_and_settles(make):
-    """Against `issue_one` and `learn_issued`, called by hand on a queue."""
+    """Against `issue` and `settle`, called by hand on a queue."""
     join, queue = LabelJoin(Multicalibrated(make(), by=BY), 50.0), []
     by_hand = Multicalibrated(make(), by=BY)
     missing = {"c": None} if "c" in by_hand.fields else {}
     for k, (score, keys, y) in enumerate(traffic(400)):
         if k >= 50:
-            by_hand.learn_issued(*queue.pop(0))
-        queue.append((by_hand.issue_one(score, {**keys, **missing}, t=float(k)), y))
+            by_hand.settle(*queue.pop(0))
+        queue.append((by_hand.issue(score, float(k), keys={**keys, **missing}), y))
         looked = join.predict_one(score, float(k) if k % 2 else None, keys) if k else None
         issued = join.issue(k, score, float(k), keys)
         assert issued.p == queue[-1][0].p

@@ -4,6 +4,8 @@ What is tried here got past the checks once, or met them with the error of anoth
 """
 
 import copy
+import dataclasses
+from array import array
 from decimal import Decimal
 
 import numpy as np
@@ -14,7 +16,6 @@ from streamcal import OnlinePlatt, Platt, VennAbers
 from streamcal.errors import InputError
 from streamcal.fusion import LogisticFusion
 from streamcal.live import CalibrationMonitor, LabelJoin, Segmented, Shadow
-from streamcal.live.shadow import ShadowForecast
 from streamcal.metrics import Brier, FieldwiseECE, MulticlassLogLoss
 from streamcal.multiclass import OneVsRest, OnlineVectorScaling, VectorScaling
 from streamcal.regression import Normal, Sample, ScaleRecalibration
@@ -95,21 +96,17 @@ def test_parts_that_no_float_holds():
     refused(segmented(), lambda cal: cal.learn_issued(0.3, KEYS, True, [HUGE, *cal.issue_parts(0.3, KEYS)[1:]]))
 
 
-def test_what_is_no_forecast_of_a_shadow():
-    issued = shadow().issue_one(0.3)
-    nan = {"champion": float("nan"), "other": 0.5}
-    for wrong in (0.3, None, tuple(issued), issued._replace(by_name=None), issued._replace(by_name=nan)):
-        refused(shadow(), lambda one, wrong=wrong: one.learn_issued(wrong, True))
-    refused(shadow(), lambda one: one.learn_issued(issued._replace(parts={"champion": pd.NA}), True))
+def test_what_is_no_prediction_of_a_shadow():
+    issued = shadow().issue(0.3)
+    nan = dataclasses.replace(issued, record=array("d", [0.0, float("nan"), 0.0]))
+    for wrong in (0.3, None, tuple(issued.record), nan, segmented().issue(0.3, keys=KEYS)):
+        refused(shadow(), lambda one, wrong=wrong: one.settle(wrong, True))
 
 
 def test_a_number_that_only_float_knows_is_one():
     auto = Shadow("auto")
-    assert auto.issue_one(OfAQuarter()).p == auto.issue_one(0.25).p
-    one, other = shadow(), shadow()
-    one.learn_issued(ShadowForecast(0.3, 0.25, {"champion": OfAQuarter(), "other": 0.5}), True)
-    other.learn_issued(ShadowForecast(0.3, 0.25, {"champion": 0.25, "other": 0.5}), True)
-    assert one.state_dict() == other.state_dict()
+    assert auto.issue(OfAQuarter()).p == auto.issue(0.25).p
+    assert type(auto.issue(OfAQuarter()).x) is float
 
 
 @pytest.mark.parametrize("p", ["0.5", b"0.5", np.str_("0.5"), HUGE, Decimal("NaN"), pd.NA])

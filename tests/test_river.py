@@ -37,10 +37,12 @@ from streamcal import (
     Interval,
     MonotonePolynomial,
     Platt,
+    Protected,
     VennAbers,
     Window,
 )
 from streamcal.calibrators.registry import DEFAULT_METHOD
+from streamcal.live import Segmented
 from streamcal.river import (
     Brier,
     CalibratedClassifier,
@@ -280,6 +282,46 @@ def test_progressive_val_score_hands_times_and_weights_on():
         twin.learn_one(x, y, **extra)
     assert metric.get() == pytest.approx(np.mean(losses), rel=1e-12)  # one sum in two orders
     assert model.calibrator.state_dict() == twin.calibrator.state_dict()
+
+
+@pytest.mark.parametrize("make", [Auto, lambda: Protected(delay=3)])
+def test_further_predictions_change_nothing_that_is_learned(make):
+    """A label belongs to the prediction of its own `learn_one`, also where scores repeat and others were asked for."""
+    quiet, asked = (CalibratedClassifier(tree.HoeffdingTreeClassifier(), make()) for _ in range(2))
+    for k, (x, y) in enumerate(ROWS):
+        quiet.learn_one(x, y)
+        for other, _ in ROWS[k : k + 3]:
+            asked.predict_proba_one(other)
+        asked.learn_one(x, y)
+    assert asked.calibrator.state_dict() == quiet.calibrator.state_dict()
+
+
+@pytest.mark.parametrize("make", [Auto, Platt, lambda: Segmented("auto", by=["ip_in_url"])])
+def test_late_labels_are_those_of_what_was_issued(make):
+    """As by a calibrator and a base, taught by hand; labels in another order, some of which never come."""
+    model, base, by_hand = CalibratedClassifier(BASES["pipeline"](), make()), BASES["pipeline"](), make()
+    waiting = []
+    for k, (x, y) in enumerate(ROWS):
+        keys = {"keys": x} if isinstance(by_hand, Segmented) else {}
+        waiting.append((x, y, model.issue(x), by_hand.issue(base.predict_proba_one(x)[True], **keys)))
+        assert waiting[-1][2].p == model.predict_proba_one(x)[True] == waiting[-1][3].p
+        if k > 20:
+            x, y, issued, own = waiting.pop(k % 5)
+            y = None if k % 7 == 0 else y
+            model.settle(pickle.loads(pickle.dumps(issued)), y, w=2.0)
+            by_hand.settle(own, y, w=2.0)
+            if y is not None:
+                base.learn_one(x, y, w=2.0)
+    assert model.calibrator.state_dict() == by_hand.state_dict()
+    assert model.classifier.predict_proba_one(ROWS[0][0]) == base.predict_proba_one(ROWS[0][0])
+
+
+def test_a_prediction_without_a_score_is_settled_by_the_base_alone():
+    model = CalibratedClassifier(Fixed({}), Platt())
+    first, second = model.issue({}), model.issue({})
+    model.settle(first, True)
+    model.settle(second, None)
+    assert (first.p, model.calibrator.n, model.classifier.learned) == (0.5, 0.0, [True])
 
 
 def test_a_bad_call_leaves_base_and_calibrator_as_they_were():

@@ -1,8 +1,10 @@
 """`Shadow`: what is promoted and when, late labels, refused observations, states."""
 
+import dataclasses
 import json
 import math
 import pickle
+from array import array
 from datetime import datetime
 
 import numpy as np
@@ -23,7 +25,7 @@ from streamcal import (
 from streamcal.encoding import pack
 from streamcal.errors import ClockError
 from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented, Shadow, events
-from streamcal.live.shadow import ShadowForecast, Version
+from streamcal.live.shadow import Predictions, Version
 from streamcal.metrics import LogLossDifference
 from streamcal.states import signed
 
@@ -104,7 +106,7 @@ def test_no_promotion_where_nothing_is_better():
         shadow = Shadow(Identity(), {"other": Identity()}, confidence=0.8)
         y = np.random.default_rng(seed).random(200) < 0.5
         for label in y.tolist():
-            shadow.learn_issued(ShadowForecast(0.4, 0.4, {"champion": 0.4, "other": 0.6}), label)
+            shadow._learn(0.4, None, Predictions({"champion": 0.4, "other": 0.6}), float(label), 1.0, None)
             (found,) = shadow.comparisons()
             if found.verdict == "better":
                 promoted += 1
@@ -161,21 +163,22 @@ def test_no_version_is_that_of_another_calibrator():
 def test_late_labels_are_compared_by_what_was_issued():
     """Through a promotion, and with a challenger that came after some forecasts."""
     shadow = Shadow(Identity(), {"platt": OnlinePlatt()})
-    early = [shadow.issue_one(score) for score in (0.2, 0.9)]
+    early = [shadow.issue(score) for score in (0.2, 0.9)]
     assert [one.p for one in early] == [0.2, 0.9]
     shadow.add("ops", TrackingOPS())
-    shadow.learn_issued(early[0], False)
+    shadow.settle(early[0], False)
     assert {one.name: one.n for one in shadow.comparisons()} == {"platt": 1, "ops": 0}
     shadow._use("ops")
-    shadow.learn_issued(early[1], True)  # the champion of now had said nothing then
+    shadow.settle(early[1], True)  # the champion of now had said nothing then
     assert [one.n for one in shadow.comparisons()] == [0, 0]
-    late = shadow.issue_one(0.4)
-    assert late.by_name.keys() == {"champion", "platt", "ops"}
+    late = shadow.issue(0.4)
+    by_name = shadow._read(late.record).by_name
+    assert by_name.keys() == {"champion", "platt", "ops"}
     shadow.predict_learn_many(*overconfident(50))
     losses = {name: one.difference * one.n for name, one in ((c.name, c) for c in shadow.comparisons())}
-    shadow.learn_issued(late, True)
+    shadow.settle(late, True)
     for found in shadow.comparisons():
-        expected = losses[found.name] - math.log(late.by_name[found.name]) + math.log(late.by_name["ops"])
+        expected = losses[found.name] - math.log(by_name[found.name]) + math.log(by_name["ops"])
         assert found.difference == pytest.approx(expected / 51, abs=1e-12), "not by what they say after 50 outcomes"
 
 
@@ -217,10 +220,10 @@ def test_times_that_one_refuses_are_learned_by_nobody(t):
 
 def test_a_refused_time_is_not_the_first_one():
     shadow = Shadow(Platt(), {"auto": Auto()})
-    issued = shadow.issue_one(0.5, 1.0)
+    issued = shadow.issue(0.5, 1.0)
     with pytest.raises(InputError, match=r"has no time zone, and 1\.0, given before it, is a number"):
-        shadow.learn_issued(issued, True, 1.0, datetime(2026, 1, 1))
-    shadow.learn_issued(issued, True, 1.0, 2.0)
+        shadow.settle(issued, True, 1.0, datetime(2026, 1, 1))
+    shadow.settle(issued, True, 1.0, 2.0)
     assert shadow.n == 1
 
 
@@ -229,13 +232,24 @@ def test_a_refused_time_is_not_the_first_one():
 def test_an_outcome_whose_forecast_one_cannot_have_issued_is_learned_by_nobody(champion, wrong):
     shadow = Shadow(champion(), {"auto": Auto()})
     shadow.learn_one(0.5, True)
-    before, one = shadow.state_dict(), shadow.issue_one(0.4)
-    damaged = one._replace(parts={**one.parts, "auto": wrong(one.parts["auto"])})
+    before, one = shadow.state_dict(), shadow.issue(0.4)
+    damaged = with_record(shadow, one, "auto", wrong)
     with pytest.raises(InputError, match="not the numbers that were issued"):
-        shadow.learn_issued(damaged, True)
+        shadow.settle(damaged, True)
     assert shadow.state_dict() == before
-    shadow.learn_issued(one, True)
+    shadow.settle(one, True)
     assert shadow.n == 2
+
+
+def with_record(shadow, issued, name, change):
+    """Return a copy of a prediction with another record of one calibrator."""
+    by_name, records = shadow._read(issued.record)
+    record = []
+    for other, p in by_name.items():
+        own = records.get(other, ())
+        own = change(own) if other == name else own
+        record += [shadow._numbers[other], p, len(own), *own]
+    return dataclasses.replace(issued, record=array("d", record))
 
 
 def test_what_is_no_challenger_is_refused():
@@ -372,18 +386,18 @@ def test_late_labels_of_calibrators_that_read_keys():
         keys = {"campaign": names[k]}
         waiting.append(
             (
-                shadow.issue_one(scores[k], keys=keys),
+                shadow.issue(scores[k], keys=keys),
                 alone["segments"].issue_parts(scores[k], keys),
-                alone["groups"].issue_one(scores[k], keys),
+                alone["groups"].issue(scores[k], keys=keys),
             )
         )
         if k < 40:
             continue
-        at = k - 40 if k % 2 else k - 39
+        at = (k ^ 1) - 40
         issued, parts, bets = waiting[at]
         label = None if at % 10 == 0 else bool(y[at])
-        shadow.learn_issued(shadow.forecast_of(issued.score, shadow.plain(issued), issued.keys), label)
-        alone["groups"].learn_issued(bets, label)
+        shadow.settle(pickle.loads(pickle.dumps(issued)), label)
+        alone["groups"].settle(bets, label)
         if label is not None:
             alone["segments"].learn_issued(scores[at], issued.keys, label, parts)
     for name, calibrator in alone.items():
@@ -428,13 +442,13 @@ def test_a_join_passes_levels_to_a_shadow(tmp_path):
         lambda one: one.learn_one(0.3, True, keys={"campaign": 1.5}),
         lambda one: one.learn_one(0.3, 2, keys={"campaign": "a"}),
         lambda one: one.predict_one(1.3, keys={"campaign": "a"}),
-        lambda one: one.issue_one(0.3),
-        lambda one: one.issue_one(0.3, keys={"campaign": "a"}, w=-1.0),
+        lambda one: one.issue(0.3),
+        lambda one: one.issue(0.3, keys={"campaign": "a"}, w=-1.0),
         lambda one: one.predict_learn_many([0.3, 0.4], [0, 1]),
         lambda one: one.predict_learn_many([0.3, 0.4], [0, 1], keys={"campaign": ["a"]}),
         lambda one: one.predict_learn_many([0.3, 0.4], [0, 1], keys={"campagn": ["a", "b"]}),
-        lambda one: one.learn_issued(issued_wrongly(one), True),
-        lambda one: one.learn_issued(issued_wrongly(one), None),
+        lambda one: one.settle(issued_wrongly(one), True),
+        lambda one: one.settle(issued_wrongly(one), None),
         lambda one: one.add("stored", Segmented("ops", by=["campaign"], store="levels.db")),
     ],
 )
@@ -449,8 +463,8 @@ def test_levels_that_one_refuses_are_learned_by_nobody(call):
 
 
 def issued_wrongly(shadow):
-    issued = shadow.issue_one(0.3, keys={"campaign": "a"})
-    return issued._replace(parts={**issued.parts, "groups": issued.parts["groups"][:3]})
+    issued = shadow.issue(0.3, keys={"campaign": "a"})
+    return with_record(shadow, issued, "groups", lambda record: record[:3])
 
 
 # -- in a `LabelJoin` ------------------------------------------------------------------------------------------------

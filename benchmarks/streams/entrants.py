@@ -68,19 +68,19 @@ def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
 def stepwise(
     cal: Calibrator, scores: Array, y: Flags, delay: int, t: Array | None = None, lateness: Array | None = None
 ) -> Array:
-    """Predict each step, then learn the observations whose labels have arrived: the loop of `streamcal.compare`.
+    """Issue each step, then settle the observations whose labels have arrived: the loop of `streamcal.compare`.
 
     Each label is `delay` steps late, or as many as `lateness` says.
     """
     if lateness is None:
         return one_by_one(cal, Observations(scores, y, None, t), delay)
-    rows = list(zip(scores.tolist(), y.tolist(), [1.0] * len(y), _times(len(y), t), strict=True))
-    predicted = []
-    for (score, _, _, time), known in zip(rows, _arrivals(np.arange(len(y)) + lateness), strict=True):
-        predicted.append(cal.predict_one(score, time))
+    issued, labels = [], y.tolist()
+    rows = zip(scores.tolist(), _times(len(y), t), _arrivals(np.arange(len(y)) + lateness), strict=True)
+    for score, time, known in rows:
+        issued.append(cal.issue(score, time))
         for place in known:
-            cal.learn_one(*rows[place])
-    return np.array(predicted)
+            cal.settle(issued[place], labels[place])
+    return np.array([one.p for one in issued])
 
 
 def _times(size: int, t: Array | None) -> list[float] | list[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from streamcal.errors import InputError
 from streamcal.lazy import imported
 from streamcal.learners.learner import Learner, in_turn
+from streamcal.learners.pending import Pending, pending_of
 from streamcal.maps.base import CalibrationMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import (
@@ -162,6 +165,89 @@ class Calibrator(Learner):
 
     # -- late labels ---------------------------------------------------------------------------------------------
 
+    def issue(self, score: float, t: Time | None = None, *, keys: None = None, w: float = 1.0) -> Pending:
+        """Predict an observation whose label comes later; `settle` learns the label.
+
+        Parameters
+        ----------
+        score, t
+            As for `predict_one`.
+        keys
+            None: a calibrator of a score alone reads no levels. `Segmented` does.
+        w : float
+            The weight of the observation, unless `settle` is given another one.
+
+        Returns
+        -------
+        Pending
+            Its `p` is the result of `predict_one(score, t)`.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed.
+
+        Examples
+        --------
+        >>> from streamcal import Auto
+        >>> cal = Auto()
+        >>> first, second = cal.issue(0.2), cal.issue(0.7)
+        >>> first.p == cal.predict_one(0.2)
+        True
+        >>> cal.settle(second, True)  # labels come in any order
+        >>> cal.settle(first, None)  # this one never comes
+        >>> cal.n
+        1.0
+        """
+        if keys is not None:
+            raise InputError(
+                f"keys={str(keys)[:60]!r}: {self!r} reads the score alone; leave them out, or give keys to a Segmented"
+            )
+        return pending_of(self, check_score(score), None, t, w)
+
+    def _issue_keyed(self, x: float, keys: Any, t: Time | None, w: float) -> tuple[float, Sequence[float] | None]:
+        p = self.predict_one(x, t)
+        if not self._judged:
+            return p, None
+        return p, self._issue(self.scale.coordinate(x), math.nan if t is None else self._read_time(t))
+
+    def _learn_keyed(
+        self, x: float, keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        if not record:
+            self.learn_one(x, y, w, t)
+            return
+        coordinate, label, weight, time, noted = self._checked(x, y, w, t)
+        if weight > 0.0:
+            self._learn_issued(coordinate, label, weight, time, record)
+            self._note(noted)
+
+    def _require_keyed(
+        self, x: float, keys: Any, y: Label | None, record: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        """Raise what `_learn_keyed` would raise; nothing changes. A label that is None is given up."""
+        if y is not None:
+            self._require_time(self._checked(x, y, w, t)[3])
+            if record:
+                self._require_issued(record)
+
+    def _learn_at_once(self, x: float, y: Label, w: float, t: Time | None) -> None:
+        if not self._judged:
+            self.learn_one(x, y, w, t)
+            return
+        coordinate, label, weight, time, noted = self._checked(x, y, w, t)
+        if weight > 0.0:
+            self._learn_issued(coordinate, label, weight, time, self._issue(coordinate, time))
+            self._note(noted)
+
+    def _learn_many_at_once(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> None:
+        """Do `_learn_at_once` for arrays of shape (n,)."""
+        (self.predict_learn_many if self._judged else self.learn_many)(scores, y, w, t)
+
+    @property
+    def _judged(self) -> bool:
+        return type(self)._issue is not Calibrator._issue
+
     def _issue(self, x: float, t: float) -> Sequence[float] | None:
         """Return the numbers that `_learn_issued` needs about this prediction when its label arrives.
 
@@ -171,27 +257,14 @@ class Calibrator(Learner):
         return None
 
     def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        """Learn a checked observation whose prediction was issued earlier; `said` is what `_issue` returned then."""
+        """Learn a checked observation whose prediction was issued earlier; `said` is what `_issue` returned then.
+
+        Raise `InputError` if `_issue` cannot have returned it; nothing changes then.
+        """
         self._learn(x, y, w, t)
 
     def _require_issued(self, said: Sequence[float] | None) -> None:
         """Raise `InputError` if `_learn_issued` does not accept the issued numbers; nothing changes."""
-
-    def _to_remember(self, score: float, t: Time | None) -> Sequence[float]:
-        """Return what `_learn_late` has to know of a prediction: the numbers of `_issue`, or none."""
-        if type(self)._issue is Calibrator._issue:
-            return ()
-        return self._issue(self.scale.coordinate(check_score(score)), self._time(t)) or ()
-
-    def _learn_late(self, score: float, y: Label, w: float, t: Time | None, said: Sequence[float] | None) -> None:
-        """Learn the label of a prediction of which `_to_remember` returned `said`."""
-        if not said:
-            self.learn_one(score, y, w, t)
-            return
-        x, label, weight, time, noted = self._checked(score, y, w, t)
-        if weight > 0.0:
-            self._learn_issued(x, label, weight, time, said)
-            self._note(noted)
 
     # -- checks --------------------------------------------------------------------------------------------------
 

@@ -201,6 +201,7 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
         if said is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
+            self._require_issued(said)
             self._require_time(t)
             self._take(x, y, w, None if math.isnan(t) else t, said)
 

@@ -174,6 +174,7 @@ class Protected(SequentialCalibrator):
         if self._late is None or said is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
+            self._late.require(said)
             self._late.learn(x, y, w, list(said))
 
     def _require_issued(self, said: Sequence[float] | None) -> None:

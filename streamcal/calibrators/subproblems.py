@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Self, cast
@@ -143,6 +144,37 @@ class SequentialSubproblems(Statistic):
         """Return the maps of all subproblems with observations."""
         return {key: calibrator.map() for key, calibrator in self.calibrators.items()}
 
+    def issue(self, keys: Sequence[Key], scores: Sequence[float]) -> list[float] | None:
+        """Return the records of predictions at the scores of these subproblems, all of one length, in one list.
+
+        None where labels do not judge the predictions of the binary method.
+        """
+        found: list[float] = []
+        for key, score in zip(keys, scores, strict=True):
+            own = self.calibrators.get(key, self._calibrator)  # a new one is a clone of it
+            record = own._issue(own.scale.coordinate(score), math.nan) if own._judged else None
+            if record is None:
+                return None
+            found += record
+        return found
+
+    def learn_issued(self, x: Coordinate, y: float, w: float, records: Mapping[Key, Sequence[float]]) -> None:
+        """Learn an observation by the records of its predictions; a subproblem without one predicts now.
+
+        Raise `InputError` for numbers that are no records; nothing is learned then.
+        """
+        keys, scores, labels = self._routing.route(x, y)
+        each = repeat(scores) if isinstance(scores, float) else scores
+        rows = [
+            (key, score, positive, records.get(key)) for key, score, positive in zip(keys, each, labels, strict=False)
+        ]
+        for key, _, _, record in rows:
+            if record is not None:
+                self.calibrators.get(key, self._calibrator)._require_issued(record)
+        self._totals.update(x, 1.0, w)
+        for key, score, positive, record in rows:
+            self._calibrator_of(key)._learn_keyed(score, None, positive, record, w, None)
+
     def update(self, x: Coordinate, y: float, w: float) -> None:
         self._totals.update(x, 1.0, w)
         keys, scores, labels = self._routing.route(x, y)
@@ -254,6 +286,12 @@ class SubproblemsEngine(Additive[Any, Any]):
         if w == 0.0 and self.additive is None:
             self.memory.statistic.give_up(x, y)
         super().learn(method, x, y, w, t)
+
+    def learn_issued(self, x: Coordinate, y: float, w: float, records: Mapping[Key, Sequence[float]]) -> None:
+        """Learn an observation of a sequential method by the records of its predictions, by subproblem."""
+        if w > 0.0:
+            self.memory.statistic.learn_issued(x, y, w, records)
+            self.memory.version += 1
 
     def unlearn(self, method: Any, x: Coordinate, y: float, w: float, t: float) -> None:
         if self.additive is None:

@@ -19,6 +19,7 @@ from streamcal.fusion.missing import (
 from streamcal.fusion.named_scores import NamedScores, Scores, coordinate, coordinates_of, names_of
 from streamcal.learners.additive import Additive
 from streamcal.learners.learner import Learner, in_turn
+from streamcal.learners.pending import Pending, pending_of
 from streamcal.memories.memory import Held
 from streamcal.parameters.columns import as_objects, like
 from streamcal.parameters.forgetting import Forever, Forgetting
@@ -179,6 +180,23 @@ class Fusion(Learner):
     def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Remove an earlier `learn_one` with the same arguments, exactly."""
         self._unlearn(*self._checked(scores, y, w, t))
+
+    def issue(self, scores: Scores, t: Time | None = None, *, w: float = 1.0) -> Pending:
+        """Predict an observation whose label comes later; `settle` learns the label: see `Calibrator.issue`.
+
+        Examples
+        --------
+        >>> from streamcal.fusion import LogisticFusion
+        >>> fused = LogisticFusion(2)
+        >>> issued = fused.issue([0.2, 0.4])
+        >>> fused.settle(issued, True)
+        >>> issued.p == LogisticFusion(2).predict_one([0.2, 0.4]), fused.n
+        (True, 1.0)
+        """
+        issued = pending_of(self, scores, None, t, w)
+        # copied, since the caller may change them
+        issued.x = dict(scores) if isinstance(scores, Mapping) else np.asarray(scores, dtype=object).tolist()
+        return issued
 
     def predict_learn_many(
         self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None

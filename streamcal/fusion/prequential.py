@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -127,12 +128,30 @@ class PrequentialFusion(Candidates[AdditiveFusion[Any]], Fusion):
         return np.max([candidate._times(at, size) for candidate in self._candidates], axis=0)
 
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
-        predicted = [candidate.predict_one(x, t) for candidate in self._candidates]
+        self._judge([candidate.predict_one(x, t) for candidate in self._candidates], x, y, w, t)
+
+    def _judge(self, predicted: Sequence[float], x: Any, y: float, w: float, t: float) -> None:
+        """Add the losses of the candidates' predictions, then let all candidates learn."""
         if w > 0.0:
             self._require_time(t)
             for k, (candidate, p) in enumerate(zip(self._candidates, predicted, strict=True)):
                 self._losses[k] = self.discount * self._losses[k] + w * (p - y) ** 2
                 candidate.learn_one(x, y, w, t)
+
+    def _issue_keyed(self, x: Scores, keys: Any, t: Time | None, w: float) -> tuple[float, list[float]]:
+        at = self._asked_time(t)
+        predicted = [candidate.predict_one(x, at) for candidate in self._candidates]
+        return predicted[int(np.argmin(self._losses))], predicted
+
+    def _learn_keyed(
+        self, x: Scores, keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        _, label, weight, time, _ = self._checked(x, y, w, t)
+        if record is None or len(record) != len(self._candidates) or not all(0.0 <= p <= 1.0 for p in record):
+            raise InputError(f"{record!r} are not the predictions of {len(self._candidates)} candidates")
+        for candidate in self._candidates:  # all of them before one has learned
+            candidate._checked(x, label, weight, time)
+        self._judge(record, x, label, weight, time)
 
     def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         self._require_times(t[w > 0.0])

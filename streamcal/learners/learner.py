@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from streamcal import lazy
 from streamcal.errors import InputError, StateError, warn
 from streamcal.learners.engine import Steps
+from streamcal.learners.pending import Pending, settle
 from streamcal.names import Suggesting, parameter_names
 from streamcal.parameters.inputs import CheckedTime, check_time, check_times, check_times_of_one_kind, of_one_kind
 from streamcal.parameters.settings import Setting, decode, encode
@@ -127,6 +128,10 @@ class Learner(metaclass=Suggesting):
     def learn_one(self, *observation: Any, **given: Any) -> None:
         """Learn one observation; each contract has its own arguments."""
 
+    @abstractmethod
+    def predict_one(self, *observation: Any, **given: Any) -> Any:
+        """Predict one observation; each contract has its own arguments."""
+
     def _learn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
         """Learn one checked observation; `noted` is added to the count of that name if the weight is above 0."""
         self._engine.learn(self, x, y, w, t)
@@ -231,6 +236,63 @@ class Learner(metaclass=Suggesting):
     def _note(self, number: int) -> None:
         """Increase the count named `noted`."""
         self._noted += number
+
+    # -- late labels ---------------------------------------------------------------------------------------------
+
+    def settle(self, issued: Pending, y: Any, w: float | None = None, t: Time | None = None) -> None:
+        """Learn the label of a prediction that `issue` returned, whenever it comes and in any order.
+
+        Parameters
+        ----------
+        issued : Pending
+            The prediction, which may have been pickled, as the calibrator may have been saved and loaded since.
+        y : label or None
+            As for `learn_one`. None: the label never comes, and nothing is learned.
+        w : float, optional
+            The weight, by default that given to `issue`. Give it here where it depends on the label, as
+            `importance_weight` does.
+        t : float or datetime, optional
+            The time of the observation, by default that given to `issue`.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed, a prediction of a calibrator of another class, and one that has been
+            settled before; nothing is learned then.
+
+        Notes
+        -----
+        Each prediction is settled once. A second copy of it, as from a pickle, does not know of the first. A label that
+        is settled before the next observation is learned leaves the state of `predict_one` and `learn_one`.
+        """
+        settle(self, issued, y, w, t)
+
+    def _issue_keyed(self, x: Any, keys: Any, t: Time | None, w: float) -> tuple[Any, Sequence[float] | None]:
+        """Predict an observation whose label comes later; return the prediction and what `_learn_keyed` needs of it.
+
+        A method that is not judged by its predictions needs nothing: None. The state may change where every issued
+        prediction is settled, as the stakes of `Multicalibrated` do.
+        """
+        return self.predict_one(x, t), None
+
+    def _learn_keyed(self, x: Any, keys: Any, y: Any, record: Sequence[float] | None, w: float, t: Time | None) -> None:
+        """Learn the label of a prediction that was issued with these arguments, of which `record` was returned."""
+        self.learn_one(x, y, w, t)
+
+    @property
+    def _judged(self) -> bool:
+        """Whether a label judges the prediction that was issued for it."""
+        return False
+
+    def _learn_at_once(self, x: Any, y: Any, w: float, t: Time | None) -> None:
+        """Learn a label that belongs to the prediction of now: of wrappers that score a row when they learn it."""
+        if self._judged:
+            self._learn_keyed(x, None, y, self._issue_keyed(x, None, t, w)[1], w, t)
+        else:
+            self.learn_one(x, y, w, t)
+
+    def _give_up_keyed(self, x: Any, keys: Any, record: Sequence[float] | None) -> None:
+        """Forget a prediction that was issued with these arguments, whose label will not be learned."""
 
     # -- the map of additive methods -------------------------------------------------------------------------------
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.live.monitor import CalibrationMonitor as CalibrationMonitor
     from streamcal.live.multicalibrated import Certificate as Certificate
     from streamcal.live.multicalibrated import Group as Group
-    from streamcal.live.multicalibrated import IssuedBets as IssuedBets
     from streamcal.live.multicalibrated import Multicalibrated as Multicalibrated
     from streamcal.live.pairs import PairFound as PairFound
     from streamcal.live.segmented import Segmented as Segmented
@@ -49,7 +48,7 @@ else:  # the same names, each imported when it is first used
             "streamcal.live.issued": "Issued",
             "streamcal.live.journal": "Journal",
             "streamcal.live.migrating": "migrate",
-            "streamcal.live.multicalibrated": "Certificate Group IssuedBets",
+            "streamcal.live.multicalibrated": "Certificate Group",
             "streamcal.live.pairs": "PairFound",
         },
         SAVED | METHODS.by_class,

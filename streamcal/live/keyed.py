@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from streamcal.calibrators.base import Calibrator
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.learners.learner import Learner
+from streamcal.learners.pending import Pending, pending_of
 from streamcal.live.levels import LONGEST_LEVEL, Field, columns_of, levels_in, names_of, require_names
 from streamcal.parameters.columns import like
-from streamcal.parameters.inputs import check_batch, check_label, check_weight
+from streamcal.parameters.inputs import check_batch, check_label, check_score, check_weight
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 
@@ -157,36 +158,62 @@ class Keyed(Learner):
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
-        """Predict an observation whose label comes later; return the probability and what `_learn_keyed` needs.
+    def issue(self, score: float, t: Time | None = None, *, keys: Keys | None = None, w: float = 1.0) -> Pending:
+        """Predict an observation whose label comes later; `settle` learns the label.
 
-        The state may change, because every issued prediction is learned later.
+        Parameters
+        ----------
+        score, t
+            As for `predict_one`.
+        keys : mapping
+            Field → level; only those of the calibrator's fields are kept.
+        w : float
+            The weight of the observation. A `Multicalibrated` fixes its stakes by it; elsewhere `settle` may be given
+            another one.
+
+        Returns
+        -------
+        Pending
+            Its `p` is the result of `predict_one(score, keys, t)`.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed; nothing changes then.
+
+        Examples
+        --------
+        >>> from streamcal.live import Segmented
+        >>> cal = Segmented("identity", by=["device"])
+        >>> first, second = (cal.issue(0.5, keys={"device": name}) for name in ("a", "b"))
+        >>> cal.settle(second, True)
+        >>> cal.settle(first, None)  # its label never comes
+        >>> cal.levels("device")
+        ['b']
         """
+        issued = pending_of(self, check_score(score), keys, t, w)
+        given: Any = keys  # a mapping: it has been read
+        issued.keys = {name: given[name] for name in self.fields if name in given}
+        return issued
 
     @abstractmethod
-    def _learn_keyed(self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
+    def _issue_keyed(self, x: float, keys: Any, t: Time | None, w: float) -> tuple[float, Sequence[float]]:
+        """Return the probability, and the numbers that `_learn_keyed` needs of it."""
+
+    @abstractmethod
+    def _learn_keyed(
+        self, x: float, keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
         """Learn the label of a prediction that was issued with these arguments."""
 
     @abstractmethod
     def _require_keyed(
-        self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
+        self, x: float, keys: Any, y: Label | None, record: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
-        """Raise what learning this label would raise, or giving it up where y is None; nothing changes.
+        """Raise what `_learn_keyed` would raise, or `_give_up_keyed` where y is None; nothing changes.
 
-        `said` is that of `_issue_keyed`, or None for a label of an observation that was not issued.
+        `record` is None for a label of an observation that was not issued.
         """
-
-    def _require_overall(self, score: float, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
-        """Raise what the calibrator of all observations would raise where it learns what was issued."""
-        overall = self.overall
-        time = overall._checked(score, y, w, t)[3]
-        overall._require_time(time)
-        if said:
-            overall._require_issued(said)
-
-    def _give_up_keyed(self, score: float, keys: Keys, said: Sequence[float]) -> None:
-        """Forget a prediction that was issued with these arguments, whose label will not be learned."""
 
     def _time(self, t: Time | None) -> float:
         return self.overall._time(t)

@@ -117,27 +117,6 @@ class Group(NamedTuple):
         return self.gap / math.sqrt(self.variance) if self.variance > 0.0 else 0.0
 
 
-class IssuedBets(NamedTuple):
-    """A prediction whose label comes later, and the stakes on it.
-
-    Attributes
-    ----------
-    p : float
-        The probability.
-    score, keys, w, t
-        As given to `issue_one`.
-    said : list of float
-        Further numbers that `learn_issued` needs.
-    """
-
-    p: float
-    score: float
-    keys: Keys
-    w: float
-    t: Time | None
-    said: list[float]
-
-
 class Multicalibrated(Keyed):
     """A calibrator and, for each group of observations, accounts that bet against its predictions.
 
@@ -188,8 +167,8 @@ class Multicalibrated(Keyed):
     up to 32 steps, each with a prediction of its own: part 2 is about these. Larger ones count as 32. What
     the steps gain beyond the prediction as issued is added to I, so that part 1 is about predictions as issued.
 
-    Late labels: `issue_one` fixes the stakes of an observation and sets aside what they can lose, until `learn_issued`
-    is given the label, in any order, or None where it never comes. Relative weights above 1 count as 1 there. Part 1
+    Late labels: `issue` fixes the stakes of an observation and sets aside what they can lose, until `settle` is given
+    the label, in any order, or None where it never comes. Relative weights above 1 count as 1 there. Part 1
     holds as it is. Part 2 does not: `bound` is infinite as soon as anything was issued, and the accounts of ±1/81 and
     ±1/243 are closed.
 
@@ -388,61 +367,21 @@ class Multicalibrated(Keyed):
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
-    def issue_one(self, score: float, keys: Keys, w: float = 1.0, t: Time | None = None) -> IssuedBets:
-        """Predict an observation whose label comes later, fix the stakes on it, and set aside what they can lose.
-
-        Arguments and errors are those of `learn_one`; the result's `p` is that of `predict_one`.
-
-        Examples
-        --------
-        >>> cal = Multicalibrated("identity", by=["device"])
-        >>> first, second = cal.issue_one(0.3, {"device": "a"}), cal.issue_one(0.3, {"device": "a"})
-        >>> cal.learn_issued(second, True)
-        >>> cal.learn_issued(first, None)  # its label never comes
-        """
-        p, said = self._issue_keyed(score, keys, t, w)
-        return IssuedBets(p, score, keys, w, t, said)
-
     def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
         levels, weight = self._levels(keys), check_weight(w)
-        z, parts = self._base_parts(score, keys, t)
+        z, parts = self.inner._issue_keyed(score, keys, t, weight)
         relative = self._weight_scale.relative(weight) if weight > 0.0 else 0.0
         said = self._accounts.issue(z, levels, min(relative, 1.0))
         self._issued += 1
-        return said[1], [*said, *parts]
+        return said[1], [*said, *(parts or ())]
 
-    def _base_parts(self, score: float, keys: Keys, t: Time | None) -> tuple[float, Sequence[float]]:
-        """Return the calibrator's probability, and what the calibrator has to remember of it."""
-        if self._keyed:
-            return self.inner._issued_parts(score, keys, t)
-        parts = self.inner._to_remember(score, t)
-        return self.inner.predict_one(score, t), parts
+    def _learn_keyed(
+        self, score: float, keys: Keys, y: Label, said: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        self._settle(score, keys, check_label(y), said or (), w, t)
 
-    def learn_issued(self, issued: IssuedBets, y: Label | None) -> None:
-        """Learn the label of a prediction that was issued, each once and in any order.
-
-        Parameters
-        ----------
-        issued : IssuedBets
-            What `issue_one` returned.
-        y : bool, 0, 1 or None
-            The label; None if it never comes: the stakes go back to the accounts, and nothing is learned.
-
-        Raises
-        ------
-        InputError
-            For an argument that is not allowed; nothing changes then.
-        """
-        if not isinstance(issued, IssuedBets):
-            raise InputError(f"issued={str(issued)[:60]!r} is not possible; give what `issue_one` returned")
-        score, keys, w, t, said = issued[1:]
-        self._settle(score, keys, None if y is None else check_label(y), said, w, t)
-
-    def _learn_keyed(self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
-        self._settle(score, keys, check_label(y), said, w, t)
-
-    def _give_up_keyed(self, score: float, keys: Keys, said: Sequence[float]) -> None:
-        self._settle(score, keys, None, said, 0.0, None)
+    def _give_up_keyed(self, score: float, keys: Keys, said: Sequence[float] | None) -> None:
+        self._settle(score, keys, None, said or (), 0.0, None)
 
     def _settle(
         self, score: float, keys: Keys, y: float | None, said: Sequence[float], w: float, t: Time | None
@@ -451,18 +390,15 @@ class Multicalibrated(Keyed):
         levels = self._levels(keys)
         bets, parts = self._read_said(levels, said)
         if y is not None:
-            self._learn_base(score, keys, y, parts, w, t)
-        self._accounts.resolve(levels, bets, -1.0 if y is None or bets[2] == 0.0 else y)
+            self.inner._learn_keyed(score, keys, y > 0.0, parts, w, t)
+        self._accounts.resolve(levels, bets, -1.0 if y is None or w == 0.0 or bets[2] == 0.0 else y)
 
     def _require_keyed(
         self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         levels = self._levels(keys)
         parts = None if said is None else self._read_said(levels, said)[1]
-        if self._keyed:
-            self.inner._require_keyed(score, keys, y, parts, w, t)
-        elif y is not None:
-            self._require_overall(score, y, parts or (), w, t)
+        self.inner._require_keyed(score, keys, y, parts, w, t)
 
     def _read_said(self, levels: list[Any], said: Sequence[float]) -> tuple[FloatArray, list[float]]:
         """Return the bets of an issued prediction, and what the calibrator remembers; reject anything else."""
@@ -474,15 +410,8 @@ class Multicalibrated(Keyed):
         bets = np.array(parts[:needed])
         possible = len(bets) == needed and bool(np.isfinite(bets).all() and (bets >= 0.0).all())
         if not (possible and 0.0 < bets[0] < 1.0 and 0.0 < bets[1] < 1.0 and bets[2] <= 1.0):
-            raise InputError(f"said={str(said)[:60]} is not what `issue_one` keeps for these keys: {needed} numbers")
+            raise InputError(f"said={str(said)[:60]} is not what `issue` keeps for these keys: {needed} numbers")
         return bets, parts[needed:]
-
-    def _learn_base(self, score: float, keys: Keys, y: float, parts: list[float], w: float, t: Time | None) -> None:
-        """Let the calibrator learn the label of an issued prediction."""
-        if self._keyed:
-            self.inner._learn_keyed(score, keys, y > 0.0, parts, w, t)
-        else:
-            self.inner._learn_late(score, y > 0.0, w, t, parts)
 
     # -- what is guaranteed ----------------------------------------------------------------------------------------
 
@@ -542,7 +471,7 @@ class Multicalibrated(Keyed):
         Returns
         -------
         float
-            Infinite if anything was issued with `issue_one`.
+            Infinite if anything was issued with `issue`.
 
         Raises
         ------

@@ -348,20 +348,22 @@ class Segmented(Keyed):
         if levels is None or None in levels:
             levels = self._levels(keys)
         overall = self.overall
-        p = overall.predict_one(score, t)
+        p, record = overall._issue_keyed(score, None, t, 1.0)
         corrected, of_places = self._corrections.parts(p, self._as_probability(score), levels)
         said = [corrected, float(self._learned)]
         for members in of_places:
             if members is not None:
                 said += members
-        said += overall._to_remember(score, t)
+        said += record or ()
         return corrected, said
 
     def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
         return self._issued_parts(score, keys, t)
 
-    def _learn_keyed(self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float, t: Time | None) -> None:
-        self.learn_issued(score, keys, y, said, w, t)
+    def _learn_keyed(
+        self, score: float, keys: Keys, y: Label, said: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        self.learn_issued(score, keys, y, said or (), w, t)
 
     def learn_issued(
         self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float = 1.0, t: Time | None = None
@@ -407,7 +409,7 @@ class Segmented(Keyed):
         """Learn a checked label of what was issued, with weight above 0."""
         p, learned = issued
         now = self.overall._predict_to_learn(score, t)
-        self.overall._learn_late(score, y > 0.0, w, t, rest)
+        self.overall._learn_keyed(score, None, y > 0.0, rest, w, t)
         late, relative = min(max(self._learned - learned, 0.0), MOST_LABELS), self._weight_scale.relative(w)
         at = self._as_probability(score)
         if late == 0.0:  # what was said then is said now
@@ -425,7 +427,7 @@ class Segmented(Keyed):
         levels = self._levels(keys)
         rest: list[float] = [] if said is None else self._read_parts(levels, said)[2]
         if y is not None:
-            self._require_overall(score, y, rest, w, t)
+            self.overall._require_keyed(score, None, y, rest, w, t)
             self._require_store(levels)
 
     def _read_parts(self, levels: list[Any], said: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeAlias, cast
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import CapabilityError, InputError, StateError
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
+from streamcal.learners.pending import Pending, pending_of, settle
 from streamcal.live.keyed import Columns, Keyed, Keys, kept
 from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss_difference import LogLossDifference
@@ -27,6 +28,7 @@ from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import (
     check_batch,
     check_label,
+    check_score,
     check_times_of_one_kind,
     check_weight,
     of_one_kind,
@@ -65,15 +67,11 @@ class Version(NamedTuple):
     since: int
 
 
-class ShadowForecast(NamedTuple):
-    """The prediction of each calibrator for a score when it was issued; `p` is the one that was served."""
+class Predictions(NamedTuple):
+    """The predictions of the calibrators for an observation, and the records by which its label judges them."""
 
-    score: float
-    p: float
     by_name: Mapping[str, float]
-    #: What each calibrator has to remember of its prediction until the label comes, by name.
-    parts: Mapping[str, Sequence[float]] = MappingProxyType({})
-    keys: Keys | None = None
+    records: Mapping[str, Sequence[float] | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -131,8 +129,8 @@ class Shadow(WithState):
     Notes
     -----
     Predictions are compared as they were issued. `learn_one` takes those of the present state, right where the label is
-    known before the next prediction. With late labels keep what `issue_one` returns, and give it to `learn_issued`, or
-    give the shadow to a `LabelJoin`.
+    known before the next prediction. With late labels keep what `issue` returns, and give it to `settle`, or give the
+    shadow to a `LabelJoin`.
 
     `keys`, field → level, are passed to each `Segmented` and `Multicalibrated`; calibrators of a score alone do not
     read them. A `Segmented` with a `store` is refused: a state of the shadow would not contain the levels of the store.
@@ -247,34 +245,6 @@ class Shadow(WithState):
             return champion.predict_many(scores, columns, t)
         return champion.predict_many(scores, t)
 
-    def issue_one(
-        self, score: float, t: Time | None = None, *, keys: Keys | None = None, w: float = 1.0
-    ) -> ShadowForecast:
-        """Predict an observation whose label comes later, for `learn_issued`; `.p` is the champion's, to be served.
-
-        Parameters
-        ----------
-        score, t
-            As for the calibrators.
-        keys : mapping, optional
-            Field → level, for calibrators that read them.
-        w : float
-            The weight of the observation. A `Multicalibrated` sets its stakes aside until `learn_issued`.
-
-        Raises
-        ------
-        InputError
-            Where one of the calibrators does not accept the observation; nothing changes then.
-        """
-        weight = check_weight(w)
-        by_name = {name: _predicted(one, score, keys, t) for name, one in self._calibrators.items()}
-        parts: dict[str, Sequence[float]] = {}
-        for name, one in self._calibrators.items():
-            said = _issued(one, score, keys, t, weight)
-            if said is not None:
-                parts[name] = said
-        return ShadowForecast(score, by_name[self.version.name], by_name, parts, keys)
-
     def comparisons(self) -> list[Comparison]:
         """Compare each challenger with the champion, least difference first."""
         found = [Comparison(name, one.n, one.get(), *one.interval) for name, one in self._differences.items()]
@@ -301,52 +271,27 @@ class Shadow(WithState):
         """
         label, weight = check_label(y), check_weight(w)
         said = {name: _predicted_to_learn(one, score, keys, t) for name, one in self._calibrators.items()}
-        self._learn(ShadowForecast(score, said[self.version.name], said, keys=keys), label, weight, t)
+        self._learn(score, keys, Predictions(said), label, weight, t)
         if weight == 0.0:  # the predictions that were asked for wait for no label
             for one in self._calibrators.values():
-                if isinstance(one, Keyed):
-                    one.learn_one(score, cast(Keys, keys), label > 0.0, 0.0, t)
-                else:
-                    one.learn_one(score, label > 0.0, 0.0, t)
+                _learned(one, score, keys, label, None, 0.0, t)
 
-    def learn_issued(self, issued: ShadowForecast, y: Label | None, w: float = 1.0, t: Time | None = None) -> None:
-        """Compare what was issued with its label, and have all calibrators learn it.
-
-        Parameters
-        ----------
-        issued : ShadowForecast
-            From `issue_one`, at any time before. Calibrators that have come since are not compared by it.
-        y : bool, 0, 1 or None
-            The label; None if it never comes: nothing is learned, and stakes that were set aside go back.
-        w, t
-            The weight and the time of the label, as for the calibrators.
-
-        Raises
-        ------
-        InputError
-            Where one of the calibrators does not accept the observation, or `issued` is no such prediction; then none
-            has learned it.
-        """
-        _require_forecast(issued)
-        self._learn(issued, None if y is None else check_label(y), check_weight(w), t)
-
-    def _learn(self, issued: ShadowForecast, label: float | None, w: float, t: Time | None) -> None:
+    def _learn(self, score: float, keys: Any, said: Predictions, label: float | None, w: float, t: Time | None) -> None:
         """Check everything, then learn a label; of weight 0 or None, it is given up."""
         label = None if w == 0.0 else label
-        parts = issued.parts
-        entrants = [(one, parts.get(name)) for name, one in self._calibrators.items()]
-        several = len(entrants) > 1  # a single one refuses before it learns
+        entrants = [(one, said.records.get(name)) for name, one in self._calibrators.items()]
         try:
-            checked = [_checked(one, issued, label, said, w, t, several) for one, said in entrants]
+            for one, record in entrants:
+                one._require_keyed(score, keys, label, record, w, t)
         except InputError:
             for learner in map(_overall, self._calibrators.values()):
                 if learner._first_time is t:  # later times need not be of the kind of one that was refused
                     learner._first_time = None
             raise
-        for (one, said), given in zip(entrants, checked, strict=True):
-            _learned(one, issued, label, said, w, t, given)
+        for one, record in entrants:
+            _learned(one, score, keys, label, record, w, t)
         if label is not None:
-            self._compare(issued.by_name, label)
+            self._compare(said.by_name, label)
             self._n += 1
 
     def predict_learn_many(
@@ -568,7 +513,92 @@ class Shadow(WithState):
         share = (1.0 - self.confidence) / (self._compared * (self._compared + 1.0))
         self._differences[name] = LogLossDifference(1.0 - share, adaptive=True)
 
-    # -- late labels, of a `LabelJoin` -------------------------------------------------------------------------------
+    # -- late labels -----------------------------------------------------------------------------------------------
+
+    def issue(self, score: float, t: Time | None = None, *, keys: Keys | None = None, w: float = 1.0) -> Pending:
+        """Predict an observation whose label comes later; `settle` learns the label.
+
+        Parameters
+        ----------
+        score, t
+            As for the calibrators.
+        keys : mapping, optional
+            Field → level, for calibrators that read them.
+        w : float
+            The weight of the observation. A `Multicalibrated` fixes its stakes by it.
+
+        Returns
+        -------
+        Pending
+            Its `p` is the champion's probability, to be served.
+
+        Raises
+        ------
+        InputError
+            Where one of the calibrators does not accept the observation; nothing changes then.
+
+        Examples
+        --------
+        >>> shadow = Shadow("identity", {"ops": "online-platt"})
+        >>> issued = shadow.issue(0.3)
+        >>> shadow.settle(issued, True)
+        >>> issued.p, shadow.n
+        (0.3, 1)
+        """
+        issued = pending_of(self, check_score(score), keys, t, w)
+        issued.keys = dict(keys) if isinstance(keys, Mapping) else None  # all: a challenger to come may read others
+        return issued
+
+    def settle(self, issued: Pending, y: Label | None, w: float | None = None, t: Time | None = None) -> None:
+        """Compare what was issued with its label, and have all calibrators learn it: see `Calibrator.settle`.
+
+        Calibrators that have come since the prediction was issued learn the label and are not compared by it.
+        """
+        settle(self, issued, y, w, t)
+
+    def _issue_keyed(self, score: float, keys: Any, t: Time | None, w: float) -> tuple[float, array[float]]:
+        """Return the champion's probability, and the number, probability and record of each calibrator."""
+        said: dict[str, tuple[float, Sequence[float] | None]] = {}
+        for name, one in self._calibrators.items():  # none of which changes
+            if isinstance(one, Keyed):
+                said[name] = one.predict_one(score, keys, t), None
+            else:
+                said[name] = one._issue_keyed(score, None, t, w)
+        for name, one in self._calibrators.items():
+            if isinstance(one, Keyed):  # a `Multicalibrated` sets its stakes aside
+                said[name] = one._issue_keyed(score, keys, t, w)
+        written = array("d")
+        for name, (p, record) in said.items():
+            written.extend((self._numbers[name], p, len(record or ()), *(record or ())))
+        return said[self.version.name][0], written
+
+    def _learn_keyed(
+        self, score: float, keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        """Learn the label of a prediction of which `_issue_keyed` returned the record."""
+        self._learn(score, keys, self._read(record or ()), check_label(y), check_weight(w), t)
+
+    def _give_up_keyed(self, score: float, keys: Any, record: Sequence[float] | None) -> None:
+        """Give up a prediction: stakes that were set aside go back."""
+        self._learn(score, keys, self._read(record or ()), None, 0.0, None)
+
+    def _read(self, record: Sequence[float]) -> Predictions:
+        """Read the record of a prediction, for the calibrators that are still in the shadow."""
+        names = {number: name for name, number in self._numbers.items()}
+        by_name: dict[str, float] = {}
+        records: dict[str, Sequence[float]] = {}
+        place = 0
+        while place + 3 <= len(record):
+            name, p, size = names.get(int(record[place])), record[place + 1], int(record[place + 2])
+            place += 3
+            if name is not None:
+                by_name[name] = check_probability(min(max(p, 0.0), 1.0))
+                if size > 0:
+                    records[name] = record[place : place + size]
+            place += max(size, 0)
+        return Predictions(by_name, records)
+
+    # -- of a `LabelJoin` ------------------------------------------------------------------------------------------
 
     merges = unlearns = False
 
@@ -593,30 +623,6 @@ class Shadow(WithState):
             return False
         common = self._calibrators.keys() & other._calibrators.keys()
         return all(self._calibrators[name].same_parameters(other._calibrators[name]) for name in common)
-
-    def plain(self, forecast: ShadowForecast) -> array[float]:
-        """Write a prediction as numbers: each calibrator's number, probability, number of parts, and the parts."""
-        written = array("d")
-        for name, p in forecast.by_name.items():
-            parts = forecast.parts.get(name, ())
-            written.extend((self._numbers[name], p, len(parts), *parts))
-        return written
-
-    def forecast_of(self, score: float, written: Sequence[float], keys: Keys | None = None) -> ShadowForecast:
-        """Read the prediction that `plain` wrote, for the calibrators that are still in the shadow."""
-        names = {number: name for name, number in self._numbers.items()}
-        said: dict[str, float] = {}
-        parts: dict[str, Sequence[float]] = {}
-        place = 0
-        while place + 3 <= len(written):
-            name, p, number = names.get(int(written[place])), written[place + 1], int(written[place + 2])
-            place += 3
-            if name is not None:
-                said[name] = min(max(p, 0.0), 1.0)
-                if number > 0:
-                    parts[name] = written[place : place + number]
-            place += max(number, 0)
-        return ShadowForecast(score, said.get(self.version.name, math.nan), said, parts, keys)
 
     # -- saving ------------------------------------------------------------------------------------------------------
 
@@ -674,16 +680,6 @@ class Shadow(WithState):
         return f"{type(self).__name__}({self.champion!r}, {{{names}}}, confidence={self.confidence!r})"
 
 
-def _require_forecast(issued: Any) -> None:
-    """Raise `InputError` unless it is a `ShadowForecast` of probabilities and of lists of numbers, by name."""
-    if isinstance(issued, ShadowForecast) and isinstance(issued.by_name, Mapping) and isinstance(issued.parts, Mapping):
-        for p in issued.by_name.values():
-            check_probability(p)
-        if all(isinstance(parts, (array, list, tuple)) for parts in issued.parts.values()):
-            return
-    raise InputError(f"issued={issued!r} is no ShadowForecast; give what `issue_one` returned")
-
-
 def _numbers(value: Any) -> Any:
     """Read the number of each calibrator by its name."""
     ensure(isinstance(value, dict), "calibrators have no numbers of their own")
@@ -705,49 +701,16 @@ def _predicted_to_learn(one: Entrant, score: float, keys: Any, t: Time | None) -
     return one._predict_to_learn(score, keys, t) if isinstance(one, Keyed) else one._predict_to_learn(score, t)
 
 
-def _issued(one: Entrant, score: float, keys: Any, t: Time | None, w: float) -> Sequence[float] | None:
-    """Return what a calibrator has to remember of a prediction whose label comes later."""
-    if isinstance(one, Keyed):
-        return one._issue_keyed(score, keys, t, w)[1]
-    return one._to_remember(score, t) or None
-
-
-def _checked(
-    one: Entrant, issued: ShadowForecast, y: float | None, said: Sequence[float] | None, w: float, t: Any, several: bool
-) -> tuple[Any, ...] | None:
-    """Raise where a calibrator would refuse the label; return a checked observation for one of a score alone."""
-    if isinstance(one, Keyed):
-        keys: Any = issued.keys
-        one._require_keyed(issued.score, keys, y, said, w, t)
-        return None
-    if y is None:
-        return None
-    found = one._checked(issued.score, y > 0.0, w, t)
-    one._require_time(found[3])
-    if several:
-        one._require_issued(said)
-    return found
-
-
-def _learned(one: Entrant, issued: ShadowForecast, y: float | None, said: Any, w: float, t: Any, given: Any) -> None:
-    """Let a calibrator learn a label that `_checked` has accepted."""
-    if isinstance(one, Keyed):
-        score = issued.score
-        keys: Any = issued.keys
-        if said is None:
-            if y is not None:
-                one.learn_one(score, keys, y > 0.0, w, t)
-        elif y is None:
-            one._give_up_keyed(score, keys, said)
-        else:
-            one._learn_keyed(score, keys, y > 0.0, said, w, t)
+def _learned(
+    one: Entrant, score: float, keys: Any, y: float | None, record: Sequence[float] | None, w: float, t: Time | None
+) -> None:
+    """Let a calibrator learn a label, or give it up where it is None."""
+    if y is None and record is not None:
+        one._give_up_keyed(score, keys, record)
+    elif y is not None and record is None and isinstance(one, Keyed):
+        one.learn_one(score, keys, y > 0.0, w, t)
     elif y is not None:
-        x, label, weight, time, noted = given
-        if said is None:
-            one._learn(x, label, weight, time, noted)
-        else:
-            one._learn_issued(x, label, weight, time, said)
-            one._note(noted)
+        one._learn_keyed(score, keys, y > 0.0, record, w, t)
 
 
 def _method(given: Any) -> Any:

@@ -12,15 +12,15 @@ import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.errors import CapabilityError, StreamcalError
+from streamcal.errors import StreamcalError
 from streamcal.kernels.common.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
 from streamcal.live.keyed import Keyed
 from streamcal.live.multicalibrated import Multicalibrated
-from streamcal.live.shadow import Shadow, ShadowForecast
+from streamcal.live.shadow import Shadow
 from streamcal.parameters.scales import LOGIT_LIMIT
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import Time
 from streamcal.states import ROUNDING, Reader, ensure, maybe, number, numbers, record, unread
 
 #: Knots in a unit of the log-odds of the score, between which the log-odds of a map are linear.
@@ -35,134 +35,16 @@ LEAST_WEIGHT = SHARE * PRIOR * (1.0 - ROUNDING)
 CERTAIN = 1e-7
 
 
-class ByScore:
-    """Predictions and learning by a calibrator of one score."""
-
-    def __init__(self, calibrator: Calibrator) -> None:
-        self.calibrator = calibrator
-        self._timed = calibrator.reads_time
-        self._judged = type(calibrator)._issue is not Calibrator._issue
-        #: Whether a prediction leaves no trace, neither in the calibrator nor in what is remembered.
-        self.traceless = isinstance(calibrator, SequentialCalibrator) and not self._judged
-
-    def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
-        """Return the probability at a score as of time t."""
-        return self.calibrator.predict_one(score, t) if self._timed else self.calibrator.predict_one(score)
-
-    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
-        """Return the probability at a score as of time t, and what has to be remembered of it."""
-        calibrator = self.calibrator
-        p = calibrator.predict_one(score, t) if self._timed else calibrator.predict_one(score)
-        if not self._judged:
-            return p, None
-        said = calibrator._issue(calibrator.scale.coordinate(score), math.nan if t is None else t)
-        return p, None if said is None else array("d", said)
-
-    def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
-        """Learn the label of an issued prediction."""
-        self.calibrator._learn_late(score, y, one.w, one.t if self._timed or said else None, said)
-
-    def turn(self, score: float, one: Issued, w: float) -> None:
-        """Unlearn a negative label, and learn a positive one of weight `w`."""
-        self.calibrator.unlearn_one(score, False, one.w, one.t)
-        self.calibrator.learn_one(score, True, w, one.t)
-
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the present probabilities at an array of scores."""
-        return np.asarray(self.calibrator.predict_many(scores))
-
-
-class ByKeys:
-    """Predictions and learning by a calibrator that reads keys, such as `Segmented`."""
-
-    def __init__(self, calibrator: Keyed) -> None:
-        self.calibrator = calibrator
-        self._timed = calibrator.overall.reads_time
-        self._missing = dict.fromkeys(calibrator.fields)
-
-    def _keys(self, keys: Keys | None) -> dict[str, str | int | None]:
-        """Return keys with None for every field without a level."""
-        return {**self._missing, **(keys or {})}
-
-    def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
-        """Return the probability at a score as of time t."""
-        return self.calibrator.predict_one(score, self._keys(keys), t if self._timed else None)
-
-    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
-        """Return the probability at a score as of time t, and what has to be remembered of it."""
-        p, said = self.calibrator._issue_keyed(score, self._keys(keys), t if self._timed else None, w)
-        return p, array("d", said)
-
-    def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
-        """Learn the label of an issued prediction."""
-        time = one.t if self._timed else None
-        self.calibrator._learn_keyed(score, self._keys(one.keys), y, said or (), one.w, time)
-
-    def give_up(self, score: float, one: Issued, said: array[float] | None) -> None:
-        """Forget an issued prediction whose label will not be learned."""
-        self.calibrator._give_up_keyed(score, self._keys(one.keys), said or ())
-
-    def turn(self, score: float, one: Issued, w: float) -> None:
-        """Unlearn a negative label, and learn a positive one of weight `w`."""
-        t = one.t if self._timed else None
-        self.calibrator.unlearn_one(score, self._keys(one.keys), False, one.w, t)
-        self.calibrator.learn_one(score, self._keys(one.keys), True, w, t)
-
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the probabilities of the calibrator of all observations, whatever their keys."""
-        return np.asarray(self.calibrator.overall.predict_many(scores))
-
-
-class ByShadow:
-    """Predictions and learning by a `Shadow`."""
-
-    def __init__(self, shadow: Shadow) -> None:
-        self.shadow = shadow
-
-    def _keys(self, keys: Keys | None) -> dict[str, str | int | None]:
-        """Return keys with None for every field without a level."""
-        return {**dict.fromkeys(self.shadow.fields), **(keys or {})}
-
-    def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
-        """Return the probability at a score as of time t."""
-        return self.shadow.predict_one(score, t, keys=self._keys(keys))
-
-    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
-        """Return the probability at a score as of time t, and what has to be remembered of it."""
-        forecast = self.shadow.issue_one(score, t, keys=self._keys(keys), w=w)
-        return forecast.p, self.shadow.plain(forecast)
-
-    def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
-        """Learn the label of an issued prediction."""
-        self.shadow.learn_issued(self._forecast(score, one, said), y, one.w, one.t)
-
-    def give_up(self, score: float, one: Issued, said: array[float] | None) -> None:
-        """Forget an issued prediction whose label will not be learned."""
-        self.shadow.learn_issued(self._forecast(score, one, said), None, one.w, one.t)
-
-    def _forecast(self, score: float, one: Issued, said: array[float] | None) -> ShadowForecast:
-        """Return what the calibrators predicted when the prediction was issued."""
-        return self.shadow.forecast_of(score, said or (), self._keys(one.keys))
-
-    def turn(self, score: float, one: Issued, w: float) -> None:
-        """Refuse to turn a label, since a comparison cannot unlearn an outcome."""
-        raise CapabilityError("a shadow cannot unlearn")
-
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the champion's present probabilities at an array of scores."""
-        return joined(self.shadow.champion).probabilities(scores)
-
-
-def joined(calibrator: Any) -> ByScore | ByKeys | ByShadow:
-    """Return the adapter by which a join predicts with a calibrator and lets it learn."""
-    if isinstance(calibrator, Shadow):
-        return ByShadow(calibrator)
-    return ByKeys(calibrator) if isinstance(calibrator, Keyed) else ByScore(calibrator)
-
-
 def can_join(calibrator: Any) -> bool:
     """Return whether a join can use it: a calibrator of one score, one that reads keys, or a `Shadow`."""
     return isinstance(calibrator, (Calibrator, Keyed, Shadow))
+
+
+def overall_of(calibrator: Any) -> Calibrator:
+    """Return the calibrator of all observations that a join serves, whatever their keys."""
+    served = calibrator.champion if isinstance(calibrator, Shadow) else calibrator
+    found: Calibrator = served.overall if isinstance(served, Keyed) else served
+    return found
 
 
 def take_first_time(calibrator: Any) -> Time | None:
@@ -170,8 +52,8 @@ def take_first_time(calibrator: Any) -> Time | None:
     if isinstance(calibrator, Shadow):
         found = [take_first_time(one) for one in calibrator._calibrators.values()]
         return next((one for one in found if one is not None), None)
-    learner = calibrator.overall if isinstance(calibrator, Keyed) else calibrator
-    first: Time | None = learner._first_time
+    learner = overall_of(calibrator)
+    first = learner._first_time
     learner._first_time = None
     return first
 
@@ -193,9 +75,11 @@ class VersionLearner:
         self.calibrator = calibrator
         self.before = before
         self.weight = PRIOR  #: of the map of the version before
-        self._own = joined(calibrator)
+        self._timed = isinstance(calibrator, Shadow) or overall_of(calibrator).reads_time
+        self._keyed = not isinstance(calibrator, Calibrator)
+        self._missing = dict.fromkeys(calibrator.fields) if self._keyed else {}
         #: Whether a prediction that was issued before need not be made again, since it leaves no trace.
-        self.traceless = before is None and isinstance(self._own, ByScore) and self._own.traceless
+        self.traceless = before is None and isinstance(calibrator, SequentialCalibrator) and not calibrator._judged
         self.tell(None)
 
     @property
@@ -217,33 +101,50 @@ class VersionLearner:
         )
         self.calibrator._change(what, name, None if calibrator is None else calibrator_of(calibrator))
 
+    def _levels(self, keys: Keys | None) -> dict[str, str | int | None] | None:
+        """Return keys with None for every field of the calibrator without a level."""
+        if not self._keyed:
+            return None
+        missing = dict.fromkeys(self.calibrator.fields) if isinstance(self.calibrator, Shadow) else self._missing
+        return {**missing, **(keys or {})}
+
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
         """Return the probability at a score as of time t."""
-        p = self._own.predict(score, keys, t)
-        if self.before is None:
-            return p
-        return self.weight * table_at(self.before, score) + (1.0 - self.weight) * p
+        time = t if self._timed else None
+        calibrator: Any = self.calibrator
+        if isinstance(calibrator, Calibrator):
+            p = calibrator.predict_one(score, time)
+        elif isinstance(calibrator, Shadow):
+            p = calibrator.predict_one(score, time, keys=self._levels(keys))
+        else:
+            p = calibrator.predict_one(score, self._levels(keys), time)
+        return p if self.before is None else self._mixed(table_at(self.before, score), p)
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """Return the probability at a score as of time t, and what to remember of it; its label will be learned."""
+        p, record = self.calibrator._issue_keyed(score, self._levels(keys), t if self._timed else None, w)
         if self.before is None:
-            return self._own.issue(score, keys, t, w)
-        p, said = self._own.issue(score, keys, t, w)
+            return p, array("d", record) if record else None
         first = table_at(self.before, score)
-        return self.weight * first + (1.0 - self.weight) * p, array("d", (first, p, *(said or ())))
+        return self._mixed(first, p), array("d", (first, p, *(record or ())))
+
+    def _mixed(self, first: Any, p: Any) -> Any:
+        """Return the weighted mean of the prediction of the map of the version before, and of the calibrator's p."""
+        return self.weight * first + (1.0 - self.weight) * p
 
     def give_up(self, score: float, one: Issued) -> None:
         """Forget an issued prediction whose label will not be learned."""
-        if not isinstance(self._own, ByScore) and one.said is not None:
-            self._own.give_up(score, one, one.said if self.before is None else one.said[2:])
+        if one.said is not None:
+            record = one.said if self.before is None else one.said[2:]
+            self.calibrator._give_up_keyed(score, self._levels(one.keys), record)
 
     def learn(self, score: float, one: Issued, y: bool) -> None:
         """Learn the label of an issued prediction, at this score."""
         said = one.said
-        if self.before is None or said is None:
-            self._own.learn(score, y, one, said)
-        else:
-            self._own.learn(score, y, one, said[2:] or None)  # before the weight moves: it may refuse
+        record = said if self.before is None or said is None else said[2:]
+        time = one.t if self._timed else None
+        self.calibrator._learn_keyed(score, self._levels(one.keys), y, record or None, one.w, time)
+        if self.before is not None and said is not None:  # not before: the calibrator may refuse the label
             self._reweigh(said[0], said[1], y, one.w)
 
     def _reweigh(self, first: float, second: float, y: bool, w: float) -> None:
@@ -260,10 +161,13 @@ class VersionLearner:
         """
         if not (self.calibrator.unlearns and self.calibrator.merges):
             return False
+        time = one.t if self._timed else None
+        observation = (one.score, self._levels(one.keys))[: 1 + self._keyed]
         try:
-            self._own.turn(one.score, one, w)
+            self.calibrator.unlearn_one(*observation, False, one.w, time)
         except StreamcalError:  # sums that cannot give it back without rounding; nothing has changed then
             return False
+        self.calibrator.learn_one(*observation, True, w, time)
         return True
 
     def table(self) -> list[float] | None:
@@ -271,9 +175,9 @@ class VersionLearner:
         if self.calibrator.scale.domain != (0.0, 1.0):
             return None
         scores = sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, KNOTS))
-        p = self._own.probabilities(scores)
+        p = np.asarray(overall_of(self.calibrator).predict_many(scores))
         if self.before is not None:
-            p = self.weight * sigmoids(np.array(self.before)) + (1.0 - self.weight) * p
+            p = self._mixed(sigmoids(np.array(self.before)), p)
         return list(np.clip(logits(p), -LOGIT_LIMIT, LOGIT_LIMIT).tolist())
 
     def successor(self) -> VersionLearner:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from streamcal.errors import CapabilityError
 from streamcal.kernels.common import class_scores
 from streamcal.learners.learner import Learner, in_turn
+from streamcal.learners.pending import Pending, pending_of
 from streamcal.maps.onnx_graph import softmax_model
 from streamcal.multiclass.labels import (
     SUM_TOLERANCE,
@@ -168,6 +169,24 @@ class MulticlassCalibrator(Learner):
     def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
         """Remove an earlier `learn_one` with the same arguments, exactly."""
         self._unlearn(*self._checked(scores, y, w, t))
+
+    def issue(self, scores: ClassScores, t: Time | None = None, *, w: float = 1.0) -> Pending:
+        """Predict an observation whose label comes later; `settle` learns the label: see `Calibrator.issue`.
+
+        The result's `p` is that of `predict_one`, a dict.
+
+        Examples
+        --------
+        >>> from streamcal.multiclass import OnlineVectorScaling
+        >>> cal = OnlineVectorScaling()
+        >>> issued = cal.issue({"a": 0.25, "b": 0.75})
+        >>> cal.settle(issued, "a")
+        >>> issued.p, cal.n
+        ({'a': 0.25, 'b': 0.75}, 1.0)
+        """
+        issued = pending_of(self, scores, None, t, w)
+        issued.x = dict(scores)  # copied, since the caller may change them
+        return issued
 
     def predict_learn_many(
         self,

@@ -14,7 +14,7 @@ from streamcal.calibrators.sequential import newtons_of
 from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsEngine
 from streamcal.kernels.newton.newton_each import predict_each
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap
-from streamcal.multiclass.labels import ClassLabel, shares, shares_many
+from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores, shares, shares_many
 from streamcal.multiclass.strategies import Strategy
 from streamcal.parameters.scales import Probability
 from streamcal.parameters.types import FloatArray, Time
@@ -160,6 +160,33 @@ class BinarySubproblems(MulticlassCalibrator):
         if self._clamps:
             scores = [score for (_, _, own), weight in zip(x, w, strict=True) if weight > 0.0 for score in own]
             self._note(self._scale.count_clamped(np.array(scores)))
+
+    # -- late labels ---------------------------------------------------------------------------------------------
+
+    @property
+    def _judged(self) -> bool:
+        return bool(self._engine.binary._judged)
+
+    def _issue_keyed(self, x: ClassScores, keys: Any, t: Time | None, w: float) -> tuple[Any, list[float] | None]:
+        p, statistic = self.predict_one(x, t), self._engine.memory.statistic
+        if not isinstance(statistic, SequentialSubproblems):
+            return p, None
+        read = read_scores(x, self.sums_to_one)
+        labels = list(read)
+        scores = self._strategy.scores(labels, list(read.values()))
+        return p, statistic.issue(self._strategy.subproblems(labels), scores)
+
+    def _learn_keyed(
+        self, x: ClassScores, keys: Any, y: ClassLabel, record: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        if not record:
+            self.learn_one(x, y, w, t)
+            return
+        observation, place, weight, _ = self._checked(x, y, w, t)
+        named = self._strategy.subproblems(list(read_scores(x, self.sums_to_one)))
+        size = len(record) // len(named)
+        records = {key: record[size * k : size * (k + 1)] for k, key in enumerate(named)}
+        self._engine.learn_issued(observation, place, weight, records)
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from sortedcontainers import SortedList
 
 from streamcal.errors import InputError
 from streamcal.parameters.given import one_of, real_number, whole_number
-from streamcal.parameters.types import FloatArray
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionMap, SequentialDistributionCalibrator
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.pit_calibrator import OVER_NORMAL, RecalibrationMap
@@ -94,6 +94,9 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
     An outcome to which the forecast gave no mass, as one beyond a `Sample` that is too narrow, counts as one at a
     normal score of ±8.25. An end that is tracked beyond this score is infinite where the predicted mass ends before it.
 
+    With `issue` and `settle`, an outcome that comes late is compared with the ends that were issued for it. The shares
+    are then those of issued ends, and the bounds grow by d/T where d outcomes are awaited at most.
+
     The calibrated distribution has these intervals as its `interval(level)`, and elsewhere the shape of the forecast.
 
     A weight is relative to the running mean of all weights, and an observation of relative weight w is one step of w
@@ -162,23 +165,43 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
 
     def _step(self, x: tuple[float, float], y: float, w: float) -> None:
         """Learn the normal scores of F(y−) and F(y)."""
+        self._track(x, w, self._ends())
+
+    def _ends(self) -> list[float]:
+        """Return the normal scores of the lower ends and of the upper ends, as tracked."""
+        return [end.score(self._scores, self._size) for end in (*self._lower, *self._upper)]
+
+    def _track(self, x: tuple[float, float], w: float, ends: Sequence[float]) -> None:
+        """Learn whether an outcome of these normal scores was below each of the ends."""
         low, high = x
-        relative = self._weight_scale.relative(w)
-        for end in self._lower:
-            end.step(high < end.score(self._scores, self._size), relative)
-        for end in self._upper:
-            score = end.score(self._scores, self._size)
+        relative, levels = self._weight_scale.relative(w), len(self._lower)
+        for end, score in zip(self._lower, ends[:levels], strict=True):
+            end.step(high < score, relative)
+        for end, score in zip(self._upper, ends[levels:], strict=True):
             end.step(low < score if low < high else high <= score, relative)
         self._scores.add(high)
         self._size += SIZE_RATE * (abs(high) - self._size)
         self._stepped(w)
 
+    def _issue_keyed(self, x: Distribution, keys: Any, t: Time | None, w: float) -> tuple[Any, list[float]]:
+        return self.predict_one(x, t), self._ends()
+
+    def _learn_keyed(
+        self, x: Distribution, keys: Any, y: float, record: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        ends = [] if record is None else list(record)
+        if len(ends) != len(self._lower) + len(self._upper) or any(map(math.isnan, ends)):
+            raise InputError(f"{ends} are not the ends of {len(self._lower)} intervals that were issued")
+        scores, _, weight, _, outside = self._checked(x, y, w, t)
+        if weight > 0.0:
+            self._track(scores, weight, ends)
+            self._note(int(outside))
+
     def map(self) -> DistributionMap:
         """Return the current map, whose ends are in order; it is immutable."""
         if self._map is not None:
             return self._map
-        ends = [*self._lower, *self._upper]
-        found = [end.score(self._scores, self._size) for end in ends]
+        found = self._ends()
         if not -FURTHEST <= min(found) <= max(found) <= FURTHEST:
             found = [min(max(one, -FURTHEST), FURTHEST) for one in found]
         scores = np.array(found)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from streamcal.errors import InputError
 from streamcal.kernels.common.weights import WeightScale
 from streamcal.learners.learner import Learner, in_turn
+from streamcal.learners.pending import Pending, pending_of
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight, row_times
 from streamcal.parameters.showing import shown, shown_table
@@ -72,6 +73,23 @@ class DistributionCalibrator(Learner):
         On an error nothing is learned.
         """
         self._learn_many(*self._checked_many(distributions, y, w, t))
+
+    def issue(self, distribution: Distribution, t: Time | None = None, *, w: float = 1.0) -> Pending:
+        """Predict an observation whose outcome comes later; `settle` learns the outcome: see `Calibrator.issue`.
+
+        The result's `p` is the calibrated distribution, which may take kilobytes in a pickle: set it to None before
+        where it is not needed later. `settle` does not need it.
+
+        Examples
+        --------
+        >>> from streamcal.regression import Normal, QuantileRecalibration
+        >>> cal = QuantileRecalibration()
+        >>> issued = cal.issue(Normal(0.0, 1.0))
+        >>> cal.settle(issued, 0.5)
+        >>> round(issued.p.cdf(0.0), 12), cal.n
+        (0.5, 1.0)
+        """
+        return pending_of(self, distribution, None, t, w)
 
     def predict_learn_many(
         self, distributions: Sequence[Distribution], y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None

@@ -14,6 +14,7 @@ from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
+from streamcal.learners.pending import Pending, pending_of, settle
 from streamcal.live.keyed import Keyed
 from streamcal.names import did_you_mean, suggesting
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
@@ -69,9 +70,9 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     need: `learn_one(x, y, t=...)`, or `progressive_val_score` with a stream of `(x, y, {"t": ...})`. All other keywords
     are passed to the base.
 
-    The score is computed when the label is learned. If labels arrive late and the base has learned since it predicted,
-    store the scores at prediction time and use a calibrator alone. Within `compose.learn_during_predict()` that score
-    counts as one more prediction. Since the base continues to learn, Venn-Abers has no validity guarantee here.
+    `learn_one` computes the score when the label is learned. For labels that come late keep what `issue` returns, and
+    give it to `settle`: the calibrator then learns the score that was issued. Since the base continues to learn,
+    Venn-Abers has no validity guarantee here.
 
     Examples
     --------
@@ -129,7 +130,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         elif isinstance(self.calibrator, Keyed):
             self.calibrator.learn_one(score, x, y, w, t)
         else:
-            self.calibrator.learn_one(score, y, w, t)
+            self.calibrator._learn_at_once(score, y, w, t)
         self.classifier.learn_one(features, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
@@ -143,6 +144,65 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         if isinstance(self.calibrator, Keyed):
             return both(self.calibrator.predict_one(score, x, t))
         return both(self.calibrator.predict_one(score, t))
+
+    def issue(self, x: dict[Any, Any], t: Time | None = None, *, w: float = 1.0) -> Pending:
+        """Predict an observation whose label comes later; `settle` learns the label.
+
+        Parameters
+        ----------
+        x : dict
+            The features, which are kept: the base learns them with the label.
+        t, w
+            As for `learn_one`.
+
+        Returns
+        -------
+        Pending
+            Its `p` is the probability of True.
+
+        Examples
+        --------
+        >>> from river import linear_model
+        >>> from streamcal.river import CalibratedClassifier
+        >>> model = CalibratedClassifier(linear_model.LogisticRegression())
+        >>> first, second = model.issue({"size": 1.0}), model.issue({"size": 2.0})
+        >>> model.settle(second, True)
+        >>> model.settle(first, None)  # its label never comes
+        >>> model.calibrator.n
+        1.0
+        """
+        issued = pending_of(self, x, None, t, w)
+        issued.x = dict(x)
+        return issued
+
+    def settle(self, issued: Pending, y: Label | None, w: float | None = None, t: Time | None = None) -> None:
+        """Learn the label of a prediction that `issue` returned, as `Calibrator.settle`, whenever it comes.
+
+        The calibrator learns the score of that time, and the base the features.
+        """
+        settle(self, issued, y, w, t)
+
+    def _issue_keyed(self, x: dict[Any, Any], keys: Any, t: Time | None, w: float) -> tuple[float, list[float] | None]:
+        """Return P(True) and the score with the calibrator's record; None without a score."""
+        score = score_of(self.classifier, self._seen(x))
+        if score is None:
+            return NO_SCORE, None
+        p, record = self.calibrator._issue_keyed(score, x, t, w)
+        return p, [score, *(record or ())]
+
+    def _learn_keyed(
+        self, x: dict[Any, Any], keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None
+    ) -> None:
+        if record:
+            self.calibrator._learn_keyed(record[0], x, y, record[1:], w, t)
+        else:
+            check_label(y)
+            check_weight(w)
+        self.classifier.learn_one(self._seen(x), y, **taken_by_base(self._for_base, w, t))
+
+    def _give_up_keyed(self, x: dict[Any, Any], keys: Any, record: Sequence[float] | None) -> None:
+        if record:
+            self.calibrator._give_up_keyed(record[0], x, record[1:])
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None, **kwargs: Any) -> None:
         """Learn a mini-batch: the calibrator from the scores of the base before it has learned any row of it.
@@ -177,7 +237,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         if scores is not None and isinstance(self.calibrator, Keyed):
             self.calibrator.learn_many(scores, self._levels(X), y, w, t)
         elif scores is not None:
-            self.calibrator.learn_many(scores, y, w, t)
+            self.calibrator._learn_many_at_once(scores, y, w, t)
 
     def _checked_many(self, X: Any, scores: FloatArray | None, y: Any, w: Any, t: Any) -> tuple[FloatArray, FloatArray]:
         """Return labels and weights of a batch; `InputError` for anything that the calibrator will not learn."""

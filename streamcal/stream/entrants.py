@@ -17,6 +17,7 @@ import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StreamcalError
+from streamcal.learners.pending import Pending
 from streamcal.live.keyed import Keyed
 from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Certificate, Multicalibrated
@@ -92,8 +93,6 @@ class Entrant:
                 with warnings.catch_warnings():  # the comparison warns of it once, for the whole stream
                     warnings.filterwarnings("ignore", BLOCKS, RuntimeWarning)
                     predicted = self._at_once(piece)
-            elif isinstance(self.calibrator, Keyed):
-                predicted = self._late_by_segment(self.calibrator, piece)
             else:
                 predicted = one_by_one(self.calibrator, piece, self._delay, self._waiting)
         except StreamcalError as error:
@@ -116,24 +115,11 @@ class Entrant:
             return self.calibrator.predict_learn_many(scores, keys or {}, y, w, t)
         return np.asarray(self.calibrator.predict_learn_many(*piece[:4]))
 
-    def _late_by_segment(self, calibrator: Keyed, piece: Observations) -> FloatArray:
-        """Predict and learn late labels with segments; a correction is judged by its prediction at issue."""
-        names, columns = list(piece.keys or {}), zip(*(piece.keys or {}).values(), strict=True)
-        waiting, found = self._waiting, []
-        for (score, label, weight, at), levels in zip(_rows(piece), columns, strict=True):
-            keys = dict(zip(names, levels, strict=True))
-            p, said = calibrator._issue_keyed(score, keys, at, weight)
-            found.append(p)
-            waiting.append((score, keys, label, said, weight, at))
-            if len(waiting) > self._delay:
-                calibrator._learn_keyed(*waiting.popleft())
-        return np.array(found, dtype=np.float64)
-
 
 def one_by_one(
-    calibrator: Calibrator, piece: Observations, delay: int, waiting: deque[tuple[Any, ...]] | None = None
+    calibrator: Any, piece: Observations, delay: int, waiting: deque[tuple[Pending, bool]] | None = None
 ) -> FloatArray:
-    """Predict each row, and then learn the one `delay` rows earlier, whose label has come; return the predictions.
+    """Issue each row, and then settle the one `delay` rows earlier, whose label has come; return the predictions.
 
     `waiting` are rows of earlier pieces without a label; those of this one are added.
 
@@ -144,14 +130,22 @@ def one_by_one(
     >>> one_by_one(OnlinePlatt(), rows, 1).round(3).tolist()  # the first label is known after the second row
     [0.5, 0.5, 0.512]
     """
-    predict, learn, found = calibrator.predict_one, calibrator.learn_one, []
+    issue, settle, found = calibrator.issue, calibrator.settle, []
     waiting = deque() if waiting is None else waiting
-    for score, label, weight, at in _rows(piece):
-        found.append(predict(score, at))
-        waiting.append((score, label, weight, at))
+    levels = _keys(piece) if isinstance(calibrator, Keyed) and piece.keys else repeat(None)
+    for (score, label, weight, at), keys in zip(_rows(piece), levels, strict=False):
+        issued = issue(score, at, keys=keys, w=weight)
+        found.append(issued.p)
+        waiting.append((issued, label))
         if len(waiting) > delay:
-            learn(*waiting.popleft())
+            settle(*waiting.popleft())
     return np.array(found, dtype=np.float64)
+
+
+def _keys(piece: Observations) -> Iterator[dict[str, Any]]:
+    """Yield field → level of each row."""
+    columns: Any = piece.keys
+    return (dict(zip(columns, levels, strict=True)) for levels in zip(*columns.values(), strict=True))
 
 
 def _rows(piece: Observations) -> Iterator[tuple[float, bool, float, float | None]]:

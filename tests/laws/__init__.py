@@ -117,6 +117,11 @@ def through_json(cal: Any) -> Any:
     return type(cal).from_state(json.loads(json.dumps(cal.state_dict(), allow_nan=False)))
 
 
+def through_bytes(cal: Any) -> Any:
+    """Return the calibrator, saved as bytes and read back."""
+    return type(cal).from_bytes(cal.to_bytes())
+
+
 COPIES: dict[str, Callable[[Any], Any]] = {
     "json": through_json,
     "pickle": lambda cal: pickle.loads(pickle.dumps(cal)),
