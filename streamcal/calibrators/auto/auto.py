@@ -171,11 +171,11 @@ class Auto(SequentialCalibrator):
         """Predict without logging: the label that follows belongs to a prediction that was asked for before."""
         return sigmoid(self._mixture.at(self.scale.coordinate(check_score(score)), self._time(t)))
 
-    def _learn_at_once(self, score: float, y: Label, w: float, t: Time | None) -> None:
+    def _learn_at_once(self, x: float, y: Label, w: float, t: Time | None) -> None:
         """Learn the label of a prediction that was made just now."""
-        x, label, weight, time, noted = self._checked(score, y, w, t)
+        at, label, weight, time, noted = self._checked(x, y, w, t)
         if weight > 0.0:
-            self._mixture.learn(x, label, weight, time, None, 0.0)
+            self._mixture.learn(at, label, weight, time, None, 0.0)
             self._note(noted)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
