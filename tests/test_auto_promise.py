@@ -205,3 +205,108 @@ def test_protected_forgets_predictions_whose_label_never_comes():
 def test_a_delay_is_a_number_of_labels(delay):
     with pytest.raises(InputError, match="delay"):
         Protected(delay=delay)
+
+
+def in_a_loop(lag, lost, *, asked=1, further=(), scores=(0.5,), delay=None, n=4_000):
+    """Return the excess over the score's loss and the promise, of labels `lag` predictions late of which some are lost."""
+    rng, waiting, excess, cal = np.random.default_rng(1), [], 0.0, Auto(lag if delay is None else delay)
+    for i in range(n):
+        score = float(rng.choice(scores))
+        rate = 1.0 / (1.0 + math.exp(-1.5 * math.sin(i / 40.0)))
+        for _ in range(asked):
+            p = cal.predict_one(score)
+        cal.predict_many(list(further))
+        waiting.append((score, p, rng.random() < rate, rng.random() < lost))
+        if len(waiting) > lag:
+            score, p, y, is_lost = waiting.pop(0)
+            if not is_lost:
+                excess += math.log((score if y else 1.0 - score) / (p if y else 1.0 - p))
+                cal.learn_one(score, y)
+    return excess, cal.promised
+
+
+@pytest.mark.parametrize("lag", [0, 20])
+@pytest.mark.parametrize("lost", [0.0, 0.01, 0.1])
+@pytest.mark.parametrize("asked", [1, 2])
+@pytest.mark.parametrize("further", [(), (0.2, 0.5, 0.8) * 4])
+def test_lost_labels_and_further_predictions_leave_the_promise(lag, lost, asked, further):
+    """All scores are equal, so that the delay alone tells which prediction a label belongs to."""
+    excess, promised = in_a_loop(lag, lost, asked=asked, further=further)
+    assert excess <= promised
+    assert excess < -100.0, "the rate cycles slowly enough to be followed"
+
+
+def test_the_delay_is_found_from_scores_that_tell_their_labels_apart():
+    """Every other score is one of three; the rest are their own."""
+    scores = np.concatenate([np.repeat([0.3, 0.5, 0.7], 400), np.linspace(0.2, 0.8, 1_200)])
+    rng, cal, waiting = np.random.default_rng(2), Auto(), []
+    for score in rng.permutation(scores).tolist():
+        cal.predict_one(score)
+        waiting.append(score)
+        if len(waiting) > 25:
+            cal.learn_one(waiting.pop(0), bool(rng.random() < 0.5))
+    assert cal._steps.lag == 25
+
+
+@pytest.mark.parametrize("many", [3, 1_000])
+def test_further_predictions_change_nothing_with_labels_in_time(many):
+    rng, asked, silent = np.random.default_rng(5), Auto(), Auto()
+    for _ in range(60 if many > 100 else 400):
+        score = float(rng.choice([0.1, 0.3, 0.5, 0.9]))
+        y = bool(rng.random() < score**2)
+        further = rng.choice([0.1, 0.2, 0.3, 0.5, 0.9], many)
+        asked.predict_many(further)
+        for cal in (asked, silent):
+            cal.predict_one(score)
+        asked.predict_many(further)
+        for cal in (asked, silent):
+            cal.learn_one(score, y)
+    assert asked.to_bytes() == silent.to_bytes()
+
+
+def test_a_stream_in_one_call_belongs_to_itself():
+    """What was predicted before waits for other labels than those of the rows."""
+    scores, y = np.tile([0.2, 0.5, 0.7], 50), np.tile([False, True, True, False, True], 30)
+    asked, silent = Auto(), Auto()
+    asked.predict_many(scores)
+    assert np.array_equal(asked.predict_learn_many(scores, y), silent.predict_learn_many(scores, y))
+    assert asked.to_bytes() == silent.to_bytes()
+
+
+@pytest.mark.parametrize(("rate", "factor", "delay"), [(5e-4, 1.0, 5_000), (2e-3, 10.0, 1_000)])
+def test_sums_of_rare_late_labels(rate, factor, delay):
+    """The sum of predictions is that of labels, within 3 standard errors: lateness counts in units of information."""
+    rng, n = np.random.default_rng(0), 60_000
+    true = np.clip(rate * np.exp(0.8 * rng.standard_normal(n) - 0.32), 0.0, 0.5)
+    y, scores = rng.random(n) < true, factor * true / (1.0 - true + factor * true)
+    cal, issued = Auto(), []
+    for i in range(n):
+        issued.append(cal.issue(float(scores[i])))
+        if i >= delay:
+            cal.settle(issued[i - delay], bool(y[i - delay]))
+    rows = slice(0 if factor == 1.0 else n // 4, n)
+    p = np.array([one.p for one in issued])[rows]
+    assert abs(p.sum() - y[rows].sum()) <= 3.0 * math.sqrt(y[rows].sum())
+
+
+def test_scores_at_the_ends_of_the_scale_are_right_until_labels_say_otherwise():
+    cal, tiny = Auto(), [0.0, 1e-9, 1e-7, 1.2e-7, 1e-6, 1e-5]
+    least = 1.0 / (1.0 + math.exp(16.0))
+    np.testing.assert_allclose(cal.predict_many(tiny), np.maximum(tiny, least), rtol=1e-9)
+    np.testing.assert_allclose(1.0 - cal.predict_many([1.0, 1.0 - 1e-6]), [least, 1e-6], rtol=1e-6)
+    for k in range(400):  # a score of 0 that is wrong in a twentieth of the cases
+        cal.learn_one(0.0, k % 20 == 7)
+    assert cal.predict_one(0.0) == pytest.approx(0.05, rel=0.4)
+
+
+def test_sampled_negatives_are_worth_what_they_tell():
+    """A negative that stands for 100 does not make a click a hundredth of an observation."""
+    rng, n = np.random.default_rng(3), 300_000
+    x = rng.normal(-4.6, 1.0, n)
+    y = rng.random(n) < 1.0 / (1.0 + 3.0 * np.exp(-x))
+    kept = y | (rng.random(n) < 0.01)
+    scores, y = 1.0 / (1.0 + np.exp(-x[kept])), y[kept]
+    w = np.where(y, 1.0, 100.0)
+    p = Auto().predict_learn_many(scores, y, w)
+    later = slice(len(y) // 4, None)
+    assert (w * p)[later].sum() / (w * y)[later].sum() == pytest.approx(1.0, abs=0.15)

@@ -13,6 +13,7 @@ from weights_by_hand import WeightsByHand
 from streamcal import Auto, Protected
 from streamcal.calibrators.auto import experts as table
 from streamcal.calibrators.guarded import new_guard
+from streamcal.kernels.mixture.late_weights import LateWeights
 
 KNOTS = np.arange(-64, 65) / 4.0
 SHARED = 1e4
@@ -347,3 +348,22 @@ def test_another_expert_is_a_row_of_the_table(monkeypatch):
     experts, *_ = mixture.weights()
     assert len(experts) == len(table.EXPERTS) + 2
     assert sigmoid(mixture.at(1.0, math.nan)) < 0.5
+
+
+@pytest.mark.parametrize("units", [1.0, 1e-3])
+def test_weights_follow_every_sequence_of_experts(units):
+    """The bound in the notes of `LateWeights`, for changes at random places, against experts that take turns."""
+    rng, prior, shares = np.random.default_rng(4), np.array([0.5, 0.2, 0.2, 0.1]), 100.0
+    weights, z, rows = LateWeights(prior), rng.normal(0.0, 2.0, (3_000, 4)), np.zeros(3)
+    best, loss, total, bound, length = 0, 0.0, 0.0, 0.0, len(z) * units
+    for i, forecasts in enumerate(z):
+        u = units * rng.uniform(0.5, 1.0)
+        if i and rng.random() < 0.003:  # the sequence changes to another expert
+            best = int(rng.integers(4))
+            bound += math.log(1.0 / prior[best]) + math.log(1.0 + length / shares) + math.log((total + u + shares) / u)
+        y = float(rng.random() < sigmoid(2.0 * forecasts[best]))
+        loss += math.log(likelihood(forecasts[best], y)) - math.log(likelihood(weights.mixed(forecasts, 0), y))
+        total += u
+        weights.judge(np.concatenate([forecasts, rows]), 0, 4, y, 1.0, 0.0, u / (total + shares))
+        assert loss <= bound + math.log(1.0 / prior[0]) + math.log(1.0 + length / shares)
+    assert bound > 5.0

@@ -15,8 +15,8 @@ cdef class LateWeights:
 
     cpdef double mixed(self, const double[::1] z, Py_ssize_t at) noexcept nogil
     cdef void write(self, const double[::1] z, Py_ssize_t at, double[::1] out, Py_ssize_t to) noexcept nogil
-    cdef void split(self) noexcept nogil
-    cdef void judge(
+    cpdef void split(self) noexcept nogil
+    cpdef void judge(
         self, const double[::1] z, Py_ssize_t at, Py_ssize_t rows, double y, double w, double late, double share
     ) noexcept nogil
     cdef void _weigh(self) noexcept nogil
