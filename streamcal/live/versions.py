@@ -28,6 +28,8 @@ KNOTS = round(2 * LOGIT_LIMIT * KNOTS_A_UNIT) + 1
 #: The prior weight of the map of the version before, which costs the calibration of the new version ln 10 = 2.3 nats if
 #: that is right from the start, and the share that goes back to the prior at each label.
 PRIOR, SHARE = 0.9, 1e-4
+#: A prediction this near to the score, relative to it, is the score.
+NEAR = 1e-9
 #: Sharing keeps the weight of the map above this.
 LEAST_WEIGHT = SHARE * PRIOR * (1.0 - ROUNDING)
 #: No prediction is taken to be more certain than this when it is judged.
@@ -46,12 +48,14 @@ class ByScore:
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
         """Return the probability at a score as of time t."""
-        return self.calibrator.predict_one(score, t) if self._timed else self.calibrator.predict_one(score)
+        p = self.calibrator.predict_one(score, t) if self._timed else self.calibrator.predict_one(score)
+        return p if self.calibrator.n else or_score(self.calibrator, p, score)
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """Return the probability at a score as of time t, and what has to be remembered of it."""
         calibrator = self.calibrator
         p = calibrator.predict_one(score, t) if self._timed else calibrator.predict_one(score)
+        p = p if calibrator.n else or_score(calibrator, p, score)
         if not self._judged:
             return p, None
         said = calibrator._issue(calibrator.scale.coordinate(score), math.nan if t is None else t)
@@ -85,12 +89,13 @@ class ByKeys:
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
         """Return the probability at a score as of time t."""
-        return self.calibrator.predict_one(score, self._keys(keys), t if self._timed else None)
+        p = self.calibrator.predict_one(score, self._keys(keys), t if self._timed else None)
+        return or_score(self.calibrator, p, score)
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """Return the probability at a score as of time t, and what has to be remembered of it."""
         p, said = self.calibrator._issue_keyed(score, self._keys(keys), t if self._timed else None, w)
-        return p, array("d", said)
+        return or_score(self.calibrator, p, score), array("d", said)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
         """Learn the label of an issued prediction."""
@@ -124,12 +129,15 @@ class ByShadow:
 
     def predict(self, score: float, keys: Keys | None, t: float | None) -> float:
         """Return the probability at a score as of time t."""
-        return self.shadow.predict_one(score, t, keys=self._keys(keys))
+        return or_score(self.shadow.champion, self.shadow.predict_one(score, t, keys=self._keys(keys)), score)
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """Return the probability at a score as of time t, and what has to be remembered of it."""
-        forecast = self.shadow.issue_one(score, t, keys=self._keys(keys), w=w)
-        return forecast.p, self.shadow.plain(forecast)
+        shadow = self.shadow
+        forecast = shadow.issue_one(score, t, keys=self._keys(keys), w=w)
+        by_name = {name: or_score(shadow._calibrators[name], p, score) for name, p in forecast.by_name.items()}
+        forecast = forecast._replace(p=by_name[shadow.version.name], by_name=by_name)
+        return forecast.p, shadow.plain(forecast)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
         """Learn the label of an issued prediction."""
@@ -150,6 +158,18 @@ class ByShadow:
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return the champion's present probabilities at an array of scores."""
         return joined(self.shadow.champion).probabilities(scores)
+
+
+def or_score(calibrator: Any, p: float, score: float) -> float:
+    """Return a prediction, and before the first label the score itself, if it is a probability.
+
+    Some methods say 0.5 of every score until then, and labels may be hours late. A prediction that is the score but for
+    rounding is left as it is.
+    """
+    if calibrator.n or calibrator.scale.domain != (0.0, 1.0):
+        return p
+    found = float(calibrator.scale.rising(score))
+    return p if abs(p - found) <= NEAR * found else found
 
 
 def joined(calibrator: Any) -> ByScore | ByKeys | ByShadow:
@@ -265,7 +285,8 @@ class VersionLearner:
         if self.calibrator.scale.domain != (0.0, 1.0):
             return None
         scores = sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, KNOTS))
-        p = self._own.probabilities(scores)
+        learner = self.calibrator.champion if isinstance(self.calibrator, Shadow) else self.calibrator
+        p = self._own.probabilities(scores) if learner.n else np.asarray(learner.scale.rising(scores))
         if self.before is not None:
             p = self.weight * sigmoids(np.array(self.before)) + (1.0 - self.weight) * p
         return list(np.clip(logits(p), -LOGIT_LIMIT, LOGIT_LIMIT).tolist())
