@@ -84,7 +84,8 @@ class ImpressionReader(FieldReader):
             return Impression(*found[:3], found.t, id, NEVER, version, found.keys)
         label_time = self._time_in(row, columns.label_time)
         if label_time < found.t:
-            reason = f"the label came {found.t - label_time:.6g} s before its event"
+            twice = self._time.repeated(as_read(row.get(columns.label_time)))
+            reason = f"the label came {found.t - label_time:.6g} s before its event{twice}"
             allowed = f"no time before that of {columns.time!r}, and no time at all in a row without a label"
             raise RecordError(reason, allowed, column=columns.label_time)
         return Impression(*found[:3], found.t, id, label_time, version, found.keys)
