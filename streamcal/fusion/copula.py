@@ -37,8 +37,9 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
         p(s) = π₁ f₁(s) / (π₀ f₀(s) + π₁ f₁(s)),    f_y(s) = c_y(F_y1(s₁), …, F_yM(s_M)) Π_m f_ym(s_m)
 
     π_y is the share of class y. The margins f_ym, with distribution functions F_ym, are Gaussian kernel estimates. The
-    copula c_y is the one with the largest likelihood at F_y of the tuples held, among eight families. Far from the tuples
-    of a class a kernel density is next to nothing: so the density of both classes counts in each as one observation.
+    copula c_y is the one with the largest likelihood at F_y of the tuples held, among eight families. Far from the
+    tuples of a class a kernel density is next to nothing. So the density of both classes counts in each as one
+    observation.
 
     Parameters
     ----------

@@ -268,8 +268,8 @@ class CalibrationMonitor(WithState):
         first = (self._first_pits + u)[:FIRST_PITS]
         if len(first) == FIRST_PITS and 2 * len(set(first)) <= FIRST_PITS:
             raise InputError(
-                f"{FIRST_PITS} PITs have {len(set(first))} values: those of counts and of other distributions with jumps "
-                "are not uniform; give F(y−) + V·(F(y) − F(y−)) with V drawn uniformly for each outcome, or use "
+                f"{FIRST_PITS} PITs have {len(set(first))} values: those of counts, and of other distributions with "
+                "jumps, are not uniform; give F(y−) + V·(F(y) − F(y−)) with V drawn uniformly for each outcome, or use "
                 "PITHistogram"
             )
         self._first_pits = first

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from streamcal.kernels.common.measures import CellTable
-from streamcal.metrics.label_weights import variance_factor, weights_by_label
+from streamcal.metrics.label_weights import sampled, variance_factor, weights_by_label
 from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def calibrated_labels(columns: CellColumns, number: int) -> tuple[FloatArray, Fl
     positives, negatives = (np.divide(w * w, s, out=np.zeros_like(w), where=s > 0.0) for w, s in each)
     trials = np.maximum(np.rint(positives + negatives), 1.0).astype(np.int64)
     scale = columns.weight / (positives * of_positive + negatives * of_negative) * (positives + negatives) / trials
-    share = columns.p * of_negative / (columns.p * of_negative + (1.0 - columns.p) * of_positive)
+    share = sampled(columns.p, columns.by_label)
     came = np.random.default_rng(SEED).binomial(trials, share, (number, len(trials)))
     positive = came * (scale * of_positive)
     return positive, positive + (trials - came) * (scale * of_negative)

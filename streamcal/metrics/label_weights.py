@@ -57,3 +57,15 @@ def variance_factor(p: Any, by_label: tuple[float, float]) -> Any:
     if of_positive == of_negative:
         return 1.0 + 0.0 * p
     return ((1.0 - p) * of_positive + p * of_negative) / (p * of_positive + (1.0 - p) * of_negative)
+
+
+def sampled(p: Any, by_label: tuple[float, float]) -> Any:
+    """Return the probability of a positive among the rows of a sample in which a row stands for its weight.
+
+    >>> sampled(0.01, (1.0, 1.0)), round(sampled(0.01, (1.0, 99.0)), 9)
+    (0.01, 0.5)
+    """
+    of_positive, of_negative = by_label
+    if of_positive == of_negative:
+        return p
+    return p * of_negative / (p * of_negative + (1.0 - p) * of_positive)

@@ -12,6 +12,7 @@ import numpy as np
 from streamcal.live.alarms import Alarm
 from streamcal.live.monitor import CalibrationMonitor
 from streamcal.metrics.base import Forecasts
+from streamcal.metrics.label_weights import sampled, weights_by_label
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.parameters.types import FloatArray
 
@@ -45,7 +46,8 @@ class History:
     """Sums of predictions over parts of equal length, which is doubled whenever there are too many of them.
 
     By series of predictions of the same labels, `alarms` are the first `MOST_ALARMS` of a `CalibrationMonitor` with
-    `RUN_LENGTH`, which counts each row once, and `alarms_in_all` their number. Cost: O(1) for each prediction, most of
+    `RUN_LENGTH`, which counts each row once, and `alarms_in_all` their number. Where weights depend on the label, as
+    with sampled negatives, a monitor is given the probability of a positive among the rows of the sample. Cost: O(1) for each prediction, most of
     it that of the monitor; memory O(names).
 
     Examples
@@ -66,6 +68,7 @@ class History:
         self._length = SHORTEST
         self._parts = np.zeros((0, SHARED + EACH * len(names)))
         self._begun = math.nan  # the earliest time
+        self._by_label = np.zeros(4)  # Σ w of the positives and of the negatives, and Σ w² of both
 
     def add(self, forecasts: Mapping[str, Forecasts], times: FloatArray | None = None) -> None:
         """Add the next predictions of every series, of the same labels, made at these times.
@@ -129,12 +132,15 @@ class History:
         (first, *_) = forecasts.values()
         y, w = first.y[rows], first.w[rows]
         part[: SHARED - 1] += len(y), w.sum(), w @ y
+        negative, squared = 1.0 - y, w * w
+        self._by_label += w @ y, w @ negative, squared @ y, squared @ negative
+        by_label = weights_by_label(*self._by_label.tolist())
         part[SHARED - 1] = np.maximum(part[SHARED - 1], times[rows].max())  # nan where there are no times
         for i, name in enumerate(self.names):
             if name not in forecasts:
                 continue
             p = forecasts[name].p[rows]
-            alarms = self._monitors[name].update_many(y, p)
+            alarms = self._monitors[name].update_many(y, sampled(p, by_label))
             room = MOST_ALARMS - len(self.alarms[name])
             self.alarms[name] += alarms[:room]
             self.alarms_in_all[name] += len(alarms)
