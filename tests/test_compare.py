@@ -594,5 +594,5 @@ def test_alarms_of_a_stream_that_is_sampled_by_label_are_of_the_whole(of_positiv
             for name, factor in (("right", 1.0), ("twice", 2.0))
         }
         history.add(forecasts)
-    assert history.alarms_in_all["right"] == 0
+    assert history.alarms_in_all["right"] <= 1  # before the first positive, nobody can know of their weights
     assert history.alarms_in_all["twice"] > 5

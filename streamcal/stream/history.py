@@ -47,8 +47,8 @@ class History:
 
     By series of predictions of the same labels, `alarms` are the first `MOST_ALARMS` of a `CalibrationMonitor` with
     `RUN_LENGTH`, which counts each row once, and `alarms_in_all` their number. Where weights depend on the label, as
-    with sampled negatives, a monitor is given the probability of a positive among the rows of the sample. Cost: O(1) for each prediction, most of
-    it that of the monitor; memory O(names).
+    with sampled negatives, a monitor is given the probability of a positive among the rows of the sample. Cost: O(1)
+    for each prediction, most of it that of the monitor; memory O(names).
 
     Examples
     --------
