@@ -80,7 +80,7 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
     Examples
     --------
     >>> fused = CopulaFusion()
-    >>> fused.learn_many([[0.1, 0.2], [0.3, 0.1], [0.4, 0.6], [0.8, 0.7]], [0, 0, 1, 1])
+    >>> fused.learn_many([[0.1, 0.2], [0.3, 0.1], [0.4, 0.6], [0.8, 0.7]] * 5, [0, 0, 1, 1] * 5)
     >>> fused.predict_one([0.2, 0.2]) < 0.1, fused.predict_one([0.7, 0.7]) > 0.9
     (True, True)
     """
