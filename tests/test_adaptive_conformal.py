@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from array import array
 
@@ -10,6 +11,7 @@ import pytest
 from scipy import stats
 
 from streamcal import InputError
+from streamcal.metrics import CRPS
 from streamcal.regression import (
     AdaptiveConformal,
     AdaptiveScale,
@@ -18,10 +20,13 @@ from streamcal.regression import (
     EmpiricalDensity,
     MondrianConformal,
     Normal,
+    Piecewise,
     Quantiles,
     Sample,
 )
+from streamcal.regression.adaptive_conformal import part_below, score_within
 from streamcal.regression.reading import counted, pit_interval
+from streamcal.regression.recalibrated import weighted_crps
 
 # -- difficulty and categories -------------------------------------------------------------------------------------
 
@@ -175,6 +180,64 @@ def test_the_default_covers_outcomes_beyond_samples_that_are_too_narrow():
         hits.append(low <= y <= high)
         cal.learn_one(forecast, y)
     assert np.mean(hits[200:]) == pytest.approx(0.9, abs=0.03)
+
+
+ATOMS = {
+    "rare counts": stats.poisson(0.3),
+    "counts": stats.poisson(1.0),
+    "more counts": stats.binom(12, 0.4),
+    "a coin": Piecewise([0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 1.0]),
+    "rain": Piecewise([0.0, 0.0, 5.0], [0.0, 0.6, 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", ATOMS)
+@pytest.mark.parametrize(
+    "make",
+    [Composition, *(functools.partial(AdaptiveConformal, 0.9, method) for method in ("pid", "aci", "tracking"))],
+    ids=["default", "pid", "aci", "tracking"],
+)
+def test_right_forecasts_with_atoms_stay_right(make, name):
+    """An atom counts by the part of it that is below an end; as a whole, ends move through it."""
+    forecast, rng, cal, ours, theirs = ATOMS[name], np.random.default_rng(1), make(), CRPS(), CRPS()
+    for k, u in enumerate(rng.random(450).tolist()):
+        y = float(forecast.ppf(u))
+        if k >= 200:
+            found = cal.predict_one(forecast)
+            ours.update(y, found)
+            theirs.update(y, forecast)
+        cal.learn_one(forecast, y)
+    assert ours.get() < 1.05 * theirs.get()
+    assert float(found.cdf(0.0)) == pytest.approx(float(forecast.cdf(0.0)), abs=0.1)
+
+
+def test_counts_that_are_more_than_forecast_are_followed():
+    forecast, cal, ours, theirs = stats.poisson(1.0), AdaptiveConformal((0.5, 0.9)), [], []
+    for y in np.random.default_rng(2).poisson(3.0, 300).tolist():
+        ours.append(weighted_crps(cal.predict_one(forecast), y, -math.inf, math.inf))
+        theirs.append(weighted_crps(forecast, y, -math.inf, math.inf))
+        cal.learn_one(forecast, y)
+    assert np.mean(ours[100:]) < 0.8 * np.mean(theirs[100:])
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-1.0, 1.0), (-9.0, -6.0), (6.0, 9.0), (30.0, 31.0), (-math.inf, 0.0), (0.5, math.inf)]
+)
+def test_the_part_of_an_atom_below_a_score(low, high):
+    for part in (0.001, 0.3, 0.999):
+        score = score_within(low, high, part)
+        assert low < score < high
+        assert part_below(low, high, score) == pytest.approx(part, abs=1e-6)
+    assert part_below(low, high, low) == 0.0
+    assert part_below(low, high, high) == 1.0
+
+
+def test_an_end_at_infinity_leaves_the_distribution_as_it_was_forecast():
+    cal, forecast = AdaptiveConformal(0.9, "aci", 5.0), Normal(0.0, 1.0)
+    cal.learn_many([forecast] * 30, [(-1.0) ** k * (9.0 + k) for k in range(30)])
+    found = cal.predict_one(forecast)
+    assert found.interval(0.9) == (-math.inf, math.inf)
+    assert found.cdf(np.array([-1.0, 0.0, 2.0])) == pytest.approx(forecast.cdf(np.array([-1.0, 0.0, 2.0])), abs=1e-9)
 
 
 def test_ends_are_infinite_only_where_no_mass_follows():

@@ -16,7 +16,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from streamcal.errors import InputError, MergeError
-from streamcal.metrics import AUC, CORP, CalibrationSlope, EqualMassECE, NormalizedEntropy, SmoothECE
+from streamcal.metrics import AUC, CORP, CalibrationSlope, DebiasedECE, EqualMassECE, NormalizedEntropy, SmoothECE
 from streamcal.metrics.cells import calibrated_draws
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.metrics.smooth_ece import absolute_means, cubic_shares, fixed_point
@@ -146,6 +146,40 @@ def test_calibrated_draws_have_the_mean_and_the_variance_of_independent_labels()
     # some 25 observations is rounded, which is up to 2 %.
     assert np.all(np.abs(drawn.mean(axis=0) - expected) < 5 * np.sqrt(variance / 2_000))
     assert drawn.var(axis=0) == pytest.approx(variance, rel=0.2)
+
+
+@pytest.mark.parametrize("make", [DebiasedECE, CORP, SmoothECE, CalibrationSlope])
+@pytest.mark.parametrize(("of_positives", "of_negatives"), [(1.0, 20.0), (8.0, 1.0)])
+def test_floors_of_right_probabilities_where_a_label_is_sampled(make, of_positives, of_negatives):
+    """Weights make up for the sampling: without a regard to it, most or none are above."""
+    above, streams = 0, 60
+    for seed in range(streams):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(1, 30, 10_000)
+        y = rng.random(10_000) < p
+        w = np.where(y, of_positives, of_negatives)
+        kept = rng.random(10_000) < 1.0 / w
+        measure = filled(make(), p[kept], y[kept], w[kept])
+        value = abs(measure.get() - 1.0) if make is CalibrationSlope else measure.get()
+        above += value > measure.floor
+        floor = measure.floor
+    assert above <= 0.17 * streams  # four standard errors of 0.05 in 60 streams are 0.11
+    if of_negatives > 1.0:  # twice as high by Σ w² p(1 − p) and more
+        assert floor < {DebiasedECE: 0.012, CORP: 0.0018, SmoothECE: 0.012, CalibrationSlope: 0.35}[make]
+
+
+def test_bins_of_right_probabilities_where_negatives_are_sampled():
+    covered = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(1, 30, 20_000)
+        y = rng.random(20_000) < p
+        kept = y | (rng.random(20_000) < 0.05)
+        data = filled(DebiasedECE(), p[kept], y[kept], np.where(y[kept], 1.0, 20.0)).reliability(bins=8)
+        covered += [one.lower <= one.prediction <= one.upper for one in data.bins]
+        lengths = [one.upper - one.lower for one in data.bins[-2:]]
+    assert 0.9 < np.mean(covered) < 0.99  # 480 intervals of 95 %
+    assert max(lengths) < 0.05  # twice as long by (Σ w)²/Σ w²
 
 
 # -- smooth ECE --------------------------------------------------------------------------------------------------------

@@ -583,3 +583,22 @@ def test_scores_beyond_the_scale_are_said(tmp_path: Path) -> None:
         "scores beyond the scale, log-odds ±16, were moved to its end" in line
         for line in compare_report.sentences(found)
     )
+
+
+@pytest.mark.parametrize(("of_positives", "of_negatives"), [(1.0, 20.0), (6.0, 1.0)])
+def test_alarms_of_a_stream_that_is_sampled_by_label_are_of_the_whole(of_positives, of_negatives):
+    """Each row counts once; without a regard to the sampling, right forecasts raise dozens of alarms."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 30, 40_000)
+    y = rng.random(40_000) < p
+    w = np.where(y, of_positives, of_negatives)
+    kept = rng.random(40_000) < 1.0 / w
+    y, w, history = y[kept].astype(np.float64), w[kept], History(["right", "twice"])
+    for part in np.array_split(np.arange(len(y)), 50):
+        forecasts = {
+            name: Forecasts(np.minimum(factor * p[kept][part], 1.0), y[part], w[part])
+            for name, factor in (("right", 1.0), ("twice", 2.0))
+        }
+        history.add(forecasts)
+    assert history.alarms_in_all["right"] <= 1  # before the first positive, nobody can know of their weights
+    assert history.alarms_in_all["twice"] > 5

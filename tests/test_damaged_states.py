@@ -111,7 +111,7 @@ def damages() -> Any:
     yield LinearTrend(resolution=None), f"{statistic}.rows", [[0.1, 0.0, 0.0, 0], [0.2, 1e300, 1.0, 1]]
     yield TrackingOPS(), "learned.weight", [0.0] * 10
     yield HedgedOPS(2), "learned.hedger", [[[1.0, 1.0], [1.0, 1.0]], [[2.0, 2.0], [2.0, 2.0]], 1]
-    yield Platt(refresh_every=2), "learned.basis", [{"cells": "nobody reads this"}, 1.0]
+    yield Platt(resolution=None, refresh_every=2), "learned.basis", [{"cells": "nobody reads this"}, 1.0]
     yield Isotonic(forgetting=Window(5)), "learned.memory.buffer", [[0.5, 1e100, 1.0]]
     yield Isotonic(forgetting=Window(5)), "learned.memory.buffer", [[7.0, 1.0, 1.0]]
 

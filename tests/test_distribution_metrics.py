@@ -12,6 +12,7 @@ import scoringrules
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import ndtr
 
 from streamcal.errors import CapabilityError, InputError, MergeError, RetractionError
 from streamcal.metrics import (
@@ -402,3 +403,24 @@ def test_a_normal_whose_base_has_diverged_warns_of_nothing(mean, sd):
 @pytest.mark.parametrize("sd", [1e-200, 5e-324])
 def test_the_crps_of_a_normal_of_no_width_is_the_distance_to_its_mean(sd):
     assert Normal(3.0, sd).crps([-5.0, 3.0, 1e200]).tolist() == [8.0, pytest.approx(0.0, abs=sd), 1e200]
+
+
+@pytest.mark.parametrize(
+    ("forecast", "within"),
+    [
+        (stats.norm(0.0, 1.0), 1e-8),
+        (stats.gamma(2.0), 1e-8),
+        (stats.beta(0.5, 0.5), 1e-8),
+        (stats.beta(0.1, 0.1), 1e-3),
+    ],
+    ids=["normal", "gamma", "arcsine", "poles"],
+)
+def test_the_quadrature_of_the_crps_is_within_its_stated_tolerance(forecast, within):
+    """Against the integral over levels, 2 ∫ (1[y ≤ q] − u) (q − y) du with q the quantile at u."""
+    levels = ndtr(np.linspace(-8.0, 8.0, 400_001))
+    u, q = 0.5 * (levels[1:] + levels[:-1]), forecast.ppf(0.5 * (levels[1:] + levels[:-1]))
+    for y in forecast.ppf([0.2, 0.5, 0.9]).tolist():
+        expected = 2.0 * float(np.diff(levels) @ (((y <= q) - u) * (q - y)))
+        metric = CRPS()
+        metric.update(y, forecast)
+        assert metric.get() == pytest.approx(expected, rel=max(within, 1e-7))  # the sum over levels is right to 1e-7

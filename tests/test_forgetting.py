@@ -480,6 +480,23 @@ def test_a_refused_time_in_a_later_part_of_a_batch_leaves_the_first_part_unlearn
     assert cal.n == 0.0
 
 
+@pytest.mark.parametrize("policy", [Decay(1000.0), Decay(1000.0, by="time")], ids=repr)
+def test_few_rows_under_decay_are_learned_in_a_loop(policy, monkeypatch):
+    """What arrays cost is spent on 12 rows and more that are predicted, and on 32 that are learned."""
+    cal, calls = HistogramBinning(forgetting=policy), []
+    scores, times = np.linspace(0.1, 0.9, 32), np.arange(32.0)
+    cal.learn_many(scores, scores > 0.5, None, times)
+    memory, ones = cal._engine.memory, np.ones(32)
+    many = memory.statistic.update_many
+    monkeypatch.setattr(memory.statistic, "update_many", lambda *rows: calls.append(len(rows[0])) or many(*rows))
+    for size, pieces, parts in ((1, False, []), (11, False, []), (12, True, []), (31, True, []), (32, True, [32])):
+        calls.clear()
+        rows = [column[:size] for column in (scores, ones, ones, times + 31.0)]
+        assert (memory.pieces(*rows) is not None) == pieces
+        memory.learn_many(*rows)
+        assert calls == parts
+
+
 def test_what_a_bound_on_jumps_may_be():
     assert repr(Window(5.0, by="time")) == "Window(size=5.0, by='time')"
     assert repr(Decay(5.0, "time", 7.0)) == "Decay(half_life=5.0, by='time', max_jump=7.0)"

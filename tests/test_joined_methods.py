@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from streamcal import Auto, HistogramBinning
-from streamcal.live import Journal, LabelJoin, Segmented
+from streamcal import REGISTRY, Auto, HistogramBinning, Interval, VennAbers
+from streamcal.live import Journal, LabelJoin, Segmented, Shadow
 
 HORIZON = 50.0
 
@@ -114,3 +114,32 @@ def test_a_learner_of_another_kind_is_refused_in_a_state():
     state["learned"]["versions"][0][1]["calibrator"] = plain(QuantileRecalibration()._written())
     with pytest.raises(StateError, match="no calibrator of one score"):
         LabelJoin.from_state(signed(state))
+
+
+WRAPPED = {"alone": lambda one: one, "segmented": lambda one: Segmented(one, by=["c"]), "shadow": Shadow}
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_every_method_starts_from_the_score_in_a_join(name, wrapped):
+    """Also those that say 0.5 of every score, or the middle of a bin, before their first label."""
+    join = LabelJoin(WRAPPED[wrapped](REGISTRY[name]()), horizon=100.0)
+    for k, score in enumerate((1e-9, 0.00015, 0.002, 0.3, 0.999)):
+        assert join.issue(k, score, float(k)).p == pytest.approx(score, rel=1e-6)
+        assert join.predict_one(score) == pytest.approx(score, rel=1e-6)
+    assert join.issue("next", 0.002, 10.0, version="v2").p == pytest.approx(0.002, rel=0.02)
+
+
+def test_a_method_of_margins_says_what_it_says_before_its_first_label():
+    join = LabelJoin(VennAbers(scale=Interval()), horizon=100.0)
+    assert join.issue("a", -3.0, 0.0).p == 0.5
+
+
+def test_a_shadow_in_a_join_judges_what_was_issued():
+    shadow = Shadow("venn-abers", challengers={"platt": "platt"})
+    join = LabelJoin(shadow, horizon=100.0)
+    for k in range(50):
+        join.issue(k, 0.01, float(k))
+    join.advance(149.0)
+    (found,) = shadow.comparisons()
+    assert found.difference == pytest.approx(0.0, abs=1e-9)

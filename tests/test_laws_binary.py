@@ -44,11 +44,16 @@ from laws.binary import (
 from weights_by_hand import WeightsByHand
 
 from streamcal import (
+    BBQ,
     REGISTRY,
+    AdaptiveCalibration,
+    Beta,
     Calibrator,
+    CenteredIsotonic,
     Decay,
     Forever,
     HedgedOPS,
+    HistogramBinning,
     InputError,
     Logit,
     MergeError,
@@ -71,7 +76,12 @@ ADDITIVE = [case for case in CASES if case.policy is not None]
 ADDING = [case for case in CASES if case.adds]
 UNLEARNING = [case for case in CASES if case.unlearns]
 NEW = [case for case in CASES if case.policy in ("forever", None)]
-REFRESHING = [case for case in ADDING if "refresh_every" in case.build().params()]
+#: Methods whose predictions lag with `refresh_every`: the others keep up.
+REFRESHING = [
+    case
+    for case in ADDING
+    if "refresh_every" in case.build().params() and case.make(refresh_every=8)._engine.refresh_every == 8
+]
 
 #: Gaussian maximises the likelihood of the scores given the labels, Temperature has no offset, and the intervals of ACP
 #: overlap, so that an outcome may count more often than once, or less.
@@ -528,6 +538,36 @@ def test_methods_of_one_statistic_and_equal_parameters_do_not_merge():
 
 
 # -- refreshing at intervals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Platt, Temperature, Beta, HistogramBinning, AdaptiveCalibration, CenteredIsotonic, SmoothIsotonic, BBQ],
+)
+def test_methods_that_keep_up_do_what_they_do_without_refresh_every(make):
+    """Their kernels follow each observation at less than the cost of a refresh."""
+    rng = np.random.default_rng(0)
+    scores = rng.random(80)
+    labels = rng.random(80) < scores
+    at_once, refreshed = make(resolution=64), make(resolution=64, refresh_every=50)
+    assert refreshed.params()["refresh_every"] == 50
+    for score, label in zip(scores.tolist(), labels.tolist(), strict=True):
+        assert refreshed.predict_one(0.3) == at_once.predict_one(0.3)
+        at_once.learn_one(score, label)
+        refreshed.learn_one(score, label)
+    assert refreshed.streams == at_once.streams
+    assert "since" not in refreshed.state_dict()["learned"]
+
+
+@pytest.mark.parametrize("make", [Platt, Temperature, Beta, HistogramBinning, AdaptiveCalibration, BBQ])
+def test_methods_that_keep_up_on_a_grid_lag_without_one(make):
+    cal = make(resolution=None, refresh_every=50)
+    cal.learn_many([0.2, 0.8] * 25, [0, 1] * 25)
+    before = cal.predict_one(0.8)
+    cal.learn_many([0.8] * 49, [0] * 49)
+    assert cal.predict_one(0.8) == before
+    cal.learn_one(0.8, 0)
+    assert cal.predict_one(0.8) < before
 
 
 @each(REFRESHING)

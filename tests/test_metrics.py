@@ -179,6 +179,54 @@ def test_the_interval_of_the_calibration_ratio_covers() -> None:
     assert covered >= 0.95 * streams - 3 * math.sqrt(0.95 * 0.05 * streams)  # three standard errors
 
 
+def sampled_by_label(seed: int, of_positives: float, of_negatives: float, n: int = 20_000) -> tuple[np.ndarray, ...]:
+    """Right probabilities of rare events, of which a label is sampled, and weights that make up for it."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1, 30, n)
+    y = rng.random(n) < p
+    w = np.where(y, of_positives, of_negatives)
+    kept = rng.random(n) < 1.0 / w
+    return p[kept], y[kept], w[kept]
+
+
+@pytest.mark.parametrize(("of_positives", "of_negatives"), [(1.0, 20.0), (1.0, 200.0), (10.0, 1.0), (1.0, 1.0)])
+def test_the_interval_of_the_calibration_ratio_where_a_label_is_sampled(
+    of_positives: float, of_negatives: float
+) -> None:
+    covered, lengths, logs, streams = 0, [], [], 300
+    for seed in range(streams):
+        p, y, w = sampled_by_label(seed, of_positives, of_negatives)
+        ratio = CalibrationRatio()
+        ratio.update_many(y, p, w)
+        low, high = ratio.interval()
+        covered += low <= 1.0 <= high
+        lengths.append(math.log(high / low))
+        logs.append(math.log(ratio.get() or 0.0))
+    # Four standard errors of a share of 300 are 0.05; a standard deviation of 300 has a relative error of 4 %.
+    assert covered >= 0.9 * streams
+    assert np.mean(lengths) == pytest.approx(2 * 1.96 * np.std(logs), rel=0.2)
+
+
+def test_scores_that_are_too_high_are_seen_in_a_sample_of_the_negatives() -> None:
+    ratio = CalibrationRatio()
+    p, y, w = sampled_by_label(0, 1.0, 20.0)
+    for row in zip(y.tolist(), (1.3 * p).tolist(), w.tolist(), strict=True):
+        ratio.update(*row)
+    low, high = ratio.interval()
+    assert low > 1.1
+    assert high / low < 1.3  # 2.1 by (Σ w)²/Σ w²
+
+
+def test_weights_that_do_not_depend_on_labels_leave_the_interval_by_their_effective_number() -> None:
+    rng = np.random.default_rng(0)
+    w, p = rng.choice([0.5, 1.0, 2.0], 2_000), rng.beta(1, 9, 2_000)
+    y = rng.random(2_000) < p
+    ratio = CalibrationRatio()
+    ratio.update_many(y, p, w)
+    ends = wilson_interval(w @ y / w.sum(), w.sum() ** 2 / (w @ w), 1.959963984540054)
+    assert ratio.interval() == pytest.approx([w @ p / w.sum() / end for end in reversed(ends)], rel=1e-9)
+
+
 # -- the laws of all measures --------------------------------------------------------------------------------------
 # --------------------------------------------------------------------------------------
 

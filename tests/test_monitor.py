@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
-from scipy.stats import binom, norm
+from scipy.stats import binom, norm, poisson
 
 import streamcal
 from streamcal import CapabilityError, InputError, MergeError, StateError
@@ -624,3 +624,16 @@ def test_the_repr_shows_what_was_given():
     assert repr(CalibrationMonitor(run_length=1e6, max_segments=5)) == (
         "CalibrationMonitor(run_length=1000000.0, max_segments=5)"
     )
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_pits_of_counts_are_refused_once_they_are_seen_to_repeat(at_once):
+    forecast, rng = poisson(3.0), np.random.default_rng(0)
+    y = rng.poisson(3.0, 200)
+    u, monitor = forecast.cdf(y), CalibrationMonitor()
+    with pytest.raises(InputError, match=r"64 PITs have \d+ values"):
+        monitor.update_pits(u) if at_once else [monitor.update_pit(one) for one in u.tolist()]
+    assert monitor.n == (0 if at_once else 63)
+    spread, below = CalibrationMonitor(), forecast.cdf(y - 1)
+    assert spread.update_pits(below + rng.random(200) * (u - below)) == []
+    assert spread.n == 200

@@ -274,8 +274,25 @@ def test_it_is_equations_4_and_5():
             ranks.append(margin(at[:, m]))
         copula = fit_copula(np.column_stack(own), np.ones(len(held)))
         joint.append(density * np.exp(copula.log_density(np.column_stack(ranks))))
-    # distribution functions between nodes are trapezoids, right to 1e-4
-    np.testing.assert_allclose(fused.predict_many(probes), joint[1] / (joint[0] + joint[1]), atol=2e-3)
+    # In each class, the density of both counts as one observation. Distribution functions between nodes are trapezoids,
+    # right to 1e-4.
+    weights, of_both = (np.sum(~y), np.sum(y)), joint[0] + joint[1]
+    mixed = [(n * one + n / len(y) * of_both) / (n + 1.0) for n, one in zip(weights, joint, strict=True)]
+    np.testing.assert_allclose(fused.predict_many(probes), mixed[1] / (mixed[0] + mixed[1]), atol=2e-3)
+
+
+def test_rare_events_keep_a_probability_far_from_the_positives_that_were_seen():
+    """A kernel density of some fifty positives is nothing where new ones come: 1e-15 and less of a probability."""
+    rng = np.random.default_rng(0)
+    z = 1.5 * rng.standard_normal(20_000)
+    truth = expit(z - 6.5)
+    scores = expit(z[:, None] + 0.5 * rng.standard_normal((20_000, 2)) - 6.5)
+    fused = CopulaFusion()
+    fused.learn_many(scores[:15_000], rng.random(15_000) < truth[:15_000])
+    found = fused.predict_many(scores[15_000:])
+    assert np.mean(found < 0.01 * truth[15_000:]) < 0.001
+    assert found.min() > 0.5 / 15_000
+    assert found.sum() == pytest.approx(truth[15_000:].sum(), rel=0.3)
 
 
 @pytest.mark.full

@@ -257,6 +257,17 @@ def test_weights_count_in_what_is_kept():
         assert models[0].residual_sd == pytest.approx(models[1].residual_sd, rel=1e-12), i
 
 
+def test_while_all_residuals_are_0_the_forecast_is_the_point_of_the_base():
+    model = CalibratedRegressor(Fixed(0.0))
+    for k in range(100):
+        found = model.predict_distribution_one({})
+        assert (found is None) == (k == 0)
+        assert found is None or (found.ppf(0.01), found.mean, found.ppf(0.99)) == (0.0, 0.0, 0.0)
+        model.learn_one({}, 0.0)
+    model.learn_one({}, 4.0)
+    assert model.predict_distribution_one({}).ppf(0.99) > 0.0
+
+
 def test_before_the_first_residual_the_base_speaks_alone():
     model = CalibratedRegressor(Fixed(2.0))
     assert (model.predict_one({}), model.predict_distribution_one({})) == (2.0, None)

@@ -319,3 +319,15 @@ def test_times_in_milliseconds_are_warned_of_where_they_are_given(used: Any, mes
         warnings.simplefilter("error")
         used(MILLISECONDS / 1e3)
         streamcal.Platt(forgetting=streamcal.Decay(3.6e6, by="time")).learn_one(0.3, True, t=MILLISECONDS)
+
+
+def test_the_hour_that_a_zone_repeats_is_named_where_a_label_comes_before_its_event(tmp_path):
+    source = tmp_path / "a.csv"
+    rows = ["a,0.1,0,2026-10-25T01:30:00,", "b,0.2,1,2026-10-25T02:50:00,2026-10-25T02:10:00"]
+    source.write_text("\n".join(["id,p,y,shown,clicked", *rows]) + "\n")
+    found = program("run", source, *LATE, "--method", "ops", "--timezone", "Europe/Berlin")
+    assert found.exit_code == 2
+    assert "2400 s before its event, in the hour that Europe/Berlin has twice" in found.output
+    source.write_text(source.read_text().replace("T02:50", "T05:50"))
+    found = program("run", source, *LATE, "--method", "ops", "--timezone", "UTC")
+    assert "before its event;" in found.output

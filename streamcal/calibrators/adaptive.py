@@ -71,6 +71,9 @@ class AdaptiveCalibration(AdditiveCalibrator[Table]):
         if table is not None and isinstance(interval, NearestScores):
             self._read_by(NearestCells(table.sums, table.grid.centres, table.grid.cell, interval.fraction - REACHED))
 
+    def _keeps_up(self) -> bool:
+        return self.resolution is not None and isinstance(self.interval, NearestScores)
+
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, weight, positive = statistic.columns()
         cuts, between, at = self.interval.windows(x, weight)

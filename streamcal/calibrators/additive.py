@@ -17,6 +17,7 @@ from streamcal.maps.base import CalibrationMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held
 from streamcal.parameters.columns import like
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
@@ -56,7 +57,10 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
     resolution : int or None
         Cells of the grid on which the statistic is kept; None keeps every distinct score.
     refresh_every : int
-        See `streamcal.learners.additive.Additive`.
+        See `streamcal.learners.additive.Additive`. Where a method follows every observation at less than the cost of a
+        refresh, its predictions do not lag: `Platt`, `Temperature`, `Beta`, `HistogramBinning` and
+        `AdaptiveCalibration` on a grid, `CenteredIsotonic`, `SmoothIsotonic` without a penalty, and `BBQ` with less
+        than 64 and without `Decay`.
     """
 
     #: The defaults of the class; a method that keeps no table on a grid has None.
@@ -82,20 +86,25 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         self.prior = prior
         self.resolution = check_resolution(common.get("resolution", self.default_resolution))
         self.forgetting = forgetting
-        self._engine = Additive(self.new_statistic(), forgetting, refresh_every, self.pseudo_observations())
-        self.refresh_every = self._engine.refresh_every
+        self.refresh_every = whole_number(refresh_every, "refresh_every", 1)
+        every = 1 if self._keeps_up() else self.refresh_every
+        self._engine = Additive(self.new_statistic(), forgetting, every, self.pseudo_observations())
         self._memory = self._engine.memory
         self._timed = self._engine.forgets_by_time
         self._lo, self._hi = scale.identity_range
         self._first, self._last = scale.domain
         #: Checks and learns in one compiled call; None where times are needed, or learning is more than that.
-        self._door = None if self._timed or refresh_every > 1 else self._memory.door(scale)
+        self._door = None if self._timed or every > 1 else self._memory.door(scale)
         self._steady = self._memory.steady
         #: The prediction at a coordinate from the statistic that is held, NaN where it takes a map: set by methods that
         #: need no map for one prediction.
         self._at: Callable[[float], float] | None = None
         #: Finds the map from the cells of the table that have changed: set by methods that have such a kernel.
         self._following: Following | None = None
+
+    def _keeps_up(self) -> bool:
+        """Return whether predictions after every observation cost less than a refresh: then none is ever late."""
+        return False
 
     def _read_by(self, cells: Any) -> None:
         """Let a kernel that needs no map, with `at` and `run`, read the cells of the table."""
@@ -108,7 +117,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
     def _grid_table(self) -> GridTable | None:
         """Return the table that is held if it is on a grid and is refreshed at every observation; else None."""
         held = self._memory.statistic
-        return held if isinstance(held, GridTable) and self.refresh_every == 1 else None
+        return held if isinstance(held, GridTable) and self._engine.refresh_every == 1 else None
 
     def pseudo_observations(self) -> PseudoObservations | None:
         """Return the pseudo-observations of the prior; None if there is no prior."""
@@ -137,7 +146,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         Return None and learn nothing without a compiled loop. Before the first observation, the prediction is the
         score.
         """
-        if not self.streams or self.refresh_every > 1:
+        if not self.streams or self._engine.refresh_every > 1:
             return None
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         pieces = self._memory.pieces(x, labels, weights, times)

@@ -34,6 +34,8 @@ SMALLEST_SHARE = 1e-9
 #: Binnings whose posterior is below this share of the best one's are left out: all of them together weigh less than
 #: the rounding of the average, as long as there are fewer than a million.
 NEGLIGIBLE = 2.0**-80
+#: From this `refresh_every` on, a map at each refresh costs less than a prediction after every observation.
+LAGGING = 64
 
 
 class BBQ(AdditiveCalibrator[Table]):
@@ -93,6 +95,9 @@ class BBQ(AdditiveCalibrator[Table]):
         table = self._grid_table()
         # Under `Decay` all weights change at every step, and no score of a bin stays.
         self._at = None if table is None or isinstance(self.forgetting, Decay) else self._binnings(table).at
+
+    def _keeps_up(self) -> bool:
+        return self.resolution is not None and not isinstance(self.forgetting, Decay) and self.refresh_every < LAGGING
 
     def _binnings(self, table: GridTable) -> Binnings:
         """Return the kernel that predicts from the cells of the table."""

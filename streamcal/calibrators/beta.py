@@ -79,6 +79,9 @@ class Beta(AdditiveCalibrator[Table]):
         self._following = LogisticFollowing.of(self, BetaForm(self.scale, form))
         self.streams = self._following is not None and isinstance(self.scale, Logit)
 
+    def _keeps_up(self) -> bool:
+        return self.resolution is not None
+
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, negative, positive = statistic.points()
         z = self.scale.logits(x)

@@ -61,9 +61,11 @@ class CenteredIsotonic(AdditiveCalibrator[ScoreTree]):
 
     def __init__(self, **common: Unpack[Common]) -> None:
         super().__init__(**common)
-        if self.refresh_every == 1:
-            centred = self._memory.statistic.tree.centred
-            self._at = lambda x: centred(x, TIED_VALUES, AT_A_BOUND)
+        centred = self._memory.statistic.tree.centred
+        self._at = lambda x: centred(x, TIED_VALUES, AT_A_BOUND)
+
+    def _keeps_up(self) -> bool:
+        return True
 
     def new_statistic(self) -> ScoreTree:
         return score_tree(self.scale, self.resolution, keeps_fit=True, centred=True)

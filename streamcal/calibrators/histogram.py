@@ -88,6 +88,9 @@ class HistogramBinning(AdditiveCalibrator[Table]):
         if table is not None and self.bins is not None:
             self._read_by(FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY))
 
+    def _keeps_up(self) -> bool:
+        return self.resolution is not None and self.bins is not None
+
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         columns = statistic.columns()
         cuts, shares = equal_frequency_bins(*columns, best_number(*columns[1:]) if self.bins is None else self.bins)

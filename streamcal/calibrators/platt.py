@@ -63,6 +63,9 @@ class Platt(AdditiveCalibrator[Table]):
         self._following = LogisticFollowing.of(self, RegularisedLine(self.scale))
         self.streams = self._following is not None
 
+    def _keeps_up(self) -> bool:
+        return self.resolution is not None
+
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, negative, positive = statistic.points()
         initial = (start.slope, start.offset) if isinstance(start, SigmoidMap) else (1.0, 0.0)

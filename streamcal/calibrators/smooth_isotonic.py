@@ -88,9 +88,12 @@ class SmoothIsotonic(AdditiveCalibrator[ScoreTree]):
         self._spline = None if self.penalty is None else MonotoneSpline()
         if self._spline is not None:
             self.scale.require_bounds("a smoothing spline")
-        elif self.refresh_every == 1:
+        else:
             smooth = self._memory.statistic.tree.smooth
             self._at = lambda x: smooth(x, TIED_VALUES)
+
+    def _keeps_up(self) -> bool:
+        return self.penalty is None
 
     def new_statistic(self) -> ScoreTree:
         return score_tree(self.scale, self.resolution, keeps_fit=True, centred=True)

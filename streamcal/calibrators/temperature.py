@@ -61,6 +61,9 @@ class Temperature(AdditiveCalibrator[Table]):
         self._following = LogisticFollowing.of(self, Proportional(self.scale))
         self.streams = self._following is not None
 
+    def _keeps_up(self) -> bool:
+        return self.resolution is not None
+
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, negative, positive = statistic.points()
         # Log-odds reach ±16; larger margins are rescaled to that range first, so that any unit, even 1e9, works.

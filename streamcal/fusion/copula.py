@@ -37,7 +37,9 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
         p(s) = π₁ f₁(s) / (π₀ f₀(s) + π₁ f₁(s)),    f_y(s) = c_y(F_y1(s₁), …, F_yM(s_M)) Π_m f_ym(s_m)
 
     π_y is the share of class y. The margins f_ym, with distribution functions F_ym, are Gaussian kernel estimates. The
-    copula c_y is the one with the largest likelihood at F_y of the tuples held, among eight families.
+    copula c_y is the one with the largest likelihood at F_y of the tuples held, among eight families. Far from the
+    tuples of a class a kernel density is next to nothing. So the density of both classes counts in each as one
+    observation.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
     Examples
     --------
     >>> fused = CopulaFusion()
-    >>> fused.learn_many([[0.1, 0.2], [0.3, 0.1], [0.4, 0.6], [0.8, 0.7]], [0, 0, 1, 1])
+    >>> fused.learn_many([[0.1, 0.2], [0.3, 0.1], [0.4, 0.6], [0.8, 0.7]] * 5, [0, 0, 1, 1] * 5)
     >>> fused.predict_one([0.2, 0.2]) < 0.1, fused.predict_one([0.7, 0.7]) > 0.9
     (True, True)
     """
@@ -204,7 +206,12 @@ class DensityMap(FusionMap):
         if self.negative is None or self.positive is None:
             return np.full(len(x), 0.0 if self.positive is None else 1.0)
         u = kernel_units(self.scales, x)
-        return np.asarray(sigmoids(self.positive.log_at(u) - self.negative.log_at(u)))
+        positive, negative = self.positive.weight, self.negative.weight
+        p = np.asarray(sigmoids(self.positive.log_at(u) - self.negative.log_at(u)))
+        # (1 − ε) f + ε f̄ over the density f̄ of both classes is p/π₁ with (1 − ε) and 1 with ε, and so for the other
+        first = (positive * p + positive / (positive + negative)) / (positive + 1.0)
+        second = (negative * (1.0 - p) + negative / (positive + negative)) / (negative + 1.0)
+        return np.asarray(first / (first + second))
 
 
 def kernel_units(scales: tuple[Scale, ...], x: FloatArray) -> FloatArray:

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 #: Where logging is not configured, Python would write alarms to standard error, beside what a program does with them.
 logger.addHandler(logging.NullHandler())
 
+#: From this many PITs on it is seen that they repeat.
+FIRST_PITS = 64
 #: The α of a monitor that is given neither parameter.
 DEFAULT_ALPHA = 0.05
 
@@ -123,6 +125,7 @@ class CalibrationMonitor(WithState):
         self._stopped = False
         self._of_pits: bool | None = None  #: what it watches; None before the first outcome
         self._count = 0
+        self._first_pits: list[float] = []  # of this process
         self._family = SegmentFamily(self._threshold, self._restarting, self.max_segments)
 
     # -- results ---------------------------------------------------------------------------------------------------
@@ -217,16 +220,24 @@ class CalibrationMonitor(WithState):
         """Add one outcome of a predictive distribution, otherwise as `update`.
 
         Alarms are of a "location" or a "spread". `u` is F(y), the probability that the distribution gave to outcomes up
-        to y, in [0, 1]. It has to be continuous: where it has jumps, u is not uniform, and there are false alarms.
-        Raise `InputError` if labels were given to this monitor.
+        to y, in [0, 1]. It has to be continuous. Where F jumps, as that of counts, F(y) is not uniform, and there are
+        false alarms: give F(y−) + V·(F(y) − F(y−)) with a uniform V drawn for each outcome.
+
+        Raises
+        ------
+        InputError
+            If labels were given to this monitor, or if the first 64 values since it was made are half or more
+            repetitions, as those of counts.
 
         Examples
         --------
         >>> monitor = CalibrationMonitor(alpha=0.05)
-        >>> print([str(alarm) for k in range(100) if (alarm := monitor.update_pit(0.4 + 0.2 * (k % 2)))][0])
-        outcomes scatter less than predicted (distributions are too wide), since outcome 1 (e-value 31.6 at outcome 10)
+        >>> print([str(alarm) for k in range(100) if (alarm := monitor.update_pit(0.4 + 0.002 * k))][0])
+        outcomes scatter less than predicted (distributions are too wide), since outcome 1 (e-value 41.2 at outcome 10)
         """
-        z, segments = float(normal_scores(check_probability(u))), segments_of(keys) if _there(keys) else ()
+        probability = check_probability(u)
+        z, segments = float(normal_scores(probability)), segments_of(keys) if _there(keys) else ()
+        self._note_pits([probability])
         self._watch(of_pits=True)
         return self._tell(self._take(z, None, segments))
 
@@ -246,7 +257,22 @@ class CalibrationMonitor(WithState):
 
         `u` has shape (n,); otherwise as `update_many`.
         """
-        return self._take_all(normal_scores(check_probabilities(check_scores(u))), None, keys)
+        probabilities = check_probabilities(check_scores(u))
+        self._note_pits(probabilities[:FIRST_PITS].tolist())
+        return self._take_all(normal_scores(probabilities), None, keys)
+
+    def _note_pits(self, u: list[float]) -> None:
+        """Note the first values; raise `InputError` where they repeat as those of a distribution with jumps do."""
+        if len(self._first_pits) == FIRST_PITS:
+            return
+        first = (self._first_pits + u)[:FIRST_PITS]
+        if len(first) == FIRST_PITS and 2 * len(set(first)) <= FIRST_PITS:
+            raise InputError(
+                f"{FIRST_PITS} PITs have {len(set(first))} values: those of counts, and of other distributions with "
+                "jumps, are not uniform; give F(y−) + V·(F(y) − F(y−)) with V drawn uniformly for each outcome, or use "
+                "PITHistogram"
+            )
+        self._first_pits = first
 
     def _watch(self, of_pits: bool) -> None:
         """Raise `InputError` if the other kind of outcome was given before."""

@@ -136,7 +136,8 @@ class Shadow(WithState):
     read them. A `Segmented` with a `store` is refused: a state of the shadow would not contain the levels of the store.
 
     An outcome counts once in a comparison whatever its weight, since weighted losses have no bound, and not at all
-    where its weight is 0.
+    where its weight is 0. Of a stream that was sampled by label, a comparison is of the sample: a challenger that is
+    better there may be worse on the whole. Promote none by it.
 
     Cost: that of each calibrator, and O(1) for each challenger and outcome.
 

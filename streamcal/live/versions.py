@@ -33,6 +33,8 @@ PRIOR, SHARE = 0.9, 1e-4
 LEAST_WEIGHT = SHARE * PRIOR * (1.0 - ROUNDING)
 #: No prediction is taken to be more certain than this when it is judged.
 CERTAIN = 1e-7
+#: A prediction this near to the score, relative to it, is the score.
+NEAR = 1e-9
 
 
 def can_join(calibrator: Any) -> bool:
@@ -118,15 +120,30 @@ class VersionLearner:
             p = calibrator.predict_one(score, time, keys=self._levels(keys))
         else:
             p = calibrator.predict_one(score, self._levels(keys), time)
+        served = calibrator.champion if isinstance(calibrator, Shadow) else calibrator
+        p = p if served.n else or_score(served, p, score)
         return p if self.before is None else self._mixed(table_at(self.before, score), p)
 
     def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
         """Return the probability at a score as of time t, and what to remember of it; its label will be learned."""
         p, record = self.calibrator._issue_keyed(score, self._levels(keys), t if self._timed else None, w)
+        p = self._or_score(p, record, score)
         if self.before is None:
             return p, array("d", record) if record else None
         first = table_at(self.before, score)
         return self._mixed(first, p), array("d", (first, p, *(record or ())))
+
+    def _or_score(self, p: float, record: Any, score: float) -> float:
+        """Do `or_score` for a prediction, and for each calibrator of a shadow in its record."""
+        own = self.calibrator
+        if not isinstance(own, Shadow):
+            return p if own.n else or_score(own, p, score)
+        names, place = {number: name for name, number in own._numbers.items()}, 0
+        while place + 3 <= len(record):  # as `Shadow` writes it: a number, the probability, and what is remembered
+            one = own._calibrators[names[int(record[place])]]
+            record[place + 1] = or_score(one, record[place + 1], score)
+            place += 3 + int(record[place + 2])
+        return or_score(own.champion, p, score)
 
     def _mixed(self, first: Any, p: Any) -> Any:
         """Return the weighted mean of the prediction of the map of the version before, and of the calibrator's p."""
@@ -175,7 +192,8 @@ class VersionLearner:
         if self.calibrator.scale.domain != (0.0, 1.0):
             return None
         scores = sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, KNOTS))
-        p = np.asarray(overall_of(self.calibrator).predict_many(scores))
+        learner = overall_of(self.calibrator)
+        p = np.asarray(learner.predict_many(scores) if learner.n else learner.scale.rising(scores))
         if self.before is not None:
             p = self._mixed(sigmoids(np.array(self.before)), p)
         return list(np.clip(logits(p), -LOGIT_LIMIT, LOGIT_LIMIT).tolist())
@@ -214,6 +232,18 @@ def calibrator_of(state: Any) -> Any:
     found = kind._from_written(written)
     ensure(can_join(found), f"{type(found).__name__} is no calibrator of one score")
     return found
+
+
+def or_score(calibrator: Any, p: float, score: float) -> float:
+    """Return a prediction, and before the first label the score itself, if it is a probability.
+
+    Some methods say 0.5 of every score until then, and labels may be hours late. A prediction that is the score but for
+    rounding is left as it is.
+    """
+    if calibrator.n or calibrator.scale.domain != (0.0, 1.0):
+        return p
+    found = float(calibrator.scale.rising(score))
+    return p if abs(p - found) <= NEAR * found else found
 
 
 def table_at(before: list[float], score: float) -> float:

@@ -34,8 +34,10 @@ PRUNE_FRACTION = 2.0**-30
 #: Rows that are learned at once: at first, since weights may have to be rescaled after few, and at most, which bounds
 #: the memory of a batch.
 FIRST_PART, LARGEST_PART = 64, 1 << 20
-#: Where weights are rescaled after fewer rows than this, a loop is faster than parts.
+#: A loop is faster than parts for fewer rows than this, and where weights are rescaled after fewer.
 FEWEST_ROWS = 32
+#: Of rows that are predicted too, a loop is faster for fewer than this.
+FEWEST_PREDICTED = 12
 
 
 class _DecayingMemory(Memory[Held]):
@@ -97,15 +99,17 @@ class _DecayingMemory(Memory[Held]):
     def _clocks(self, w: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the times as of which rows are predicted and learned, and the clock after each of them."""
 
-    def _rescales_often(self, w: FloatArray, t: FloatArray) -> bool:
-        """Return whether weights are rescaled once in fewer than `FEWEST_ROWS` rows."""
+    def _in_a_loop(self, w: FloatArray, t: FloatArray, fewest: int) -> bool:
+        """Return whether the rows are too few for parts, or those between two rescalings of the weights."""
+        if len(w) < fewest:
+            return True
         clock = self._clocks(w, t)[2]
         with np.errstate(over="ignore", invalid="ignore"):
             shares = np.diff(clock) / (RESCALE_HALF_LIVES * self._half_life)
         return bool(FEWEST_ROWS * np.minimum(shares, 1.0).sum() > len(w))
 
     def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> Iterator[Piece] | None:
-        return None if self._rescales_often(w, t) else self._parts(x, y, w, t)
+        return None if self._in_a_loop(w, t, FEWEST_PREDICTED) else self._parts(x, y, w, t)
 
     def _parts(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> Iterator[Piece]:
         """Yield pieces that end with the prediction before weights are rescaled; that row is learned by `learn`."""
@@ -151,7 +155,7 @@ class _DecayingMemory(Memory[Held]):
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         # Weights are rescaled before the same rows as in a loop: what a statistic drops then depends on what it holds.
-        if self._rescales_often(w, t):
+        if self._in_a_loop(w, t, FEWEST_ROWS):
             for one in zip(coordinates(x), y.tolist(), w.tolist(), t.tolist(), strict=True):
                 self.learn(*one)
             return

@@ -91,7 +91,8 @@ class CalibrationSlope(Metric):
         """The 95 % quantile of |slope − 1| for a calibrated model, approximately; `None` without two cells.
 
         1.96 standard errors at a = 0, b = 1, by the information in the probabilities themselves: H⁻¹ J H⁻¹ with
-        H = Σ w p(1 − p) x xᵀ and J = Σ w² p(1 − p) x xᵀ, x = (1, log(p/(1 − p))).
+        H = Σ w p(1 − p) x xᵀ and J = Σ w² p(1 − p) x xᵀ, x = (1, log(p/(1 − p))). Where weights depend on labels, as
+        with sampled negatives, w² p(1 − p) is the variance of the weight of the positives that follows from them.
         """
         columns = self._columns()
         if columns is None or len(columns.p) < 2:
@@ -99,7 +100,7 @@ class CalibrationSlope(Metric):
         x, variance = _log_odds(columns.p), columns.p * (1.0 - columns.p)
         centred = x - float(columns.weight * variance @ x) / max(float(columns.weight @ variance), math.ulp(0.0))
         information = float(columns.weight * variance @ centred**2)
-        spread = float(columns.squared * variance @ centred**2)
+        spread = float(columns.variance @ centred**2)
         return TWO_SIDED_95 * math.sqrt(spread) / information if information > 0.0 else math.inf
 
 

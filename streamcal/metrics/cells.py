@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from streamcal.kernels.common.measures import CellTable
+from streamcal.metrics.label_weights import sampled, variance_factor, weights_by_label
 from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ class CellColumns(NamedTuple):
     """The occupied cells as arrays of shape (c,), in ascending order of probability.
 
     `p` is the mean probability of a cell, from `low` to `high`; `number`, `weight`, `squared` and `predicted` are the
-    sums of 1, w, w² and w p; `negative` and `positive` are the weights of the labels in it, both ≥ 0, and `effective`
-    is the effective number of its observations, (Σ w)²/Σ w², from 1 to their number.
+    sums of 1, w, w² and w p; `negative` and `positive` are the weights of the labels in it, both ≥ 0;
+    `squared_positive` is the sum of w² of the positives, and `effective` the effective number of its observations,
+    (Σ w)²/Σ w², from 1 to their number.
     """
 
     p: FloatArray
@@ -39,15 +41,27 @@ class CellColumns(NamedTuple):
     predicted: FloatArray
     negative: FloatArray
     positive: FloatArray
+    squared_positive: FloatArray
     effective: FloatArray
+
+    @property
+    def by_label(self) -> tuple[float, float]:
+        """What `weights_by_label` finds over all cells."""
+        sums = (self.positive, self.negative, self.squared_positive, self.squared - self.squared_positive)
+        return weights_by_label(*(float(column.sum()) for column in sums))
+
+    @property
+    def variance(self) -> FloatArray:
+        """The variance of the weight of the positives in each cell, where the probabilities are right."""
+        return self.squared * self.p * (1.0 - self.p) * variance_factor(self.p, self.by_label)
 
 
 class ProbabilityCells:
-    """Sums (Σw, Σw², Σwp, Σwy) of observations by cell of the log-odds of p.
+    """Sums (Σw, Σw², Σwp, Σwy, Σw²y) of observations by cell of the log-odds of p.
 
     Notes
     -----
-    2 ⋅ (24 ⋅ 512 + 722 ⋅ 4) = 30,352 cells, of which those that hold nothing take no memory: 1.7 MB at most. The sums
+    2 ⋅ (24 ⋅ 512 + 722 ⋅ 4) = 30,352 cells, of which those that hold nothing take no memory: 2.0 MB at most. The sums
     are those of the observations themselves, not of cell centres. After a `take` the range of a cell may be wider than
     that of the observations held, and never narrower. Cost: `add` and `take` O(1); `add_many` O(n); `merge` and
     `columns` one pass over all cells, .1 ms.
@@ -75,12 +89,14 @@ class ProbabilityCells:
     def columns(self) -> CellColumns:
         """Return the cells in ascending order of probability, without those of no weight by rounding (see `take`)."""
         rows = self._table.rows
-        low, high, number, weight, squared, predicted, positive = rows[rows[:, 3] > 0.0].T.copy()
+        low, high, number, weight, squared, predicted, positive, of_positive = rows[rows[:, 3] > 0.0].T.copy()
         # Reverted float weights may leave sums outside their range by a rounding error.
         p, positive = np.clip(predicted / weight, low, high), np.clip(positive, 0.0, weight)
         squared = np.clip(squared, weight * weight / number, weight * weight)
+        of_positive = np.clip(of_positive, 0.0, squared)
         effective = weight * weight / squared
-        return CellColumns(p, low, high, number, weight, squared, predicted, weight - positive, positive, effective)
+        sums = (number, weight, squared, predicted, weight - positive, positive, of_positive)
+        return CellColumns(p, low, high, *sums, effective)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the occupied rows of the table, for pickles and copies."""
@@ -90,6 +106,27 @@ class ProbabilityCells:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc]
         self._table.rows[state["used"]] = state["rows"]
+
+
+def calibrated_labels(columns: CellColumns, number: int) -> tuple[FloatArray, FloatArray]:
+    """Draw labels as if the probabilities were right: the weights of the positives, and of all, in each cell.
+
+    Both have the shape (number, c). Where weights depend on the label, as with sampled negatives, a label is drawn as
+    it is among the observations of the sample, and brings its weight with it; else weights are those observed.
+    """
+    of_positive, of_negative = columns.by_label
+    if of_positive == of_negative:
+        drawn = calibrated_draws(columns, number)
+        return drawn, np.broadcast_to(columns.weight, drawn.shape)
+    squared_negative = columns.squared - columns.squared_positive
+    each = ((columns.positive, columns.squared_positive), (columns.negative, squared_negative))
+    positives, negatives = (np.divide(w * w, s, out=np.zeros_like(w), where=s > 0.0) for w, s in each)
+    trials = np.maximum(np.rint(positives + negatives), 1.0).astype(np.int64)
+    scale = columns.weight / (positives * of_positive + negatives * of_negative) * (positives + negatives) / trials
+    share = sampled(columns.p, columns.by_label)
+    came = np.random.default_rng(SEED).binomial(trials, share, (number, len(trials)))
+    positive = came * (scale * of_positive)
+    return positive, positive + (trials - came) * (scale * of_negative)
 
 
 def calibrated_draws(columns: CellColumns, number: int) -> FloatArray:

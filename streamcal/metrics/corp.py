@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamcal.errors import InputError
 from streamcal.kernels.tree.centred_blocks import centred_blocks
 from streamcal.metrics.base import Metric
-from streamcal.metrics.cells import CellColumns, calibrated_draws
+from streamcal.metrics.cells import CellColumns, calibrated_labels
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.names import did_you_mean
 from streamcal.parameters.given import real_number
@@ -144,7 +144,7 @@ class CORP(Metric):
         columns = self._columns()
         if columns is None:
             return None
-        found = [self._miscalibration(columns, row) for row in calibrated_draws(columns, DRAWS)]
+        found = [self._miscalibration(columns.p, *row) for row in zip(*calibrated_labels(columns, DRAWS), strict=True)]
         return float(np.quantile(found, QUANTILE))
 
     def reliability(self, confidence: float = 0.9) -> CORPReliability:
@@ -179,7 +179,8 @@ class CORP(Metric):
         if columns is None:
             raise InputError("there is no reliability diagram of nothing: update the metric with observations first")
         places = _places(columns.weight)
-        fits = [_fit(columns.weight, row)[places] for row in calibrated_draws(columns, DRAWS)]
+        drawn = zip(*calibrated_labels(columns, DRAWS), strict=True)
+        fits = [_fit(weight, positive)[places] for positive, weight in drawn]
         lower, upper = np.quantile(fits, [(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0], axis=0)
         return CORPReliability(
             blocks=_blocks(columns),
@@ -200,9 +201,9 @@ class CORP(Metric):
         # The fit is the best of all monotone predictions, those of the model and the share among them, up to rounding.
         return Decomposition(score, max(score - fitted, 0.0), max(uncertainty - fitted, 0.0), uncertainty)
 
-    def _miscalibration(self, columns: CellColumns, positive: FloatArray) -> float:
-        fitted = self._mean(_fit(columns.weight, positive), columns.weight, positive)
-        return max(self._mean(columns.p, columns.weight, positive) - fitted, 0.0)
+    def _miscalibration(self, p: FloatArray, positive: FloatArray, weight: FloatArray) -> float:
+        fitted = self._mean(_fit(weight, positive), weight, positive)
+        return max(self._mean(p, weight, positive) - fitted, 0.0)
 
     def _mean(self, p: FloatArray, weight: FloatArray, positive: FloatArray) -> float:
         """Return the mean score of a probability for each cell."""

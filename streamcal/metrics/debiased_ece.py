@@ -34,9 +34,10 @@ class DebiasedECE(EqualMassECE):
 
         value² = max(0, Σ_b W_b/W ⋅ [(p̄_b − f_b)² − f_b (1 − f_b)/(n_b − 1)]),
 
-    where n_b = (Σ w)²/Σ w² is the effective number of observations. A bin with a single observation has no estimate of
-    its variance and is left out. The value itself has a sampling error: below `floor` it cannot be distinguished from
-    0. Bins and cells are those of `EqualMassECE`; `error_bound` refers to the value of that class, not of this one.
+    where n_b is the effective number of observations, as in `ReliabilityBin`. A bin with a single observation has no
+    estimate of its variance and is left out. The value itself has a sampling error: below `floor` it cannot be
+    distinguished from 0. Bins and cells are those of `EqualMassECE`; `error_bound` refers to the value of that class,
+    not of this one.
 
     Parameters
     ----------
@@ -73,8 +74,8 @@ class DebiasedECE(EqualMassECE):
         """The 95 % quantile of `get` for a calibrated model, approximately; `None` before the first observation.
 
         √(1.645 σ), where σ² = Σ_b (W_b/W)² ⋅ 2 v_b² is the variance of value² for gaps that are normal with variance
-        v_b = Σ w² p(1 − p) / W_b². With fewer than a few expected positives in a bin the gaps are not normal, and the
-        floor is only indicative. O(c).
+        v_b = Σ w² p(1 − p) / W_b², times `variance_factor` where weights depend on labels. With fewer than a few
+        expected positives in a bin the gaps are not normal, and the floor is only indicative. O(c).
         """
         terms = self._terms()
         if terms is None:
@@ -89,7 +90,7 @@ class DebiasedECE(EqualMassECE):
             return None
         bins = equal_mass(columns, self.bins)
         by_label = bins.frequency * (1.0 - bins.frequency)
-        predicted = np.add.reduceat(columns.squared * columns.p * (1.0 - columns.p), bins.first)
+        predicted = np.add.reduceat(columns.variance, bins.first)
         kept = bins.effective >= ONE
         return _Terms(
             weight=bins.weight[kept],

@@ -38,8 +38,8 @@ class EqualMassECE(Metric):
     Notes
     -----
     Cost: `update` and `revert` O(1), less than 1 µs; `get`, `error_bound` and `reliability` O(c) for c occupied cells,
-    0.1 to 0.5 ms; `merge` O(c). Memory: at most 30,352 cells, 1.7 MB; those that hold nothing take none (by pages of
-    4 kB, each of 73 cells side by side).
+    0.1 to 0.5 ms; `merge` O(c). Memory: at most 30,352 cells, 2.0 MB; those that hold nothing take none (by pages of
+    4 kB, each of 64 cells side by side).
 
     References
     ----------

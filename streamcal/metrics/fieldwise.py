@@ -11,9 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Summed, check_forecasts, check_probability, check_true
+from streamcal.metrics.label_weights import weights_by_label
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Label
 
+#: The 95 % quantile of the standard normal distribution.
+ONE_SIDED_95 = 1.6448536269514722
+#: The third central moment of |z| for a standard normal z.
+THIRD_MOMENT = math.sqrt(2.0 / math.pi) * (4.0 / math.pi - 1.0)
 #: A level with fewer expected positives, or negatives, is left out of χ²: its statistic is far from normal.
 FEWEST_EXPECTED = 5.0
 
@@ -28,7 +33,7 @@ class LevelData(NamedTuple):
     predicted, positive : float
         Σ w·p and Σ w·y.
     variance : float
-        Σ w²·p(1 − p), that of `positive` if every p is right.
+        That of `positive` if every p is right: Σ w²·p(1 − p), and less or more where weights depend on the label.
     """
 
     n: float
@@ -54,14 +59,15 @@ class FieldwiseECE(Summed):
 
     Each level is one bin: a model with the right total may still promise one campaign too much and another too little,
     and here this does not cancel. Lower is better, but a perfect prediction does not have 0: with many small levels, or
-    rare events, most of the value is chance. `floor` is the value that right predictions would have on average, and
-    `chi_square` the mean of squared gaps in units of their variance: 1 for right predictions, whatever the sizes.
+    rare events, most of the value is chance. 95 % of right predictions stay below `floor`, and `chi_square` is the mean
+    of squared gaps in units of their variance: 1 for right predictions, whatever the sizes.
 
     Notes
     -----
     The total of a level is all that is looked at: predictions that are wrong within it may be right on average.
     If predictions learn from outcomes, as prequential ones do, the gaps are sums of martingale differences with the
-    same variances, so that `floor` and `chi_square` mean the same.
+    same variances, so that `floor` and `chi_square` mean the same. Weights may depend on the label, as where negatives
+    are sampled (`importance_weight`): variances are then those of the sample, by the mean weights of both labels.
 
     Cost: `update` and `revert` O(1); `get`, `floor`, `chi_square` and `merge` O(levels). Memory: one row for each level
     ever seen.
@@ -107,13 +113,17 @@ class FieldwiseECE(Summed):
     ) -> None:
         """Add observations as `update_many` does, from checked arrays and levels `levels[code]`; weights may be 0."""
         held = np.where(w > 0.0, 1.0, 0.0)
-        terms = (w, w * p, w * y, w * w * p * (1.0 - p), held)
+        squared, both, of_positive = w * w, w * p * (1.0 - p), w * y * p
+        terms = (w, w * p, w * y, squared * p * (1.0 - p), squared, both, of_positive, of_positive * (1.0 - p), held)
         sums = np.array([np.bincount(codes, term, len(levels)) for term in terms])
         for level, found in zip(levels, sums.T.tolist(), strict=True):
             if found[-1]:
-                one = self._levels.setdefault(level, [0.0, 0.0, 0.0, 0.0, 0])
+                one = self._levels.setdefault(level, [0.0] * len(terms))
                 for place, term in enumerate(found):
                     one[place] += term
+        self._positive += float(w @ y)
+        self._squares += float(squared.sum())
+        self._of_positives += float(squared @ y)
         self._count += int(held.sum())
         self._weight += float(w.sum())
 
@@ -138,14 +148,25 @@ class FieldwiseECE(Summed):
 
     @property
     def floor(self) -> float | None:
-        """What right predictions would have on average: Σ_k √(2 V_k / π) / Σ w, with V = Σ w²·p(1 − p) of a level.
+        """The 95 % quantile of `get` for right predictions, approximately; `None` before the first observation.
 
-        By the normal approximation; less than that for levels with few expected positives.
+        The total of a level is binomial, with the variance that the predictions imply, and its mean absolute deviation
+        is de Moivre's. Their sum over the levels has a quantile by Cornish and Fisher, with the variances and the third
+        moments of absolute deviations.
         """
         if self._weight <= 0.0:
             return None
-        variances = (max(one[3], 0.0) for one in self._levels.values())  # reverted weights may leave rounding below 0
-        return math.fsum(math.sqrt(2.0 / math.pi * variance) for variance in variances) / self._weight
+        n, predicted, _, variance = np.array([one for one in self.levels().values()]).T
+        share = np.clip(predicted / n, 0.0, 1.0)
+        counted = (variance > 0.0) & (share > 0.0) & (share < 1.0)
+        deviation = mean_deviation(n[counted], share[counted], variance[counted])
+        variance = np.maximum(variance[counted], deviation**2)
+        middle, spread = float(deviation.sum()), float((variance - deviation**2).sum())
+        if spread <= 0.0:
+            return middle / self._weight
+        skewness = THIRD_MOMENT * float((variance**1.5).sum()) / spread**1.5
+        quantile = ONE_SIDED_95 + (ONE_SIDED_95**2 - 1.0) / 6.0 * skewness
+        return (middle + quantile * math.sqrt(spread)) / self._weight
 
     @property
     def chi_square(self) -> float | None:
@@ -153,39 +174,104 @@ class FieldwiseECE(Summed):
 
         χ² over its degrees of freedom. With K levels, right predictions have 1 ± √(2/K).
         """
-        found = [one.z**2 for one in self.levels().values() if _is_large(one)]
+        found = [one.z**2 for one in self._large_levels()]
         return math.fsum(found) / len(found) if found else None
 
     @property
     def degrees(self) -> int:
         """The number of levels in `chi_square`."""
-        return sum(map(_is_large, self.levels().values()))
+        return len(self._large_levels())
 
     def levels(self) -> dict[Hashable, LevelData]:
         """Return the data of each level, in the order of their first observations."""
-        return {level: LevelData(*one[:4]) for level, one in self._levels.items()}
+        by_label = self._by_label()
+        return {
+            level: LevelData(one[0], one[1], one[2], _variance(one, by_label)) for level, one in self._levels.items()
+        }
+
+    def _large_levels(self) -> list[LevelData]:
+        """Return the levels with enough expected observations of both labels."""
+        of_positive, of_negative = (FEWEST_EXPECTED * mean for mean in self._by_label())
+        return [
+            one
+            for one in self.levels().values()
+            if one.predicted >= of_positive and one.n - one.predicted >= of_negative and one.variance > 0.0
+        ]
+
+    def _by_label(self) -> tuple[float, float]:
+        """Return the mean weights of both labels, (1, 1) where weights do not depend on labels."""
+        negative, of_negatives = self._weight - self._positive, self._squares - self._of_positives
+        return weights_by_label(self._positive, negative, self._of_positives, of_negatives)
 
     # -- sums ------------------------------------------------------------------------------------------------------
 
+    #: Σ w y, Σ w² and Σ w² y over all levels.
+    _sums = ("_positive", "_squares", "_of_positives")
+    _positive, _squares, _of_positives = 0.0, 0.0, 0.0
+
     def _clear(self) -> None:
-        #: Level → [Σ w, Σ w·p, Σ w·y, Σ w²·p(1 − p), number of observations].
+        super()._clear()
+        #: Level → [Σ w, Σ w·p, Σ w·y, Σ w²·p(1 − p), Σ w², Σ w·p(1 − p), Σ w·y·p, Σ w·y·p(1 − p), number of rows].
         self._levels: dict[Hashable, list[float]] = {}
 
     def _add(self, key: Hashable, p: float, y: float, w: float, sign: int) -> None:
-        one = self._levels.setdefault(key, [0.0, 0.0, 0.0, 0.0, 0])
-        for place, term in enumerate((w, w * p, w * y, w * w * p * (1.0 - p), 1)):
+        squared, both, of_positive = w * w, w * p * (1.0 - p), w * y * p
+        terms = (w, w * p, w * y, squared * p * (1.0 - p), squared, both, of_positive, of_positive * (1.0 - p), 1)
+        one = self._levels.setdefault(key, [0.0] * len(terms))
+        for place, term in enumerate(terms):
             one[place] += sign * term
-        if one[4] == 0:  # without the rounding errors of what is gone
+        if one[-1] == 0:  # without the rounding errors of what is gone
             del self._levels[key]
+        self._positive += sign * w * y
+        self._squares += sign * squared
+        self._of_positives += sign * squared * y
 
     def _absorb(self, other: Self) -> None:
+        super()._absorb(other)
         for key, theirs in list(other._levels.items()):
-            own = self._levels.setdefault(key, [0.0, 0.0, 0.0, 0.0, 0])
+            own = self._levels.setdefault(key, [0.0] * len(theirs))
             self._levels[key] = [one + another for one, another in zip(own, theirs, strict=True)]
 
 
-def _is_large(level: LevelData) -> bool:
-    return min(level.predicted, level.n - level.predicted) >= FEWEST_EXPECTED and level.variance > 0.0
+def mean_deviation(n: FloatArray, share: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return E|X − E X| of binomial totals X with the means n · share in (0, n) and these variances, arrays.
+
+    By de Moivre's formula 2 ν C(m, ν) pᵛ (1 − p)^(m − ν + 1) with ν = ⌊m p⌋ + 1, where m trials of the weight n/m have
+    the variance; for m that are no whole numbers it is interpolated by the gamma function.
+
+    Examples
+    --------
+    >>> one, many = mean_deviation(np.array([1.0, 1e4]), np.array([0.5, 0.5]), np.array([0.25, 2500.0]))
+    >>> round(float(one), 9), round(float(many) / math.sqrt(2.0 / math.pi * 2500.0), 3)
+    (0.5, 1.0)
+    """
+    from scipy.special import gammaln  # not at the top: importing it takes long
+
+    trials = np.maximum(n * n * share * (1.0 - share) / variance, 1.0)
+    above = np.floor(trials * share) + 1.0
+    ways = gammaln(trials + 1.0) - gammaln(above + 1.0) - gammaln(trials - above + 1.0)
+    chance = ways + above * np.log(share) + (trials - above + 1.0) * np.log1p(-share)
+    return np.asarray(2.0 * above * np.exp(chance) * n / trials)
+
+
+def _variance(one: list[float], by_label: tuple[float, float]) -> float:
+    """Return the variance of the positive weight of a level; reverted weights may leave a rounding error below 0.
+
+    Where weights depend on the label, with means r₁ of positives and r₀ of negatives, it is r₁ A + r₀ B with
+    A = Σ p (1 − p)² and B = Σ p² (1 − p) over the whole that was sampled. Positives alone and negatives alone estimate
+    both. They are mixed so that the errors are not correlated with the gap: by the other label's part of the variance.
+    """
+    n, predicted, positive, variance, squared, both, of_positive, both_of_positive, _ = one
+    r1, r0 = by_label
+    if r1 == r0:
+        return variance
+    both_of_negative = both - both_of_positive
+    by_positives = (positive - of_positive - both_of_positive, both_of_positive)
+    by_negatives = (both_of_negative, predicted - of_positive - both_of_negative)
+    a, b = (x + y for x, y in zip(by_positives, by_negatives, strict=True))
+    share = r0 * b / (r1 * a + r0 * b) if r1 * a + r0 * b > 0.0 else 0.0
+    a, b = (share * x + (1.0 - share) * y for x, y in zip(by_positives, by_negatives, strict=True))
+    return (r1 * a + r0 * b) * squared / (r1 * positive + r0 * (n - positive))
 
 
 def _key(level: Any) -> Hashable:

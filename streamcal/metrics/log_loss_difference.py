@@ -63,7 +63,8 @@ class LogLossDifference:
     that step, which is known before yᵢ. ψ increases with c, and a λ that reaches 1/cᵢ is dropped for good. The mixture
     with the largest cᵢ so far is therefore below a supermartingale that starts at 1.
 
-    Observations have no weights, since weighted differences would not be bounded, and there is no `revert`, since V
+    Observations have no weights, since weighted differences would not be bounded: of a stream that was sampled by label
+    it is the difference on the sample, where the better series of the whole may be worse. There is no `revert`, since V
     depends on the order. Cost: `update`, `merge` and `get` O(1), `interval` a root search; two sums, a maximum and a
     count in memory.
 

@@ -163,7 +163,7 @@ class ClasswiseECE(MulticlassMetric):
     Notes
     -----
     Cost: `update` and `revert` O(K); `get` O(c) for c occupied cells in all; `merge` O(c). Memory: one
-    `EqualMassECE` for each label, at most 1.7 MB each.
+    `EqualMassECE` for each label, at most 2.0 MB each.
 
     References
     ----------

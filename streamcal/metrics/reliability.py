@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.metrics.cells import CellColumns
+from streamcal.metrics.label_weights import variance_factor
 from streamcal.parameters.types import FloatArray
 
 
@@ -27,7 +28,8 @@ class ReliabilityBin:
     frequency : float
         Weighted share of positive labels, Σ w y / Σ w.
     lower, upper : float
-        Wilson's interval for the frequency, with the effective number of observations (Σ w)² / Σ w².
+        Wilson's interval for the frequency, with the effective number of observations (Σ w)² / Σ w²; where weights
+        depend on the label, as with sampled negatives, with the number that `CalibrationRatio.interval` has.
     weight : float
         Total weight.
     count : int
@@ -110,7 +112,7 @@ class BinColumns(NamedTuple):
 
     `first` is the first cell of each bin, `low` and `high` the range of its probabilities, `number`, `weight` and
     `predicted` the sums of 1, w and w p, `frequency` the share of the positives in the weight, and `effective` the
-    effective number of its observations, from 1 to their number.
+    effective number of its observations, at least 1.
     """
 
     first: NDArray[np.intp]
@@ -142,6 +144,7 @@ def equal_mass(cells: CellColumns, bins: int) -> BinColumns:
     last = np.append(first[1:], len(cells.weight)) - 1
     sums = (cells.number, cells.weight, cells.predicted, cells.positive, cells.squared)
     number, weight, predicted, positive, squared = (np.add.reduceat(column, first) for column in sums)
+    frequency = np.clip(positive / weight, 0.0, 1.0)
     return BinColumns(
         first=first,
         low=cells.low[first],
@@ -149,9 +152,31 @@ def equal_mass(cells: CellColumns, bins: int) -> BinColumns:
         number=number,
         weight=weight,
         predicted=predicted,
-        frequency=np.clip(positive / weight, 0.0, 1.0),
-        effective=np.clip(weight * weight / squared, 1.0, number),  # despite rounding
+        frequency=frequency,
+        effective=_effective(cells, first, np.clip(weight * weight / squared, 1.0, number), frequency),
     )
+
+
+def _effective(cells: CellColumns, first: NDArray[np.intp], unrelated: FloatArray, frequency: FloatArray) -> FloatArray:
+    """Return the effective numbers of observations of bins: `unrelated`, unless weights depend on the labels.
+
+    Then it is the number with the variance Σ w² (y − p/R)² of Σ w y, R being the ratio of predicted to observed
+    positives in the bin. In a bin with one label alone it is the number with the variance that is expected.
+    """
+    by_label = cells.by_label
+    if by_label[0] == by_label[1]:
+        return unrelated
+    weight, predicted, positive = (
+        np.add.reduceat(column, first) for column in (cells.weight, cells.predicted, cells.positive)
+    )
+    scale = np.divide(positive, predicted, out=np.zeros_like(weight), where=predicted > 0.0)
+    expected = cells.p * np.repeat(scale, np.diff(first, append=len(cells.p)))
+    of_negative = cells.squared - cells.squared_positive
+    variance = np.add.reduceat(cells.squared_positive * (1.0 - expected) ** 2 + of_negative * expected**2, first)
+    mixed = (variance > 0.0) & (frequency > 0.0) & (frequency < 1.0)
+    usual = unrelated / variance_factor(frequency, by_label)
+    found = np.divide(weight**2 * frequency * (1.0 - frequency), variance, out=usual, where=mixed)
+    return np.maximum(found, 1.0)
 
 
 def reliability_data(cells: CellColumns, bins: int, confidence: float, ece: float) -> ReliabilityData:

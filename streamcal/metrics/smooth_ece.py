@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.metrics.base import Metric
-from streamcal.metrics.cells import CellColumns, calibrated_draws
+from streamcal.metrics.cells import CellColumns, calibrated_labels
 from streamcal.parameters.types import FloatArray
 
 #: Points of the grid for one bandwidth, at least: the kernel is interpolated by cubics between them, with an error of
@@ -96,8 +96,8 @@ class SmoothECE(Metric):
             return None
         total, middle = float(columns.weight.sum()), usual(columns)
         columns = joined(columns, middle / JOINED)
-        drawn = calibrated_draws(columns, FLOOR_DRAWS) - columns.weight * columns.p
-        smoothed = Smoothed(columns.p, drawn, COARSE)
+        positive, weight = calibrated_labels(columns, FLOOR_DRAWS)
+        smoothed = Smoothed(columns.p, positive - weight * columns.p, COARSE)
         return fixed_point(
             lambda sigma: float(np.quantile(smoothed.errors(sigma), QUANTILE)) / total,
             middle, columns.p, FLOOR_TOLERANCE,
@@ -106,7 +106,7 @@ class SmoothECE(Metric):
 
 def usual(columns: CellColumns) -> float:
     """Estimate the smECE of a calibrated model: the fixed point of the expected smECE_σ for normal residuals."""
-    variance, total = columns.squared * columns.p * (1.0 - columns.p), float(columns.weight.sum())
+    variance, total = columns.variance, float(columns.weight.sum())
     smoothed = Smoothed(columns.p, variance[np.newaxis], COARSE)
     # By the inequality of Cauchy and Schwarz ∫ √f ≤ √(R ∫ f), for a range R that is much wider than the bandwidth. In a
     # range that is much narrower, all residuals are in one place.

@@ -48,6 +48,11 @@ MOST_WEIGHT = 10.0
 JUST_AFTER, TINY = 1e-6, 1e-300
 #: No rate or slack is larger.
 LARGEST = 1e300
+ROOT_HALF = math.sqrt(0.5)
+#: Where no end is tracked within the scores: the identity, by its middle.
+MEDIAN = (np.array([0.0]), np.array([0.5]), np.array([0.5]))
+#: The parts of its multiples spread evenly over [0, 1).
+GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 #: Beyond this angle its tangent is above 10⁶.
 LARGEST_ANGLE = math.atan(FURTHEST)
 
@@ -91,13 +96,19 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
     in order, the predicted ones are their isotonic regression, for which there is no guarantee: of one level both are
     then the mean, and the interval is a point.
 
+    An outcome that is an atom of its distribution, as counts are, is spread over its interval of levels, (F(y−), F(y)]:
+    it is below an end by the part that is below. Forecasts that are right are then right, and are hardly changed; the
+    guarantee counts parts of outcomes. Of the scores that ``"aci"`` keeps, those of atoms are spread evenly in the same
+    way. An interval of counts contains more than its level, since it contains its ends.
+
     An outcome to which the forecast gave no mass, as one beyond a `Sample` that is too narrow, counts as one at a
     normal score of ±8.25. An end that is tracked beyond this score is infinite where the predicted mass ends before it.
 
     With `issue` and `settle`, an outcome that comes late is compared with the ends that were issued for it. The shares
     are then those of issued ends, and the bounds grow by d/T where d outcomes are awaited at most.
 
-    The calibrated distribution has these intervals as its `interval(level)`, and elsewhere the shape of the forecast.
+    The calibrated distribution has these intervals as its `interval(level)`, and elsewhere the shape of the forecast,
+    as it has on a side where the interval has no end.
 
     A weight is relative to the running mean of all weights, and an observation of relative weight w is one step of w
     times the size, 10 times at most; the bounds are for equal weights. It neither merges nor unlearns. Cost: O(k) for k
@@ -174,11 +185,13 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
     def _track(self, x: tuple[float, float], w: float, ends: Sequence[float]) -> None:
         """Learn whether an outcome of these normal scores was below each of the ends."""
         low, high = x
-        relative, levels = self._weight_scale.relative(w), len(self._lower)
+        relative, levels, of_atom = self._weight_scale.relative(w), len(self._lower), low < high
         for end, score in zip(self._lower, ends[:levels], strict=True):
-            end.step(high < score, relative)
+            end.step(part_below(low, high, score) if of_atom else high < score, relative)
         for end, score in zip(self._upper, ends[levels:], strict=True):
-            end.step(low < score if low < high else high <= score, relative)
+            end.step(part_below(low, high, score) if of_atom else high <= score, relative)
+        if of_atom:
+            high = score_within(low, high, self._lower[0].steps * GOLDEN % 1.0)
         self._scores.add(high)
         self._size += SIZE_RATE * (abs(high) - self._size)
         self._stepped(w)
@@ -210,8 +223,18 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
         levels = len(self._lower)
         tracked = zip(scores[levels - 1 :: -1].tolist(), scores[levels:].tolist(), strict=True)
         by_level = dict(zip(_levels(self.level), tracked, strict=True))
-        self._map = TrackedMap(ScoreRamp(scores, *self._end_levels, True), by_level, self.method == "aci")
+        self._map = TrackedMap(self._ramp(scores), by_level, self.method == "aci")
         return self._map
+
+    def _ramp(self, scores: FloatArray) -> ScoreRamp:
+        """Return the map of levels through the ends. One that is tracked beyond all scores has no place in it."""
+        below, above = self._end_levels
+        inside = np.abs(scores) < FURTHEST
+        if inside.all():
+            return ScoreRamp(scores, below, above, True)
+        if not inside.any():
+            return ScoreRamp(*MEDIAN, True)
+        return ScoreRamp(scores[inside], below[inside], above[inside], True)
 
     def _fields(self) -> dict[str, Field]:
         scores = numbers(None, least=-FURTHEST, most=FURTHEST)
@@ -256,7 +279,7 @@ class TrackedMap(RecalibrationMap):
         super().__init__(ramp)
         self.ends = ends
         #: Whether the quantiles of continuous distributions are the intervals.
-        self.plain = not held and -OUTSIDE < ramp.knots[0] <= ramp.knots[-1] < OUTSIDE
+        self.plain = not held and all(-OUTSIDE < low <= high < OUTSIDE for low, high in ends.values())
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
         found = super().predict_one(distribution)
@@ -344,8 +367,8 @@ class Tracked(ABC):
     def score(self, scores: Scores, size: float) -> float:
         """Return the normal score of the end."""
 
-    def step(self, below: bool, w: float) -> None:
-        """Learn whether an outcome was below the end."""
+    def step(self, below: float, w: float) -> None:
+        """Learn whether an outcome was below the end, or which part of it was."""
         self.excess += min(w, MOST_WEIGHT) * (self.level - below)
         self.steps += 1
 
@@ -380,6 +403,28 @@ class IntegratedScore(TrackedScore):
         angle = excess * math.log(self.steps + 1.0) / (max(self.steps, 1) * SATURATION)
         integral = math.tan(angle) if abs(angle) < LARGEST_ANGLE else math.copysign(FURTHEST, angle)
         return self.rate * excess + integral
+
+
+def part_below(low: float, high: float, score: float) -> float:
+    """Return the part of an atom with these normal scores of F(y−) < F(y) that is below a score, from 0 to 1.
+
+    >>> round(part_below(-1.0, 1.0, 0.0), 9), part_below(-1.0, 1.0, -2.0)
+    (0.5, 0.0)
+    """
+    if score <= low or score >= high:
+        return 0.0 if score <= low else 1.0
+    if low > 0.0:  # in the upper tail, levels have no digits left
+        return 1.0 - part_below(-high, -low, -score)
+    begin, end, at = (0.5 * math.erfc(-z * ROOT_HALF) for z in (low, high, score))
+    return (at - begin) / (end - begin) if begin < end else 0.5
+
+
+def score_within(low: float, high: float, part: float) -> float:
+    """Return the normal score at this part of the levels of an atom."""
+    if low > 0.0:
+        return -score_within(-high, -low, 1.0 - part)
+    begin, end = (0.5 * math.erfc(-z * ROOT_HALF) for z in (low, high))
+    return min(max(float(ndtri(begin + part * (end - begin))), low), high)
 
 
 #: method → its ends.

@@ -16,7 +16,7 @@ from streamcal.names import suggesting
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
-from streamcal.regression import METHODS, CalibratedDistribution, Composition, DistributionCalibrator, Normal
+from streamcal.regression import METHODS, CalibratedDistribution, Composition, DistributionCalibrator, Normal, Sample
 from streamcal.river.bases import Regressor, ShowsCalibrator, taken_by_base, takes, takes_to_predict
 
 #: How many residuals are held, and which share of them the size of a residual is compared with; of a standard normal
@@ -164,8 +164,14 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     def predict_distribution_one(
         self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any
     ) -> CalibratedDistribution | None:
-        """Return the calibrated forecast, as of time `t`; None if there is no forecast. The state does not change."""
-        forecast = _normal(*self._predicted(x, **kwargs))
+        """Return the calibrated forecast, as of time `t`; None if there is no forecast. The state does not change.
+
+        While all residuals are 0, as of a stream that begins with zeros, it is the prediction of the base alone.
+        """
+        mean, sd = self._predicted(x, **kwargs)
+        if sd == 0.0 and mean is not None and math.isfinite(mean):
+            return Sample([mean])
+        forecast = _normal(mean, sd)
         return None if forecast is None else self.calibrator.predict_one(forecast, t)
 
     def _predicted(self, x: dict[Any, Any], **kwargs: Any) -> tuple[float | None, float | None]:

@@ -12,6 +12,7 @@ import numpy as np
 from streamcal.live.alarms import Alarm
 from streamcal.live.monitor import CalibrationMonitor
 from streamcal.metrics.base import Forecasts
+from streamcal.metrics.label_weights import sampled, weights_by_label
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.parameters.types import FloatArray
@@ -50,9 +51,10 @@ class History:
     """Sums of predictions over parts of equal length, which is doubled whenever there are too many of them.
 
     By series of predictions of the same labels, `alarms` are the first `MOST_ALARMS` of a `CalibrationMonitor` with
-    `RUN_LENGTH`, which counts each row once, and `alarms_in_all` their number. `differences` compare the log loss of
-    each series with that of the base, which is the first if none is given, at the level `confidence`. Cost: O(1) for
-    each prediction, most of it that of the monitor; memory O(names).
+    `RUN_LENGTH`, which counts each row once, and `alarms_in_all` their number. Where weights depend on the label, as
+    with sampled negatives, a monitor is given the probability of a positive among the rows of the sample. `differences`
+    compare the log loss of each series with that of the base, which is the first if none is given, at the level
+    `confidence`. Cost: O(1) for each prediction, most of it that of the monitor; memory O(names).
 
     Examples
     --------
@@ -77,6 +79,7 @@ class History:
         self._length = SHORTEST
         self._parts = np.zeros((0, SHARED + EACH * len(names)))
         self._begun = math.nan  # the earliest time
+        self._by_label = np.zeros(4)  # Σ w of the positives and of the negatives, and Σ w² of both
 
     def add(self, forecasts: Mapping[str, Forecasts], times: FloatArray | None = None) -> None:
         """Add the next predictions of every series, of the same labels, made at these times.
@@ -150,16 +153,21 @@ class History:
         (first, *_) = forecasts.values()
         y, w = first.y[rows], first.w[rows]
         part[: SHARED - 1] += len(y), w.sum(), w @ y
+        negative, squared = 1.0 - y, w * w
+        self._by_label += w @ y, w @ negative, squared @ y, squared @ negative
+        by_label = weights_by_label(*self._by_label.tolist())
         part[SHARED - 1] = np.maximum(part[SHARED - 1], times[rows].max())  # nan where there are no times
         here = {name: Forecasts(one.p[rows], y, w) for name, one in forecasts.items()}
         for i, name in enumerate(self.names):
             if name in here:
-                self._fill_one(part[SHARED + EACH * i : SHARED + EACH * (i + 1)], name, here)
+                self._fill_one(part[SHARED + EACH * i : SHARED + EACH * (i + 1)], name, here, by_label)
 
-    def _fill_one(self, columns: FloatArray, name: str, forecasts: Mapping[str, Forecasts]) -> None:
+    def _fill_one(
+        self, columns: FloatArray, name: str, forecasts: Mapping[str, Forecasts], by_label: tuple[float, float]
+    ) -> None:
         """Add predictions of one series to its columns of the last part."""
         one, monitor = forecasts[name], self._monitors[name]
-        alarms = monitor.update_many(one.y, one.p)
+        alarms = monitor.update_many(one.y, sampled(one.p, by_label))
         self.alarms[name] += alarms[: MOST_ALARMS - len(self.alarms[name])]
         self.alarms_in_all[name] += len(alarms)
         losses = np.minimum(np.where(one.y > 0.0, *one.log_losses), -math.log(LOG_LOSS_CLIP))  # as `LogLoss` has them

@@ -87,7 +87,8 @@ class ImpressionReader(FieldReader):
             return Impression(*found[:3], found.t, id, NEVER, version, found.keys)
         label_time = self._time_in(row, columns.label_time)
         if label_time < found.t - columns.clock_skew:
-            reason = f"the label came {found.t - label_time:.6g} s before its event"
+            twice = self._time.repeated(as_read(row.get(columns.label_time)))
+            reason = f"the label came {found.t - label_time:.6g} s before its event{twice}"
             allowed = (
                 f"no time more than {columns.clock_skew:g} s (--clock-skew) before that of {columns.time!r}, and no "
                 "time at all in a row without a label"

@@ -100,6 +100,21 @@ class TimeReader:
                 allowed += f", or --time-format, as '{EXAMPLE_FORMAT}'"
             raise refused(value, allowed) from None
 
+    def repeated(self, value: Any) -> str:
+        """Return what to add to an error where a time is in the hour that its zone repeats; else nothing.
+
+        >>> berlin = TimeReader(TimeOptions(zone=ZoneInfo("Europe/Berlin")))
+        >>> berlin.repeated("2026-10-25T03:30:00"), berlin.repeated("2026-10-25T02:30:00")
+        ('', ', in the hour that Europe/Berlin has twice when its clocks are set back; give times with a zone')
+        """
+        zone, moment = self._options.zone, self._moment(value)
+        if zone is None or not isinstance(moment, datetime) or moment.tzinfo is not None:
+            return ""
+        first, second = (moment.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+        if not first.timestamp() < second.timestamp():
+            return ""
+        return f", in the hour that {zone.key} has twice when its clocks are set back; give times with a zone"
+
     def many(self, column: Any, name: str) -> FloatArray:
         """Return the times in a column of Arrow; one of `ERRORS`, or a `RecordError`, where `one` may refuse one."""
         if not len(column):

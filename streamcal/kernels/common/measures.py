@@ -37,9 +37,9 @@ class CellTable:
 
     Notes
     -----
-    `rows`, an array of shape (2 tail + 2 last, 7), has the cells in ascending order: the lowest and the highest p, the
-    number of forecasts, Σ w, Σ w², Σ w p and Σ w y. It is zero where no forecast is held: memory that nothing was
-    written to is taken from the operating system by page, so that a few cells take a few pages.
+    `rows`, an array of shape (2 tail + 2 last, 8), has the cells in ascending order: the lowest and the highest p, the
+    number of forecasts, Σ w, Σ w², Σ w p, Σ w y and Σ w² y. It is zero where no forecast is held: memory that nothing
+    was written to is taken from the operating system by page, so that a few cells take a few pages.
     """
 
     rows = cython.declare(object, visibility="readonly")
@@ -49,7 +49,7 @@ class CellTable:
     _tail: cython.Py_ssize_t
 
     def __init__(self, last: cython.Py_ssize_t, per_logit: cython.double, tail: cython.Py_ssize_t):
-        self.rows = np.zeros((2 * tail + 2 * last, 7))
+        self.rows = np.zeros((2 * tail + 2 * last, 8))
         self._rows = self.rows
         self._last = last
         self._per_logit = per_logit
@@ -73,7 +73,7 @@ class CellTable:
         if self._rows[i, 2] == 0.0:
             return False
         if self._rows[i, 2] == 1.0:
-            for k in range(7):
+            for k in range(8):
                 self._rows[i, k] = 0.0
             return True
         self._rows[i, 2] -= 1.0
@@ -81,6 +81,7 @@ class CellTable:
         self._rows[i, 4] -= w * w
         self._rows[i, 5] -= w * p
         self._rows[i, 6] -= w * y
+        self._rows[i, 7] -= w * w * y
         return True
 
     def add_many(
@@ -115,7 +116,7 @@ class CellTable:
                 self._rows[i, 0], self._rows[i, 1] = rows[i, 0], rows[i, 1]
             self._rows[i, 0] = min(self._rows[i, 0], rows[i, 0])
             self._rows[i, 1] = max(self._rows[i, 1], rows[i, 1])
-            for k in range(2, 7):
+            for k in range(2, 8):
                 self._rows[i, k] += rows[i, k]
 
     @cython.cfunc
@@ -153,6 +154,7 @@ class CellTable:
         self._rows[i, 4] += w * w
         self._rows[i, 5] += w * p
         self._rows[i, 6] += w * y
+        self._rows[i, 7] += w * w * y
 
 
 def add_differences(
