@@ -208,7 +208,7 @@ def test_a_delay_is_a_number_of_labels(delay):
 
 
 def in_a_loop(lag, lost, *, asked=1, further=(), scores=(0.5,), delay=None, n=4_000):
-    """Return the excess over the score's loss and the promise, of labels `lag` predictions late of which some are lost."""
+    """Return the excess over the score's loss, and the promise: labels are `lag` predictions late, some lost."""
     rng, waiting, excess, cal = np.random.default_rng(1), [], 0.0, Auto(lag if delay is None else delay)
     for i in range(n):
         score = float(rng.choice(scores))

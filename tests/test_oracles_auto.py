@@ -187,7 +187,7 @@ class AutoByHand:
         return np.array([x, 1.0, 0.0, 0.0, u * u, u**3, *means])
 
     def experts_at(self, x):
-        """Return the log-odds of all experts and rungs at a knot, the last expert as at a score that has not come before."""
+        """Return the log-odds of all experts and rungs at a knot, the last expert as at a new score."""
         rungs = self.ladder.forecasts(x)
         said = [x, self.rungs.mixed(rungs)]
         phi = self.phi(x, self.means)

@@ -22,7 +22,7 @@ from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time, Times
-from streamcal.states import Field, ensure
+from streamcal.states import Field
 
 #: Rows of a stream that are learned in one call, which holds the GIL: a few milliseconds.
 PIECE = 512
@@ -74,15 +74,15 @@ class Auto(SequentialCalibrator):
 
         loss of Auto ≤ loss of the score + ln 4 + D/2 + κ.
 
-    Losses are summed log losses in nats, of scores clamped at log-odds ±16. D is at most the number of labels learned in
-    between. A label is a *surprise* if the score gave it less than ¼ and the prediction still less, and costs more than
-    its stake; κ is what they may cost, 1 to 8 nats each, for the largest number of them among labels of D + 1 units.
-    With labels in time, D and κ are 0. `promised` is the right-hand side's constant. It grows with the surprises, by ½
-    with each unit of a delay that is found, and by what a later or heavier label costs beyond it, so that it bounds the
+    Losses are summed log losses in nats, of scores clamped at log-odds ±16. D is at most the number of labels learned
+    in between. A label is a *surprise* if the score gave it less than ¼ and the prediction still less, and costs more
+    than its stake. κ is what surprises may cost, 1 to 8 nats each, for the largest number of them among labels of D + 1
+    units. With labels in time, D and κ are 0. `promised` is the right-hand side's constant. It grows with surprises, by
+    ½ with each unit of a delay that is found, and by what a later or heavier label costs beyond it. So it bounds the
     excess at any time. `kernels.mixture.guard.Guard` has the proof.
 
-    **Memory.** With labels in time, the loss is within a few nats of that of the best rung in hindsight, and of the best
-    sequence of k changes between experts within k·(ln U + ln N) more, for N experts and U units learned.
+    **Memory.** With labels in time, the loss is within a few nats of that of the best rung in hindsight. A sequence of
+    k changes between experts costs about k·(ln U + ln N) nats more, for N experts and U units learned.
     `kernels.mixture.late_weights.LateWeights` has the bound.
 
     **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing. A label
@@ -138,7 +138,7 @@ class Auto(SequentialCalibrator):
 
     @property
     def label_delay(self) -> float:
-        """The largest information found that was learned between a prediction and its label, in units; see the notes."""
+        """The largest information that was learned between a prediction and its label, in units; see the notes."""
         return float(self._mixture.guard.delay)
 
     @property

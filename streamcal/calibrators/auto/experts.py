@@ -77,7 +77,10 @@ class Expert(NamedTuple):
 LINES = (0.0, 3e5, 1e5, 3e4, 1e4, 3e3, 1e3, 300.0, 100.0, 30.0)
 CURVES = (0.0, 1e6, 1e5, 1e4, 1e3)
 RUNG_PRIOR = (4.0, *[1.0] * (len(LINES) + len(CURVES) - 1))
-RUNGS = (*(f"line {m:g}" if m else "line, all" for m in LINES), *(f"curve {m:g}" if m else "curve, all" for m in CURVES))
+RUNGS = (
+    *(f"line {m:g}" if m else "line, all" for m in LINES),
+    *(f"curve {m:g}" if m else "curve, all" for m in CURVES),
+)
 #: The number in the name of a regression is what a unit keeps of the past. The kinds are in the kernel's order.
 EXPERTS = (
     Expert("score", 3.0, None, "a score that needs nothing loses least"),

@@ -94,9 +94,8 @@ def weights_state(size: int) -> Reader:
 def ladder_state(value: Any) -> list[Any]:
     """Check and return the state of the ladder."""
     lines, curves = len(LINES), len(CURVES)
-    coordinate = {"least": -LARGEST_COORDINATE, "most": LARGEST_COORDINATE}
     read = row(
-        numbers(2 * lines + 4 * curves, **coordinate),
+        numbers(2 * lines + 4 * curves, least=-LARGEST_COORDINATE, most=LARGEST_COORDINATE),
         numbers(3 * lines + 16 * curves, least=-HEAVIEST, most=HEAVIEST),
         numbers(16, least=-HEAVIEST, most=HEAVIEST),
         row(number(0.0, HEAVIEST), number(-LOGIT_LIMIT, LOGIT_LIMIT), number(0.0, HEAVIEST)),

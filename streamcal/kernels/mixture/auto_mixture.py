@@ -2,7 +2,8 @@
 """The step of `Auto` in one call.
 
 The experts have a kernel each: `memory_ladder`, `score_regressions`, `knot_sums`, `jumper`, `repeated_scores`.
-`combination` has their weights and the stack, `day_and_week` the correction by time, `guard` the promise, and `auto_steps` the labels that come late.
+`combination` has their weights and the stack, `day_and_week` the correction by time, `guard` the promise, and
+`auto_steps` the labels that come late.
 
 Symbols:
 

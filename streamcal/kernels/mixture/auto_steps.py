@@ -157,9 +157,7 @@ class AutoSteps:
 
     def _late(self, i):
         """Return how many labels were learned since the forecast that follows i others in the log was issued."""
-        return self.mixture.learned - cython.cast(
-            cython.longlong, self._exact[(self._first + i) % self._size, 2]
-        )
+        return self.mixture.learned - cython.cast(cython.longlong, self._exact[(self._first + i) % self._size, 2])
 
     def _found(self, x):
         """Return how many forecasts the one at x, to which a label belongs, follows in the log; −1 for none."""

@@ -87,7 +87,9 @@ class Guard:
     largest weight so far, whose memory fades. With the whole stake, labels of weight 3 would end the account for good.
     """
 
-    def __init__(self, constant: cython.double, a_unit: cython.double, a_surprise: cython.double, likely: cython.double):
+    def __init__(
+        self, constant: cython.double, a_unit: cython.double, a_surprise: cython.double, likely: cython.double
+    ):
         self.constant, self.a_unit, self.a_surprise, self.likely = constant, a_unit, a_surprise, likely
         self.delay, self.clock, self.heaviest = 0.0, 0.0, 1.0
         self.promised = self.budget = constant

@@ -67,9 +67,7 @@ class KnotSums:
 
     def local(self, one, knot, p):
         """Return the forecast of a smoother at a knot, where the line forecasts the probability p."""
-        return held_at(
-            p, self.sums[2 * one + 1, knot] / self._units[one], self.sums[2 * one, knot] / self._units[one]
-        )
+        return held_at(p, self.sums[2 * one + 1, knot] / self._units[one], self.sums[2 * one, knot] / self._units[one])
 
     # -- learning ------------------------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ class LateWeights:
         self._wealth = np.zeros(ROWS)
 
     def mixed(self, z, at):
-        """Return the log-odds of the mixture of the forecasts z[at], z[at + 1] …"""
+        """Return the log-odds of the mixture of the forecasts from z[at] on."""
         k: cython.Py_ssize_t
         e: cython.double
         p: cython.double
@@ -140,7 +140,7 @@ class LateWeights:
         return log(positive / negative)
 
     def write(self, z, at, out, to):
-        """Write the log-odds that each row forecasts to out[to] …, from those of the experts at z[at] …"""
+        """Write the log-odds that each row forecasts from out[to] on, given those of the experts from z[at] on."""
         row: cython.Py_ssize_t
         k: cython.Py_ssize_t
         e: cython.double
@@ -172,7 +172,7 @@ class LateWeights:
                 self._block[row, k] = self._block[0, k]
 
     def judge(self, z, at, rows, y, w, late, share):
-        """Update all weights by a label of weight w, from the issued forecasts z[at] … and those of the rows, z[rows] …"""
+        """Update all weights by a label of weight w: forecasts are from z[at] on, and those by row from z[rows] on."""
         k: cython.Py_ssize_t
         best: cython.double
         _judge(self._block, z, at, y, w, late, share, ROWS if self.late else 1)
@@ -206,7 +206,7 @@ class LateWeights:
         return np.asarray(self._block)[WEIGHTS].tolist()
 
     def state(self):
-        """[The rows of weights, the log-wealth of the rows, whether a label was late], for `load`."""
+        """Return the rows of weights, the log-wealth of the rows, and whether a label was late, for `load`."""
         return [np.asarray(self._block)[:ROWS].tolist(), np.asarray(self._wealth).tolist(), bool(self.late)]
 
     def load(self, rows, wealth, late: cython.bint):

@@ -245,11 +245,11 @@ class MemoryLadder:
         self._a, self._places = block[: n - FULL], block[n - FULL :]
 
     def show(self, x, out, at):
-        """Write the log-odds that the rungs forecast at the log-odds x to out[at] …"""
+        """Write the log-odds that the rungs forecast at the log-odds x, from out[at] on."""
         _show(self._theta, self._entered, self._lines, x, x - self._centre, out, at)
 
     def judge(self, z, at, rows, y, w, u, late, shares):
-        """Weight the rungs by a label of u units, from their issued forecasts z[at] … and those of the rows, z[rows] …
+        """Weight the rungs by a label of u units: they issued the forecasts from z[at] on, by row from z[rows] on.
 
         The share u/(U + `shares`) of all weight returns to the prior.
         """
@@ -282,8 +282,8 @@ class MemoryLadder:
                 mean = self._places[4 * i] * self._places[4 * j] / (self._placed * self._placed)
                 prior[4 * i + j] = OFFSET * mean
                 if j > 0:
-                    prior[4 * i + j] += SLOPE * (self._places[4 * i + j] / self._placed - mean) * (
-                        self._placed * self._placed * spread
+                    prior[4 * i + j] += (
+                        SLOPE * (self._places[4 * i + j] / self._placed - mean) * (self._placed * self._placed * spread)
                     )
             if i > 0:
                 prior[5 * i] += SLOPE / (self._placed + 1.0)
@@ -324,7 +324,7 @@ class MemoryLadder:
                     self._a[base + FULL * (k - self._lines) + j] = self._a[base + j]
 
     def state(self):
-        """[Coefficients, curvatures, sums of the features, (information, centre, placed), *weights], for `load`."""
+        """Return coefficients, curvatures, sums of the features, information and places, and weights, for `load`."""
         numbers = [float(self.information), float(self._centre), float(self._placed)]
         theta, a, places = np.asarray(self._theta), np.asarray(self._a), np.asarray(self._places)
         return [theta.tolist(), a.tolist(), places.tolist(), numbers, *self.weights.state()]

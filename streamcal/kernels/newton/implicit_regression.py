@@ -189,4 +189,3 @@ def _solve(
     for i in range(n - 1, -1, -1):
         for j in range(i + 1, n):
             g[i] -= l[j, i] * g[j]
-

@@ -60,7 +60,8 @@ class Plan:
 class Regressions:
     """Online logistic regressions with forgetting.
 
-    A step that forgets begins with  A ← ΛAΛ, Λ = diag(√λ);  the next coordinate k in turn is renewed, A[k, k] += (1 − λₖⁿ)·A₀[k, k].
+    A step that forgets begins with  A ← ΛAΛ, Λ = diag(√λ);  the next coordinate k in turn is renewed,
+    A[k, k] += (1 − λₖⁿ)·A₀[k, k].
     Each step is  θ ← θ + Pφ·(m − z)/v, v = φᵀPφ, m being the log-odds z + v·w·(y − σ(m)) of the implicit step;
     A ← A + w·σ(m)(1 − σ(m))·φφᵀ. Where `hold` has set a centre, the constant is renewed along the features there.
     """
