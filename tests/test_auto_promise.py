@@ -310,3 +310,13 @@ def test_sampled_negatives_are_worth_what_they_tell():
     p = Auto().predict_learn_many(scores, y, w)
     later = slice(len(y) // 4, None)
     assert (w * p)[later].sum() / (w * y)[later].sum() == pytest.approx(1.0, abs=0.15)
+
+
+def test_scores_at_the_ends_follow_a_rate_that_moves():
+    """Most scores of a naive Bayes model are 0: the rungs count the labels there with memories of their own."""
+    rng, cal = np.random.default_rng(0), Auto()
+    rate = np.repeat([0.03, 0.3], [6_000, 3_000])
+    y = rng.random(len(rate)) < rate
+    p = cal.predict_learn_many(np.zeros(len(rate)), y)
+    assert p[-2_000:].sum() == pytest.approx(y[-2_000:].sum(), rel=0.1)
+    assert Auto.from_bytes(cal.to_bytes()).predict_one(0.0) == cal.predict_one(0.0)

@@ -63,7 +63,6 @@ def mixture_state(state: Any) -> dict[str, Any]:
             "means": mean,
             "units": numbers(len(SMOOTHERS), least=1.0, most=FULL),
             "sums": numbers(len(SMOOTHERS), 2, KNOTS, least=0.0, most=HEAVIEST * FULL),
-            "ends": numbers(2, 2, least=0.0, most=HEAVIEST),
             "shares": weights_state(len(EXPERTS) + 1),
             "by time": share,
             "repeated": listed(row(z, *(number(0.0, HEAVIEST),) * 4)),
@@ -99,16 +98,17 @@ def ladder_state(value: Any) -> list[Any]:
         numbers(3 * lines + 16 * curves, least=-HEAVIEST, most=HEAVIEST),
         numbers(16, least=-HEAVIEST, most=HEAVIEST),
         row(number(0.0, HEAVIEST), number(-LOGIT_LIMIT, LOGIT_LIMIT), number(0.0, HEAVIEST)),
+        numbers(lines + curves, 4, least=0.0, most=HEAVIEST),
         unread,
         unread,
         unread,
     )(value)
-    theta, curvatures, places, numbered, *weights = read
+    theta, curvatures, places, numbered, ends, *weights = read
     diagonal = [*curvatures[: 3 * lines].reshape(lines, 3)[:, [0, 2]].ravel(), *places[::5]]
     diagonal += [*curvatures[3 * lines :].reshape(curves, 16)[:, ::5].ravel()]
     ensure(min(diagonal) >= 0.0, "a curvature is below 0")
     ensure(abs(places[0] - numbered[2]) <= ROUNDING * (1.0 + places[0]), "the features are of other information")
-    return [theta, curvatures, places, numbered, *weights_state(lines + curves)(weights)]
+    return [theta, curvatures, places, numbered, ends, *weights_state(lines + curves)(weights)]
 
 
 def regressions_state(plan: Plan) -> Reader:

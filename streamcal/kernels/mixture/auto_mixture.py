@@ -103,14 +103,11 @@ class AutoMixture:
         p: cython.double
         self._sides[at] = x
         if knot == 0 or knot == LAST:
-            z = self.sums.end(knot)
-            for k in range(self.ladder.size):
-                self._sides[rungs + k] = z
-            self._sides[at + 1] = z
+            self.ladder.show_end(knot == LAST, self._sides, rungs)
         else:
             self.ladder.show(x, self._sides, rungs)
-            z = self._sides[rungs]
-            self._sides[at + 1] = self.ladder.weights.mixed(self._sides, rungs)
+        z = self._sides[rungs]
+        self._sides[at + 1] = self.ladder.weights.mixed(self._sides, rungs)
         p = sigmoid(z)
         at += 2
         self.regressions.show(x, None, 0)
@@ -217,9 +214,8 @@ class AutoMixture:
                 issued[end + BASE], issued[end + TIMED], y, w * p, u / (self.combination.information + u + SHARED)
             )
         self.combination.judge(y, w, u, late, issued)
-        if -LARGEST < x < LARGEST:
-            self.ladder.judge(issued, self.size + 1, end + RUNGS, y, w, u, late, SHARED)
-            self.ladder.learn(x, y, w, u)
+        self.ladder.judge(issued, self.size + 1, end + RUNGS, y, w, u, late, SHARED)
+        self.ladder.learn(x, y, w, u)
         self._learn_once(x, y, w / steps, u / steps, t, issued)
         for _ in range(1, steps):
             self._knot, self._spot = -1, nan

@@ -14,9 +14,7 @@ cdef class KnotSums:
     cdef double _growth[8]  # of its unit
     cdef double _units[8]
     cdef readonly double[:, ::1] sums  # two rows a smoother, of negatives and of positives, in units
-    cdef readonly double[:, ::1] ends  # weights of negatives and positives at scores clamped below, and above
 
-    cdef double end(self, Py_ssize_t knot) noexcept nogil
     cdef double local(self, Py_ssize_t one, Py_ssize_t knot, double p) noexcept nogil
     cdef void learn(self, double x, double y, double w, bint forgets) noexcept nogil
     cdef void _rescale(self, Py_ssize_t one) noexcept nogil

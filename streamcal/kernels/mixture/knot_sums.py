@@ -36,7 +36,7 @@ def held_at(p, positive, negative):
 
 
 class KnotSums:
-    """Smoothers, and means of the labels of scores that are clamped.
+    """Means of the labels near each knot.
 
     Parameters
     ----------
@@ -55,15 +55,9 @@ class KnotSums:
             self._half, self._growth, self._units = [0.0] * MOST, [0.0] * MOST, [0.0] * MOST
         for k in range(self.smoothers):
             self._half[k], self._growth[k], self._units[k] = smoothers[k][0], smoothers[k][1], 1.0
-        self.sums, self.ends = np.zeros((2 * self.smoothers, KNOTS)), np.zeros((2, 2))
+        self.sums = np.zeros((2 * self.smoothers, KNOTS))
 
     # -- forecasts in log-odds -----------------------------------------------------------------------------------
-
-    def end(self, knot):
-        """Return the forecast for a clamped score: the mean of its labels, and one more that is as the score says."""
-        if knot == 0:
-            return log_odds_of(self.ends[1, 0] + TINY, self.ends[0, 0] + 1.0)
-        return log_odds_of(self.ends[1, 1] + 1.0, self.ends[0, 1] + TINY)
 
     def local(self, one, knot, p):
         """Return the forecast of a smoother at a knot, where the line forecasts the probability p."""
@@ -98,8 +92,6 @@ class KnotSums:
                 u = 1.0 - u * u
                 if u > 0.0:
                     self.sums[row, k] += weight * u * u
-        if x <= -LARGEST or x >= LARGEST:
-            self.ends[side, 0 if x < 0.0 else 1] += w
 
     def _rescale(self, one):
         """Count a smoother's sums in units of 1 again."""
@@ -116,7 +108,6 @@ class KnotSums:
         return {
             "units": [float(self._units[k]) for k in range(self.smoothers)],
             "sums": np.asarray(self.sums).reshape(self.smoothers, 2, KNOTS).tolist(),
-            "ends": np.asarray(self.ends).tolist(),
         }
 
     def load(self, state):
@@ -125,4 +116,3 @@ class KnotSums:
         for k in range(self.smoothers):
             self._units[k] = state["units"][k]
         np.asarray(self.sums)[...] = np.reshape(state["sums"], (2 * self.smoothers, KNOTS))
-        np.asarray(self.ends)[...] = state["ends"]

@@ -17,8 +17,10 @@ cdef class MemoryLadder:
     cdef double[::1] _places  # sums of products of the features
     cdef double[::1] _memory
     cdef double[::1] _entered
+    cdef double[:, ::1] _ends  # of each rung: negatives and positives at scores clamped below, and above
 
     cdef void show(self, double x, double[::1] out, Py_ssize_t at) noexcept nogil
+    cdef void show_end(self, bint above, double[::1] out, Py_ssize_t at) noexcept nogil
     cdef void judge(
         self,
         const double[::1] z,
@@ -31,4 +33,6 @@ cdef class MemoryLadder:
         double shares,
     ) noexcept nogil
     cdef void learn(self, double x, double y, double w, double u) noexcept nogil
+    cdef void _count(self, Py_ssize_t end, double y, double w, double u) noexcept nogil
+    cdef void _move(self, double x, double y, double w, double u) noexcept nogil
     cdef void _next_rung(self) noexcept nogil

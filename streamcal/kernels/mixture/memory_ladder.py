@@ -11,10 +11,13 @@ Symbols:
     m                        the memory of a rung, in units of information; 0 is all
     A                        the curvature that a rung has learned and not forgotten
     T                        the curvature of the prior, which never fades
+    k, n                     the positives and negatives of a rung among scores that are clamped, at either end
 
 A step is  A ← m/(m + u)·A + w·s(1 − s)·ffᵀ;  b ← b + (A + T)⁻¹((y − s)·w·f − u/(m + u)·T·b), s being the forecast of
 the rung now. T = o·μμᵀ + l·Σ, with the mean μ and the covariance Σ of the features, weighted by information: the prior
-is worth o events where the scores are. A rung of memory m is a copy of the one that forgets nothing until U = m/10.
+is worth o events where the scores are. Where scores are clamped, a rung forecasts the mean of the labels there and of
+one more that is as the score says:  k ← m/(m + u)·k + w·y, and n likewise. A rung of memory m is a copy of the one
+that forgets nothing until U = m/10.
 
 This is dynamic logistic regression with dynamic model averaging (Raftery, Kárný and Ettler, Technometrics 2010;
 McCormick, Raftery, Madigan and Burd, Biometrics 2012), with time counted in information.
@@ -23,7 +26,7 @@ McCormick, Raftery, Madigan and Burd, Biometrics 2012), with time counted in inf
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, sqrt
-from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
+from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST, log_odds_of
 from cython.cimports.streamcal.kernels.mixture.late_weights import LateWeights
 from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
 
@@ -38,6 +41,8 @@ ENTERS = cython.declare(cython.double, 0.1)
 """A rung enters when the stream is this part of its memory long."""
 BENDS = cython.declare(cython.double, 6.0)
 """Curves bend within ± this of the first score, and are lines beyond."""
+TINY = cython.declare(cython.double, 1e-7)
+"""The positive part of the label that holds a clamped score at its end."""
 PIVOT = cython.declare(cython.double, 1e-12)
 """A pivot of a curvature is at least this."""
 
@@ -231,6 +236,7 @@ class MemoryLadder:
             np.zeros(coefficients + 3 * self._lines + FULL * (self.size - self._lines) + FULL + 2 * self.size),
             coefficients,
         )
+        self._ends = np.zeros((self.size, 4))
         np.asarray(self._memory)[:] = memory
         np.asarray(self._entered)[:] = memory == 0.0
         self.information, self._centre, self._placed = 0.0, 0.0, 0.0
@@ -248,6 +254,18 @@ class MemoryLadder:
         """Write the log-odds that the rungs forecast at the log-odds x, from out[at] on."""
         _show(self._theta, self._entered, self._lines, x, x - self._centre, out, at)
 
+    def show_end(self, above, out, at):
+        """Write the log-odds that the rungs forecast at a score that is clamped, above or below."""
+        k: cython.Py_ssize_t
+        end: cython.Py_ssize_t = 2 if above else 0
+        for k in range(self.size):
+            if self._entered[k] == 0.0:
+                out[at + k] = out[at] if k < self._lines else out[at + self._lines]
+            else:
+                out[at + k] = log_odds_of(
+                    self._ends[k, end + 1] + (1.0 if above else TINY), self._ends[k, end] + (TINY if above else 1.0)
+                )
+
     def judge(self, z, at, rows, y, w, u, late, shares):
         """Weight the rungs by a label of u units: they issued the forecasts from z[at] on, by row from z[rows] on.
 
@@ -257,6 +275,27 @@ class MemoryLadder:
 
     def learn(self, x, y, w, u):
         """Move the rungs by the label y at the log-odds x, of weight w and of u units of information."""
+        if -LARGEST < x < LARGEST:
+            self._move(x, y, w, u)
+        else:
+            self._count(2 if x > 0.0 else 0, y, w, u)
+        self.information += u
+        if self.information >= self._due:
+            self._next_rung()
+
+    def _count(self, end, y, w, u):
+        """Count a label at a score that is clamped."""
+        k: cython.Py_ssize_t
+        keep: cython.double
+        for k in range(self.size):
+            if self._entered[k] == 0.0:
+                continue
+            keep = self._memory[k] / (self._memory[k] + u) if self._memory[k] > 0.0 else 1.0
+            self._ends[k, end] = keep * self._ends[k, end] + (0.0 if y > 0.0 else w)
+            self._ends[k, end + 1] = keep * self._ends[k, end + 1] + (w if y > 0.0 else 0.0)
+
+    def _move(self, x, y, w, u):
+        """Make a step of all regressions."""
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
@@ -293,9 +332,6 @@ class MemoryLadder:
                 i = LINE * self._lines + CURVE * (k - self._lines)
                 j = 3 * self._lines + FULL * (k - self._lines)
                 _step_curve(self._theta, i, self._a, j, self._memory[k], prior, f, x, y, w, u)
-        self.information += u
-        if self.information >= self._due:
-            self._next_rung()
 
     def _next_rung(self):
         """Let rungs enter whose time has come, and find when the next one does."""
@@ -310,6 +346,9 @@ class MemoryLadder:
                 self._due = min(self._due, ENTERS * self._memory[k])
                 continue
             self._entered[k] = 1.0
+            base = 0 if k < self._lines else self._lines
+            for j in range(4):
+                self._ends[k, j] = self._ends[base, j]
             if k < self._lines:
                 for j in range(LINE):
                     self._theta[LINE * k + j] = self._theta[j]
@@ -327,12 +366,14 @@ class MemoryLadder:
         """Return coefficients, curvatures, sums of the features, information and places, and weights, for `load`."""
         numbers = [float(self.information), float(self._centre), float(self._placed)]
         theta, a, places = np.asarray(self._theta), np.asarray(self._a), np.asarray(self._places)
-        return [theta.tolist(), a.tolist(), places.tolist(), numbers, *self.weights.state()]
+        ends = np.asarray(self._ends).tolist()
+        return [theta.tolist(), a.tolist(), places.tolist(), numbers, ends, *self.weights.state()]
 
-    def load(self, theta, a, places, numbers, *weights):
+    def load(self, theta, a, places, numbers, ends, *weights):
         """Load an earlier `state`."""
         np.asarray(self._theta)[:], np.asarray(self._a)[:], np.asarray(self._places)[:] = theta, a, places
         self.information, self._centre, self._placed = numbers
+        np.asarray(self._ends)[...] = ends
         np.asarray(self._entered)[:] = np.asarray(self._memory) * ENTERS <= self.information
         later = np.asarray(self._memory)[np.asarray(self._entered) == 0.0]
         self._due = float(later.min()) * ENTERS if len(later) else 1e300
