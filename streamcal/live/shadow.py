@@ -135,9 +135,9 @@ class Shadow(WithState):
     `keys`, field → level, are passed to each `Segmented` and `Multicalibrated`; calibrators of a score alone do not
     read them. A `Segmented` with a `store` is refused: a state of the shadow would not contain the levels of the store.
 
-    An outcome counts once in a comparison whatever its weight, since weighted losses have no bound, and not at all
-    where its weight is 0. Of a stream that was sampled by label, a comparison is of the sample: a challenger that is
-    better there may be worse on the whole. Promote none by it.
+    A comparison counts each outcome by its weight. Of a stream that was sampled by label it is therefore of the whole,
+    with the weights of `importance_weight`. `LogLossDifference` states what it assumes of weights. A label that has not
+    occurred is taken to have the weight of the other: promote none before both have occurred.
 
     Cost: that of each calibrator, and O(1) for each challenger and outcome.
 
@@ -292,7 +292,7 @@ class Shadow(WithState):
         for one, record in entrants:
             _learned(one, score, keys, label, record, w, t)
         if label is not None:
-            self._compare(said.by_name, label)
+            self._compare(said.by_name, label, w)
             self._n += 1
 
     def predict_learn_many(
@@ -335,7 +335,7 @@ class Shadow(WithState):
                 said[name] = one.predict_learn_many(s, *given)
         served = said[self.version.name]
         for name, difference in self._differences.items():
-            difference.update_many(labels[learned], said[name][learned], served[learned])
+            difference.update_many(labels, said[name], served, weights)
         self._n += int(learned.sum())
         return like(scores, served)
 
@@ -360,7 +360,7 @@ class Shadow(WithState):
             if one.forgets_by_time:
                 overall._require_times((overall._times(None, len(scores)) if times is None else times)[learned])
 
-    def _compare(self, said: Mapping[str, float], label: float) -> None:
+    def _compare(self, said: Mapping[str, float], label: float, w: float) -> None:
         """Add an outcome to the comparisons of challengers whose prediction, and the champion's, were issued."""
         served = said.get(self.version.name)
         if served is None:
@@ -368,7 +368,7 @@ class Shadow(WithState):
         for name, difference in self._differences.items():
             p = said.get(name)
             if p is not None:
-                difference.update_checked(float(p), float(served), label)
+                difference.update_checked(float(p), float(served), label, w)
 
     # -- challengers -------------------------------------------------------------------------------------------------
 
