@@ -136,8 +136,8 @@ class Shadow(WithState):
     read them. A `Segmented` with a `store` is refused: a state of the shadow would not contain the levels of the store.
 
     A comparison counts each outcome by its weight. Of a stream that was sampled by label it is therefore of the whole,
-    with the weights of `importance_weight`. `LogLossDifference` states what it assumes of weights. A label that has not
-    occurred is taken to have the weight of the other: promote none before both have occurred.
+    with the weights of `importance_weight`; `LogLossDifference` states what it assumes of weights. Nothing is decided
+    before both labels have occurred in a comparison, since the weight of a label is unknown until then.
 
     Cost: that of each calibrator, and O(1) for each challenger and outcome.
 
@@ -248,7 +248,7 @@ class Shadow(WithState):
 
     def comparisons(self) -> list[Comparison]:
         """Compare each challenger with the champion, least difference first."""
-        found = [Comparison(name, one.n, one.get(), *one.interval) for name, one in self._differences.items()]
+        found = [_comparison(name, one) for name, one in self._differences.items()]
         return sorted(found, key=lambda one: math.inf if one.difference is None else one.difference)
 
     # -- outcomes --------------------------------------------------------------------------------------------------
@@ -429,7 +429,7 @@ class Shadow(WithState):
                 raise CapabilityError("no challenger is shown to be better than the champion; wait for more outcomes")
         self._require_challenger(name)
         difference = self._differences[name]
-        found = Comparison(name, difference.n, difference.get(), *difference.interval)
+        found = _comparison(name, difference)
         if found.verdict != "better":
             raise CapabilityError(f"only a challenger that is shown to be better can be promoted; {found}")
         return self._use(name)
@@ -679,6 +679,14 @@ class Shadow(WithState):
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: {one!r}" for name, one in self.challengers.items())
         return f"{type(self).__name__}({self.champion!r}, {{{names}}}, confidence={self.confidence!r})"
+
+
+def _comparison(name: str, difference: LogLossDifference) -> Comparison:
+    """Return a comparison, with the widest interval until both labels have occurred, whose weights may differ."""
+    most = -math.log(difference.clip)
+    return Comparison(
+        name, difference.n, difference.get(), *(difference.interval if difference.both_labels else (-most, most))
+    )
 
 
 def _numbers(value: Any) -> Any:
