@@ -38,6 +38,7 @@ from streamcal.app.choosing import new_calibrator as calibrator_of
 from streamcal.app.cli import app
 from streamcal.app.doctor import method_times
 from streamcal.app.grouping import ALL
+from streamcal.app.report import log_loss_verdict
 from streamcal.app.terminal import CLOSED_PIPE, INTERRUPTED, USAGE_ERROR
 from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.base import Calibrator
@@ -282,7 +283,9 @@ def test_the_closing_table_compares_raw_and_calibrated(stream: Path) -> None:
         assert shown[0] == name
         for text, value in zip(shown[1:], expected, strict=True):
             assert float(text) == pytest.approx(value, abs=0.51 * 10 ** -len(text.partition(".")[2]))
-    assert lines[2].startswith("No verdict: rows have unequal weights")
+    difference = LogLossDifference(adaptive=True)
+    difference.update_many(labels, calibrated, [row["score"] for row in rows], weights)
+    assert lines[2] == log_loss_verdict(difference)
     assert lines[3].startswith("Calibration ratio: raw predicts ")
     last = result.stdout.splitlines()[-1]
     assert re.match(rf"{ROWS} rows \({sum(labels)} positive\); [\d,]+ rows per second$", last)

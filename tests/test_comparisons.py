@@ -332,3 +332,154 @@ def test_the_state_of_the_largest_range_is_read():
     read = LogLossDifference(adaptive=True)
     read.load(found.state())
     assert read.interval == found.interval
+
+
+# -- weights of differences --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("weight", [1.0, 0.1, 100.0])
+def test_equal_weights_change_no_bit(weight: float, adaptive: bool) -> None:
+    rng = np.random.default_rng(11)
+    p, q = rng.beta(1, 30, (2, 900))
+    y = rng.random(900) < p
+    plain, weighted, loop = (LogLossDifference(adaptive=adaptive) for _ in range(3))
+    plain.update_many(y, p, q)
+    weighted.update_many(y, p, q, np.full(900, weight))
+    weighted.update_many(y, p, q, np.zeros(900))
+    for row in zip(y, p, q, strict=True):
+        loop.update(*row, weight)
+    loop.update(True, 1.0, 0.0, 0.0)
+    assert (weighted.n, weighted.get(), weighted.interval) == (plain.n, plain.get(), plain.interval)
+    assert loop.interval == pytest.approx(plain.interval, rel=1e-9)  # logarithms of arrays round differently
+    assert loop.weight == pytest.approx(900 * weight)
+
+
+def sampled_stream(kind: str, n: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Make probabilities with 3 positives in 100, labels and weights, and the share of each label that is kept."""
+    z = rng.normal(-4.0, 1.0, n)
+    true = 1.0 / (1.0 + np.exp(-z))
+    y = rng.random(n) < true
+    shares = {"negatives at 1 %": (0.01, 1.0), "positives at 10 %": (1.0, 0.1), "of the row": (1.0, 1.0)}[kind]
+    kept = rng.random(n) < np.where(y, shares[1], shares[0])
+    w = np.where(y, 1.0 / shares[1], 1.0 / shares[0]) * (rng.exponential(1.0, n) if kind == "of the row" else 1.0)
+    return true[kept], y[kept], w[kept], np.array(shares)
+
+
+def test_weighted_difference_is_its_definition() -> None:
+    """From all rows at once: the other label of a row has the weight that all rows of that label have."""
+    true, y, w, shares = sampled_stream("negatives at 1 %", 20_000, np.random.default_rng(1))
+    p, q = np.minimum(1.5 * true, 0.9), true
+    difference = LogLossDifference(adaptive=True)
+    difference.update_many(y, p, q, w)
+    n, unit = len(y), w[0]
+    both = np.array([losses(p, np.full(n, label)) - losses(q, np.full(n, label)) for label in (False, True)])
+    x = w / unit * both[y.astype(int), np.arange(n)]
+    centre = np.concatenate(([0.0], np.cumsum(x)[:-1] / np.arange(1, n)))
+    c = np.abs(both / shares[:, None] / unit).max() + np.abs(centre).max()
+    radius = difference.interval[1] - difference.get()
+    summed = 0.0
+    for rate in (2.0**k for k in range(-29, 26)):
+        if rate * c < 1.0:
+            psi = (-math.log(1 - c * rate) - c * rate) / c**2
+            summed += math.exp(rate * radius * w.sum() / unit - psi * ((x - centre) ** 2).sum()) / 55
+    assert difference.get() == pytest.approx(np.average(both[y.astype(int), np.arange(n)], weights=w), rel=SUMS)
+    assert summed == pytest.approx(40.0, rel=1e-6)
+    loop = LogLossDifference(adaptive=True)
+    for row in zip(y, p, q, w, strict=True):
+        loop.update(*row)
+    assert loop.state() == pytest.approx(difference.state(), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["negatives at 1 %", "positives at 10 %", "of the row"])
+def test_weighted_intervals_cover_at_all_times_together(kind: str) -> None:
+    """The expected differences of the rows by their weights, of two forecasts that are wrong on either side.
+
+    With weights of labels the intervals of the same rows without weights, which are those of the sample, miss them.
+    """
+    rng = np.random.default_rng(7)
+    runs, confidence = 40, 0.8
+    missed = missed_without = 0
+    for _ in range(runs):
+        true, y, w, shares = sampled_stream(kind, 20_000, rng)
+        p, q = (1.0 / (1.0 + (1.0 / true - 1.0) * math.exp(z)) for z in (-0.35, 0.36))
+        of = [losses(p, np.full(len(y), label)) - losses(q, np.full(len(y), label)) for label in (True, False)]
+        # A row of the whole that is kept stands for 1/(its chance to be kept) of them.
+        stands = w if kind == "of the row" else 1.0 / (true * shares[1] + (1.0 - true) * shares[0])
+        expected = np.cumsum(stands * (true * of[0] + (1.0 - true) * of[1]))
+        weighted, plain = LogLossDifference(confidence, adaptive=True), LogLossDifference(confidence, adaptive=True)
+        outside, start = np.zeros(2, dtype=bool), 0
+        for end in np.unique(np.geomspace(10, len(y), 30).astype(int)):
+            part = slice(start, end)
+            weighted.update_many(y[part], p[part], q[part], w[part])
+            plain.update_many(y[part], p[part], q[part])
+            start = end
+            if weighted.both_labels:
+                wanted = expected[end - 1] / w[:end].sum()
+                outside |= [not one.interval[0] <= wanted <= one.interval[1] for one in (weighted, plain)]
+        missed += outside[0]
+        missed_without += outside[1]
+    assert missed <= binom.ppf(0.999, runs, 1 - confidence)
+    if kind != "of the row":
+        assert missed_without > runs / 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"), [("negatives at 1 %", 1.0), ("positives at 10 %", -1.0), ("of the row", 1.0)]
+)
+def test_weighted_intervals_decide_for_the_whole(kind: str, wrong: float) -> None:
+    """Odds e times too high win on a sample with few negatives, and lose on the whole; and the other way round."""
+    true, y, w, _ = sampled_stream(kind, 100_000, np.random.default_rng(3))
+    p = 1.0 / (1.0 + (1.0 / true - 1.0) * math.exp(-wrong))
+    weighted, plain = LogLossDifference(adaptive=True), LogLossDifference(adaptive=True)
+    weighted.update_many(y, p, true, w)
+    plain.update_many(y, p, true)
+    assert weighted.interval[0] > 0.0
+    if kind != "of the row":
+        assert plain.interval[1] < 0.0, "the sample decides the opposite"
+
+
+def test_weights_that_differ_need_an_adaptive_range() -> None:
+    difference = LogLossDifference()
+    difference.update(True, 0.5, 0.4, 2.0)
+    before = difference.state()
+    with pytest.raises(InputError, match=r"weight 3 differs from 2.*give adaptive=True"):
+        difference.update(True, 0.5, 0.4, 3.0)
+    with pytest.raises(InputError, match="weight 1 differs from 2"):
+        difference.update_many([1, 0], [0.5, 0.4], [0.4, 0.4], [2.0, 1.0])
+    other = LogLossDifference()
+    other.update(True, 0.5, 0.4)
+    with pytest.raises(InputError, match="weight 1 differs from 2"):
+        difference.merge(other)
+    assert difference.state() == before
+
+
+def test_merged_weights_are_those_of_one_stream() -> None:
+    """In whatever unit: that of the first weight of each part."""
+    true, y, w, _ = sampled_stream("negatives at 1 %", 20_000, np.random.default_rng(5))
+    begin = int(np.argmin(y))  # a negative, of weight 100
+    true, y, w = true[begin:], y[begin:], w[begin:]
+    whole, first, second = (LogLossDifference(adaptive=True) for _ in range(3))
+    cut = 200 + int(np.argmax(y[200:]))  # a positive, of weight 1
+    whole.update_many(y, np.sqrt(true), true, w)
+    first.update_many(y[:cut], np.sqrt(true[:cut]), true[:cut], w[:cut])
+    second.update_many(y[cut:], np.sqrt(true[cut:]), true[cut:], w[cut:])
+    other = copy.copy(second)
+    other.merge(first)
+    first.merge(second)
+    for one in (first, other):
+        assert one.n == whole.n
+        assert one.weight == pytest.approx(whole.weight, rel=SUMS)
+        assert one.get() == pytest.approx(whole.get(), rel=SUMS)
+        assert one.interval == pytest.approx(whole.interval, rel=0.1)  # the mᵢ start anew
+
+
+def test_weights_from_end_to_end_of_their_range_decide_nothing() -> None:
+    difference = LogLossDifference(adaptive=True)
+    difference.update_many([1, 0, 1, 0], [0.5] * 4, [0.1] * 4, [1e-60, 1e60, 1.0, 1e60])
+    assert difference.interval == (-CAP, CAP)
+    read = LogLossDifference(adaptive=True)
+    read.load(difference.state())
+    assert (read.interval, read.state()) == (difference.interval, difference.state())
+    difference.update(True, 0.9, 0.1, 1e60)
+    assert read.state() != difference.state()

@@ -252,7 +252,7 @@ def test_many_steps_are_a_loop_of_one(make: Callable[[], Any], weighted: bool) -
         ]
     )
     assert found.tolist() == [[step.calibrated, *(step.interval or ())] for step in expected]
-    assert (many.rows, many.positives, many.weighted) == (one.rows, one.positives, one.weighted)
+    assert (many.rows, many.positives, many.measured) == (one.rows, one.positives, one.measured)
     for name, board in one.boards().items():
         other = many.boards()[name]
         # Sums of 700 terms of one sign: each of the two is off by at most 700 ⋅ 1.1e-16 of itself.

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from streamcal.app.group_data import GroupTable
-from streamcal.app.report import NO_VERDICT, NOTHING, agreement, aligned, plain, ratio_text
+from streamcal.app.report import NOTHING, agreement, aligned, plain, ratio_text
 from streamcal.app.segment_data import SegmentTable
 from streamcal.parameters.spans import span_text
 from streamcal.stream.as_issued import Horizon
@@ -86,12 +86,11 @@ def sentences(comparison: Comparison) -> list[str]:
         if advice.decided:
             found.append(f"Calibration ratio: {advice.method} {agreement(comparison.standings[advice.method].ratio)}.")
     found += [f"{name} failed: {comparison.standings[name].failure}" for name in comparison.failed()]
-    sequences = (
-        f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs together."
-    )
     if comparison.rows and not comparison.measured:
         found.append(NOTHING)
-    found.append(NO_VERDICT if comparison.weighted else sequences)
+    found.append(
+        f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs together."
+    )
     if comparison.extreme:
         found.append(f"{comparison.extreme:,} scores beyond the scale, log-odds ±16, were moved to its end.")
     return found

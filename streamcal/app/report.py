@@ -24,8 +24,6 @@ NOTHING = "No row has a weight above 0: nothing was learned or measured."
 SIGNIFICANT_DIGITS = 4
 #: Significant digits of the smallest difference between two figures in a column, and of the figures in sentences.
 DIGITS_OF_DIFFERENCES = 2
-#: In place of the verdict on a weighted log loss.
-NO_VERDICT = "No verdict: rows have unequal weights, and a confidence sequence needs losses that are bounded."
 #: Decimals that a table has at most: smaller differences are those of rounding.
 MOST_DECIMALS = 10
 #: Times below this, in 1973, are hardly seconds since 1970: they are those of a simulation, or in a longer unit.
@@ -76,7 +74,7 @@ def conclusions(evaluation: Measures) -> list[str]:
         return [NOTHING]
     found = [ratio_verdict(evaluation.boards())]
     if evaluation.difference.n:
-        found.insert(0, NO_VERDICT if evaluation.weighted else log_loss_verdict(evaluation.difference))
+        found.insert(0, log_loss_verdict(evaluation.difference))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,18 +121,12 @@ def _series(comparison: Comparison, name: str) -> Series:
         shown=standing.shown,
         reliability=standing.corp.reliability(),
         floor=standing.corp.floor or 0.0,
-        parts=tuple(_parts(comparison, name)),
+        parts=tuple(history.parts(name)),
         alarms=tuple(history.alarms[name]),
         alarms_in_all=history.alarms_in_all[name],
         marks=tuple(history.marks(name)),
         mapped=standing.mapped,
     )
-
-
-def _parts(comparison: Comparison, name: str) -> list[Part]:
-    """Return the parts of one series; rows with unequal weights have no confidence sequence."""
-    parts = comparison.history.parts(name)
-    return [one._replace(low=-math.inf, high=math.inf) for one in parts] if comparison.weighted else parts
 
 
 def _table(comparison: Comparison) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

@@ -135,9 +135,9 @@ class Shadow(WithState):
     `keys`, field → level, are passed to each `Segmented` and `Multicalibrated`; calibrators of a score alone do not
     read them. A `Segmented` with a `store` is refused: a state of the shadow would not contain the levels of the store.
 
-    An outcome counts once in a comparison whatever its weight, since weighted losses have no bound, and not at all
-    where its weight is 0. Of a stream that was sampled by label, a comparison is of the sample: a challenger that is
-    better there may be worse on the whole. Promote none by it.
+    A comparison counts each outcome by its weight. Of a stream that was sampled by label it is therefore of the whole,
+    with the weights of `importance_weight`; `LogLossDifference` states what it assumes of weights. Nothing is decided
+    before both labels have occurred in a comparison, since the weight of a label is unknown until then.
 
     Cost: that of each calibrator, and O(1) for each challenger and outcome.
 
@@ -248,7 +248,7 @@ class Shadow(WithState):
 
     def comparisons(self) -> list[Comparison]:
         """Compare each challenger with the champion, least difference first."""
-        found = [Comparison(name, one.n, one.get(), *one.interval) for name, one in self._differences.items()]
+        found = [_comparison(name, one) for name, one in self._differences.items()]
         return sorted(found, key=lambda one: math.inf if one.difference is None else one.difference)
 
     # -- outcomes --------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Shadow(WithState):
         for one, record in entrants:
             _learned(one, score, keys, label, record, w, t)
         if label is not None:
-            self._compare(said.by_name, label)
+            self._compare(said.by_name, label, w)
             self._n += 1
 
     def predict_learn_many(
@@ -335,7 +335,7 @@ class Shadow(WithState):
                 said[name] = one.predict_learn_many(s, *given)
         served = said[self.version.name]
         for name, difference in self._differences.items():
-            difference.update_many(labels[learned], said[name][learned], served[learned])
+            difference.update_many(labels, said[name], served, weights)
         self._n += int(learned.sum())
         return like(scores, served)
 
@@ -360,7 +360,7 @@ class Shadow(WithState):
             if one.forgets_by_time:
                 overall._require_times((overall._times(None, len(scores)) if times is None else times)[learned])
 
-    def _compare(self, said: Mapping[str, float], label: float) -> None:
+    def _compare(self, said: Mapping[str, float], label: float, w: float) -> None:
         """Add an outcome to the comparisons of challengers whose prediction, and the champion's, were issued."""
         served = said.get(self.version.name)
         if served is None:
@@ -368,7 +368,7 @@ class Shadow(WithState):
         for name, difference in self._differences.items():
             p = said.get(name)
             if p is not None:
-                difference.update_checked(float(p), float(served), label)
+                difference.update_checked(float(p), float(served), label, w)
 
     # -- challengers -------------------------------------------------------------------------------------------------
 
@@ -429,7 +429,7 @@ class Shadow(WithState):
                 raise CapabilityError("no challenger is shown to be better than the champion; wait for more outcomes")
         self._require_challenger(name)
         difference = self._differences[name]
-        found = Comparison(name, difference.n, difference.get(), *difference.interval)
+        found = _comparison(name, difference)
         if found.verdict != "better":
             raise CapabilityError(f"only a challenger that is shown to be better can be promoted; {found}")
         return self._use(name)
@@ -679,6 +679,14 @@ class Shadow(WithState):
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: {one!r}" for name, one in self.challengers.items())
         return f"{type(self).__name__}({self.champion!r}, {{{names}}}, confidence={self.confidence!r})"
+
+
+def _comparison(name: str, difference: LogLossDifference) -> Comparison:
+    """Return a comparison, with the widest interval until both labels have occurred, whose weights may differ."""
+    most = -math.log(difference.clip)
+    return Comparison(
+        name, difference.n, difference.get(), *(difference.interval if difference.both_labels else (-most, most))
+    )
 
 
 def _numbers(value: Any) -> Any:

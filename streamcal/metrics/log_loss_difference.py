@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamcal.errors import MergeError
+from streamcal.errors import InputError, MergeError
 from streamcal.kernels.common.measures import add_differences
 from streamcal.metrics.base import MANY, Forecasts, check_forecasts, check_probability, check_true
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
+from streamcal.metrics.weighted_range import NUMBERS, WeightedRange, farthest_mean
 from streamcal.parameters.given import real_number
+from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.showing import html_table
-from streamcal.parameters.types import FloatArray, Label
+from streamcal.parameters.types import Label
 from streamcal.states import ROUNDING, ensure, number, row, whole
 
 #: The sum of squared deviations, in nats², at which the interval is tightest: 100,000 differences of deviation 0.1. It
@@ -25,14 +28,20 @@ TIGHTEST_AT = 1_000.0
 #: The λ of the mixture where the range adapts: each is best for some sum of squared deviations from 0.01 to 1e6 nats².
 #: Halving loses at most 6 % of the width against the best λ, and fifteen of them log 15 in the logarithm of 2/α.
 ADAPTIVE_RATES = tuple(2.0**k for k in range(-9, 6))
+#: The same where weights differ, whose unit is the first of them: up to 10⁶ times lighter or heavier than most. They
+#: cost log 55.
+WEIGHTED_RATES = tuple(2.0**k for k in range(-29, 26))
+#: How many numbers a state has.
+STATE = 6 + NUMBERS
 
 
 class LogLossDifference:
     """Mean difference of the log losses of two series of probabilities, with a confidence sequence.
 
-    With the losses of `LogLoss`, at most −log(clip), and δᵢ = ℓ(pᵢ, yᵢ) − ℓ(qᵢ, yᵢ), `get` is Σ δᵢ / n: below 0 where
-    the first series, p, is better. `interval` is value ± u(V)/n, where V = Σ (δᵢ − mᵢ)², mᵢ is the mean of the
-    differences before δᵢ (0 for the first), and u is the gamma-exponential boundary, the root s > 0 of
+    With the losses of `LogLoss`, at most −log(clip), and δᵢ = ℓ(pᵢ, yᵢ) − ℓ(qᵢ, yᵢ), `get` is Σ wᵢ δᵢ / Σ wᵢ: below 0
+    where the first series, p, is better. Where all weights are equal, `interval` is value ± u(V)/n, where
+    V = Σ (δᵢ − mᵢ)², mᵢ is the mean of the differences before δᵢ (0 for the first), and u is the gamma-exponential
+    boundary, the root s > 0 of
 
         ∫ exp{λ s − ψ(λ) V} dF(λ) = 2/α,   ψ(λ) = (−log(1 − cλ) − cλ)/c²,   c = −2 log(clip),  α = 1 − confidence,
 
@@ -51,11 +60,11 @@ class LogLossDifference:
         −15 log(clip)/n, since a difference of −log(clip) may come at any time.
     adaptive : bool
         Whether c is the largest deviation that was *possible* so far, given the two probabilities, instead of the
-        largest of all. Then c = maxᵢ max(|δᵢ(0) − mᵢ|, |δᵢ(1) − mᵢ|), where δᵢ(y) is the difference for the label y.
-        Both probabilities are known before the label, so that the interval is as valid. F then has equal weights at
-        λ = 2⁻⁹, 2⁻⁸, …, 2⁵, without those of 1/c or more. Default False: c does not depend on the data. Where the two
-        probabilities never differ by more than 8 in log-odds the adaptive interval is shorter, for rare events several
-        times. Where one of them is 0 or 1 and the other is not, it may be twice as long.
+        largest of all. Weights that differ need it. Then c = maxᵢ max(|δᵢ(0) − mᵢ|, |δᵢ(1) − mᵢ|), where δᵢ(y) is the
+        difference for the label y. Both probabilities are known before the label, so that the interval is as valid. F
+        then has equal weights at λ = 2⁻⁹, 2⁻⁸, …, 2⁵, without those of 1/c or more. Default False: c does not depend on
+        the data. Where the two probabilities never differ by more than 8 in log-odds the adaptive interval is shorter,
+        for rare events several times. Where one of them is 0 or 1 and the other is not, it may be twice as long.
 
     Notes
     -----
@@ -63,10 +72,17 @@ class LogLossDifference:
     that step, which is known before yᵢ. ψ increases with c, and a λ that reaches 1/cᵢ is dropped for good. The mixture
     with the largest cᵢ so far is therefore below a supermartingale that starts at 1.
 
-    Observations have no weights, since weighted differences would not be bounded: of a stream that was sampled by label
-    it is the difference on the sample, where the better series of the whole may be worse. There is no `revert`, since V
-    depends on the order. Cost: `update`, `merge` and `get` O(1), `interval` a root search; two sums, a maximum and a
-    count in memory.
+    **Weights.** Where weights differ, δᵢ is wᵢ δᵢ above, with the first weight as the unit; the intervals are
+    divided by Σ wᵢ instead of n, and cover Σ E[wᵢ δᵢ | before yᵢ] / Σ wᵢ. With weights 1/(share of the label that was
+    kept), as of `importance_weight`, this is the difference on the whole stream. The other label of an observation
+    might have had another weight. It is taken to be wᵢ times the ratio of the mean weights of both labels where weights
+    depend on labels, and wᵢ where they do not. So it is assumed that a weight is known before its label, but for a
+    factor of the label. F has equal weights at λ = 2⁻²⁹, …, 2²⁵. The intervals from the first unequal weight on have
+    together the stated probability, and so have those before. Until a label has occurred it is taken to have the weight
+    of the other: where weights depend on labels, do not decide before both have.
+
+    There is no `revert`, since V depends on the order. Cost: `update`, `merge` and `get` O(1), `interval` a root
+    search; sixteen numbers in memory.
 
     References
     ----------
@@ -83,6 +99,15 @@ class LogLossDifference:
     >>> low, high = difference.interval
     >>> low < difference.get() < high < 0.0
     True
+
+    All positives and one negative in 100: the first series is better on the sample, and worse on the whole.
+
+    >>> sampled = LogLossDifference(adaptive=True)
+    >>> sampled.update_many([True, False] * 5000, [0.03] * 10_000, [0.01] * 10_000, [1.0, 100.0] * 5000)
+    >>> round(sampled.get(), 4)
+    0.0093
+    >>> sampled.interval[0] > 0.0
+    True
     """
 
     def __init__(self, confidence: float = 0.95, *, clip: float = LOG_LOSS_CLIP, adaptive: bool = False) -> None:
@@ -94,76 +119,112 @@ class LogLossDifference:
         self._count = 0
         self._sum = 0.0
         self._squares = 0.0
-        self._largest = 0.0  #: the c of the parameter `adaptive`; 0 without it
+        self._largest = 0.0  #: the c of the parameter `adaptive` where weights are equal; 0 without it
+        self._unit = 0.0  #: the first weight
+        self._weight = 0.0  #: as all of the sums, in this unit
+        self._range = WeightedRange()  #: of `adaptive` alone
 
     @property
     def n(self) -> int:
-        """Number of outcomes observed."""
+        """Number of outcomes observed, of weight above 0."""
         return self._count
+
+    @property
+    def both_labels(self) -> bool:
+        """Whether both labels have occurred, so that their weights are known; always False without `adaptive`."""
+        return self._range.positive > 0.0 < self._range.negative
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the outcomes."""
+        return self._weight * self._unit
 
     def get(self) -> float | None:
         """Return the mean difference of the losses in nats, below 0 if the first is better; `None` at first."""
-        return self._sum / self._count if self._count else None
+        return self._sum / self._weight if self._count else None
 
     @property
     def interval(self) -> tuple[float, float]:
         """The interval for the mean of the expected differences; ±(−log clip) before the first outcome."""
         if not self._count:
             return -self._cap, self._cap
-        centre = self._sum / self._count
+        centre = self._sum / self._weight
         alpha = (1.0 - self.confidence) / 2.0
-        if self.adaptive:
-            radius = adaptive_boundary(self._squares, self._largest, alpha) / self._count
+        if not self.adaptive:
+            level = boundary(self._squares, 2.0 * self._cap, alpha)
+        elif self._weight == self._count and self._range.heaviest <= 1.0:  # all weights are equal
+            level = adaptive_boundary(self._squares, self._largest, alpha)
         else:
-            radius = boundary(self._squares, 2.0 * self._cap, alpha) / self._count
+            level = adaptive_boundary(self._squares, self._range.get(), alpha, WEIGHTED_RATES)
+        radius = level / self._weight
         return max(centre - radius, -self._cap), min(centre + radius, self._cap)
 
-    def update(self, y_true: Label, p: float, q: float) -> None:
-        """Add an outcome with the probabilities of the first and of the second series; errors as of `Metric.update`."""
+    def update(self, y_true: Label, p: float, q: float, w: float = 1.0) -> None:
+        """Add an outcome of weight w with the probabilities of both series; errors as of `Metric.update`."""
         label = check_true(y_true)
-        self.update_checked(check_probability(p), check_probability(q), label)
+        self.update_checked(check_probability(p), check_probability(q), label, check_weight(w))
 
-    def update_checked(self, p: float, q: float, y: float) -> None:
-        """Add an outcome as `update` does, from checked floats: p and q in [0, 1], y 0.0 or 1.0."""
-        cap = self._cap
+    def update_checked(self, p: float, q: float, y: float, w: float = 1.0) -> None:
+        """Add an outcome as `update` does, from checked floats: p and q in [0, 1], y 0.0 or 1.0, w ≥ 0."""
+        if not w:
+            return
+        if w != self._unit:
+            self._require_weights(w, w)
+        self._unit = self._unit or w
+        weight, cap, mean = w / self._unit, self._cap, self._sum / self._count if self._count else 0.0
         delta = capped_log_loss(p, y, cap) - capped_log_loss(q, y, cap)
-        mean = self._sum / self._count if self._count else 0.0
-        deviation = delta - mean
+        deviation = weight * delta - mean
         if self.adaptive:
             other = capped_log_loss(p, 1.0 - y, cap) - capped_log_loss(q, 1.0 - y, cap)
-            self._largest = max(self._largest, abs(deviation), abs(other - mean))
+            self._largest = max(self._largest, abs(deviation), abs(weight * other - mean))
+            self._range.add(weight * delta, weight * other, y, weight, mean)
         self._count += 1
-        self._sum += delta
+        self._weight += weight
+        self._sum += weight * delta
         self._squares += deviation * deviation
 
-    def update_many(self, y_true: ArrayLike, p: ArrayLike, q: ArrayLike) -> None:
+    def update_many(self, y_true: ArrayLike, p: ArrayLike, q: ArrayLike, w: ArrayLike | None = None) -> None:
         """Add n outcomes in their order: the same state as a loop of `update`, but for the rounding of logarithms.
 
         All have shape (n,); errors are those of `Metric.update_many`.
         """
-        first, labels, _ = check_forecasts(y_true, p)
+        first, labels, weights = check_forecasts(y_true, p, w)
         second, _, _ = check_forecasts(y_true, q)
-        ones = np.ones(len(labels))
-        self.update_forecasts(Forecasts(first, labels, ones), Forecasts(second, labels, ones))
+        self.update_forecasts(Forecasts.of(first, labels, weights), Forecasts.of(second, labels, weights))
 
     def update_forecasts(self, first: Forecasts, second: Forecasts) -> None:
         """Add predictions of the same labels, as `update_many` does, from checked arrays, which others may share."""
+        if not len(first.p):
+            return
+        self._require_weights(float(first.w.min()), float(first.w.max()))
         if len(first.p) < MANY:
-            for row in zip(first.p.tolist(), second.p.tolist(), first.y.tolist(), strict=True):
+            columns = (first.p, second.p, first.y, first.w)
+            for row in zip(*(column.tolist() for column in columns), strict=True):
                 self.update_checked(*row)
             return
-        came, missed = zip(self._both_losses(first), self._both_losses(second), strict=True)
+        self._unit = self._unit or float(first.w[0])
+        weights, one = first.w / self._unit, first.y > 0.0
+        both = zip(first.log_losses, second.log_losses, strict=True)
+        positive, negative = (np.minimum(p, self._cap) - np.minimum(q, self._cap) for p, q in both)
+        came = weights * np.where(one, positive, negative)
         sums = np.array([self._count, self._sum, self._squares, self._largest])
-        add_differences(sums, came[0] - came[1], missed[0] - missed[1])
+        other = weights * np.where(one, negative, positive)
+        if self.adaptive:
+            self._range.add_many(came, other, first.y, weights, farthest_mean(self._count, self._sum, came))
+        add_differences(sums, came, other)
         self._count, self._sum, self._squares = int(sums[0]), float(sums[1]), float(sums[2])
+        self._weight += float(weights.sum())
         if self.adaptive:
             self._largest = float(sums[3])
 
-    def _both_losses(self, forecasts: Forecasts) -> tuple[FloatArray, FloatArray]:
-        """Return the capped losses for the labels that occurred, and for the opposite labels."""
-        positive, negative = (np.minimum(losses, self._cap) for losses in forecasts.log_losses)
-        one = forecasts.y > 0.0
-        return np.where(one, positive, negative), np.where(one, negative, positive)
+    def _require_weights(self, least: float, most: float) -> None:
+        """Raise `InputError` for weights that differ, without `adaptive`."""
+        if not self.adaptive and not least == most == (self._unit or least):
+            other = most if most != (self._unit or least) else least
+            raise InputError(
+                f"weight {other:g} differs from {self._unit or least:g}, and {self!r} has a range fixed beforehand, "
+                "which weights do not have; give adaptive=True"
+            )
 
     def merge(self, other: Self) -> None:
         """Add all that `other` holds; `other` is not changed.
@@ -178,21 +239,38 @@ class LogLossDifference:
         """
         if type(other) is not type(self) or other._parameters() != self._parameters():
             raise MergeError(f"{self!r} cannot take {other!r}: give one of the same class and parameters")
+        if not other._count:
+            return
+        self._require_weights(other._unit, other._unit)
+        self._unit = self._unit or other._unit
+        scale = other._unit / self._unit
         self._count += other._count
-        self._sum += other._sum
-        self._squares += other._squares
-        self._largest = max(self._largest, other._largest)
+        self._weight += scale * other._weight
+        self._sum += scale * other._sum
+        self._squares += scale * scale * other._squares
+        self._largest = max(self._largest, scale * other._largest)
+        self._range.merge(other._range, scale)
 
     def state(self) -> list[float]:
-        """Return the state as plain data for `load`: the number of outcomes, two sums and the largest range."""
-        return [self._count, self._sum, self._squares, self._largest]
+        """Return the state as plain data for `load`: the number of outcomes, sums, and the largest range."""
+        sums = [self._count, self._sum, self._squares, self._largest, self._unit, self._weight]
+        return [*sums, *self._range.state()]
 
     def load(self, state: Any) -> None:
         """Take over what `state` has written for one of the same parameters; `StateError` for anything else."""
-        read = row(whole(), number(), number(0.0), number(0.0, 2.0 * self._cap * (1.0 + ROUNDING)))
-        count, total, squares, largest = read(state)
-        ensure(abs(total) <= self._cap * count * (1.0 + ROUNDING), "the sum of the differences is too large")
+        read = row(whole(), number(), *[number(0.0)] * (STATE - 2))
+        count, total, squares, largest, unit, weight, *ranges = read(state)
+        found = WeightedRange(*ranges)
+        most = self._cap * (1.0 + ROUNDING)
+        ensure(bool(count) == bool(unit) == bool(weight), "weights and outcomes differ")
+        ensure(abs(total) <= most * weight, "the sum of the differences is too large")
+        ensure(largest <= 2.0 * most * max(found.heaviest, 1.0), "the largest range is not possible")
+        ensure(max(found.positive_came, found.negative_came) <= most * found.heaviest, "a difference is not possible")
         self._count, self._sum, self._squares, self._largest = count, total, squares, largest
+        self._unit, self._weight, self._range = unit, weight, found
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)  # the range is changed in place
 
     def __repr__(self) -> str:
         adaptive = ", adaptive=True" * self.adaptive
@@ -221,14 +299,19 @@ def boundary(v: float, c: float, alpha: float) -> float:
     return _crossing(lambda s: log_mixture(s, v, c, rho), math.log(1.0 / alpha), c)
 
 
-def adaptive_boundary(v: float, c: float, alpha: float) -> float:
-    """Return the level of `boundary` for the mixture over `ADAPTIVE_RATES`; c is the largest range so far."""
-    rates = np.array([rate for rate in ADAPTIVE_RATES if rate * c < 1.0])
+def adaptive_boundary(v: float, c: float, alpha: float, rates: Sequence[float] = ADAPTIVE_RATES) -> float:
+    """Return the level of `boundary` for the mixture over rates; c is the largest range so far.
+
+    The level is infinite where no rate is below 1/c.
+    """
+    possible = np.array([rate for rate in rates if rate * c < 1.0])
+    if not len(possible):
+        return math.inf
     # ψ(λ)/λ² = (−log(1 − x) − x)/x² with x = cλ; its series where the difference would cancel.
-    x = c * rates
+    x = c * possible
     curvature = np.where(x < 1e-4, 0.5 + x / 3.0, (-np.log1p(-x) - x) / np.maximum(x, 1e-4) ** 2)
-    costs = curvature * rates**2 * v + math.log(len(ADAPTIVE_RATES))
-    return _crossing(lambda s: float(np.logaddexp.reduce(rates * s - costs)), math.log(1.0 / alpha), 1.0)
+    costs = curvature * possible**2 * v + math.log(len(rates))
+    return _crossing(lambda s: float(np.logaddexp.reduce(possible * s - costs)), math.log(1.0 / alpha), 1.0)
 
 
 def _crossing(increasing: Callable[[float], float], level: float, start: float) -> float:

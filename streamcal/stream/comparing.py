@@ -116,7 +116,7 @@ class Comparison:
     """Several methods over one stream; `compare` makes one, and `run` reads the stream.
 
     Every observation is predicted by each method before it is learned. Two methods are compared by the confidence
-    sequence of the difference of their log losses (`LogLossDifference(adaptive=True)`), each row counted once. Those of
+    sequence of the difference of their log losses (`LogLossDifference(adaptive=True)`), rows by their weights. Those of
     all pairs hold together, at every time, with a probability of 95 %: each has the error probability .05 / pairs. So
     the best of the methods may be chosen by looking at the data, and the stream may be stopped by looking at it.
 
@@ -183,8 +183,6 @@ class Comparison:
         self.rows = self.positives = self.measured = self._issued = 0
         self.sample = StreamSample()
         self.extreme = 0  # scores beyond log-odds ±16, at whose ends methods keep them
-        self.weighted = False
-        self._weight = 0.0  # of the first row
         self.seconds = 0.0
         self.order = TimeOrder()
         self.source = ""
@@ -271,11 +269,7 @@ class Comparison:
         y = labels.astype(np.float64)
         self.rows += len(y)
         self.positives += int(np.count_nonzero(y))
-        counted = w[w > 0.0]
-        self.measured += len(counted)
-        if len(counted):
-            self._weight = self._weight or float(counted[0])
-            self.weighted |= bool((counted != self._weight).any())
+        self.measured += int(np.count_nonzero(w))
         forecasts = {name: Forecasts.of(p, y, w) for name, p in predicted.items()}
         self.sample.add(forecasts[RAW].p, forecasts[RAW].y)
         self.extreme += int(np.count_nonzero(np.abs(forecasts[RAW].p - 0.5) > 0.5 - LEAST_SCORE))
@@ -306,12 +300,9 @@ class Comparison:
         return next(iter(self.names), None)
 
     def difference(self, first: str, second: str) -> Difference:
-        """Return the log loss of the first minus that of the second; rows with unequal weights give no interval."""
+        """Return the log loss of the first minus that of the second."""
         if first == second:
             return Difference(0.0, 0.0, 0.0)
-        if self.weighted and {first, second} <= self.standings.keys():
-            losses = [self.standings[name].log_loss.get() or 0.0 for name in (first, second)]
-            return Difference(losses[0] - losses[1], -math.inf, math.inf)
         one = self._differences.get((first, second))
         one = self.history.differences.get(first) if one is None and second == self.base else one
         if one is not None:
@@ -343,7 +334,7 @@ class Comparison:
             return Recommendation(best, f"no method has a lower log loss than {_named(best)}")
         found = self.difference(best, self.base)
         if found.verdict != "better":
-            why = "of rows with unequal weights" if self.weighted else f"by {self.rows:,} row{'s' * (self.rows > 1)}"
+            why = f"by {self.rows:,} row{'s' * (self.rows > 1)}"
             miscalibrated = self._miscalibrated()
             if miscalibrated is None:
                 reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown {why}"

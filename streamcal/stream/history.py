@@ -14,7 +14,7 @@ from streamcal.live.monitor import CalibrationMonitor
 from streamcal.metrics.base import Forecasts
 from streamcal.metrics.label_weights import sampled, weights_by_label
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
-from streamcal.metrics.log_loss_difference import LogLossDifference
+from streamcal.metrics.log_loss_difference import STATE, LogLossDifference
 from streamcal.parameters.types import FloatArray
 
 #: Parts that are held at most: beyond, neighbours are joined. A finished stream has more than half as many, or as many
@@ -29,7 +29,7 @@ MOST_ALARMS = 500
 MOST_MARKS = 200
 #: Columns that all series share (rows, weight, positive weight and latest time), and of each series (Σ w p, Σ w ℓ,
 #: evidence, alarms, and at the end of the part the state of the difference to the base).
-SHARED, EACH = 4, 8
+SHARED, EACH = 4, 4 + STATE
 
 
 class Part(NamedTuple):
@@ -130,7 +130,7 @@ class History:
         difference = LogLossDifference(self.confidence, adaptive=True)
         difference.load([int(state[0]), *state[1:]])
         low, high = difference.interval
-        return difference.n * low, difference.n * high
+        return difference.weight * low, difference.weight * high
 
     def _open(self) -> None:
         """Begin a part; if there are too many, join neighbours first."""

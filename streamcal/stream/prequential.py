@@ -94,10 +94,7 @@ class Measures:
     raw, calibrated : Scoreboard
         The measures before and after calibration; `raw` is None where scores are not probabilities.
     difference : LogLossDifference
-        The log loss after calibration minus that before, each observation of weight above 0 counted once; empty where
-        `raw` is None.
-    weighted : bool
-        Whether observations had unequal weights above 0.
+        The log loss after calibration minus that before; empty where `raw` is None.
     rows, positives, measured : int
         Number of observations, of positive ones, and of those of weight above 0.
     observer : Observer or None
@@ -115,8 +112,6 @@ class Measures:
         self.raw = Scoreboard() if isinstance(scale, (Probability, Logit)) else None
         self.calibrated = Scoreboard()
         self.difference = LogLossDifference(adaptive=True)
-        self.weighted = False
-        self._weight = 0.0  # of the first observation
         self.rows = 0
         self.positives = 0
         self.measured = 0
@@ -137,8 +132,8 @@ class Measures:
         """Add predictions that have been checked, with their scores, labels and weights, all of shape (n,)."""
         self.rows += len(p)
         self.positives += int(np.count_nonzero(labels))
-        self._note_weights(weights)
         calibrated = Forecasts.of(p, labels, weights)
+        self.measured += len(calibrated.p)
         counted, scores = weights > 0.0, self._scale.rising(scores)
         self.sample.add(scores[counted], labels[counted])
         self.calibrated.update_forecasts(calibrated)
@@ -146,13 +141,6 @@ class Measures:
             raw = Forecasts.of(scores, labels, weights)
             self.raw.update_forecasts(raw)
             self.difference.update_forecasts(calibrated, raw)
-
-    def _note_weights(self, weights: FloatArray) -> None:
-        counted = weights[weights > 0.0]
-        if len(counted):
-            self.measured += len(counted)
-            self._weight = self._weight or float(counted[0])
-            self.weighted |= bool((counted != self._weight).any())
 
 
 class Prequential(Measures):
@@ -195,17 +183,13 @@ class Prequential(Measures):
             self.observer.one(float(score), bool(y), weight, prediction.calibrated, keys or {}, at)
         self.rows += 1
         self.positives += label == 1.0
-        if weight:
-            self.measured += 1
-            self._weight = self._weight or weight
-            self.weighted |= weight != self._weight
+        self.measured += weight > 0.0
         self.calibrated.update_checked(prediction.calibrated, label, weight)
         if weight:
             self.sample.add_one(rising, label > 0.0)
         if self.raw is not None:
             self.raw.update_checked(rising, label, weight)
-            if weight:
-                self.difference.update_checked(prediction.calibrated, rising, label)
+            self.difference.update_checked(prediction.calibrated, rising, label, weight)
         return prediction
 
     def step_many(
