@@ -51,7 +51,7 @@ class Auto(SequentialCalibrator):
     `learn_one`, predictions without a label are logged, up to 4,096 of them. A label belongs to the logged prediction
     at its score whose delay is nearest to that of the last unambiguous pair. Without such a pair it belongs to the
     latest. Labels may be lost, and further predictions may be asked for. Late labels are judged with the learning
-    rates 1, (1 + d)^−½ and 1/(1 + d), d being their lateness in units, since labels that come in a row often have one cause. A
+    rates 1, (1 + d)^−½ and 1/(1 + d), d being their lateness in units, since labels in a row often have one cause. A
     late label tells of the score of that time: beside a model that learns fast, `Auto` may correct what the model has
     meanwhile learned itself (docs/race/packaged.md, "online", 1,000 late).
 
