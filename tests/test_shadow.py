@@ -488,7 +488,7 @@ def kinds():
 
 
 def test_a_shadow_of_a_sample_decides_for_the_whole():
-    """All positives and one negative in 100: scores three times too high are right for the sample, not for the whole."""
+    """All positives and one negative in 100: scores three times too high suit the sample, and not the whole."""
     rng = np.random.default_rng(2)
     true = rng.beta(1.0, 30.0, 60_000)
     y = rng.random(len(true)) < true
