@@ -262,14 +262,14 @@ def test_rates_are_drawn_in_parts_with_enough_positives():
     assert end == 3_000
 
 
-def test_rows_with_unequal_weights_have_no_confidence_sequence():
+def test_the_confidence_sequence_counts_rows_by_their_weights():
     rng = np.random.default_rng(1)
     scores, w = rng.random(2_000), rng.random(2_000)
     found = compare((scores, rng.random(2_000) < scores**2, w), methods=["ops"])
     (drawn,) = (one for one in figures(prepared(found)) if one.heading == "Log loss against raw, in sum")
-    assert 'class="band' not in drawn.svg
-    value = 2_000 * found.difference("ops", "raw").value
-    assert drawn.stops[-1][1].endswith(f": ops {nats(value)}")
+    assert 'class="band' in drawn.svg
+    value, low, high = (nats(w.sum() * one) for one in found.difference("ops", "raw"))
+    assert drawn.stops[-1][1].endswith(f": ops {value} ({low} to {high})")
 
 
 def test_the_head_says_what_is_shown_and_what_is_not():

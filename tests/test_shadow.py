@@ -487,6 +487,46 @@ def kinds():
     return Shadow(Auto(), {"ops": TrackingOPS(), "window": VennAbers(forgetting=Window(500.0, by="time"))})
 
 
+def test_a_shadow_of_a_sample_decides_for_the_whole():
+    """All positives and one negative in 100: scores three times too high suit the sample, and not the whole."""
+    rng = np.random.default_rng(2)
+    true = rng.beta(1.0, 30.0, 60_000)
+    y = rng.random(len(true)) < true
+    kept = y | (rng.random(len(true)) < 0.01)
+    scores, y, w = np.minimum(3.0 * true, 0.99)[kept], y[kept], np.where(y, 1.0, 100.0)[kept]
+    many, loop, without = (Shadow(Identity(), {"platt": OnlinePlatt()}) for _ in range(3))
+    many.predict_learn_many(scores, y, w)
+    difference = LogLossDifference(0.975, adaptive=True)
+    difference.update_many(y, OnlinePlatt().predict_learn_many(scores, y, w), scores, w)
+    for row in zip(scores.tolist(), y.tolist(), w.tolist(), strict=True):
+        loop.settle(loop.issue(row[0]), *row[1:])
+    for (found,) in (many.comparisons(), loop.comparisons()):
+        assert (found.difference, found.low, found.high) == pytest.approx(
+            (difference.get(), *difference.interval), rel=1e-9
+        )
+        assert (found.n, found.verdict) == (len(y), "better")
+    without.predict_learn_many(scores, y)
+    assert without.challengers["platt"].predict_one(0.06) > 2.0 * many.challengers["platt"].predict_one(0.06)
+    again = Shadow.from_state(json.loads(json.dumps(many.state_dict())))
+    assert again.comparisons() == many.comparisons()
+
+
+def test_nothing_is_decided_before_both_labels_have_occurred():
+    """Their weights may differ: 200 positives of weight 1 tell nothing of a negative that stands for 1,000."""
+    shadow = Shadow(Identity(), {"ops": TrackingOPS()})
+    shadow.predict_learn_many(np.full(200, 0.1), np.ones(200, dtype=bool))
+    (found,) = shadow.comparisons()
+    assert (found.verdict, found.low, found.high) == ("undecided", math.log(1e-6), -math.log(1e-6))
+    with pytest.raises(CapabilityError, match="only a challenger that is shown to be better"):
+        shadow.promote("ops")
+    shadow.learn_one(0.1, False)
+    assert shadow.comparisons()[0].verdict == "better"
+    other = Shadow(Identity(), {"ops": TrackingOPS()})
+    other.predict_learn_many(np.full(200, 0.1), np.ones(200, dtype=bool))
+    other.learn_one(0.1, False, 1_000.0)
+    assert other.comparisons()[0].verdict == "undecided"
+
+
 def test_a_join_lets_champion_and_challengers_learn_late_labels_as_issued():
     """Each as in a join of its own, to the last bit, mixtures included; compared by what was issued."""
     scores, y = overconfident(300)

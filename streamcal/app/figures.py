@@ -219,10 +219,9 @@ def differences(data: ReportData) -> Figure | None:
 
 
 def _summed(one: Series, base: Series) -> list[float]:
-    """Return the sums of the differences up to the end of each part, in units of rows."""
-    rows, weight = (math.fsum(values) for values in zip(*((p.rows, p.weight) for p in base.parts), strict=True))
+    """Return the sums of the differences by weight, up to the end of each part."""
     steps = (p.weight * (p.log_loss - q.log_loss) for p, q in zip(one.parts, base.parts, strict=True))
-    return [total * rows / (weight or 1.0) for total in itertools.accumulate(steps)]
+    return list(itertools.accumulate(steps))
 
 
 def evidence(data: ReportData) -> Figure:
