@@ -224,9 +224,7 @@ def cost_table() -> str:
     used = (resident() - before) / OBJECTS
     kept.clear()
     cal = Auto()
-    bulk = [
-        timed(partial(one.predict_learn_many, scores, labels), 1) / len(scores) for one in (Auto(), OnlinePlatt())
-    ]
+    bulk = [timed(partial(one.predict_learn_many, scores, labels), 1) / len(scores) for one in (Auto(), OnlinePlatt())]
     cal.learn_many(scores, labels)
     saved = cal.to_bytes()
     pending = (allocated(lambda: waiting(PENDING))[1] - allocated(lambda: waiting(1))[1]) / PENDING
