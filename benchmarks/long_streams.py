@@ -408,9 +408,9 @@ negatives. [Drift](drift.md) explains the ladder of memories, and [late labels](
 
 {count} generated streams of {rows} rows: three base rates, seven kinds of drift. The regret is the expected log loss
 above that of the true probabilities, in 1e-4 nats a row. *Best rung* is the one memory of `Auto`'s ladder that had the
-least regret in hindsight: nobody knows it in advance, and its figure is without the cost of finding it. *Worst tenth* is the tenth of the stream whose predictions sum
-to the wrongest total: Σp over the sum of the true probabilities, and in brackets the error in standard errors of the
-tenth's events.
+least regret in hindsight. Nobody knows it in advance, and its figure is without the cost of finding it. *Worst tenth*
+is the tenth of the stream whose predictions sum to the wrongest total: Σp over the sum of the true probabilities, and
+in brackets the error in standard errors of the tenth's events.
 
 {long}
 
