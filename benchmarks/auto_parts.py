@@ -5,7 +5,7 @@
     STREAMCAL_DATA=/path/to/data python -m benchmarks.auto_parts --rows 500 # shortened, prints only
 
 A part is left out by a prior weight of 0; an expert is also held at coefficient 0 in the stack. Streams are the real
-ones of the race, of both sides of its split, up to 10,000 rows each; of generated ones, up to 50,000. These tables decide
+ones of the race, of both sides of its split, up to 50,000 rows each. These tables decide
 nothing: parts are chosen on streams of the development side.
 """
 
@@ -33,8 +33,7 @@ from streamcal import Auto, OnlinePlatt
 from streamcal.calibrators.auto import experts as table
 from streamcal.calibrators.base import Calibrator
 
-#: Rows of a stream: of the generated ones, and of those on which parts are left out, one run for each.
-ROWS, PART_ROWS, DELAYS = 50_000, 10_000, (0, 48, 1_000)
+ROWS, DELAYS = 50_000, (0, 48, 1_000)
 #: The headings of the page. What is between the first two is kept by `--keep-parts`.
 PARTS, GENERATED, COST = "## What each part is for\n", "## Generated streams\n", "## What it costs\n"
 #: Scores of generated streams are clipped here: some are 0 or 1, and wrong.
@@ -118,7 +117,7 @@ def parts_table(rows: int) -> str:
         each = [costs[part, delay] for delay in DELAYS]
         cells = [f"{np.mean(one):+.1f}; {max(one):+.1f}; {min(one):+.1f}" for one in each]
         lines.append(f"| `{part}` | {' | '.join(cells)} |")
-    return f"{len(real)} streams, the first {rows:,} rows of each.\n\n" + "\n".join(lines)
+    return f"{len(real)} streams.\n\n" + "\n".join(lines)
 
 
 def generated_table(rows: int) -> str:
@@ -258,7 +257,7 @@ def main() -> None:
         parts = PAGE.read_text(encoding="utf-8").partition(PARTS)[2].partition("\n## ")[0].strip()
     else:
         parts = f"""The log loss of `Auto` without a part, minus that of `Auto`: 1e-4 nats a row, in the mean over the
-real streams of [the race](race.md), where it costs most, and where it costs least. {parts_table(given.rows or PART_ROWS)}"""
+real streams of [the race](race.md), where it costs most, and where it costs least. {parts_table(given.rows or ROWS)}"""
     stated = f"`python -m benchmarks.auto_parts`, {datetime.date.today()}, streamcal {streamcal.__version__}."
     text = f"""# Auto, measured
 

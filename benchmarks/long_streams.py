@@ -29,6 +29,7 @@ from benchmarks.streams.tables import SOURCES, Array, Flags, Table, path_of, ser
 from streamcal import Auto, OnlinePlatt, Platt
 from streamcal.calibrators.auto.experts import NAMES, RUNGS
 from streamcal.calibrators.base import Calibrator
+from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.stream.columns import Observations
 from streamcal.stream.entrants import one_by_one
 
@@ -95,6 +96,11 @@ def draw(rate: float, drift: str, rows: int) -> Stream:
     return Stream(expit(centre + d), rng.random(rows) < truth, truth)
 
 
+def log_odds(p: Array) -> Array:
+    """Return the log-odds of predictions, within ±16: some served scores are 0."""
+    return np.asarray(np.clip(logit(p), -LOGIT_LIMIT, LOGIT_LIMIT))
+
+
 def regrets(z: Array, truth: Array) -> Array:
     """Return the expected log loss of log-odds z above that of the true probabilities, in 1e-4 nats."""
     best = -xlogy(truth, truth) - xlogy(1.0 - truth, 1.0 - truth)
@@ -103,7 +109,7 @@ def regrets(z: Array, truth: Array) -> Array:
 
 def regret(p: Array, truth: Array) -> float:
     """Return the mean regret of predictions, in 1e-4 nats a row; on real streams, their log loss."""
-    return float(regrets(logit(p), truth).mean())
+    return float(regrets(log_odds(p), truth).mean())
 
 
 def followed(stream: Stream, rows: int = 65_536) -> Followed:
@@ -224,7 +230,7 @@ TABLES: dict[str, Callable[[], Stream]] = {
 
 def difference(p: Array, stream: Stream) -> str:
     """Write the log loss minus that of the score, with two standard errors, in 1e-4 nats a row."""
-    each = regrets(logit(p), stream.truth) - regrets(logit(stream.scores), stream.truth)
+    each = regrets(log_odds(p), stream.truth) - regrets(log_odds(stream.scores), stream.truth)
     return f"{each.mean():+.2f} ± {2.0 * each.std() / np.sqrt(len(each)):.2f}"
 
 
@@ -253,7 +259,7 @@ def total(p: Array, stream: Stream, w: Array | None = None, start: int = 0) -> T
     if not noise:  # the truth is not known
         noise = float(np.sqrt(events))
     excess = float((weights * (p - y))[seen].sum())
-    lost = 1e-4 * float((weights * (regrets(logit(p), y) - regrets(logit(stream.scores), y))).sum())
+    lost = 1e-4 * float((weights * (regrets(log_odds(p), y) - regrets(log_odds(stream.scores), y))).sum())
     return Total(1.0 + excess / events, excess / noise, 2.0 * noise / events, lost)
 
 
@@ -352,7 +358,7 @@ def weighted_section(rows: int) -> str:
         }
         for name, one in found.items():
             off[name] += abs(one.errors) > 2.0
-        loss = 1e-4 * float((w * regrets(logit(stream.scores), stream.y.astype(np.float64))).sum())
+        loss = 1e-4 * float((w * regrets(log_odds(stream.scores), stream.y.astype(np.float64))).sum())
         platt = found["`Platt()`"].nats
         more = 100.0 * (found["`Auto()`"].nats - platt) / (loss + platt)
         lost += more > 1.0
@@ -421,7 +427,7 @@ slope moves by ±0.3 in 500,000 rows, and a bend of ±0.3 comes and goes in a mi
 ## Tables at full length
 
 Gradient boosting trained on the first 5,000 rows and fixed; the click probabilities that a model served. Log loss of
-the score, and of each method minus the score's, in 1e-4 nats a row, ± two standard errors.
+the score, clamped at log-odds ±16, and of each method minus the score's, in 1e-4 nats a row, ± two standard errors.
 
 {tables}
 
@@ -435,8 +441,8 @@ times too high, all but the first fifth. ± two standard errors of the events, f
 
 ## Sampled negatives
 
-A log of {rows} impressions with 0.4 to 3.6 % clicks keeps 1 % of the negatives, each with weight 100. The score's odds
-are wrong by a factor and its slope by 0.7. Weighted predictions over weighted events, and the weighted log loss minus
+A log of {rows} impressions with 0.4 to 3.6 % clicks keeps 1 % of the negatives, each with weight 100. The score's
+odds are wrong by a factor and its slope by 0.7. Weighted predictions over weighted events, and the weighted log loss minus
 that of the score, in nats. *2 s.e.* are two standard errors of the weighted events.
 
 {weighted}
