@@ -442,8 +442,8 @@ times too high, all but the first fifth. ± two standard errors of the events, f
 ## Sampled negatives
 
 A log of {rows} impressions with 0.4 to 3.6 % clicks keeps 1 % of the negatives, each with weight 100. The score's
-odds are wrong by a factor and its slope by 0.7. Weighted predictions over weighted events, and the weighted log loss minus
-that of the score, in nats. *2 s.e.* are two standard errors of the weighted events.
+odds are wrong by a factor and its slope by 0.7. Weighted predictions over weighted events, and the weighted log loss
+minus that of the score, in nats. *2 s.e.* are two standard errors of the weighted events.
 
 {weighted}
 
