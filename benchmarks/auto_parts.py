@@ -19,6 +19,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -28,8 +29,9 @@ import streamcal
 from benchmarks.streams.catalogue import CATALOGUE, names, stream
 from benchmarks.streams.entrants import stepwise
 from benchmarks.streams.tables import Array, Flags
-from streamcal import Auto
+from streamcal import Auto, OnlinePlatt
 from streamcal.calibrators.auto import experts as table
+from streamcal.calibrators.base import Calibrator
 
 ROWS, DELAYS = 50_000, (0, 48, 1_000)
 #: The headings of the page. What is between the first two is kept by `--keep-parts`.
@@ -43,6 +45,25 @@ PAGE = Path(__file__).parents[1] / "docs" / "auto_measured.md"
 HELD = 1e12
 #: Objects that are made at once, where one is too small to measure; and calls that are timed at once.
 OBJECTS, CALLS = 500, 20_000
+
+
+def memory_of(rung: str) -> float:
+    """Return the memory of a rung in units of information; infinite for a rung that keeps all."""
+    last = rung.split()[-1]
+    return math.inf if last == "all" else float(last)
+
+
+def rungs_without(left_out: Callable[[str], bool]) -> tuple[float, ...]:
+    """Return the prior weights of the rungs without some of them."""
+    return tuple(0.0 if left_out(name) else prior for name, prior in zip(table.RUNGS, table.RUNG_PRIOR, strict=True))
+
+
+#: What is left out of the ladder, and the prior weights of its rungs then. Short memories are of up to 1,000 units.
+LADDER_PARTS = {
+    "ladder: curves": rungs_without(lambda name: name.startswith("curve")),
+    "ladder: long memories": rungs_without(lambda name: 1_000.0 < memory_of(name) < math.inf),
+    "ladder: short memories": rungs_without(lambda name: memory_of(name) <= 1_000.0),
+}
 
 
 @contextmanager
@@ -59,8 +80,8 @@ def without(part: str) -> Iterator[None]:
             size = len(precision)
             start = [1.0] + [0.0] * (size - 1)
             changes["STACKING"] = table.Plan([(range(size), [table.STACK_KEEP] * size, precision, start)])
-    elif part == table.CORRECTION:
-        changes["CORRECTION_PRIOR"] = 0.0
+    elif part in LADDER_PARTS:
+        changes["RUNG_PRIOR"] = LADDER_PARTS[part]
     with patch.multiple(table, **changes) if changes else patch.object(table, "PRIOR", prior):
         yield
 
@@ -72,7 +93,7 @@ def nats(p: Array, y: Flags) -> float:
 
 def parts_table(rows: int) -> str:
     """Write the cost of leaving out each part: mean and largest over all streams, at each delay."""
-    parts = [*table.NAMES[1:], table.STACK, table.CORRECTION]
+    parts = [*table.NAMES[1:], *LADDER_PARTS, table.STACK]
     costs: dict[tuple[str, int], list[float]] = {}
     real = [
         name for name in names(True) + names(False) if not CATALOGUE[name].generated and not CATALOGUE[name].further
@@ -131,14 +152,14 @@ def timed(work: Callable[[], object], number: int) -> float:
     return least
 
 
-def step(delay: int, with_time: bool) -> float:
+def step(make: Callable[[], Calibrator], delay: int = 0, with_time: bool = False) -> float:
     """Return the seconds of a prediction and a label."""
     rng = np.random.default_rng(1)
     scores, labels = rng.random(CALLS).tolist(), (rng.random(CALLS) < 0.3).tolist()
     times = [1e9 + 60.0 * k if with_time else None for k in range(CALLS)]
     best = math.inf
     for _ in range(5):
-        cal = Auto()
+        cal = make()
         start = time.process_time()
         for k in range(CALLS):
             cal.predict_one(scores[k], times[k])
@@ -203,24 +224,22 @@ def cost_table() -> str:
     used = (resident() - before) / OBJECTS
     kept.clear()
     cal = Auto()
-    start = time.process_time()
-    cal.predict_learn_many(scores, labels)
-    bulk = (time.process_time() - start) / len(scores)
+    bulk = [timed(partial(one.predict_learn_many, scores, labels), 1) / len(scores) for one in (Auto(), OnlinePlatt())]
+    cal.learn_many(scores, labels)
     saved = cal.to_bytes()
     pending = (allocated(lambda: waiting(PENDING))[1] - allocated(lambda: waiting(1))[1]) / PENDING
+    own, platt = [step(Auto, delay) for delay in DELAYS], step(OnlinePlatt)
+    written, loaded = timed(cal.to_bytes, 50), timed(lambda: Auto.from_bytes(saved), 50)
     rows = {
-        "predict and learn, labels in time / 48 / 1,000 late": " / ".join(
-            f"{1e6 * step(delay, False):.1f}" for delay in DELAYS
-        )
-        + " µs",
-        "the same with a time, labels in time": f"{1e6 * step(0, True):.1f} µs",
-        "`predict_learn_many`, a row": f"{1e6 * bulk:.1f} µs",
-        "construct": f"{1e6 * timed(Auto, 2_000):.0f} µs",
+        "predict and learn, labels in time / 48 / 1,000 late": " / ".join(f"{one / platt:.1f}" for one in own),
+        "the same with a time, labels in time": f"{step(Auto, with_time=True) / platt:.1f}",
+        "`predict_learn_many`, a row, against that of `OnlinePlatt`": f"{bulk[0] / bulk[1]:.1f}",
+        "construct": f"{timed(Auto, 2_000) / platt:.0f}",
+        "write as bytes; read": f"{written / platt:.0f}; {loaded / platt:.0f}",
+        "bytes": f"{len(saved) / 1e3:.0f} kB",
         "memory allocated: fresh; after 100,000 rows; the same of 400 scores": memory(),
         "a prediction that waits for its label": f"{pending:.0f} bytes",
         "resident memory: fresh; after 3,000 rows": f"{fresh / 1e3:.0f} kB; {used / 1e3:.0f} kB",
-        "as bytes; to write; to read": f"{len(saved) / 1e3:.0f} kB; {1e3 * timed(cal.to_bytes, 50):.2f} ms; "
-        f"{1e3 * timed(lambda: Auto.from_bytes(saved), 50):.2f} ms",
     }
     return "| | |\n|---|---|\n" + "\n".join(f"| {name} | {value} |" for name, value in rows.items())
 
@@ -257,7 +276,7 @@ at most.
 {COST}
 {cost}
 
-Processor time on one core.
+Times are processor times on one core, in predictions and labels of `OnlinePlatt` in the same run.
 
 {stated}
 """
