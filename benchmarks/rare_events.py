@@ -179,9 +179,9 @@ Predicted over observed clicks, and in brackets the clicks that had been given p
 {advice}
 
 Where clicks come late, or negatives are sampled, the order is another one: [long streams](long_streams.md) has `Auto`
-and `OnlinePlatt` on clicks up to 20,000 rows late. There `OnlinePlatt` has the better totals and `Auto` the lower loss.
-With negatives sampled at 1 % and weight 100, `Auto` predicts 1.03 to 1.18 times the weighted clicks: use `Platt`, whose
-totals are within two standard errors.
+and `OnlinePlatt` on clicks up to 20,000 rows late. There `OnlinePlatt` has the better totals, and `Auto` mostly has the
+lower loss. With negatives sampled at 1 % and weight 100, `Auto` predicts 1.03 to 1.18 times the weighted clicks: use
+`Platt`, whose totals are within two standard errors.
 
 `python -m benchmarks.rare_events --ads`, {date}.
 
