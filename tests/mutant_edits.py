@@ -725,7 +725,7 @@ MUTANTS = [
     Mutant(
         "challenger-learns-what-has-no-weight",
         "live/shadow.py",
-        "difference.update_many(labels[learned], said[name][learned], served[learned])",
+        "difference.update_many(labels, said[name], served, weights)",
         "difference.update_many(labels, said[name], served)",
         "in bulk, rows of weight 0 are compared",
         "test_shadow",

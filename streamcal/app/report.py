@@ -26,6 +26,8 @@ SIGNIFICANT_DIGITS = 4
 DIGITS_OF_DIFFERENCES = 2
 #: Decimals that a table has at most: smaller differences are those of rounding.
 MOST_DECIMALS = 10
+#: Nats: a smaller difference of losses is none.
+LEAST_DIFFERENCE = 1e-8
 #: Times below this, in 1973, are hardly seconds since 1970: they are those of a simulation, or in a longer unit.
 EARLY = 1e8
 #: Units in which spans are written, the largest first.
@@ -134,7 +136,9 @@ def _sided(difference: float) -> str:
     >>> _sided(-0.000214), _sided(12.5), _sided(0.0)
     ('0.00021 lower', '12 higher', 'the same')
     """
-    return f"{plain(difference)} {'lower' if difference < 0.0 else 'higher'}" if difference else "the same"
+    if abs(difference) < LEAST_DIFFERENCE:
+        return "the same"
+    return f"{plain(difference)} {'lower' if difference < 0.0 else 'higher'}"
 
 
 def plain(value: float) -> str:
