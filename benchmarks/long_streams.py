@@ -285,7 +285,7 @@ class LateRow(NamedTuple):
 
 
 def late_row(name: str, stream: Stream, delay: int, start: int = 0) -> LateRow:
-    """Measure every method on a stream whose labels are so many rows late."""
+    """Measure every method on a stream whose labels come a fixed number of rows late."""
     rows = Observations(stream.scores, stream.y, None, None)
     found = [total(one_by_one(make(delay), rows, delay), stream, start=start) for make in LATE_METHODS.values()]
     return LateRow(name, total(stream.scores, stream, start=start), found)

@@ -257,11 +257,11 @@ class AutoSteps:
         """Learn a label from the record of its forecast, an array of `width` numbers."""
         guard: Guard = self.mixture.guard
         late: cython.double = guard.clock - record[self.mixture.end + CLOCK]
-        if self._delay > 0:  # the labels that are pending are worth what those were that have come
-            guard.grow(guard.clock * (self._delay / max(1.0, self.mixture.learned)))
         if record[self.mixture.end + COUNT] == self.mixture.learned:  # what was forecast then is forecast now
             self.mixture.learn(x, y, w, t, None, 0.0)
             return
+        if self._delay > 0:  # the labels that are pending are worth what those were that have come
+            guard.grow(guard.clock * (self._delay / max(1.0, self.mixture.learned)))
         guard.grow(late)
         self.mixture.learn(x, y, w, t, record, late)
 
