@@ -8,6 +8,7 @@ What is compiled stays in build/, and a later installation from this folder comp
 """
 
 import os
+import re
 import sys
 import textwrap
 import time
@@ -137,8 +138,11 @@ def translate(sources: dict[str, str], in_c: dict[str, str]) -> None:
     from Cython.Build import cythonize
 
     write_settings()
-    headers = [str(SETTINGS), *map(str, KERNELS.glob("*/*.pxd"))]
-    changed = [Extension(name, [file]) for name, file in sources.items() if newer_group([file, *headers], in_c[name])]
+    changed = [
+        Extension(name, [file])
+        for name, file in sources.items()
+        if newer_group([str(SETTINGS), *declarations(file)], in_c[name])
+    ]
     if newer_group([str(SETTINGS)], in_c[SHARED]):
         changed.append(Extension(SHARED, [f"{SHARED.replace('.', '/')}.c"]))
     cythonize(
@@ -149,6 +153,21 @@ def translate(sources: dict[str, str], in_c: dict[str, str]) -> None:
         compiler_directives=DIRECTIVES,
         shared_utility_qualified_name=SHARED,
     )
+
+
+def declarations(file: str) -> set[str]:
+    """Return the file, its declarations (.pxd), and what these `cimport` in turn: all that its C file is made of."""
+    found: set[str] = set()
+    waiting = {file, str(Path(file).with_suffix(".pxd"))}
+    while waiting:
+        path = Path(waiting.pop())
+        if str(path) not in found and path.exists():
+            found.add(str(path))
+            cimported = re.findall(
+                r"streamcal\.kernels\.(\w+)\.(\w+)(?: cimport | import )", path.read_text(encoding="utf-8")
+            )
+            waiting.update(str(KERNELS / folder / f"{module}.pxd") for folder, module in cimported)
+    return found
 
 
 def write_settings() -> None:
