@@ -22,7 +22,7 @@ from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number,
 
 #: Nats promised for each unit of information that a label may be late, and for each surprise: a label to which the
 #: score gives less than `LIKELY`.
-PROMISE_A_UNIT, PROMISE_A_SURPRISE, LIKELY = 0.5, 1.0, 0.25
+PROMISE_A_UNIT, PROMISE_A_SURPRISE, LIKELY = 1.0, 1.0, 0.25
 #: As in the kernel: nats that a surprise may cost at most beyond its stake.
 MOST_EXTRA = 8.0
 #: Predictions whose labels are awaited, at most, where a delay is found; and the longest delay that may be given.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.auto.experts import BY_TIME, LADDER, NAMES, RUNGS, STACK, new_mixture
+from streamcal.calibrators.auto.experts import BY_TIME, CORRECTED, LADDER, NAMES, RUNGS, STACKS, new_mixture
 from streamcal.calibrators.auto.saved import mixture_state
 from streamcal.calibrators.guarded import LOGGED, LONGEST_DELAY
 from streamcal.calibrators.sequential import SequentialCalibrator
@@ -36,7 +36,9 @@ class Auto(SequentialCalibrator):
     means of the last labels, a cubic map that forgets fast, three smoothers, local in the score; `Protected`; and the
     rates of scores that repeat. `streamcal.calibrators.auto.experts.EXPERTS` has all of them. Upon them are
 
-    - a *stack*: an online logistic regression on the log-odds of all experts, weighted like another expert;
+    - two *stacks*: online logistic regressions on the log-odds of all experts, with a long and a short memory, weighted
+      like further experts;
+    - a *correction by the prediction*: a curve that learns what the mixture misses at each prediction;
     - a *correction by day and week* (UTC), from the first observation with a time `t` on;
     - a *guard*, which keeps enough weight on the score that the promise in the notes is kept.
 
@@ -72,13 +74,13 @@ class Auto(SequentialCalibrator):
     **Promise.** With D units of information, at most, learned between a prediction and its label, and relative weights
     of at most 1, on every stream, with labels in any order and labels that never come,
 
-        loss of Auto ≤ loss of the score + ln 4 + D/2 + κ.
+        loss of Auto ≤ loss of the score + ln 4 + D + κ.
 
     Losses are summed log losses in nats, of scores clamped at log-odds ±16. D is at most the number of labels learned
     in between. A label is a *surprise* if the score gave it less than ¼ and the prediction still less, and costs more
     than its stake. κ is what surprises may cost, 1 to 8 nats each, for the largest number of them among labels of D + 1
     units. With labels in time, D and κ are 0. `promised` is the right-hand side's constant. It grows with surprises, by
-    ½ with each unit of a delay that is found, and by what a later or heavier label costs beyond it. So it bounds the
+    1 with each unit of a delay that is found, and by what a later or heavier label costs beyond it. So it bounds the
     excess at any time. `kernels.mixture.guard.Guard` has the proof.
 
     **Memory.** With labels in time, the loss is within a few nats of that of the best rung in hindsight. A sequence of
@@ -151,12 +153,12 @@ class Auto(SequentialCalibrator):
 
         The weights leave out the guard's, which depends on the score.
         """
-        experts, rungs, by_time = self._mixture.weights()
-        rest = 1.0 - by_time
-        named = {name: rest * weight for name, weight in zip((*NAMES, STACK), experts, strict=True)}
+        experts, rungs, corrected, by_time = self._mixture.weights()
+        rest = (1.0 - corrected) * (1.0 - by_time)
+        named = {name: rest * weight for name, weight in zip((*NAMES, *STACKS), experts, strict=True)}
         ladder = named.pop(LADDER)
         named.update({name: ladder * weight for name, weight in zip(RUNGS, rungs, strict=True)})
-        return {**named, BY_TIME: by_time}
+        return {**named, CORRECTED: corrected * (1.0 - by_time), BY_TIME: by_time}
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""

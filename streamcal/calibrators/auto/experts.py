@@ -14,6 +14,7 @@ from streamcal.calibrators.guarded import new_guard
 from streamcal.calibrators.protected import new_jumper
 from streamcal.kernels.mixture.auto_mixture import AutoMixture
 from streamcal.kernels.mixture.combination import Combination
+from streamcal.kernels.mixture.correction import Correction
 from streamcal.kernels.mixture.day_and_week import DayAndWeek
 from streamcal.kernels.mixture.knot_sums import KnotSums
 from streamcal.kernels.mixture.memory_ladder import MemoryLadder
@@ -95,11 +96,16 @@ EXPERTS = (
     Expert("score counts", 0.3, None, "scores that repeat, such as those of a tree, with a rate of their own each"),
 )
 NAMES = tuple(expert.name for expert in EXPERTS)
-LADDER, STACK, BY_TIME = "ladder", "stack", "corrected by day and week"
-#: The part of all weight that is on the stack at first, and that of the correction in what it corrects.
-STACK_PRIOR, TIME_PRIOR = 0.1, 0.1
-#: The stack forgets within 10,000 units of information, and starts as the mixture, which holds it loosely.
-STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.9999, 5.0, 5.0
+LADDER, STACKS = "ladder", ("slow stack", "fast stack")
+CORRECTED, BY_TIME = "corrected by prediction", "corrected by day and week"
+#: The part of all weight that is on each stack at first; those of the corrections, each in what it corrects.
+STACK_PRIOR, CORRECTION_PRIOR, TIME_PRIOR = 0.05, 0.25, 0.1
+#: One stack forgets within 10,000 units of information, the other within 200. Both start as the mixture, which holds
+#: them loosely.
+STACK_KEEP, STACK_PRECISION, STACK_ENDS = (0.9999, 0.995), 5.0, 5.0
+#: The correction looks as far as 1 in log-odds, and remembers 300 units there; it is held at 0 as 160 labels of even
+#: odds (curvature ¼ each) would.
+WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS = 1.0, 300.0, 40.0, 4
 #: The correction by day and week remembers 5,000 units. It holds the prediction loosely: one that forgets
 #: follows a slow cycle, and the score with the harmonics is then the better start.
 TIME_KEEP, TIME_PRECISION, HARMONIC_PRECISION, HARMONICS = 0.9998, (5.0, 5.0, 5.0), 4.0, 7
@@ -108,10 +114,10 @@ PROMISE = math.log(4.0)
 
 
 def _stack() -> Plan:
-    """Return the stack: on the mixture, what each expert predicts beside it, and a constant."""
+    """Return the stacks: on the mixture, what each expert predicts beside it, and a constant."""
     size = len(EXPERTS) + 2
     precision = [STACK_ENDS, *[STACK_PRECISION] * len(EXPERTS), STACK_ENDS]
-    return Plan([(range(size), [STACK_KEEP] * size, precision, [1.0] + [0.0] * (size - 1))])
+    return Plan([(range(size), [keep] * size, precision, [1.0] + [0.0] * (size - 1)) for keep in STACK_KEEP])
 
 
 def _timed() -> Plan:
@@ -122,9 +128,10 @@ def _timed() -> Plan:
 
 
 def _prior() -> list[float]:
-    """Return the prior weights of the experts and of the stack."""
-    total = sum(expert.prior for expert in EXPERTS)
-    return [*((1.0 - STACK_PRIOR) * expert.prior / total for expert in EXPERTS), STACK_PRIOR]
+    """Return the prior weights of the experts and of the stacks."""
+    stacks = [STACK_PRIOR] * len(STACKS)
+    total = sum(expert.prior for expert in EXPERTS) / (1.0 - sum(stacks))
+    return [*(expert.prior / total for expert in EXPERTS), *stacks]
 
 
 REGRESSIONS = Plan([expert.kind.plan() for expert in EXPERTS if isinstance(expert.kind, Regression)])
@@ -134,11 +141,12 @@ STACKING, TIMED, PRIOR, RATES = _stack(), _timed(), np.array(_prior()), np.array
 
 def new_mixture() -> AutoMixture:
     """Return everything that `Auto` learns; it initially predicts the score."""
+    correction = Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS)
     return AutoMixture(
         ladder=MemoryLadder(LINES, CURVES, RUNG_PRIOR),
         regressions=ScoreRegressions(REGRESSIONS, RATES),
         sums=KnotSums(SMOOTHERS),
         jumper=new_jumper(),
-        combination=Combination(PRIOR, STACKING, new_guard(PROMISE), len(RUNGS)),
+        combination=Combination(PRIOR, STACKING, correction, CORRECTION_PRIOR, new_guard(PROMISE), len(RUNGS)),
         times=DayAndWeek(TIMED, TIME_PRIOR),
     )

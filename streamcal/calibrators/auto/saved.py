@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from streamcal.calibrators.auto.experts import (
+    CORRECTION_KNOTS,
     CURVES,
-    EXPERTS,
     LABEL_MEANS,
     LINES,
+    PRIOR,
     PROMISE,
     REGRESSIONS,
     SMOOTHERS,
@@ -44,12 +45,19 @@ from streamcal.states import (
 FIRST, FULL = 10, 1e100
 #: A is never far below A₀, which renews it. θ moves while a prediction is within log-odds ±16.
 LARGEST_VARIANCE, LARGEST_COORDINATE = 1e3, 1e9
+#: No curve of the correction is further from 0: its steps end where the log-odds of the prediction are clamped.
+LARGEST_CURVE = 1e3
 
 
 def mixture_state(state: Any) -> dict[str, Any]:
     """Check the plain data of an `AutoMixture`; `StateError` if no mixture can have that state."""
     mean, z = numbers(len(LABEL_MEANS), least=-1.0 - ROUNDING, most=1.0 + ROUNDING), number(-LOGIT_LIMIT, LOGIT_LIMIT)
     first = (whole(0, FIRST), number(-FIRST * LOGIT_LIMIT, FIRST * LOGIT_LIMIT))
+    knots = round(2.0 * LOGIT_LIMIT * CORRECTION_KNOTS) + 1
+    curve, curvature = (
+        numbers(knots, least=-LARGEST_CURVE, most=LARGEST_CURVE),
+        numbers(knots, least=0.0, most=HEAVIEST),
+    )
     share, nats = number(0.0, 1.0), number(0.0, HEAVIEST)
     read: dict[str, Any] = record(
         {
@@ -58,13 +66,14 @@ def mixture_state(state: Any) -> dict[str, Any]:
             "ladder": ladder_state,
             "regressions": regressions_state(REGRESSIONS),
             "stack": regressions_state(STACKING),
+            "correction": row(curve, curvature),
             "timed": maybe(regressions_state(TIMED)),
             "jumper": jumper_state(),
             "means": mean,
             "units": numbers(len(SMOOTHERS), least=1.0, most=FULL),
             "sums": numbers(len(SMOOTHERS), 2, KNOTS, least=0.0, most=HEAVIEST * FULL),
-            "shares": weights_state(len(EXPERTS) + 1),
-            "by time": share,
+            "shares": weights_state(len(PRIOR)),
+            "corrected": row(share, share),
             "repeated": listed(row(z, *(number(0.0, HEAVIEST),) * 4)),
             "slots": whole(FEWEST_SLOTS, MOST_SLOTS),
             "guard": guard_state(PROMISE),

@@ -2,8 +2,8 @@
 """The step of `Auto` in one call.
 
 The experts have a kernel each: `memory_ladder`, `score_regressions`, `knot_sums`, `jumper`, `repeated_scores`.
-`combination` has their weights and the stack, `day_and_week` the correction by time, `guard` the promise, and
-`auto_steps` the labels that come late.
+`combination` has their weights, stacks and a correction by the forecast, `day_and_week` the correction by time,
+`guard` the promise, and `auto_steps` the labels that come late.
 
 Symbols:
 
@@ -76,7 +76,7 @@ class AutoMixture:
         times: DayAndWeek,
     ):
         self.size = 4 + regressions.number + sums.smoothers
-        if combination.size != self.size or combination.end != self.size + 1 + ladder.size:
+        if combination.size != self.size or combination.end != self.size + combination.stacks + ladder.size:
             raise ValueError(f"{combination.size} prior weights of experts are not {self.size}")
         self.end = combination.end
         self.width = self.end + MEANS + regressions.means
@@ -96,7 +96,7 @@ class AutoMixture:
     def _forecast(self, knot, at):
         """Write what is forecast at a knot to `_sides`, from an index on."""
         k: cython.Py_ssize_t
-        rungs: cython.Py_ssize_t = at + self.size + 1
+        rungs: cython.Py_ssize_t = at + self.size + self.combination.stacks
         last: cython.Py_ssize_t = at + self.size
         x: cython.double = knot / UNIT - LARGEST
         z: cython.double
@@ -169,7 +169,7 @@ class AutoMixture:
         for k in range(end + ROWS):
             out[k] = self._sides[2 * self.width + k]
         self.combination.weights.write(out, 0, out, end + ROWS)
-        self.ladder.weights.write(out, self.size + 1, out, end + RUNGS)
+        self.ladder.weights.write(out, self.size + self.combination.stacks, out, end + RUNGS)
         out[end + TIMED] = NONE
         if t == t and self.times.begun:
             both = out[end + BASE]
@@ -214,7 +214,7 @@ class AutoMixture:
                 issued[end + BASE], issued[end + TIMED], y, w * p, u / (self.combination.information + u + SHARED)
             )
         self.combination.judge(y, w, u, late, issued)
-        self.ladder.judge(issued, self.size + 1, end + RUNGS, y, w, u, late, SHARED)
+        self.ladder.judge(issued, self.size + self.combination.stacks, end + RUNGS, y, w, u, late, SHARED)
         self.ladder.learn(x, y, w, u)
         self._learn_once(x, y, w / steps, u / steps, t, issued)
         for _ in range(1, steps):
@@ -229,7 +229,7 @@ class AutoMixture:
         self._knot, self._spot = -1, nan
 
     def _learn_once(self, x, y, w, u, t, issued):
-        """One step of what learns by steps: the stack, the correction by time, regressions, smoothers, label means.
+        """One step of what learns by steps: the stacks, the correction by time, regressions, smoothers, label means.
 
         What forgets does so once in a unit of information, and once in a step at most.
         """
@@ -247,9 +247,9 @@ class AutoMixture:
     # -- weights and state ---------------------------------------------------------------------------------------
 
     def weights(self):
-        """Return the weights of the experts and the stack, of the rungs, and of the correction by time."""
+        """Return the weights of experts and stacks, of the rungs, and of both corrections, each in what it corrects."""
         by_time = self.times.share if self.times.begun else 0.0
-        return self.combination.weights.weights(), self.ladder.weights.weights(), by_time
+        return self.combination.weights.weights(), self.ladder.weights.weights(), self.combination.corrected, by_time
 
     def state(self):
         """Everything learned, as plain data, for `load`."""
@@ -263,7 +263,7 @@ class AutoMixture:
             **self.sums.state(),
             "timed": self.times.state(),
             "jumper": list(self.jumper.state()),
-            "by time": float(self.times.share),
+            "corrected": [float(self.combination.corrected), float(self.times.share)],
             **self.repeated.state(),
             "scale": self.scale.state(),
             "worth": self.worth.state(),
@@ -276,8 +276,9 @@ class AutoMixture:
         self.ladder.load(*state["ladder"])
         self.regressions.load(state, first)
         self.sums.load(state)
-        self.combination.load(state, learned)
-        self.times.load(state["timed"], state["by time"])
+        corrected, by_time = state["corrected"]
+        self.combination.load(state, corrected, learned)
+        self.times.load(state["timed"], by_time)
         self.jumper.load(*state["jumper"])
         self.scale.load(*state["scale"])
         self.worth.load(*state["worth"])

@@ -1,10 +1,13 @@
 cimport cython
 
+from streamcal.kernels.mixture.correction cimport Correction
 from streamcal.kernels.mixture.guard cimport Guard
 from streamcal.kernels.mixture.late_weights cimport LateWeights
 from streamcal.kernels.newton.regressions cimport Regressions
 
 cdef Py_ssize_t MIXED
+cdef Py_ssize_t STACKED
+cdef Py_ssize_t CORRECTED
 cdef Py_ssize_t BASE
 cdef Py_ssize_t TIMED
 cdef Py_ssize_t ISSUED
@@ -25,12 +28,16 @@ cpdef double share_after(
 @cython.final
 cdef class Combination:
     cdef readonly Py_ssize_t size  # experts, K
+    cdef readonly Py_ssize_t stacks  # S
     cdef readonly Py_ssize_t end  # numbers of a record before `MIXED`
     cdef readonly LateWeights weights
     cdef readonly Guard guard
     cdef readonly Regressions stack
+    cdef readonly Correction correction
+    cdef readonly double corrected  # weight of the correction
+    cdef double _prior  # of the correction
     cdef readonly double information  # U
-    cdef double[::1] _features  # of the stack
+    cdef double[::1] _features  # of the stacks
 
     cdef void combine(self, double[::1] out, Py_ssize_t at) noexcept nogil
     cdef void judge(self, double y, double w, double u, double late, const double[::1] issued) noexcept nogil
