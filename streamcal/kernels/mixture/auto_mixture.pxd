@@ -39,5 +39,3 @@ cdef class AutoMixture:
     cpdef double at(self, double x, double t)
     cpdef write(self, double x, double t, double[::1] out)
     cpdef learn(self, double x, double y, double w, double t, const double[::1] issued, double late)
-    cdef void _learn_once(
-        self, double x, double y, double w, double u, double t, const double[::1] issued) noexcept nogil

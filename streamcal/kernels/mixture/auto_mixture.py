@@ -21,7 +21,7 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import pow as power
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
-from cython.cimports.streamcal.kernels.common.weights import InformationScale, WeightScale, steps_of
+from cython.cimports.streamcal.kernels.common.weights import InformationScale, WeightScale
 from cython.cimports.streamcal.kernels.mixture.combination import (
     BASE,
     CLOCK,
@@ -183,9 +183,7 @@ class AutoMixture:
     def learn(self, x, y, w, t, issued, late):
         """Learn the label y at the log-odds x and the time t, with weight w > 0, from the record of its forecast.
 
-        `late` is the information learned since. Without a record, None, the present forecast is in its place. A label
-        that is worth w > 1 is learned in ⌈w⌉ equal steps, 32 at most. It judges the forecast of its record alone, once:
-        after a step, what adapts fastest has the label that it forecasts.
+        `late` is the information learned since. Without a record, None, the present forecast is in its place.
         """
         r: cython.double
         p: cython.double
@@ -205,7 +203,6 @@ class AutoMixture:
         p = sigmoid(issued[end + ISSUED])
         w = self.worth.worth(r, (y - p) * (y - p))
         u = w * 4.0 * p * (1.0 - p)
-        steps: cython.Py_ssize_t = steps_of(w)
         if self.regressions.see(x):
             self.regressions.hold()
         if issued[end + TIMED] != NONE:
@@ -216,33 +213,21 @@ class AutoMixture:
         self.combination.judge(y, w, u, late, issued)
         self.ladder.judge(issued, self.size + self.combination.stacks, end + RUNGS, y, w, u, late, SHARED)
         self.ladder.learn(x, y, w, u)
-        self._learn_once(x, y, w / steps, u / steps, t, issued)
-        for _ in range(1, steps):
-            self._knot, self._spot = -1, nan
-            self.write(x, t, self._record)
-            self._learn_once(x, y, w / steps, u / steps, t, self._record)
+        self._owed = min(self._owed + u, 2.0)
+        forgets: cython.bint = self._owed >= 1.0  # once in a unit of information, and once in a step at most
+        if forgets:
+            self._owed -= 1.0
+        self.combination.learn(y, w, forgets, issued)
+        if t == t:
+            self.times.learn(x, y, w, forgets, t, issued[end + BASE])
+        self.regressions.learn(x, y, w, issued, end + MEANS)
+        self.sums.learn(x, y, w, forgets)
         self.jumper.step(x, y, weight)
         self.repeated.learn(x, y, w, u)
         self.weight += weight
         self.learned += 1
         self.guard.learn(gain, information(x, issued[end + ISSUED]), r)
         self._knot, self._spot = -1, nan
-
-    def _learn_once(self, x, y, w, u, t, issued):
-        """One step of what learns by steps: the stacks, the correction by time, regressions, smoothers, label means.
-
-        What forgets does so once in a unit of information, and once in a step at most.
-        """
-        forgets: cython.bint
-        self._owed = min(self._owed + u, 2.0)
-        forgets = self._owed >= 1.0
-        if forgets:
-            self._owed -= 1.0
-        self.combination.learn(y, w, forgets, issued)
-        if t == t:
-            self.times.learn(x, y, w, forgets, t, issued[self.end + BASE])
-        self.regressions.learn(x, y, w, issued, self.end + MEANS)
-        self.sums.learn(x, y, w, forgets)
 
     # -- weights and state ---------------------------------------------------------------------------------------
 
