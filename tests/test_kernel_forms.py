@@ -78,6 +78,7 @@ HERE = {
     "class_scores",
     "combination",
     "compensated",
+    "correction",
     "covers",
     "cubic",
     "day_and_week",
@@ -948,22 +949,22 @@ def test_a_regression_may_be_too_large():
 def autos(delay):
     """Both forms of the steps of a small `Auto`: two regressions, two smoothers, a log of at most nine forecasts."""
     names = (
-        *("auto_steps", "auto_mixture", "combination", "day_and_week", "guard", "jumper", "knot_sums", "memory_ladder"),
-        *("regressions", "score_regressions"),
+        *("auto_steps", "auto_mixture", "combination", "correction", "day_and_week", "guard", "jumper", "knot_sums"),
+        *("memory_ladder", "regressions", "score_regressions"),
     )
     made = []
     for form in range(2):
         of = {name: twins(name)[form] for name in names}
         plan = of["regressions"].Plan
-        stack = plan([(range(10), [0.99] * 10, [5.0] * 10, [1.0] + [0.0] * 9)])
+        stack = plan([(range(10), [keep] * 10, [5.0] * 10, [1.0] + [0.0] * 9) for keep in (0.99, 0.9)])
         timed = plan([(range(17), [0.99] * 17, [9.0] * 17, [1.0] + [0.0] * 16)])
-        guard = of["guard"].Guard(1.0, 0.25, 1.0, 0.25)
+        guard, correction = of["guard"].Guard(1.0, 0.25, 1.0, 0.25), of["correction"].Correction(1.0, 9.0, 1.0, 4)
         mixture = of["auto_mixture"].AutoMixture(
             ladder=of["memory_ladder"].MemoryLadder((0.0, 30.0), (0.0, 9.0), [1.0] * 4),
             regressions=of["score_regressions"].ScoreRegressions(plan_of(of["regressions"]), np.array([0.7])),
             sums=of["knot_sums"].KnotSums([[0.3, 9.0 / 8.0], [1.0, 80.0 / 79.0]]),
             jumper=of["jumper"].Jumper((1.0, 0.5), (0.0, 1.0), (0.25,), 0.5),
-            combination=of["combination"].Combination(np.array([1.0 / 9.0] * 9), stack, guard, 4),
+            combination=of["combination"].Combination(np.full(10, 0.1), stack, correction, 0.25, guard, 4),
             times=of["day_and_week"].DayAndWeek(timed, 0.1),
         )
         made.append(of["auto_steps"].AutoSteps(mixture, 9, delay))

@@ -17,6 +17,7 @@ from streamcal.kernels.mixture.late_weights import LateWeights
 
 KNOTS = np.arange(-64, 65) / 4.0
 SHARED = 1e4
+CORRECTED = [1.0 - table.CORRECTION_PRIOR, table.CORRECTION_PRIOR]
 
 
 def sigmoid(z):
@@ -147,6 +148,25 @@ class RowsByHand:
             self.log_wealth = self.log_wealth + w * (1.0 + late) ** -0.75 * np.log([likelihood(z, y) for z in each])
 
 
+class CorrectionByHand:
+    """A curve at knots, which an observation moves by implicit steps; its parts by the formulas in `Correction`."""
+
+    def __init__(self):
+        self.knots = np.arange(-16 * table.CORRECTION_KNOTS, 16 * table.CORRECTION_KNOTS + 1) / table.CORRECTION_KNOTS
+        self.curve, self.curvature = np.zeros(len(self.knots)), np.full(len(self.knots), table.FIRMNESS)
+
+    def corrected(self, z):
+        return float(np.clip(z + np.interp(z, self.knots, self.curve), -16.0, 16.0))
+
+    def learn(self, z, y, w, u):
+        near = np.maximum(0.0, 1.0 - ((self.knots - z) / table.WIDTH) ** 2) ** 2
+        self.curvature -= near * u / (table.CORRECTION_MEMORY + u) * (self.curvature - table.FIRMNESS)
+        v, c = np.interp(z, self.knots, near / self.curvature), self.corrected(z)
+        m = brentq(lambda m: m - c - v * w * (y - sigmoid(m)), c - v * w - 1.0, c + v * w + 1.0, xtol=1e-14)
+        self.curve += near / self.curvature * (m - c) / v
+        self.curvature += near * w * sigmoid(m) * sigmoid(-m)
+
+
 class WorthByHand:
     """What a weighted label is worth: w·Σwr²/Σw²r², r being residuals, where an observation counts 0.9999^age."""
 
@@ -174,9 +194,11 @@ class AutoByHand:
                 self.places.append(places)
         size = len(table.EXPERTS)
         ends, each = table.STACK_ENDS, table.STACK_PRECISION
-        self.stack = RegressionByHand(
-            [table.STACK_KEEP] * (size + 2), [ends, *[each] * size, ends], [1.0] + [0.0] * (size + 1)
-        )
+        self.stacks = [
+            RegressionByHand([keep] * (size + 2), [ends, *[each] * size, ends], [1.0] + [0.0] * (size + 1))
+            for keep in table.STACK_KEEP
+        ]
+        self.correction, self.corrected = CorrectionByHand(), RowsByHand(CORRECTED)
         self.experts, self.rungs = RowsByHand(table.PRIOR), RowsByHand(table.RUNG_PRIOR)
         self.means = np.zeros(len(table.LABEL_MEANS))
         self.slots = [(math.nan, np.zeros(2), 0.0, 0.0)] * 32
@@ -206,11 +228,14 @@ class AutoByHand:
     def combined(self, said):
         """Everything that is forecast from what experts and rungs say, by name."""
         said, rungs = np.split(said, [len(table.EXPERTS)])
-        weights = self.experts.weights()
-        mixed = log_odds((weights[:-1] / weights[:-1].sum()) @ sigmoid(said))
-        stacked = self.stack.predict(np.array([mixed, *said, 1.0]))
-        base = self.experts.mixed([*said, stacked])
-        return {"experts": np.array([*said, stacked]), "rungs": rungs, "mixed": mixed, "base": base}
+        weights = self.experts.weights()[: len(said)]
+        mixed = log_odds(weights / weights.sum() @ sigmoid(said))
+        experts = np.array([*said, *(stack.predict(np.array([mixed, *said, 1.0])) for stack in self.stacks)])
+        stacked = self.experts.mixed(experts)
+        corrected = self.correction.corrected(stacked)
+        base = self.corrected.mixed([stacked, corrected])
+        found = {"mixed": mixed, "stacked": stacked, "corrected": corrected, "base": base}
+        return {"experts": experts, "rungs": rungs, **found}
 
     def record(self, x):
         """Return the forecast at x, from the knots beside it by nearness; a repeated score has its own."""
@@ -233,27 +258,30 @@ class AutoByHand:
         """Learn a label whose prediction was issued with the log-odds z, under the guard."""
         r, late, p = self.weights.relative(weight), self.clock - issued["clock"], sigmoid(z)
         w = self.worth.worth(r, (y - p) ** 2)
-        u, steps = 4.0 * p * (1.0 - p) * w, max(1, math.ceil(w))
+        u = 4.0 * p * (1.0 - p) * w
         share = u / (self.information + u + SHARED)
+        both = [issued["stacked"], issued["corrected"]]
+        self.corrected.judge(both, both, y, w * (1.0 + late) ** -0.75, 0.0, share)
+        self.correction.learn(issued["stacked"], y, w * (1.0 + late) ** -0.5, u)
         self.experts.judge(issued["experts"], issued["by row"], y, w, late, share)
         self.rungs.judge(issued["rungs"], issued["rungs by row"], y, w, late, share)
         self.information += u
         self.ladder.learn(x, y, w, u)
-        self.learn_once(x, y, w / steps, u / steps, issued)
-        for _ in range(1, steps):
-            self.learn_once(x, y, w / steps, u / steps, self.record(x))
+        self.step(x, y, w, u, issued)
         self.jumper.learn_one(sigmoid(x), bool(y), weight)
         self.count(x, y, w, u)
         least = min(abs(x), abs(z))
         self.clock += 4.0 * sigmoid(least) * sigmoid(-least)
 
-    def learn_once(self, x, y, w, u, issued):
+    def step(self, x, y, w, u, issued):
         """What forgets by units of information does so once in a unit."""
         self.owed = min(self.owed + u, 2.0)
         forgets = self.owed >= 1.0
         self.owed -= forgets
         self.units += forgets
-        self.stack.learn(np.array([issued["mixed"], *issued["experts"][:-1], 1.0]), y, w, forgets)
+        said = issued["experts"][: len(table.EXPERTS)]
+        for stack in self.stacks:
+            stack.learn(np.array([issued["mixed"], *said, 1.0]), y, w, forgets)
         phi = self.phi(x, issued["means"])
         for one, places in zip(self.regressions, self.places, strict=True):
             one.learn(phi[places], y, w)
@@ -287,21 +315,22 @@ def stream(n, seed):
 def test_it_is_the_mixture_of_the_formulas(delay):
     """Everything that is issued, and so what is learned, but for the guard, which has tests of its own."""
     cal, by_hand, waiting = Auto(delay), AutoByHand(), []
-    size, end = len(table.EXPERTS) + 1, cal._mixture.end
+    size, end = len(table.PRIOR), cal._mixture.end
     for number, (score, y, w) in enumerate(zip(*stream(140, 1), strict=True)):
         x = cal.scale.coordinate(score)
         issued, expected = cal._issue(x, math.nan), by_hand.record(x)
         np.testing.assert_allclose(issued[:size], expected["experts"], rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(issued[size:end], expected["rungs"], rtol=1e-6, atol=1e-6)
-        assert issued[end : end + 2] == pytest.approx([expected["mixed"], expected["base"]], rel=1e-6, abs=1e-6), number
+        parts = [expected[name] for name in ("mixed", "stacked", "corrected", "base")]
+        assert issued[end : end + 4] == pytest.approx(parts, rel=1e-6, abs=1e-6), number
         if by_hand.experts.late:
             each = [*expected["by row"], *expected["rungs by row"]]
-            assert issued[end + 4 : end + 10] == pytest.approx(each, rel=1e-6, abs=1e-6), number
+            assert issued[end + 6 : end + 12] == pytest.approx(each, rel=1e-6, abs=1e-6), number
         waiting.append((x, y, w, issued, expected))
         if len(waiting) > delay:
             x, y, w, issued, expected = waiting.pop(number % 2 if delay else 0)
             cal._learn_issued(x, float(y), w, math.nan, issued)
-            by_hand.learn(x, float(y), w, expected, issued[end + 3])
+            by_hand.learn(x, float(y), w, expected, issued[end + 5])
 
 
 @pytest.mark.parametrize("delay", [0.0, 1.0, 7.0])
@@ -309,14 +338,20 @@ def test_the_guard_sets_aside_what_can_be_lost(delay):
     """After each label: the reserve is all of the budget and no more, stakes fall, and labels free what they cost."""
     rng, guard, surprises = np.random.default_rng(3), new_guard(math.log(4.0)), 0
     guard.grow(delay)
-    promised = math.log(4.0) + 0.5 * delay
+    promised = math.log(4.0) + delay
     for k in range(600):
         u, before = rng.uniform(0.05, 0.6), guard.budget
-        each, _, extra, tokens = guard.state()[6][0] if delay else (guard.budget, 0.0, 0.0, 0)
+        spans = guard.state()[6] if delay else [[guard.budget, math.inf, 0.0, 0]]
+        ends = np.cumsum([length for _, length, _, _ in spans])
+        last = int(np.searchsorted(ends, u))  # a forecast that is labelled now was issued with this stake, or less
+        each, _, extra, tokens = spans[last]
+        tokens += sum(span[3] for span in spans[:last])
+        parts = np.diff([0.0, *np.minimum(ends, u)])
+        freed = float(parts @ [span[0] for span in spans]) if delay else each
         cost = each * u if delay else each
         gain = [rng.uniform(0.0, 0.2), -0.9 * cost * rng.random(), -cost - rng.uniform(0.05, 0.95) * extra]
         gain = gain[0 if k % 100 < 60 else int(rng.integers(3 if delay else 2))]
-        surprised = delay > 0.0 and -gain > cost
+        surprised = delay > 0.0 and -gain > freed
         guard.learn(gain, u)
         surprises += surprised
         promised += max(1.0, extra) if surprised and tokens == 0 else 0.0
@@ -329,7 +364,7 @@ def test_the_guard_sets_aside_what_can_be_lost(delay):
         assert not delay or reserve >= 0.8 * guard.budget
         assert (np.diff(spans[:, 0]) <= 1e-12).all()
         assert (np.diff(spans[:, 2]) <= 1e-12).all()
-        assert not delay or spans[:, 1].sum() == pytest.approx(delay + 2.0 * math.log(4.0))
+        assert not delay or spans[:, 1].sum() == pytest.approx(delay + math.log(4.0))
     assert surprises > 20 or not delay
 
 
@@ -341,12 +376,12 @@ def test_another_expert_is_a_row_of_the_table(monkeypatch):
     stack = (range(size), [0.999] * size, [5.0] * size, [1.0] + [0.0] * (size - 1))
     monkeypatch.setattr(table, "SMOOTHERS", np.array(more))
     monkeypatch.setattr(table, "PRIOR", prior)
-    monkeypatch.setattr(table, "STACKING", table.Plan([stack]))
+    monkeypatch.setattr(table, "STACKING", table.Plan([stack, stack]))
     mixture = table.new_mixture()
     for k in range(60):
         mixture.learn(1.0, float(k % 4 == 0), 1.0, math.nan, None, 0.0)
     experts, *_ = mixture.weights()
-    assert len(experts) == len(table.EXPERTS) + 2
+    assert len(experts) == len(table.EXPERTS) + 3
     assert sigmoid(mixture.at(1.0, math.nan)) < 0.5
 
 

@@ -182,6 +182,7 @@ class Guard:
         """Book what the forecast has gained on the score by a label of u units and this relative weight, in nats."""
         tokens: cython.double = 0.0
         left: cython.double = u
+        freed: cython.double = 0.0
         first: cython.Py_ssize_t = self._first
         self.clock += u
         self.heaviest = max(weight, 1.0 + LIGHTER * (self.heaviest - 1.0))
@@ -192,15 +193,15 @@ class Guard:
                 self.budget = LEAST_BUDGET
             self._set(self.budget, 0.0)
             return
-        if -gain > self._spans[EACH, first] * u:
-            tokens = self._surprised()
         while self._count > 0:  # the oldest u units are free
             first = self._first
             self._set_aside -= self._of(first)
             if left < self._spans[LENGTH, first]:
+                freed += self._spans[EACH, first] * left
                 self._spans[LENGTH, first] -= left
                 self._set_aside += self._of(first)
                 break
+            freed += self._spans[EACH, first] * self._spans[LENGTH, first]
             left -= self._spans[LENGTH, first]
             self._first += 1
             self._count -= 1
@@ -209,6 +210,8 @@ class Guard:
             else:
                 self._set_aside += self._spans[TOKENS, first] * self._spans[EXTRA, self._first]
                 self._spans[TOKENS, self._first] += self._spans[TOKENS, first]
+        if -gain > freed and self._count > 0:
+            tokens += self._surprised()
         self.budget += gain
         self._stake(u if self._count > 0 else self.delay + self._more, tokens)
 
