@@ -70,16 +70,20 @@ LADDER_PARTS = {
 def without(part: str) -> Iterator[None]:
     """`Auto` without one of its parts, or as it is if `part` is empty."""
     prior, stacking, changes = table.PRIOR.copy(), table.STACKING, {}
-    if part in (*table.NAMES, table.STACK):
-        place = [*table.NAMES, table.STACK].index(part)
+    if part in (*table.NAMES, *table.STACKS):
+        place = [*table.NAMES, *table.STACKS].index(part)
         prior[place] = 0.0
         changes["PRIOR"] = prior / prior.sum()
         if part in table.NAMES:
-            precision = [*stacking.precisions]
+            size = len(table.NAMES) + 2
+            precision = [*stacking.precisions[:size]]
             precision[1 + place] = HELD
-            size = len(precision)
             start = [1.0] + [0.0] * (size - 1)
-            changes["STACKING"] = table.Plan([(range(size), [table.STACK_KEEP] * size, precision, start)])
+            changes["STACKING"] = table.Plan(
+                [(range(size), [keep] * size, precision, start) for keep in table.STACK_KEEP]
+            )
+    elif part == table.CORRECTED:
+        changes["CORRECTION_PRIOR"] = 0.0
     elif part in LADDER_PARTS:
         changes["RUNG_PRIOR"] = LADDER_PARTS[part]
     with patch.multiple(table, **changes) if changes else patch.object(table, "PRIOR", prior):
@@ -93,7 +97,7 @@ def nats(p: Array, y: Flags) -> float:
 
 def parts_table(rows: int) -> str:
     """Write the cost of leaving out each part: mean and largest over all streams, at each delay."""
-    parts = [*table.NAMES[1:], *LADDER_PARTS, table.STACK]
+    parts = [*table.NAMES[1:], *LADDER_PARTS, *table.STACKS, table.CORRECTED]
     costs: dict[tuple[str, int], list[float]] = {}
     real = [
         name for name in names(True) + names(False) if not CATALOGUE[name].generated and not CATALOGUE[name].further

@@ -95,7 +95,7 @@ if given.picture:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.0, 3.6), layout="constrained")
-    combined = ["stack", "corrected by day and week"]
+    combined = ["slow stack", "fast stack", "corrected by prediction", "corrected by day and week"]
     experts = plot.weights_over_time(steps, history, without=combined)
     plot.plot_weights(experts, figure.subplots(), title="Weights among the experts of Auto")
     figure.savefig(given.picture, dpi=110)

@@ -32,7 +32,7 @@ POINTS = np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, KNOTS)
 
 
 def new_guard(constant: float) -> Guard:
-    """Return a guard that promises `constant` nats, ½ for each unit that labels are late, and what surprises cost."""
+    """Return a guard that promises `constant` nats, 1 for each unit that labels are late, and what surprises cost."""
     return Guard(constant, PROMISE_A_UNIT, PROMISE_A_SURPRISE, LIKELY)
 
 

@@ -66,7 +66,7 @@ class Protected(SequentialCalibrator):
         Between 0 and 1: the part of the weight at the start that stays on the score.
     delay : int
         The largest number of labels learned between a prediction and its own label, 0 to 100,000. Above 0 the promise
-        is that of `Auto`, with log(1/passive) for ln 4: at most delay/2 nats more, and what surprises cost. See Notes.
+        is that of `Auto`, with log(1/passive) for ln 4: at most `delay` nats more, and what surprises cost. See Notes.
 
     Notes
     -----

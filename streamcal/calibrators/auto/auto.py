@@ -91,7 +91,7 @@ class Auto(SequentialCalibrator):
     of weight w and residual r is worth w·Σwr²/Σw²r² observations, so that clicks beside sampled negatives of weight 100
     are not a hundredth of an observation.
 
-    **Cost.** O(1) per observation, 3 to 5 µs, with late labels and without. An object takes 30 kB, and 4 kB more where
+    **Cost.** O(1) per observation, 3 to 5 µs, with late labels and without. An object takes 32 kB, and 4 kB more where
     hundreds of scores repeat. A prediction that waits for its label takes 210 bytes, in single precision.
     `benchmarks/auto_parts.py` measures all of them.
 
