@@ -82,7 +82,7 @@ def of_full(case):
 @pytest.mark.parametrize("order", ["in", of_full("any"), of_full("never")])
 @pytest.mark.parametrize("method", ["auto", "protected"])
 def test_the_excess_is_never_above_the_promise(method, adversary, delay, order):
-    """It is ln 4 or ln 2, the delay and what surprises cost, but for the 1e-12 nats a label that are left to bet with."""
+    """It is ln 4 or ln 2, the delay, and what surprises cost, but for the 1e-12 nats a label that are left to bet."""
     worst = -math.inf
     cal = Auto(delay) if method == "auto" else Protected(delay=delay)
     constant = math.log(4.0 if method == "auto" else 2.0) + delay
