@@ -55,7 +55,7 @@ from streamcal.app.prepared import (
 from streamcal.app.text_plot import check_reliability, of_forecasts, text_reliability
 from streamcal.errors import InputError
 from streamcal.metrics import CORP, CORPReliability, EqualMassECE, ReliabilityData
-from streamcal.names import did_you_mean
+from streamcal.parameters.given import one_of
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.history import RUN_LENGTH, History
 
@@ -137,7 +137,7 @@ def plot_reliability(
     found: Mapping[str, ReliabilityData] = of_forecasts(data, p, EqualMassECE)
     check_reliability(found)
     ax = axes_for(found, "give at least one name with its ReliabilityData", ax)
-    _check_spacing(spacing)
+    one_of(spacing, "spacing", get_args(Spacing))
     points = [value for one in found.values() for b in one.bins for value in (b.prediction, b.frequency)]
     low, high = limits(points, [(one.scores, one.weights) for one in found.values()], spacing)
     below = _drawn_frame(ax, low, high, spacing)
@@ -180,7 +180,7 @@ def plot_corp(
     ax = axes_for(found, "give at least one name with its CORPReliability", ax)
     first = next(iter(found.values()))
     spacing = spacing_of(first.scores, first.weights) if spacing is None else spacing
-    _check_spacing(spacing)
+    one_of(spacing, "spacing", get_args(Spacing))
     low, high = corp_limits(found.values(), spacing)
     below = _drawn_frame(ax, low, high, spacing)
     for i, (name, one) in enumerate(found.items()):
@@ -250,7 +250,7 @@ def plot_calibrator(
     StreamcalError
         Without matplotlib.
     """
-    _check_spacing(spacing)
+    one_of(spacing, "spacing", get_args(Spacing))
     scale, square = calibrator.scale, calibrator.scale.domain == (0.0, 1.0)
     knots = getattr(scale, "knots", None)
     low, high = (knots[0], knots[-1]) if knots else scale.domain if square else (scale.lo, scale.hi)
@@ -446,12 +446,6 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
     if title is not None:
         ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
     return ax
-
-
-def _check_spacing(spacing: Spacing) -> None:
-    if spacing not in get_args(Spacing):
-        nearest = did_you_mean(spacing, get_args(Spacing))
-        raise InputError(f"spacing {spacing!r} is not known{nearest}; allowed are {', '.join(get_args(Spacing))}")
 
 
 def _drawn_frame(ax: Axes, low: float, high: float, spacing: Spacing) -> Axes:
