@@ -162,7 +162,7 @@ class Source(Numbers):
         else:
             texts = [number(value) if kind == "double" else str(value) for value in values.tolist()]
             wide = 4 if kind == "double" else 16
-            rows = ["    " + " ".join(f"{one}," for one in texts[i : i + wide]) for i in range(0, len(texts), wide)]
+            rows = ["    " + " ".join(f"{text}," for text in texts[i : i + wide]) for i in range(0, len(texts), wide)]
         self.parts.append("\n".join([f"static const {kind} {name}{size} = {{", *rows, "};", ""]))
         return name
 
@@ -230,10 +230,10 @@ def cells_of(cuts: NDArray[np.float64]) -> Cells | None:
         if not 0.0 < per_unit < math.inf:
             return None
         places = ((cuts - first) * per_unit).astype(np.intp)
-        held = np.bincount(places)
-        if int(held.max()).bit_length() < fewest:
-            before = np.concatenate(([0], np.cumsum(held)[:-1]))
-            best, fewest = Cells(per_unit, before, int(held.max())), int(held.max()).bit_length()
+        counts = np.bincount(places)
+        if int(counts.max()).bit_length() < fewest:
+            before = np.concatenate(([0], np.cumsum(counts)[:-1]))
+            best, fewest = Cells(per_unit, before, int(counts.max())), int(counts.max()).bit_length()
     return best
 
 

@@ -200,15 +200,15 @@ def steep_places(map: KnotMap | CubicMap) -> tuple[FloatArray, FloatArray]:
 
 def coordinates_within(scale: Scale, starts: FloatArray, ends: FloatArray) -> FloatArray:
     """Return the coordinates of scores in any of the ranges from starts[i] to ends[i], in order."""
-    found, x = [np.empty(0)], np.maximum(starts, scale.lo)
+    coordinates, x = [np.empty(0)], np.maximum(starts, scale.lo)
     while len(x) > 0:
         scores = np.maximum(scale.first_scores(x), scale.domain[0])
         there = scores <= scale.domain[1]
         x, ends = scale.coordinates(scores[there]), ends[there]
         x, ends = x[x <= ends], ends[x <= ends]
-        found.append(x)
+        coordinates.append(x)
         x = np.nextafter(x, math.inf)
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(coordinates))
 
 
 def spots_of(scale: Scale, x: FloatArray, values: FloatArray) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Nodes(Target):
 
         if operator == "AtMost":  # opset 9 has no ≤; 1 if so, else 0
             return self("Cast", self("Not", self("Less", *inputs[::-1])), to=_types()["double"])
-        names = [one if isinstance(one, str) else self.named(one) for one in inputs]
+        names = [value if isinstance(value, str) else self.named(value) for value in inputs]
         output = f"{self.prefix}{operator.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, names, [output], name=output, **attributes))
         return Term(self, output)
@@ -117,13 +117,13 @@ def folds_model(data: dict[str, Any], input: Literal["double", "float"] = "doubl
     scores = add("Cast", "scores", to=_types()["double"])
     columns = [add("Gather", scores, np.array(k), axis=1) for k in range(len(map.folds))]
     inside, each = zip(*(_inside(add, map, column) for column in columns), strict=True)
-    every = reduce(lambda one, other: add("And", one, other), inside)
+    every = reduce(lambda left, right: add("And", left, right), inside)
     p = add.where(every, of_folds(add, map, each), math.nan)
     return _model(add, p, "scores", "probability", input, ["n", len(columns)], ["n"])
 
 
 def _model(
-    add: Nodes, result: Term, given: str, output: str, input: str, shape: list[Any], made: list[Any] | None = None
+    add: Nodes, result: Term, source: str, output: str, input: str, shape: list[Any], out: list[Any] | None = None
 ) -> Any:
     """Return the nodes as a model from the input `given` to the value `result`, of the same shape or that of `made`."""
     from onnx import helper
@@ -133,8 +133,8 @@ def _model(
     graph = helper.make_graph(
         add.nodes,
         "calibration_map",
-        [helper.make_tensor_value_info(given, types[input], shape)],
-        [helper.make_tensor_value_info(output, types["double"], made or shape)],
+        [helper.make_tensor_value_info(source, types[input], shape)],
+        [helper.make_tensor_value_info(output, types["double"], out or shape)],
         add.initializers,
     )
     opsets = [helper.make_opsetid("", OPSET)]
@@ -246,10 +246,10 @@ def _check_join(model: onnx.ModelProto, output_name: str, name: str) -> None:
     outputs = [output.name for output in graph.output]
     if output_name not in outputs:
         raise InputError(f"output_name={output_name!r} is no output of the model; it has {', '.join(outputs)}")
-    used = {one for node in graph.node for one in (*node.input, *node.output)} | {one.name for one in graph.input}
+    used = {item for node in graph.node for item in (*node.input, *node.output)} | {item.name for item in graph.input}
     if name in used:
         raise InputError(f"name={name!r} is a name of the model already; give another one")
-    opset = max((one.version for one in model.opset_import if one.domain in ("", "ai.onnx")), default=0)
+    opset = max((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), default=0)
     if 0 < opset < FIRST_OPSET:
         raise InputError(
             f"the model is of opset {opset}; export it with target_opset={OPSET}, or convert it by "
@@ -262,21 +262,21 @@ def _check_join(model: onnx.ModelProto, output_name: str, name: str) -> None:
 
 def _free_prefix(graph: onnx.GraphProto) -> str:
     """Find a prefix that no name of the graph has, so that a second map can be joined too."""
-    names = {one for node in graph.node for one in (node.name, *node.output)} | {one.name for one in graph.initializer}
+    names = {tag for node in graph.node for tag in (node.name, *node.output)} | {tag.name for tag in graph.initializer}
     tries = (f"calibration{number}_" for number in range(len(names) + 1))
-    return next(prefix for prefix in tries if not any(one.startswith(prefix) for one in names))
+    return next(prefix for prefix in tries if not any(tag.startswith(prefix) for tag in names))
 
 
 def _scores_of(graph: onnx.GraphProto, output_name: str, positive: Any) -> tuple[str, int | None]:
     """Return the tensor of scores and the column of the positive class, or None with one score a row."""
     maker = next((node for node in graph.node if output_name in node.output), None)
     if maker is not None and maker.op_type == "ZipMap":
-        known = [value for one in maker.attribute for value in (*one.ints, *(text.decode() for text in one.strings))]
+        known = [value for item in maker.attribute for value in (*item.ints, *(text.decode() for text in item.strings))]
         return maker.input[0], _column(positive, known, len(known))
-    output = next(one for one in graph.output if one.name == output_name)
+    output = next(item for item in graph.output if item.name == output_name)
     if not output.type.HasField("tensor_type"):
         raise InputError(f"output_name={output_name!r} is no tensor; export the classifier with zipmap=False")
-    sizes = [one.dim_value for one in output.type.tensor_type.shape.dim]
+    sizes = [item.dim_value for item in output.type.tensor_type.shape.dim]
     if len(sizes) == 1 or sizes[1:] == [1]:
         return output_name, None
     columns = sizes[1] if len(sizes) == 2 else 0

@@ -140,8 +140,8 @@ class CORP(Metric):
         columns = self._columns()
         if columns is None:
             return None
-        found = [self._miscalibration(columns.p, *row) for row in zip(*calibrated_labels(columns, DRAWS), strict=True)]
-        return float(np.quantile(found, QUANTILE))
+        draws = [self._miscalibration(columns.p, *row) for row in zip(*calibrated_labels(columns, DRAWS), strict=True)]
+        return float(np.quantile(draws, QUANTILE))
 
     def reliability(self, confidence: float = 0.9) -> CORPReliability:
         """Return the data of a CORP reliability diagram.
