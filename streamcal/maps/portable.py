@@ -476,23 +476,23 @@ class Knots:
     """
 
     def __init__(self, knots: Array, values: Array, *slopes: Array) -> None:
-        self.knots = knots
+        self.knots, ends = knots, values[[0, -1]]
         with np.errstate(over="ignore"):
-            self.half = 0.5 if np.isinf(np.diff(knots)).any() else 1.0
-        first, last = values[0], values[-1]
-        columns = [(0.0, self.half * knots[:-1], 0.0), (math.inf, np.diff(self.half * knots), math.inf)]
-        columns += [(first, values[:-1], last), (0.0, np.diff(values), 0.0)]
-        columns += [(0.0, slope, 0.0) for slope in slopes] + ([(first, values[1:], last)] if slopes else [])
-        self.table = _framed(*columns)
+            widths = knots[1:] - knots[:-1]
+        self.half = 0.5 if widths.max(initial=0.0) == math.inf else 1.0
+        if self.half == 0.5:
+            widths = 0.5 * knots[1:] - 0.5 * knots[:-1]
+        inner = [self.half * knots[:-1], widths, values[:-1], values[1:] - values[:-1]]
+        inner += [*slopes, values[1:]] if slopes else []
+        self.table = np.zeros((len(knots) + 1, len(inner)))
+        self.table[1:-1] = np.transpose(inner)
+        self.table[[0, -1], 1], self.table[[0, -1], 2] = math.inf, ends
+        if slopes:
+            self.table[[0, -1], -1] = ends
 
     def halved(self, x: Any) -> Any:
         """Return the coordinate in the unit of the table."""
         return x if self.half == 1.0 else self.half * x
-
-
-def _framed(*columns: tuple[float, Array, float]) -> Array:
-    """Return columns as a table: first entry, those between, last entry."""
-    return np.column_stack([np.concatenate(([first], between, [last])) for first, between, last in columns])
 
 
 class Reduced:
@@ -514,10 +514,8 @@ class Reduced:
         self.logistic: bool = kind == "logit" or (kind == "interval" and not math.isfinite(self.ends[1] - self.ends[0]))
         if kind == "empirical-cdf":
             knots, ranks = self.scale["knots"], self.scale["ranks"]
-            slopes = np.diff(ranks) / np.diff(knots)
-            self.ranks = _framed(
-                (knots[0], knots[:-1], knots[-1]), (0.0, slopes, 0.0), (ranks[0], ranks[:-1], ranks[-1])
-            )
+            slopes = np.concatenate(([0.0], np.diff(ranks) / np.diff(knots), [0.0]))
+            self.ranks = np.column_stack((np.append(knots[0], knots), slopes, np.append(ranks[0], ranks)))
         if "interval" in self.kind:
             self._read_intervals()
         elif "knots" in LISTS.get(self.kind, ()):
