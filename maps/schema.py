@@ -51,25 +51,25 @@ def scales() -> list[dict[str, Any]]:
 
 def lists(kind: str) -> dict[str, Any]:
     """Return the schemas of the lists of a kind, which `portable.LISTS` names."""
-    found = {}
+    schemas = {}
     for name, more in portable.LISTS.get(kind, {}).items():
         longer = {-1: "one number fewer than knots", 1: "one number more than cuts"}.get(more)
         described = {"description": longer} if longer else {}
         most = {"maxItems": portable.MOST_COEFFICIENTS} if name == "coefficients" else {}
-        found[name] = numbers(name, 0 if name in ("cuts", "rises", "falls") else 1, **most, **described)
-    return found
+        schemas[name] = numbers(name, 0 if name in ("cuts", "rises", "falls") else 1, **most, **described)
+    return schemas
 
 
 def contents() -> dict[str, dict[str, Any]]:
     """Return the further fields of each kind of map."""
     fold = {"lower": {"$ref": "#/$defs/steps"}, "upper": {"$ref": "#/$defs/steps"}}
-    found = {kind: lists(kind) | dict.fromkeys(portable.NUMBERS.get(kind, ()), BOUNDED) for kind in portable.KINDS}
-    found["interval"] = {"point": {"enum": list(POINTS)}, **fold}
-    found["cross-interval"] = {
+    schemas = {kind: lists(kind) | dict.fromkeys(portable.NUMBERS.get(kind, ()), BOUNDED) for kind in portable.KINDS}
+    schemas["interval"] = {"point": {"enum": list(POINTS)}, **fold}
+    schemas["cross-interval"] = {
         "point": {"enum": list(MERGES)},
         "folds": {"type": "array", "items": fields(fold), "minItems": 1},
     }
-    return found
+    return schemas
 
 
 def schema() -> dict[str, Any]:

@@ -57,7 +57,7 @@ def maps_on(scale: Scale) -> list[ScaledMap]:
     close = lo + (hi - lo) * np.array([0.123, 0.271, 0.345, 0.5, 0.617, 0.745, 0.883])
     close = np.unique(np.concatenate((close, np.nextafter(close, np.inf), np.nextafter(close, -np.inf), [lo, hi])))
     slopes = np.array([0.1, 0.0, 0.1, 0.4, 0.0])
-    found: list[ScaledMap] = [
+    maps: list[ScaledMap] = [
         IdentityMap(scale),
         SigmoidMap(scale, 1.5, -0.75),
         SigmoidMap(scale, -40.0, 3.0),
@@ -75,21 +75,21 @@ def maps_on(scale: Scale) -> list[ScaledMap]:
         CubicMap(scale, close, np.linspace(0.0, 1.0, len(close)), *np.full((2, len(close) - 1), 0.05)),
     ]
     rises = np.array([0.0, 0.1, 0.2, 0.4, 0.5, 0.9])
-    found += [IntervalMap(scale, knots, rises, rises + 0.05, point) for point in POINTS]
+    maps += [IntervalMap(scale, knots, rises, rises + 0.05, point) for point in POINTS]
     if scale.domain == (0.0, 1.0):  # its prior is the score, which has to be a probability
-        found += [IntervalMap(scale, knots, rises, rises + 0.05, point) for point in SCORED_POINTS]
+        maps += [IntervalMap(scale, knots, rises, rises + 0.05, point) for point in SCORED_POINTS]
     folds = [IntervalMap(scale, knots[k:], rises[k:], rises[k:] + 0.05, "log-minimax") for k in (0, 2)]
     empty = IntervalMap(scale, np.empty(0), np.empty(0), np.empty(0), "log-minimax")
-    found += [CrossIntervalMap(scale, [*folds, empty], point) for point in MERGES]
-    found += [CrossIntervalMap(scale, [empty] * 10, "self-consistent")]
+    maps += [CrossIntervalMap(scale, [*folds, empty], point) for point in MERGES]
+    maps += [CrossIntervalMap(scale, [empty] * 10, "self-consistent")]
     if math.isfinite(scale.hi):  # a fold whose one observation is at the end of the scale has no cut, and is not empty
         last = IntervalMap(scale, np.array([scale.hi]), np.zeros(2), np.array([0.5, 1.0]), "log-minimax")
-        found += [CrossIntervalMap(scale, [last, empty], "log-minimax")]
+        maps += [CrossIntervalMap(scale, [last, empty], "log-minimax")]
     if math.isfinite(hi - lo) and math.isfinite(scale.hi - scale.lo):
-        found += [BernsteinMap(scale, values), BernsteinMap(scale, np.linspace(0.0, 1.0, 51))]
-        found += [BernsteinLogisticMap(scale, np.array([-4.0, 0.0, 0.5, 6.0]))]
-        found += [ChebyshevMap(scale, np.array([0.5, 0.4, 0.0, 0.1])), ChebyshevMap(scale, np.array([0.25]))]
-    return found
+        maps += [BernsteinMap(scale, values), BernsteinMap(scale, np.linspace(0.0, 1.0, 51))]
+        maps += [BernsteinLogisticMap(scale, np.array([-4.0, 0.0, 0.5, 6.0]))]
+        maps += [ChebyshevMap(scale, np.array([0.5, 0.4, 0.0, 0.1])), ChebyshevMap(scale, np.array([0.25]))]
+    return maps
 
 
 def scores_of(map: ScaledMap) -> list[float]:
@@ -110,19 +110,19 @@ def expected(map: ScaledMap, scores: list[float]) -> list[float]:
 
 def vectors() -> list[dict]:
     """Return all maps with scores and probabilities."""
-    found = []
+    rows = []
     for map in [one for scale in SCALES for one in maps_on(scale)]:
         plain = json.loads(map.to_json())
         scores = scores_of(map)
         tolerance = EXACT if map.kind == "steps" else COMPUTED
-        found.append(_vector(plain, tolerance, [[score] for score in scores], expected(map, scores)))
+        rows.append(_vector(plain, tolerance, [[score] for score in scores], expected(map, scores)))
         if map.kind == "cross-interval":
             lo, hi = map.scale.domain
             inside = [score for score in scores if lo <= score <= hi]
             k = len(plain["folds"])
             table = [[inside[(i + j) % len(inside)] for j in range(k)] for i in range(0, len(inside), 3)]
-            found.append(_vector(plain, tolerance, table, map.predict_many(table).tolist()))
-    return found
+            rows.append(_vector(plain, tolerance, table, map.predict_many(table).tolist()))
+    return rows
 
 
 def _vector(plain: dict, tolerance: float, scores: list[list[float]], values: list[float]) -> dict:
@@ -139,10 +139,10 @@ def read(numbers: str) -> list[float]:
     return [float.fromhex(number) for number in numbers.split()]
 
 
-def wrong(vector: dict, found: list[float]) -> list[str]:
+def wrong(vector: dict, values: list[float]) -> list[str]:
     """Return a line for each score whose probability is not that of the vector."""
     scale, kind = vector["map"]["scale"]["kind"], vector["map"]["kind"]
-    rows = zip(vector["scores"], vector["probabilities"], found, strict=True)
+    rows = zip(vector["scores"], vector["probabilities"], values, strict=True)
     return [
         f"{kind} on {scale} at {read(scores)}: {value!r}, and not {float.fromhex(want)!r}"
         for scores, want, value in rows
@@ -150,8 +150,8 @@ def wrong(vector: dict, found: list[float]) -> list[str]:
     ]
 
 
-def _same(want: float, found: float, tolerance: float) -> bool:
-    return math.isnan(found) if math.isnan(want) else abs(want - found) <= tolerance
+def _same(want: float, value: float, tolerance: float) -> bool:
+    return math.isnan(value) if math.isnan(want) else abs(want - value) <= tolerance
 
 
 def tried(command: list[str], every: list[dict]) -> list[str]:

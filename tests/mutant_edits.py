@@ -473,7 +473,7 @@ MUTANTS = [
     # -- maps and metrics ------------------------------------------------------------------------------------------
     Mutant(
         "brier-merge-of-means",
-        "maps/points.py",
+        "maps/portable.py",
         "return mean([brier_minimax(low, high) for low, high in zip(lower, upper, strict=True)])",
         "return brier_minimax(mean(lower), mean(upper))",
         "folds are merged before the point is taken",

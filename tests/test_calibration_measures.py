@@ -131,7 +131,7 @@ def test_corp_reliability_holds_everything_in_order():
 
 
 def test_corp_refuses_an_unknown_loss_and_another_loss():
-    with pytest.raises(InputError, match="allowed are brier, log"):
+    with pytest.raises(InputError, match="give 'brier' or 'log'"):
         CORP("hinge")
     with pytest.raises(MergeError):
         CORP().merge(CORP("log"))

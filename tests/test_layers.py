@@ -47,7 +47,7 @@ def rooms_in_order():
 
 ROOMS = rooms_in_order()
 #: Modules that import nothing of ours, as kernels do, so that everyone may import them.
-LEAVES = {"streamcal.maps.points", "streamcal.maps.portable", "streamcal.maps.sql"}
+LEAVES = {"streamcal.maps.portable", "streamcal.maps.sql"}
 
 
 def room_of(module):

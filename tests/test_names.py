@@ -11,6 +11,7 @@ import streamcal.sklearn
 from streamcal import (
     REGISTRY,
     Auto,
+    Beta,
     Calibrator,
     CrossVennAbers,
     InputError,
@@ -160,6 +161,7 @@ WORDS = [
     (lambda: fusion.PartialOrderVennAbers(point="brier-minmax"), "brier-minimax"),
     (lambda: regression.GaussianProcessCDF(support=(0.0, 1.0), mean="bse"), "base"),
     (lambda: metrics.CORP(loss="brir"), "brier"),
+    (lambda: Beta(form="abmm"), "abm"),
     (lambda: synthetic.generate("abrubt"), "abrupt"),
     (lambda: fetching.fetch("bank_ful"), "bank_full"),
     (lambda: segmented().effect("campagn", 1), "campaign"),

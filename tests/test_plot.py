@@ -118,7 +118,7 @@ def test_there_must_be_something_to_draw(tmp_path: Path) -> None:
         plot_reliability({})
     with pytest.raises(InputError, match="nothing to draw"):
         save_reliability_picture(tmp_path / "p.png", {})
-    with pytest.raises(InputError, match="linear, sqrt, log"):
+    with pytest.raises(InputError, match="'linear', 'sqrt' or 'log'"):
         plot_reliability({"only": data()}, spacing="cube")  # type: ignore[arg-type]
 
 
@@ -269,7 +269,7 @@ def test_corp_diagrams_show_fit_band_blocks_and_density(rate: float) -> None:
     assert labels[0].startswith(f"raw   MCB {data['raw'].decomposition.miscalibration:.2g}, DSC ")
     assert ax.get_title(loc="left") == "clicks"
     assert plot_corp(data, spacing="sqrt").get_ylabel() == "frequency of positive labels"
-    with pytest.raises(InputError, match="linear, sqrt, log"):
+    with pytest.raises(InputError, match="'linear', 'sqrt' or 'log'"):
         plot_corp(data, spacing="cube")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="nothing to draw"):
         plot_corp({})

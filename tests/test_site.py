@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamcal import REGISTRY, fusion, multiclass, regression
+from streamcal.lazy import PACKAGES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -50,6 +51,19 @@ def test_every_method_has_a_picture_of_what_it_learned(monkeypatch):
         assert cal.n == pictures.rows_of(module, name)
         assert pictures.drawn(module, name, cal).startswith(b"\x89PNG")
         assert f"({name}.png)" in pictures.captioned(module, name)
+
+
+#: Public data of the package, which pages have no use for.
+UNNAMED = {"SAVED", "__version__"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_on_a_page_by_hand(package):
+    """What `tools/generate.py` writes from the lists of methods does not count."""
+    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *DOCS.rglob("*.md"))]
+    by_hand = [re.sub(r"<!-- methods: .*?<!-- end of methods -->", "", text, flags=re.DOTALL) for text in texts]
+    words = {word for text in by_hand for word in re.findall(r"\w+", text)}
+    assert set(importlib.import_module(package).__all__) - words - UNNAMED == set()
 
 
 def test_the_tables_of_performance_are_about_methods_that_there_are():

@@ -162,7 +162,7 @@ def choice_of(options: MethodOptions, levels: LevelOptions, *, timed: bool, decr
     return Choice(method, parameters, segments_of(levels.segment or []), levels.given, groups)
 
 
-def segments_of(given: list[str], option: str = "--segment") -> tuple[Field, ...]:
+def segments_of(texts: list[str], option: str = "--segment") -> tuple[Field, ...]:
     """Return the fields given by `--segment`, or another option.
 
     Examples
@@ -170,15 +170,15 @@ def segments_of(given: list[str], option: str = "--segment") -> tuple[Field, ...
     >>> segments_of(["campaign", "campaign, placement"])
     ('campaign', ('campaign', 'placement'))
     """
-    if not given:
+    if not texts:
         return ()
     from streamcal.live.levels import check_fields
 
-    fields = [tuple(part.strip() for part in one.split(",")) for one in given]
+    fields = [tuple(part.strip() for part in text.split(",")) for text in texts]
     try:
-        return check_fields([one if len(one) > 1 else one[0] for one in fields])
+        return check_fields([field if len(field) > 1 else field[0] for field in fields])
     except InputError:
-        named = ", ".join(f"{option} {shown(one)}" for one in given)
+        named = ", ".join(f"{option} {shown(text)}" for text in texts)
         fail(f"{named}: give each field once: a column, or two different columns with a comma between them")
 
 
@@ -218,16 +218,16 @@ def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Keye
 
 def _corrected(calibrator: Calibrator, choice: Choice) -> Calibrator | Keyed:
     """Wrap the calibrator to correct it for the levels of segments and keep it calibrated in groups, if chosen."""
-    found: Any = calibrator
+    corrected: Any = calibrator
     if choice.segments:
         from streamcal.live.segmented import Segmented
 
-        found = Segmented(calibrator, choice.segments, **choice.levels)
+        corrected = Segmented(calibrator, choice.segments, **choice.levels)
     if choice.groups:
         from streamcal.live.multicalibrated import Multicalibrated
 
-        found = Multicalibrated(found, choice.groups)
-    return found
+        corrected = Multicalibrated(corrected, choice.groups)
+    return corrected
 
 
 def _parts(saved: Calibrator | Keyed) -> tuple[Calibrator | Keyed, tuple[Field, ...]]:
@@ -242,8 +242,8 @@ def _parts(saved: Calibrator | Keyed) -> tuple[Calibrator | Keyed, tuple[Field, 
 def _has_levels(saved: Calibrator | Keyed, levels: dict[str, Any]) -> bool:
     """Return whether these given parameters of levels equal those of the saved calibrator."""
     for name, value in levels.items():
-        kept = getattr(saved, name, None)
-        if kept is None or (not same_file(kept, value) if name == "store" else kept != value):
+        saved_value = getattr(saved, name, None)
+        if saved_value is None or (not same_file(saved_value, value) if name == "store" else saved_value != value):
             return False
     return True
 
@@ -304,9 +304,9 @@ def new_calibrator(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibra
         bounds = ", as in --scale margin:-8,8" if parameters.get("scale") == Interval() else ""
         raise InputError(f"method {cls.name}: {error}{bounds}") from None
     except (TypeError, ValueError, OverflowError):  # a value so far off that the method's own check cannot look at it
-        given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+        written = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
         defaults = ", ".join(f"{key}={allowed[key].default!r}" for key in parameters)
-        raise InputError(f"method {cls.name}: {given} is not possible; give values like {defaults}") from None
+        raise InputError(f"method {cls.name}: {written} is not possible; give values like {defaults}") from None
 
 
 def _having(parameter: str) -> str:

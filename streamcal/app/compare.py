@@ -96,10 +96,10 @@ class Asked(LateLog, Labelled):
     def command(self) -> str:
         """The command that makes its report: the options that are not as by default, but for `--processes`."""
         words = ["streamcal", "report", *self.stream]
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name not in ("stream", "processes") and value and (value != one.default or one.name == "methods"):
-                option = f"--{one.name.replace('_', '-')}"
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if spec.name not in ("stream", "processes") and value and (value != spec.default or spec.name == "methods"):
+                option = f"--{spec.name.replace('_', '-')}"
                 for item in value if isinstance(value, list) else [value]:
                     words += [option] if item is True else [option, str(item)]
         return shlex.join(words)
@@ -161,9 +161,9 @@ def report(
     """
     from streamcal.app.compare_report import sentences
 
-    one = asked.stream[0]
-    named = len(asked.stream) == 1 and (os.path.exists(one) or ADDRESS in one)  # unlike a glob or standard input
-    name = os.path.basename(os.path.abspath(one)) if named else "stream"
+    source = asked.stream[0]
+    named = len(asked.stream) == 1 and (os.path.exists(source) or ADDRESS in source)  # unlike a glob or standard input
+    name = os.path.basename(os.path.abspath(source)) if named else "stream"
     place = Path(f"{name}.html") if html is None else html
     check_report(place, asked.files, asked.rejects)
     job = _compared(asked)
@@ -185,14 +185,14 @@ class Compared:
     @property
     def nothing(self) -> str | None:
         """Why nothing was compared; None if something was."""
-        found = self.comparison
-        if found.names:
+        comparison = self.comparison
+        if comparison.names:
             return None
-        if found.rows:
+        if comparison.rows:
             return NOTHING
-        if found.issued:
-            return f"no horizon has passed yet: {found.issued:,} predictions wait for their labels"
-        return f"{found.source} has no row{' that can be used' if self.skipped else 's'}: nothing was compared"
+        if comparison.issued:
+            return f"no horizon has passed yet: {comparison.issued:,} predictions wait for their labels"
+        return f"{comparison.source} has no row{' that can be used' if self.skipped else 's'}: nothing was compared"
 
     def exit(self, check: bool = False) -> None:
         """Exit with 130 after an interrupt and, with `check`, with 1 where no method is shown better."""
@@ -231,8 +231,8 @@ class Skipped:
         from streamcal.stream.run import parts_of
 
         if self._writer is not None:
-            for one in sorted(self._waiting, key=lambda one: one["row"]):
-                self._writer.write(parts_of(one))
+            for event in sorted(self._waiting, key=lambda event: event["row"]):
+                self._writer.write(parts_of(event))
         self._waiting = []
 
 
@@ -294,38 +294,40 @@ def _print(job: Compared) -> None:
         console.print(part)
     for line in filter(None, (*sentences(job.comparison), reading(job.comparison), times_read(job.comparison.order))):
         console.print(line)
-    for one in segment_tables(job.comparison):
-        console.print(segments_table(one))
-    for held in group_tables(job.comparison):
-        console.print(groups_table(held))
+    for segments in segment_tables(job.comparison):
+        console.print(segments_table(segments))
+    for groups in group_tables(job.comparison):
+        console.print(groups_table(groups))
 
 
-def _warn(asked: Asked, found: Comparison, names: Sequence[str], skipped: Reasons, replay: Replay | None) -> None:
+def _warn(asked: Asked, comparison: Comparison, names: Sequence[str], skipped: Reasons, replay: Replay | None) -> None:
     """Print what is odd about the stream, a line each; `replay` is that of a log with late labels."""
     from streamcal.app import oddities
 
     if replay is None:
         of_labels: tuple[str | None, ...] = (
-            oddities.odd_times(found.order, [REGISTRY[name] for name in names if name in REGISTRY]),
-            oddities.disordered(found.order),
-            oddities.none_negative(found.measured, found.positives),
-            _delayed(found.rows, found.delay),
+            oddities.odd_times(comparison.order, [REGISTRY[name] for name in names if name in REGISTRY]),
+            oddities.disordered(comparison.order),
+            oddities.none_negative(comparison.measured, comparison.positives),
+            _delayed(comparison.rows, comparison.delay),
         )
     else:
         horizon, unit = replay.join.spans.horizon, bool(asked.horizon and asked.horizon.unit)
         of_labels = (
-            oddities.odd_unit_of_events(found.order, horizon, seconds=unit),
+            oddities.odd_unit_of_events(comparison.order, horizon, seconds=unit),
             oddities.odd_labels(replay),
             oddities.early_labels(replay),
-            oddities.odd_ids(replay, found.issued + replay.repeated),
+            oddities.odd_ids(replay, comparison.issued + replay.repeated),
         )
     odd = (
         *of_labels,
-        oddities.odd_ratio(found.standings[RAW], found.measured, asked.scale),
-        oddities.falling(found.sample),
-        found.sample.odd_rows(),
-        oddities.mostly_skipped(found.issued, skipped) or _skipped(skipped.rows),
-        oddities.skipped_by_class(found.issued, found.positives if replay is None else replay.clicks, skipped),
+        oddities.odd_ratio(comparison.standings[RAW], comparison.measured, asked.scale),
+        oddities.falling(comparison.sample),
+        comparison.sample.odd_rows(),
+        oddities.mostly_skipped(comparison.issued, skipped) or _skipped(skipped.rows),
+        oddities.skipped_by_class(
+            comparison.issued, comparison.positives if replay is None else replay.clicks, skipped
+        ),
     )
     for line in filter(None, odd):
         typer.echo(f"streamcal: warning: {line}", err=True)

@@ -53,47 +53,47 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
     return table
 
 
-def segments_table(one: SegmentTable) -> Group:
+def segments_table(segments: SegmentTable) -> Group:
     """Return the levels of a field whose totals differ most from the predictions, and the mean over all levels."""
-    return Group("", f"By {one.field}: {one.lead}", *folded(_table(one)), one.sentence)
+    return Group("", f"By {segments.field}: {segments.lead}", *folded(_table(segments)), segments.sentence)
 
 
-def groups_table(one: GroupTable) -> Group:
+def groups_table(groups: GroupTable) -> Group:
     """Return the groups with most evidence against their predictions, and the certificate."""
-    title = f"Groups with most evidence against {one.of}:"
-    return Group("", title, *folded(_table(one)), f"Certified: {one.sentence}.")
+    title = f"Groups with most evidence against {groups.of}:"
+    return Group("", title, *folded(_table(groups)), f"Certified: {groups.sentence}.")
 
 
-def _table(one: SegmentTable | GroupTable) -> Table:
+def _table(data: SegmentTable | GroupTable) -> Table:
     table = Table(box=None, pad_edge=False)
-    for i, heading in enumerate(one.headings):
+    for i, heading in enumerate(data.headings):
         table.add_column(heading, justify="right" if i else "left", no_wrap=True)
-    for row in one.rows:
+    for row in data.rows:
         table.add_row(*row)
     return table
 
 
 def sentences(comparison: Comparison) -> list[str]:
     """Return the recommendation with its reason, the alternatives and the failures."""
-    advice, found = comparison.recommendation, []
+    advice, lines = comparison.recommendation, []
     if advice is not None:
         what = "Keep the raw score" if advice.method == RAW else f"Take {advice.method}"
         what = what if advice.decided else "Miscalibrated"
-        found.append(f"{what}: {advice.reason}.")
+        lines.append(f"{what}: {advice.reason}.")
         if cheaper := comparison.cheaper():
             faster = ", ".join(f"{name} ({times:,.0f} times as fast)" for name, times in cheaper.items())
-            found.append(f"No difference from it is shown for {faster}.")
+            lines.append(f"No difference from it is shown for {faster}.")
         if advice.decided:
-            found.append(f"Calibration ratio: {advice.method} {agreement(comparison.standings[advice.method].ratio)}.")
-    found += [f"{name} failed: {comparison.standings[name].failure}" for name in comparison.failed()]
+            lines.append(f"Calibration ratio: {advice.method} {agreement(comparison.standings[advice.method].ratio)}.")
+    lines += [f"{name} failed: {comparison.standings[name].failure}" for name in comparison.failed()]
     if comparison.rows and not comparison.measured:
-        found.append(NOTHING)
-    found.append(
+        lines.append(NOTHING)
+    lines.append(
         f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs together."
     )
     if comparison.extreme:
-        found.append(f"{comparison.extreme:,} scores beyond the scale, log-odds ±16, were moved to its end.")
-    return found
+        lines.append(f"{comparison.extreme:,} scores beyond the scale, log-odds ±16, were moved to its end.")
+    return lines
 
 
 def reading(comparison: Comparison) -> str:
@@ -193,9 +193,9 @@ def size(number: int) -> str:
     return f"{value:.0f} {UNITS[unit]}" if value >= 10.0 or not unit else f"{value:.1f} {UNITS[unit]}"
 
 
-def difference_text(found: Difference) -> str:
+def difference_text(gap: Difference) -> str:
     """Return a verdict with the size of the difference."""
-    return found.verdict if found.verdict == "no difference shown" else f"{found.verdict} by {plain(found.value)}"
+    return gap.verdict if gap.verdict == "no difference shown" else f"{gap.verdict} by {plain(gap.value)}"
 
 
 def _verdict(comparison: Comparison, name: str, other: str | None) -> str:

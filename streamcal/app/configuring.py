@@ -34,11 +34,11 @@ def configure(context: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
     try:
-        given = tomllib.loads(path.read_text("utf-8"))
+        settings = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{path}: the file cannot be read as TOML: {error}") from None
-    options = {named(one): one for one in context.command.params if named(one) not in NOT_IN_FILES}
-    for name, value in given.items():
+    options = {named(option): option for option in context.command.params if named(option) not in NOT_IN_FILES}
+    for name, value in settings.items():
         if name not in options:
             known = ", ".join(sorted(options))
             raise typer.BadParameter(f"{path}: {name!r} is unknown{did_you_mean(name, options)}; known are {known}")
@@ -49,7 +49,7 @@ def configure(context: typer.Context, path: Path | None) -> Path | None:
     several = {name for name, option in options.items() if getattr(option, "multiple", False)}
     context.default_map = {
         str(options[name].name): as_given([value] if name in several and not isinstance(value, list) else value)
-        for name, value in given.items()
+        for name, value in settings.items()
     }
     return path
 
@@ -57,10 +57,10 @@ def configure(context: typer.Context, path: Path | None) -> Path | None:
 def unknown_variables(context: Any, environment: Mapping[str, str]) -> list[str]:
     """Describe each variable of the environment that begins as those of options do, and is none of them."""
     prefix = f"{context.auto_envvar_prefix}_"
-    known = [one.envvar or f"{prefix}{one.name.upper()}" for one in context.command.params]
+    known = [option.envvar or f"{prefix}{option.name.upper()}" for option in context.command.params]
     of_service = re.compile(f"{prefix}(SERVICE|PORT)_")  # Kubernetes sets them for a service of this name
-    found = [one for one in environment if one.startswith(prefix) and one not in known and not of_service.match(one)]
-    return [f"{one} is no option{did_you_mean(one, known)}" for one in sorted(found)]
+    odd = [name for name in environment if name.startswith(prefix) and name not in known and not of_service.match(name)]
+    return [f"{name} is no option{did_you_mean(name, known)}" for name in sorted(odd)]
 
 
 def named(option: Any) -> str:
@@ -71,7 +71,7 @@ def named(option: Any) -> str:
 def as_given(value: Any) -> Any:
     """Return a value as the command line has it."""
     if isinstance(value, list):
-        return [str(one) for one in value]
+        return [str(item) for item in value]
     return value if isinstance(value, bool) else str(value)
 
 

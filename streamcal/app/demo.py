@@ -142,12 +142,12 @@ def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
 
 def methods() -> dict[str, Calibrator]:
     """Return the calibrators of the demonstration."""
-    found: dict[str, Calibrator] = {
+    calibrators: dict[str, Calibrator] = {
         "online-platt": OnlinePlatt(),
         "bernstein": Bernstein(10, scale=Logit(), forgetting=Window(WINDOW)),
         "venn-abers": VennAbers(forgetting=Window(WINDOW)),
     }
-    return found | {"auto": Auto()} if COMPILED else found
+    return calibrators | {"auto": Auto()} if COMPILED else calibrators
 
 
 def bases() -> dict[str, Callable[[], base.Classifier]]:
@@ -186,8 +186,8 @@ class GaussianNB(naive_bayes.GaussianNB):
         joint = self.joint_log_likelihood(x)
         if len(joint) != 2:
             return dict(super().predict_proba_one(x))
-        (one, of_one), (other, of_other) = joint.items()
-        return {one: float(sigmoid(of_one - of_other)), other: float(sigmoid(of_other - of_one))}
+        (label, of_one), (other_label, of_other) = joint.items()
+        return {label: float(sigmoid(of_one - of_other)), other_label: float(sigmoid(of_other - of_one))}
 
 
 def in_order(features: dict[Any, Any]) -> dict[Any, Any]:

@@ -102,7 +102,7 @@ def correction_text(correction: Correction) -> str:
 def drift_sentence(parts: list[Part]) -> str:
     """Describe the part of the stream before the last: how many subscribed, and what was predicted."""
     *earlier, part, _ = parts
-    first = sum(one.calls for one in earlier) + 1
+    first = sum(piece.calls for piece in earlier) + 1
     shares = (100.0 * count / max(part.calls, 1) for count in (part.positives, part.raw, part.calibrated))
     observed, raw, calibrated = (f"{share:.1f} %" for share in shares)
     calls = f"calls {first:,} to {first + part.calls - 1:,}"

@@ -92,15 +92,19 @@ def densities(
     if not (np.isfinite([low, high]).all() and low < high):
         raise InputError(f"limits {low!r} to {high!r} are no range; give two numbers, the lower first")
     edges = np.linspace(low, high, steps + 1)
-    return Densities(edges, {name: np.diff(one.cdf(edges)) / np.diff(edges) for name, one in distributions.items()})
+    return Densities(
+        edges, {name: np.diff(forecast.cdf(edges)) / np.diff(edges) for name, forecast in distributions.items()}
+    )
 
 
 def _limits(distributions: Mapping[str, Any]) -> tuple[float, float]:
     """Return the range that contains nearly all probability of every distribution."""
-    without = [name for name, one in distributions.items() if not hasattr(one, "ppf")]
+    without = [name for name, forecast in distributions.items() if not hasattr(forecast, "ppf")]
     if without:
         raise InputError(f"{without[0]!r} has no quantiles (`ppf`); give limits=(lowest, highest)")
-    ends = np.array([[float(one.ppf(level)) for level in (TAIL, 1.0 - TAIL)] for one in distributions.values()])
+    ends = np.array(
+        [[float(forecast.ppf(level)) for level in (TAIL, 1.0 - TAIL)] for forecast in distributions.values()]
+    )
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
     margin = MARGIN * (high - low) or 1.0
     return low - margin, high + margin

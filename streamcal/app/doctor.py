@@ -52,12 +52,12 @@ def summary() -> str:
 def environment() -> dict[str, str]:
     """Return the output of `streamcal doctor`, by heading."""
     place = f"{PACKAGE} ({'a source tree' if in_source_tree() else 'installed'})"
-    found = {"streamcal": streamcal.__version__, "imported from": place, "kernels": _kernel_line()}
-    found["python"] = f"{platform.python_version()} ({platform.python_implementation()})"
-    found["platform"] = platform.platform()
-    found |= {package: _version(package) or "missing: streamcal needs it" for package in PACKAGES}
+    rows = {"streamcal": streamcal.__version__, "imported from": place, "kernels": _kernel_line()}
+    rows["python"] = f"{platform.python_version()} ({platform.python_implementation()})"
+    rows["platform"] = platform.platform()
+    rows |= {package: _version(package) or "missing: streamcal needs it" for package in PACKAGES}
     missing = {package: f'not installed; pip install ".[{extra}]" brings it' for package, extra in OPTIONAL.items()}
-    return found | {package: _version(package) or missing[package] for package in OPTIONAL}
+    return rows | {package: _version(package) or missing[package] for package in OPTIONAL}
 
 
 def _kernel_line() -> str:
@@ -82,7 +82,7 @@ def method_times() -> dict[str, Any]:
     >>> sorted(method_times())
     ['learned', 'measured', 'microseconds']
     """
-    found: dict[str, Any] = json.loads(
+    times: dict[str, Any] = json.loads(
         resources.files("streamcal.app").joinpath("method_times.json").read_text("utf-8")
     )
-    return found
+    return times

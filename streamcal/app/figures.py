@@ -63,12 +63,12 @@ def figures(data: ReportData) -> list[Figure]:
     """Draw all pictures of a report."""
     if not data.series:
         return []
-    found = [reliability(data, i) for i in range(len(data.series))]
-    if any(one.mapped for one in data.series):
-        found.append(maps(data))
-    forests = [forest_plot(one) for one in data.segments if one.effects]
+    drawn = [reliability(data, i) for i in range(len(data.series))]
+    if any(series.mapped for series in data.series):
+        drawn.append(maps(data))
+    forests = [forest_plot(table) for table in data.segments if table.effects]
     compared = differences(data)
-    return [*found, rates(data), *([] if compared is None else [compared]), evidence(data), *forests]
+    return [*drawn, rates(data), *([] if compared is None else [compared]), evidence(data), *forests]
 
 
 def colour(i: int) -> str:
@@ -78,8 +78,8 @@ def colour(i: int) -> str:
 
 def reliability(data: ReportData, i: int) -> Figure:
     """Draw the isotonic fit of the labels with its consistency band, and the density of the predictions below."""
-    one = data.series[i]
-    corp = one.reliability
+    series = data.series[i]
+    corp = series.reliability
     spacing = spacing_of(corp.scores, corp.weights)
     axis = Axis(*corp_limits([corp], spacing), spacing)
     canvas = Canvas(axis, axis, bottom=HEIGHT - BOTTOM - BELOW - BETWEEN)
@@ -96,40 +96,41 @@ def reliability(data: ReportData, i: int) -> Figure:
     below = Canvas(axis, Axis(0.0, float(shares.max())), top=HEIGHT - BOTTOM - BELOW)
     below.axes("prediction", "", lines=False)
     below.steps(edges.tolist(), shares.tolist(), f"bars {colour(i)}")
-    description = f"Reliability diagram of {one.name}. {miscalibration_text(one)}"
+    description = f"Reliability diagram of {series.name}. {miscalibration_text(series)}"
     svg = drawing([canvas, below], description)
-    return Figure(f"Reliability of {one.name}", svg, _reliability_stops(canvas, one), miscalibration_text(one))
+    return Figure(f"Reliability of {series.name}", svg, _reliability_stops(canvas, series), miscalibration_text(series))
 
 
-def miscalibration_text(one: Series) -> str:
+def miscalibration_text(series: Series) -> str:
     """Describe the miscalibration against its floor, and how much of the fit is outside the band."""
-    found = one.reliability.decomposition.miscalibration
-    verdict = "above the floor" if found > one.floor else "not above the floor"
+    miscalibration = series.reliability.decomposition.miscalibration
+    verdict = "above the floor" if miscalibration > series.floor else "not above the floor"
+    missed, confidence = outside(series.reliability), series.reliability.confidence
     return (
-        f"Miscalibration {plain(found)}, {verdict} of {plain(one.floor)} that 95 % of calibrated forecasters stay "
-        f"below. For {outside(one.reliability):.0%} of the predictions the share of positives is outside of the band, "
-        f"which contains {one.reliability.confidence:.0%} of calibrated ones at each place."
+        f"Miscalibration {plain(miscalibration)}, {verdict} of {plain(series.floor)} that 95 % of calibrated "
+        f"forecasters stay below. For {missed:.0%} of the predictions the share of positives is outside of the band, "
+        f"which contains {confidence:.0%} of calibrated ones at each place."
     )
 
 
 def maps(data: ReportData) -> Figure:
     """Draw the map from score to probability of each method at the end of the stream."""
     raw = data.series[0].reliability
-    drawn = [(i, one) for i, one in enumerate(data.series) if one.mapped]
+    drawn = [(i, series) for i, series in enumerate(data.series) if series.mapped]
     spacing = spacing_of(raw.scores, raw.weights)
-    points = [value for _, one in drawn for _, value in one.mapped]
+    points = [value for _, series in drawn for _, value in series.mapped]
     axis = Axis(*limits(points, [(raw.scores, raw.weights)], spacing), spacing)
     canvas = Canvas(axis, axis)
     canvas.axes("score", "calibrated probability")
     canvas.line([(axis.low, axis.low), (axis.high, axis.high)], "diagonal")
-    for i, one in drawn:
-        canvas.line(one.mapped, f"line {colour(i)}")
+    for i, series in drawn:
+        canvas.line(series.mapped, f"line {colour(i)}")
     texts = []
-    for row in zip(*(one.mapped for _, one in drawn), strict=True):
-        said = [(one.name, short(p)) for (_, one), (_, p) in zip(drawn, row, strict=True)]
-        texts.append((canvas.across(row[0][0]), _said(f"score {short(row[0][0])}", said)))
-    names = _listed([one.name for _, one in drawn])
-    keyed = any(one.shown.startswith(KEYED) for _, one in drawn)
+    for row in zip(*(series.mapped for _, series in drawn), strict=True):
+        values = [(series.name, short(p)) for (_, series), (_, p) in zip(drawn, row, strict=True)]
+        texts.append((canvas.across(row[0][0]), _said(f"score {short(row[0][0])}", values)))
+    names = _listed([series.name for _, series in drawn])
+    keyed = any(series.shown.startswith(KEYED) for _, series in drawn)
     return Figure(
         "Calibration maps",
         drawing([canvas], f"What {names} made of the score at the end of the stream, over the score."),
@@ -144,7 +145,7 @@ def rates(data: ReportData) -> Figure:
     groups = _with_positives(data.series[0].parts)
     edges = [_edges(data)[k] for k in (0, *(group.stop for group in groups))]
     observed = [_mean(data.series[0].parts[group], "positives") for group in groups]
-    predicted = [[_mean(one.parts[group], "predicted") for group in groups] for one in data.series]
+    predicted = [[_mean(series.parts[group], "predicted") for group in groups] for series in data.series]
     values = [*observed, *itertools.chain(*predicted)]
     # Ticks of an axis spaced by square roots are near 0: it is for values that are.
     spacing: Spacing = "sqrt" if max(observed) < SELDOM_POSITIVE and NEAR_0 * min(values) < max(values) else "linear"
@@ -153,30 +154,31 @@ def rates(data: ReportData) -> Figure:
     canvas.steps(edges, observed, "observed")
     for i, means in enumerate(predicted):
         canvas.line(_over_time(edges, means), f"line {colour(i)}")
-    said = [[("positives", f"{share:.2%}")] for share in observed]
-    for one, means in zip(data.series, predicted, strict=True):
-        for texts, mean in zip(said, means, strict=True):
-            texts.append((one.name, f"{mean:.2%}"))
-    what = f"Share of positives, and the mean prediction of {_listed([one.name for one in data.series])}, over time."
+    labels = [[("positives", f"{share:.2%}")] for share in observed]
+    for series, means in zip(data.series, predicted, strict=True):
+        for texts, mean in zip(labels, means, strict=True):
+            texts.append((series.name, f"{mean:.2%}"))
+    names = _listed([series.name for series in data.series])
+    what = f"Share of positives, and the mean prediction of {names}, over time."
     caption = (
         f"Grey area: the share of positives, in parts with {LEAST_POSITIVES} positives or more. "
         "A line above it predicts too many."
     )
-    stops = _time_stops(data, canvas, said, groups)
+    stops = _time_stops(data, canvas, labels, groups)
     return Figure("Rates over time", drawing([canvas], what), stops, caption)
 
 
 def _with_positives(parts: tuple[Part, ...]) -> list[slice]:
     """Return groups of neighbours, each with `LEAST_POSITIVES` or more; those left at the end join the last group."""
-    found, begin, positives = [], 0, 0.0
+    groups, begin, positives = [], 0, 0.0
     for i, part in enumerate(parts, 1):
         positives += part.rows * part.positives
         if positives >= LEAST_POSITIVES:
-            found.append(slice(begin, i))
+            groups.append(slice(begin, i))
             begin, positives = i, 0.0
-    if not found:
+    if not groups:
         return [slice(0, len(parts))]
-    return [*found[:-1], slice(found[-1].start, len(parts))]
+    return [*groups[:-1], slice(groups[-1].start, len(parts))]
 
 
 def _mean(parts: tuple[Part, ...], what: str) -> float:
@@ -187,40 +189,40 @@ def _mean(parts: tuple[Part, ...], what: str) -> float:
 
 def differences(data: ReportData) -> Figure | None:
     """Draw the summed difference of log losses to the base over time, with its confidence sequence."""
-    base = next((one for one in data.series if one.name == data.base), None)
-    others = [(i, one) for i, one in enumerate(data.series) if one is not base]
+    base = next((series for series in data.series if series.name == data.base), None)
+    others = [(i, series) for i, series in enumerate(data.series) if series is not base]
     if base is None or not others:
         return None
-    sums = [_summed(one, base) for _, one in others]
-    last = [end for _, one in others for end in (one.parts[-1].low, one.parts[-1].high) if math.isfinite(end)]
+    sums = [_summed(series, base) for _, series in others]
+    last = [end for _, series in others for end in (series.parts[-1].low, series.parts[-1].high) if math.isfinite(end)]
     values = [0.0, *itertools.chain(*sums), *last]
     margin = 0.04 * (max(values) - min(values)) or 1.0
     edges = _edges(data)
     canvas = Canvas(_over(data), Axis(min(values) - margin, max(values) + margin))
     canvas.axes(_below(canvas.x, data), "nats, in sum")
     canvas.line([(edges[0], 0.0), (edges[-1], 0.0)], "diagonal")
-    said: list[list[tuple[str, str]]] = [[] for _ in base.parts]
-    for (i, one), values in zip(others, sums, strict=True):
-        if math.isfinite(one.parts[-1].low):
-            upper, lower = ([part.high for part in one.parts], [part.low for part in one.parts])
+    labels: list[list[tuple[str, str]]] = [[] for _ in base.parts]
+    for (i, series), values in zip(others, sums, strict=True):
+        if math.isfinite(series.parts[-1].low):
+            upper, lower = ([part.high for part in series.parts], [part.low for part in series.parts])
             canvas.area(_pairs(edges[1:], upper), _pairs(edges[1:], lower), f"band {colour(i)}")
         canvas.line([(edges[0], 0.0), *zip(edges[1:], values, strict=True)], f"line {colour(i)}")
-        for texts, part, value in zip(said, one.parts, values, strict=True):
+        for texts, part, value in zip(labels, series.parts, values, strict=True):
             interval = f" ({nats(part.low)} to {nats(part.high)})" if math.isfinite(part.low) else ""
-            texts.append((one.name, f"{nats(value)}{interval}"))
-    names = _listed([one.name for _, one in others])
+            texts.append((series.name, f"{nats(value)}{interval}"))
+    names = _listed([series.name for _, series in others])
     return Figure(
         f"Log loss against {base.name}, in sum",
         drawing([canvas], f"Sum of the log loss of {names} minus that of {base.name}, over time."),
-        _time_stops(data, canvas, said),
+        _time_stops(data, canvas, labels),
         f"Log loss minus that of {base.name}: a line that falls is better at that time. Bands are the confidence "
         "sequences on which the verdicts rest: better is a band that ends below 0.",
     )
 
 
-def _summed(one: Series, base: Series) -> list[float]:
+def _summed(series: Series, base: Series) -> list[float]:
     """Return the sums of the differences by weight, up to the end of each part."""
-    steps = (p.weight * (p.log_loss - q.log_loss) for p, q in zip(one.parts, base.parts, strict=True))
+    steps = (p.weight * (p.log_loss - q.log_loss) for p, q in zip(series.parts, base.parts, strict=True))
     return list(itertools.accumulate(steps))
 
 
@@ -231,19 +233,19 @@ def evidence(data: ReportData) -> Figure:
     canvas.axes(_below(canvas.x, data), "evidence, powers of ten")
     threshold = math.log10(RUN_LENGTH)
     canvas.line([(edges[0], threshold), (edges[-1], threshold)], "threshold")
-    said: list[list[tuple[str, str]]] = [[] for _ in edges[1:]]
-    for i, one in enumerate(data.series):
-        powers = [math.log10(max(part.evidence, 1.0)) for part in one.parts]
+    labels: list[list[tuple[str, str]]] = [[] for _ in edges[1:]]
+    for i, series in enumerate(data.series):
+        powers = [math.log10(max(part.evidence, 1.0)) for part in series.parts]
         canvas.line(_over_time(edges, powers), f"line {colour(i)}")
-        canvas.marks(np.interp(one.marks, rows, edges).tolist(), i, f"mark {colour(i)}")
-        for texts, power, part in zip(said, powers, one.parts, strict=True):
-            texts.append((one.name, f"10^{power:.1f}" + (f" and {part.alarms} alarms" if part.alarms else "")))
-    alarms = _listed([f"{one.alarms_in_all:,} of {one.name}" for one in data.series])
-    thinned = any(one.alarms_in_all > MOST_MARKS for one in data.series)
+        canvas.marks(np.interp(series.marks, rows, edges).tolist(), i, f"mark {colour(i)}")
+        for texts, power, part in zip(labels, powers, series.parts, strict=True):
+            texts.append((series.name, f"10^{power:.1f}" + (f" and {part.alarms} alarms" if part.alarms else "")))
+    alarms = _listed([f"{series.alarms_in_all:,} of {series.name}" for series in data.series])
+    thinned = any(series.alarms_in_all > MOST_MARKS for series in data.series)
     return Figure(
         "Evidence against the predictions",
         drawing([canvas], f"Evidence over time that predictions are wrong, and alarms: {alarms}."),
-        _time_stops(data, canvas, said),
+        _time_stops(data, canvas, labels),
         f"A CalibrationMonitor raises an alarm where the evidence reaches {RUN_LENGTH:,.0f} (dashed), and restarts: "
         f"of right predictions at most one in as many rows on average. Alarms, the marks at the top: {alarms}."
         + (f" Of a series with more than {MOST_MARKS} a mark is a part of the stream with alarms." if thinned else ""),
@@ -253,18 +255,18 @@ def evidence(data: ReportData) -> Figure:
 def forest_plot(table: SegmentTable) -> Figure:
     """Draw a method's effect for each level of a field, as a dot on an interval of ± one standard deviation."""
     effects = table.effects
-    most = max(one.n for one in effects) or 1.0
+    most = max(effect.n for effect in effects) or 1.0
     axis = Axis(*effect_limits(effects))
     rows = [-row for row in range(1, len(effects) + 1)]
-    canvas = Canvas(axis, Axis(rows[-1] - 0.5, -0.5), names=[level_text(one.level) for one in effects])
+    canvas = Canvas(axis, Axis(rows[-1] - 0.5, -0.5), names=[level_text(effect.level) for effect in effects])
     canvas.rows("effect on the log-odds")
     canvas.line([(0.0, rows[-1] - 0.5), (0.0, -0.5)], "diagonal")
-    for row, one in zip(rows, effects, strict=True):
-        canvas.line([(one.mean - one.sd, row), (one.mean + one.sd, row)], "line c1")
-    radii = [SMALLEST + (LARGEST - SMALLEST) * math.sqrt(one.n / most) for one in effects]
-    canvas.dots(((one.mean, row, r) for row, one, r in zip(rows, effects, radii, strict=True)), "dot c1")
-    stops = sorted((canvas.across(one.mean), effect_text(one)) for one in effects)
-    lowest, highest = (end(effects, key=lambda one: one.mean) for end in (min, max))
+    for row, effect in zip(rows, effects, strict=True):
+        canvas.line([(effect.mean - effect.sd, row), (effect.mean + effect.sd, row)], "line c1")
+    radii = [SMALLEST + (LARGEST - SMALLEST) * math.sqrt(effect.n / most) for effect in effects]
+    canvas.dots(((effect.mean, row, r) for row, effect, r in zip(rows, effects, radii, strict=True)), "dot c1")
+    stops = sorted((canvas.across(effect.mean), effect_text(effect)) for effect in effects)
+    lowest, highest = (end(effects, key=lambda effect: effect.mean) for end in (min, max))
     what = f"Effects of {len(effects)} levels of {table.field}, from {effect_text(lowest)}"
     return Figure(
         f"Segments by {table.field}",
@@ -275,9 +277,9 @@ def forest_plot(table: SegmentTable) -> Figure:
     )
 
 
-def effect_text(one: Effect) -> str:
+def effect_text(effect: Effect) -> str:
     """Describe an effect in words."""
-    return f"{level_text(one.level)}: {one.mean:+.2f} ± {one.sd:.2f}, {one.n:,.6g} rows"
+    return f"{level_text(effect.level)}: {effect.mean:+.2f} ± {effect.sd:.2f}, {effect.n:,.6g} rows"
 
 
 def short(value: float) -> str:
@@ -298,8 +300,8 @@ def nats(value: float) -> str:
     return f"{value:+,.0f}" if abs(value) >= 100.0 else f"{value:+.3g}"
 
 
-def _reliability_stops(canvas: Canvas, one: Series) -> tuple[tuple[float, str], ...]:
-    corp = one.reliability
+def _reliability_stops(canvas: Canvas, series: Series) -> tuple[tuple[float, str], ...]:
+    corp = series.reliability
     fit = fitted(corp, corp.places).tolist()
     stops = []
     for place, value, low, high in zip(corp.places, fit, corp.lower, corp.upper, strict=True):
@@ -338,13 +340,13 @@ def _over_time(edges: list[float], values: list[float]) -> list[Point]:
 
 
 def _time_stops(
-    data: ReportData, canvas: Canvas, said: list[list[tuple[str, str]]], groups: Sequence[slice] = ()
+    data: ReportData, canvas: Canvas, labels: list[list[tuple[str, str]]], groups: Sequence[slice] = ()
 ) -> tuple[tuple[float, str], ...]:
     """Return what a slider says of each part of the stream, or of groups of parts."""
     stops = []
-    ends = [0, *(group.stop for group in groups)] if groups else range(len(said) + 1)
+    ends = [0, *(group.stop for group in groups)] if groups else range(len(labels) + 1)
     edges, rows = ([all_[k] for k in ends] for all_ in (_edges(data), _rows(data)))
-    for (begin, end), (a, b), texts in zip(itertools.pairwise(edges), itertools.pairwise(rows), said, strict=True):
+    for (begin, end), (a, b), texts in zip(itertools.pairwise(edges), itertools.pairwise(rows), labels, strict=True):
         dates = f"{canvas.x.moment_text(begin)}, " if isinstance(canvas.x, TimeAxis) else ""
         stops.append((canvas.across((begin + end) / 2.0), _said(f"{dates}rows {a + 1:,.0f} to {b:,.0f}", texts)))
     return _thinned(stops)
@@ -356,8 +358,8 @@ def _said(where: str, texts: list[tuple[str, str]]) -> str:
 
 def _thinned(stops: list[tuple[float, str]]) -> tuple[tuple[float, str], ...]:
     """Return at most `MOST_STOPS` of the stops, including both ends."""
-    kept = np.unique(np.linspace(0, len(stops) - 1, min(len(stops), MOST_STOPS)).round().astype(int))
-    return tuple((round(stops[k][0], 1), stops[k][1]) for k in kept.tolist())
+    places = np.unique(np.linspace(0, len(stops) - 1, min(len(stops), MOST_STOPS)).round().astype(int))
+    return tuple((round(stops[k][0], 1), stops[k][1]) for k in places.tolist())
 
 
 def _pairs(x: Sequence[float], y: Sequence[float]) -> list[Point]:

@@ -55,20 +55,21 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     `hidden` has `--help-all`.
     """
     own = list(signature(command, eval_str=True).parameters.values())
-    groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+    groups: dict[str, Any] = {option.name: option.annotation for option in own if is_dataclass(option.annotation)}
     names = {name: [field.name for field in fields(group)] for name, group in groups.items()}
-    shown = [part for one in own for part in (_parts(one.annotation) if one.name in groups else [one])]
+    shown = [part for option in own for part in (_parts(option.annotation) if option.name in groups else [option])]
 
     @wraps(command)
-    def with_arguments(**given: Any) -> None:
-        given.pop("help_all", None)
-        parts = {name: group(**{key: given.pop(key) for key in names[name]}) for name, group in groups.items()}
-        command(**parts, **given)
+    def with_arguments(**arguments: Any) -> None:
+        arguments.pop("help_all", None)
+        parts = {name: group(**{key: arguments.pop(key) for key in names[name]}) for name, group in groups.items()}
+        command(**parts, **arguments)
 
-    if any(getattr(about, "hidden", False) for one in shown for about in getattr(one.annotation, "__metadata__", ())):
+    notes = [note for option in shown for note in getattr(option.annotation, "__metadata__", ())]
+    if any(getattr(note, "hidden", False) for note in notes):
         shown.append(Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=HelpAllOption))
-    shown.sort(key=lambda one: one.default is not Parameter.empty)
-    keyword = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in shown]
+    shown.sort(key=lambda option: option.default is not Parameter.empty)
+    keyword = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in shown]
     with_arguments.__signature__ = Signature(keyword)  # type: ignore[attr-defined]
     return with_arguments
 
@@ -78,12 +79,12 @@ def _parts(group: Any) -> list[Parameter]:
     types = get_type_hints(group, include_extras=True)
     return [
         Parameter(
-            one.name,
+            field.name,
             Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if one.default is MISSING else one.default,
-            annotation=types[one.name],
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=types[field.name],
         )
-        for one in fields(group)
+        for field in fields(group)
     ]
 
 
@@ -96,19 +97,19 @@ class Grouped(TyperCommand):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.rare = {one.name for one in self.params if getattr(one, "hidden", False)}
-        for one in self.params:
-            one.hidden = False  # type: ignore[attr-defined]
+        self.rare = {parameter.name for parameter in self.params if getattr(parameter, "hidden", False)}
+        for parameter in self.params:
+            parameter.hidden = False  # type: ignore[attr-defined]
 
     def format_options(self, context: Any, formatter: Any) -> None:
         """Write the options, those without a group first; options for rare needs only with `--help-all`."""
         headings: dict[str, list[tuple[str, str]]] = {}
         left_out = set() if context.meta.get(ALL) else self.rare
-        for one in self.get_params(context):
-            record = None if one.name in left_out else one.get_help_record(context)
+        for parameter in self.get_params(context):
+            record = None if parameter.name in left_out else parameter.get_help_record(context)
             if record is not None:
                 name, text = record
-                heading = getattr(one, "rich_help_panel", None) or "Options"
+                heading = getattr(parameter, "rich_help_panel", None) or "Options"
                 headings.setdefault(heading, []).append((name, RANGE.sub("", text)))
         for heading, records in headings.items():
             with formatter.section(heading):

@@ -52,7 +52,7 @@ def live_page(comparison: Comparison) -> str:
     """
     data = prepared(comparison, made=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, since the process started.")
     first = () if comparison.names else (NO_LABEL,)
-    shown = tuple(one for one in data.settings if one[0] != LATE)  # labels come when they come
+    shown = tuple(setting for setting in data.settings if setting[0] != LATE)  # labels come when they come
     return page(replace(data, sentences=(*first, *data.sentences), settings=shown))
 
 
@@ -90,7 +90,7 @@ def _measures(data: ReportData) -> list[str]:
         _legend(data.series),
         '<p class="soft hint" hidden>Move the slider below a picture, or point at the picture, to read it.</p>',
         '<div class="pictures">',
-        *(_figure(one, i) for i, one in enumerate(figures(data))),
+        *(_figure(drawn, i) for i, drawn in enumerate(figures(data))),
         "</div>",
         *_alarms(data.series),
     ]
@@ -98,16 +98,16 @@ def _measures(data: ReportData) -> list[str]:
 
 def _segments(data: ReportData) -> list[str]:
     """Write a table for each field of segments, and one of groups."""
-    found = ["<h2>Segments</h2>"] if data.segments else []
-    for one in data.segments:
-        found.append(f"<h3>By {escape(one.field)}</h3><p>{escape(one.lead)}</p>")
-        found.append(_table(f"Levels of {one.field}", one.headings, one.rows))
-        found.append(f"<p>{escape(one.sentence)}</p>")
+    parts = ["<h2>Segments</h2>"] if data.segments else []
+    for table in data.segments:
+        parts.append(f"<h3>By {escape(table.field)}</h3><p>{escape(table.lead)}</p>")
+        parts.append(_table(f"Levels of {table.field}", table.headings, table.rows))
+        parts.append(f"<p>{escape(table.sentence)}</p>")
     for group in data.groups:
-        found.append(f"<h2>Groups</h2><p>Those with most evidence against {escape(group.of)}.</p>")
-        found.append(_table(f"Groups of {group.of}", group.headings, group.rows))
-        found.append(f"<p>Certified: {escape(group.sentence)}.</p>")
-    return found
+        parts.append(f"<h2>Groups</h2><p>Those with most evidence against {escape(group.of)}.</p>")
+        parts.append(_table(f"Groups of {group.of}", group.headings, group.rows))
+        parts.append(f"<p>Certified: {escape(group.sentence)}.</p>")
+    return parts
 
 
 def _table(name: str, headings: tuple[str, ...], table: tuple[tuple[str, ...], ...]) -> str:
@@ -136,33 +136,33 @@ def _legend(series: tuple[Series, ...]) -> str:
     """Write the legend of the lines; the score itself is dotted."""
     items = [
         f'<li><svg viewBox="0 0 40 12" aria-hidden="true"><path class="line {colour(i)}" d="M1 6H39"/></svg>'
-        f"{escape(one.name)}</li>"
-        for i, one in enumerate(series)
+        f"{escape(entry.name)}</li>"
+        for i, entry in enumerate(series)
     ]
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def _figure(one: Figure, number: int) -> str:
+def _figure(figure: Figure, number: int) -> str:
     """Write a picture with its heading, its slider, which the script shows, and its caption."""
-    stops = escape(json.dumps(one.stops))
-    heading = escape(one.heading)
+    stops = escape(json.dumps(figure.stops))
+    heading = escape(figure.heading)
     return (
-        f'<figure data-stops="{stops}"><h3 id="figure-{number}">{heading}</h3>{one.svg}'
+        f'<figure data-stops="{stops}"><h3 id="figure-{number}">{heading}</h3>{figure.svg}'
         f'<input type="range" min="0" max="0" value="0" step="1" aria-labelledby="figure-{number}" hidden>'
         f"<output hidden></output>"
-        f"<figcaption>{escape(one.caption)}</figcaption></figure>"
+        f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
     )
 
 
 def _alarms(series: tuple[Series, ...]) -> list[str]:
-    found = ["<h2>Alarms</h2>"]
-    for one in series:
-        listed = "".join(f"<li>{escape(str(alarm))}</li>" for alarm in one.alarms[:LISTED])
-        more = one.alarms_in_all - len(one.alarms[:LISTED])
-        found.append(f"<h3>{escape(one.name)}</h3>")
-        found.append(f"<ul>{listed}</ul>" if listed else "<p>No alarm.</p>")
+    parts = ["<h2>Alarms</h2>"]
+    for entry in series:
+        listed = "".join(f"<li>{escape(str(alarm))}</li>" for alarm in entry.alarms[:LISTED])
+        more = entry.alarms_in_all - len(entry.alarms[:LISTED])
+        parts.append(f"<h3>{escape(entry.name)}</h3>")
+        parts.append(f"<ul>{listed}</ul>" if listed else "<p>No alarm.</p>")
         if more:
-            ends = list(itertools.accumulate(part.rows for part in one.parts))
-            last = max(end for end, part in zip(ends, one.parts, strict=True) if part.alarms)
-            found.append(f'<p class="soft">and {more:,} more, the last one by outcome {last}</p>')
-    return found
+            ends = list(itertools.accumulate(part.rows for part in entry.parts))
+            last = max(end for end, part in zip(ends, entry.parts, strict=True) if part.alarms)
+            parts.append(f'<p class="soft">and {more:,} more, the last one by outcome {last}</p>')
+    return parts

@@ -83,10 +83,10 @@ class LateLog:
 
         Exits with a line where some are missing, or one of `excluded`, by name, was given too.
         """
-        given = dict(zip(NEEDED, (self.id, self.event_time, self.label_time, self.horizon), strict=True))
-        missing = [name for name, value in given.items() if value is None]
+        options = dict(zip(NEEDED, (self.id, self.event_time, self.label_time, self.horizon), strict=True))
+        missing = [name for name, value in options.items() if value is None]
         further = {f"--{name.replace('_', '-')}": getattr(self, name, None) for name in FURTHER}
-        used = [name for name, value in {**given, **further}.items() if value is not None]
+        used = [name for name, value in {**options, **further}.items() if value is not None]
         if not used:
             return None
         if self.id is None or self.event_time is None or self.label_time is None or self.horizon is None:

@@ -106,13 +106,13 @@ def map_(asked: Export) -> None:
                 return
             assert isinstance(calibrator, Keyed)
             calibrator = calibrator.overall
-        found = calibrator.map() if hasattr(calibrator, "map") else None
-        if not isinstance(found, ScaledMap):
+        scaled = calibrator.map() if hasattr(calibrator, "map") else None
+        if not isinstance(scaled, ScaledMap):
             remedy = "give --levels" if hasattr(calibrator, "levels") else "use `streamcal predict`"
             fail(f"{asked.state}: {calibrator!r} has no map of the score alone; {remedy}")
         try:
             content = written(
-                found, asked.to, column=asked.column, dialect=asked.dialect, name=asked.name, single=asked.single
+                scaled, asked.to, column=asked.column, dialect=asked.dialect, name=asked.name, single=asked.single
             )
         except ModuleNotFoundError as error:
             fail(str(error))

@@ -87,7 +87,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         Whether the span of the forgetting, or the horizon, was given with a unit, and is in seconds whatever its size.
     """
     board = job.evaluation.raw
-    found = (
+    lines = (
         none_negative(job.evaluation.measured, job.evaluation.positives) if job.replay is None else None,
         falling(job.evaluation.sample) if overall(job.calibrator).monotone else None,
         job.evaluation.sample.odd_rows(),
@@ -105,7 +105,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
         _few_early(job),
         odd_ids(job.replay, job.taken),
     )
-    return [line for line in found if line is not None]
+    return [line for line in lines if line is not None]
 
 
 def mostly_skipped(taken: int, reasons: Reasons) -> str | None:
@@ -225,7 +225,7 @@ def plain_factor(factor: float) -> str:
 
 def odd_times(order: TimeOrder, methods: Sequence[Calibrator | type[Calibrator]]) -> str | None:
     """Describe what is odd about times, if one of these methods learns cycles of the day."""
-    names, latest = [one.name for one in methods if one.learns_time], order.latest
+    names, latest = [method.name for method in methods if method.learns_time], order.latest
     if not names or latest is None:
         return None
     if latest <= LARGEST_SECONDS or _odd_dates(latest):

@@ -200,13 +200,13 @@ class Scores:
 
     def columns(self, **others: Any) -> Columns:
         """Return the columns to be read; `others` are further arguments of `Columns`."""
-        given = {"time": self.time, **others}
+        named = {"time": self.time, **others}
         for name in ("time_unit", "time_format", "timezone"):
-            if given["time"] is None and getattr(self, name) != getattr(Scores, name):
+            if named["time"] is None and getattr(self, name) != getattr(Scores, name):
                 fail(f"--{name.replace('_', '-')} says how times are read: name their column with --time")
         times = time_options(self.time_unit, self.time_format, self.timezone)
         how: dict[str, Any] = {"decreasing": self.decreasing, "clip": self.clip, "decimal": self.decimal}
-        return Columns(self.score, times=times, **how, **given)
+        return Columns(self.score, times=times, **how, **named)
 
 
 @dataclass(frozen=True, kw_only=True)

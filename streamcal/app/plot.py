@@ -55,7 +55,7 @@ from streamcal.app.prepared import (
 from streamcal.app.text_plot import check_reliability, of_forecasts, text_reliability
 from streamcal.errors import InputError
 from streamcal.metrics import CORP, CORPReliability, EqualMassECE, ReliabilityData
-from streamcal.names import did_you_mean
+from streamcal.parameters.given import one_of
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.history import RUN_LENGTH, History
 
@@ -134,17 +134,17 @@ def plot_reliability(
     StreamcalError
         Without matplotlib.
     """
-    found: Mapping[str, ReliabilityData] = of_forecasts(data, p, EqualMassECE)
-    check_reliability(found)
-    ax = axes_for(found, "give at least one name with its ReliabilityData", ax)
-    _check_spacing(spacing)
-    points = [value for one in found.values() for b in one.bins for value in (b.prediction, b.frequency)]
-    low, high = limits(points, [(one.scores, one.weights) for one in found.values()], spacing)
+    series: Mapping[str, ReliabilityData] = of_forecasts(data, p, EqualMassECE)
+    check_reliability(series)
+    ax = axes_for(series, "give at least one name with its ReliabilityData", ax)
+    one_of(spacing, "spacing", get_args(Spacing))
+    points = [value for bins in series.values() for b in bins.bins for value in (b.prediction, b.frequency)]
+    low, high = limits(points, [(bins.scores, bins.weights) for bins in series.values()], spacing)
     below = _drawn_frame(ax, low, high, spacing)
-    for i, (name, one) in enumerate(found.items()):
+    for i, (name, bins) in enumerate(series.items()):
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-        _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}")
-        _draw_histogram(below, one, colour, low, high, spacing)
+        _draw_bins(ax, bins, colour, marker, low, f"{name}   ECE {bins.ece:.4f}")
+        _draw_histogram(below, bins, colour, low, high, spacing)
     finish(ax, title)
     return ax
 
@@ -173,21 +173,21 @@ def plot_corp(
         Of both axes, as for `plot_reliability`; by default "log" where predictions are rare, "sqrt" where most are
         below ½, else "linear".
     """
-    found = of_forecasts(data, p, CORP)
-    if not isinstance(found, Mapping) or not all(isinstance(one, CORPReliability) for one in found.values()):
-        what = f"{found!r} is no mapping of names to CORPReliability"
+    series = of_forecasts(data, p, CORP)
+    if not isinstance(series, Mapping) or not all(isinstance(corp, CORPReliability) for corp in series.values()):
+        what = f"{series!r} is no mapping of names to CORPReliability"
         raise InputError(f"{what}; give {{name: corp.reliability()}}, or labels and predictions")
-    ax = axes_for(found, "give at least one name with its CORPReliability", ax)
-    first = next(iter(found.values()))
+    ax = axes_for(series, "give at least one name with its CORPReliability", ax)
+    first = next(iter(series.values()))
     spacing = spacing_of(first.scores, first.weights) if spacing is None else spacing
-    _check_spacing(spacing)
-    low, high = corp_limits(found.values(), spacing)
+    one_of(spacing, "spacing", get_args(Spacing))
+    low, high = corp_limits(series.values(), spacing)
     below = _drawn_frame(ax, low, high, spacing)
-    for i, (name, one) in enumerate(found.items()):
-        colour, parts = COLOURS[i % len(COLOURS)], one.decomposition
+    for i, (name, corp) in enumerate(series.items()):
+        colour, parts = COLOURS[i % len(COLOURS)], corp.decomposition
         label = f"{name}   MCB {parts.miscalibration:.2g}, DSC {parts.discrimination:.2g}"
-        _draw_fit(ax, one, colour, MARKERS[i % len(MARKERS)], low, label)
-        _draw_histogram(below, one, colour, low, high, spacing)
+        _draw_fit(ax, corp, colour, MARKERS[i % len(MARKERS)], low, label)
+        _draw_histogram(below, corp, colour, low, high, spacing)
     finish(ax, title)
     return ax
 
@@ -250,7 +250,7 @@ def plot_calibrator(
     StreamcalError
         Without matplotlib.
     """
-    _check_spacing(spacing)
+    one_of(spacing, "spacing", get_args(Spacing))
     scale, square = calibrator.scale, calibrator.scale.domain == (0.0, 1.0)
     knots = getattr(scale, "knots", None)
     low, high = (knots[0], knots[-1]) if knots else scale.domain if square else (scale.lo, scale.hi)
@@ -331,8 +331,8 @@ def save_reliability_picture(
 def save_side_by_side(path: str | os.PathLike[str], *draw: Callable[[Axes], Axes]) -> None:
     """Save a picture of several axes in a row, each drawn by one of the functions, in the format of the path's name."""
     figure = new_figure(len(draw), layout="constrained")
-    for ax, one in zip(figure.axes, draw, strict=True):
-        one(ax)
+    for ax, draw_panel in zip(figure.axes, draw, strict=True):
+        draw_panel(ax)
         ax.set_anchor("N")
     figure.savefig(path, dpi=160, facecolor="white", bbox_inches="tight", pad_inches=0.2)
 
@@ -408,16 +408,16 @@ def weights_over_time(
     >>> data.names, data.shares.tolist()
     (('a', 'others'), [[0.5, 0.7], [0.5, 0.3]])
     """
-    if not history or len(steps) != len(history) or any(one.keys() != history[0].keys() for one in history):
+    if not history or len(steps) != len(history) or any(weights.keys() != history[0].keys() for weights in history):
         raise InputError("give as many steps as weights, at least one, and weights of the same names")
     names = [name for name in history[0] if name not in without]
-    shares = np.array([[one[name] for one in history] for name in names])
+    shares = np.array([[weights[name] for weights in history] for name in names])
     shares = shares / shares.sum(axis=0)
     order = np.argsort(-shares.mean(axis=1), kind="stable")
-    kept = [names[k] for k in order[:most]]
+    largest = [names[k] for k in order[:most]]
     rest = shares[order[most:]].sum(axis=0)
     rows = shares[order[:most]] if len(order) <= most else np.vstack((shares[order[:most]], np.round(rest, 15)))
-    return WeightsOverTime(np.array(steps, dtype=np.float64), (*kept, *["others"][: len(rows) - len(kept)]), rows)
+    return WeightsOverTime(np.array(steps, dtype=np.float64), (*largest, *["others"][: len(rows) - len(largest)]), rows)
 
 
 def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | None = None) -> Axes:
@@ -446,12 +446,6 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
     if title is not None:
         ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
     return ax
-
-
-def _check_spacing(spacing: Spacing) -> None:
-    if spacing not in get_args(Spacing):
-        nearest = did_you_mean(spacing, get_args(Spacing))
-        raise InputError(f"spacing {spacing!r} is not known{nearest}; allowed are {', '.join(get_args(Spacing))}")
 
 
 def _drawn_frame(ax: Axes, low: float, high: float, spacing: Spacing) -> Axes:
@@ -486,12 +480,12 @@ def _draw_square(ax: Axes, low: float, high: float, spacing: Spacing) -> None:
     ax.grid(color=FAINT, linewidth=0.6)
 
 
-def _draw_fit(ax: Axes, one: CORPReliability, colour: str, marker: str, low: float, label: str) -> None:
+def _draw_fit(ax: Axes, corp: CORPReliability, colour: str, marker: str, low: float, label: str) -> None:
     """Draw the band, the line of the isotonic fit, and its blocks."""
-    ax.fill_between(one.places, np.maximum(one.lower, low), one.upper, color=colour, alpha=0.18, linewidth=0)
-    x, y = np.maximum(np.array(fit_line(one)), low).T
+    ax.fill_between(corp.places, np.maximum(corp.lower, low), corp.upper, color=colour, alpha=0.18, linewidth=0)
+    x, y = np.maximum(np.array(fit_line(corp)), low).T
     ax.plot(x, y, color=colour, linewidth=1.4, zorder=2)
-    blocks = heavy(one)
+    blocks = heavy(corp)
     heaviest = max(block.weight for block in blocks)
     ax.scatter(
         [max(block.prediction, low) for block in blocks],
@@ -507,19 +501,19 @@ def _draw_fit(ax: Axes, one: CORPReliability, colour: str, marker: str, low: flo
     ax.plot([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4, label=label)  # for the legend
 
 
-def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: float, label: str) -> None:
+def _draw_bins(ax: Axes, reliability: ReliabilityData, colour: str, marker: str, low: float, label: str) -> None:
     """Draw points with their intervals; a point below the lower limit is an open marker at the edge."""
-    heaviest = max(b.weight for b in one.bins)
-    xs = [max(b.prediction, low) for b in one.bins]
-    ys = [max(b.frequency, low) for b in one.bins]
-    outside = [min(b.prediction, b.frequency) < low for b in one.bins]
-    lower, upper = [max(b.lower, low) for b in one.bins], [b.upper for b in one.bins]
+    heaviest = max(b.weight for b in reliability.bins)
+    xs = [max(b.prediction, low) for b in reliability.bins]
+    ys = [max(b.frequency, low) for b in reliability.bins]
+    outside = [min(b.prediction, b.frequency) < low for b in reliability.bins]
+    lower, upper = [max(b.lower, low) for b in reliability.bins], [b.upper for b in reliability.bins]
     ax.vlines(xs, lower, upper, color=colour, linewidth=1.3, alpha=0.55, zorder=2)
     ax.plot(xs, ys, color=colour, linewidth=1.0, alpha=0.5, zorder=2)
     ax.scatter(
         xs,
         ys,
-        s=[10.0 + 26.0 * b.weight / heaviest for b in one.bins],
+        s=[10.0 + 26.0 * b.weight / heaviest for b in reliability.bins],
         marker=marker,
         facecolors=["white" if out else colour for out in outside],
         edgecolors=[colour if out else "white" for out in outside],
@@ -531,9 +525,9 @@ def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: fl
 
 
 def _draw_histogram(
-    below: Axes, one: ReliabilityData | CORPReliability, colour: str, low: float, high: float, spacing: Spacing
+    below: Axes, reliability: ReliabilityData | CORPReliability, colour: str, low: float, high: float, spacing: Spacing
 ) -> None:
     """Draw the outline of a histogram of weights; weight outside the limits is counted in the outermost bins."""
-    shares, edges = histogram(one.scores, one.weights, Axis(low, high, spacing))
+    shares, edges = histogram(reliability.scores, reliability.weights, Axis(low, high, spacing))
     below.stairs(shares, edges, color=colour, linewidth=1.2, alpha=0.9)
     below.stairs(shares, edges, color=colour, fill=True, alpha=0.08)

@@ -40,16 +40,16 @@ def plot_pit(
     InputError
         As `plot_reliability`, and for another confidence.
     """
-    bars = {name: pit_bars(one, confidence) for name, one in data.items()}
+    bars = {name: pit_bars(histogram, confidence) for name, histogram in data.items()}
     ax = axes_for(bars, "give at least one name with its PITHistogram", ax)
     last = list(bars.values())[-1]
     ax.axhspan(last.low, last.high, color=FAINT, alpha=0.7, label=f"{confidence:.0%} of calibrated bars")
     ax.axhline(1.0, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
-    for i, (name, one) in enumerate(bars.items()):
+    for i, (name, histogram) in enumerate(bars.items()):
         colour = COLOURS[i % len(COLOURS)]
         label = f"{name}   distance {data[name].get():.3f}"
-        ax.stairs(one.density, one.edges, color=colour, linewidth=1.5, label=label)
-        ax.stairs(one.density, one.edges, color=colour, fill=True, alpha=0.1)
+        ax.stairs(histogram.density, histogram.edges, color=colour, linewidth=1.5, label=label)
+        ax.stairs(histogram.density, histogram.edges, color=colour, fill=True, alpha=0.1)
     ax.set(xlim=(0.0, 1.0), ylim=(0.0, None))
     name_axes(ax, "PIT: the forecast probability below the outcome", "density")
     finish(ax, title)
@@ -82,15 +82,15 @@ def plot_densities(
     InputError
         As `plot_reliability`, and if limits do not rise or cannot be determined.
     """
-    found = densities(data, limits)
-    ax = axes_for(found.of, "give at least one name with its distribution", ax)
-    for i, (name, values) in enumerate(found.of.items()):
+    drawn = densities(data, limits)
+    ax = axes_for(drawn.of, "give at least one name with its distribution", ax)
+    for i, (name, values) in enumerate(drawn.of.items()):
         colour = COLOURS[i % len(COLOURS)]
-        ax.stairs(values, found.edges, color=colour, linewidth=1.5, label=name)
-        ax.stairs(values, found.edges, color=colour, fill=True, alpha=0.1)
+        ax.stairs(values, drawn.edges, color=colour, linewidth=1.5, label=name)
+        ax.stairs(values, drawn.edges, color=colour, fill=True, alpha=0.1)
     if outcome is not None:
         ax.axvline(outcome, color=INK, linewidth=1.2, linestyle=(0, (2, 2)), label="outcome")
-    ax.set(xlim=(found.edges[0], found.edges[-1]), ylim=(0.0, 1.05 * max(np.max(v) for v in found.of.values())))
+    ax.set(xlim=(drawn.edges[0], drawn.edges[-1]), ylim=(0.0, 1.05 * max(np.max(v) for v in drawn.of.values())))
     name_axes(ax, "outcome", "density")
     finish(ax, title)
     return ax

@@ -34,13 +34,13 @@ def plot_effects(
     """
     drawn = list(itertools.islice(effects, most))
     ax = axes_for(drawn, "give at least one effect", ax)
-    rows, means = [-row for row in range(len(drawn))], [one.mean for one in drawn]
-    heaviest = max(one.n for one in drawn) or 1.0
-    ax.errorbar(means, rows, xerr=[one.sd for one in drawn], fmt="none", ecolor=COLOURS[1], elinewidth=1.4)
-    ax.scatter(means, rows, s=[8.0 + 30.0 * one.n / heaviest for one in drawn], color=COLOURS[1], zorder=3)
+    rows, means = [-row for row in range(len(drawn))], [effect.mean for effect in drawn]
+    heaviest = max(effect.n for effect in drawn) or 1.0
+    ax.errorbar(means, rows, xerr=[effect.sd for effect in drawn], fmt="none", ecolor=COLOURS[1], elinewidth=1.4)
+    ax.scatter(means, rows, s=[8.0 + 30.0 * effect.n / heaviest for effect in drawn], color=COLOURS[1], zorder=3)
     ax.axvline(0.0, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
     ax.set(xlim=effect_limits(drawn), ylim=(0.4 - len(drawn), 0.6), yticks=rows)
-    ax.set_yticklabels([cut(level_text(one.level)) for one in drawn])
+    ax.set_yticklabels([cut(level_text(effect.level)) for effect in drawn])
     ax.grid(axis="x", color=FAINT, linewidth=0.6)
     name_axes(ax, "effect on the log-odds")
     finish(ax, title, legend=False)

@@ -109,8 +109,8 @@ class TimeAxis(Axis):
         months = next((k for k in MONTHS if span / (k * MONTH) < most), MONTHS[-1])
         begin, end = moment(self.low), moment(self.high)
         starts = range((12 * begin.year + begin.month - 1) // months, (12 * end.year + end.month) // months + 1)
-        found = [datetime(k * months // 12, k * months % 12 + 1, 1, tzinfo=UTC).timestamp() for k in starts]
-        return [tick for tick in found if self.low <= tick <= self.high]
+        places = [datetime(k * months // 12, k * months % 12 + 1, 1, tzinfo=UTC).timestamp() for k in starts]
+        return [tick for tick in places if self.low <= tick <= self.high]
 
     def text(self, value: float) -> str:
         """Write a tick in few characters: a date at midnight, a month with the year in January, or the time of day."""
@@ -234,9 +234,9 @@ def fit_line(data: CORPReliability) -> list[tuple[float, float]]:
 
 def corp_limits(data: Iterable[CORPReliability], spacing: Spacing) -> tuple[float, float]:
     """Return the range of both axes of CORP diagrams."""
-    given = list(data)
-    points = [value for one in given for b in heavy(one) for value in (b.prediction, b.frequency)]
-    return limits(points, [(one.scores, one.weights) for one in given], spacing)
+    series = list(data)
+    points = [value for corp in series for b in heavy(corp) for value in (b.prediction, b.frequency)]
+    return limits(points, [(corp.scores, corp.weights) for corp in series], spacing)
 
 
 def heavy(data: CORPReliability) -> list[CORPBlock]:
@@ -265,8 +265,8 @@ def effect_limits(effects: Iterable[Effect]) -> tuple[float, float]:
     >>> effect_limits([Effect("a", 0.5, 0.25, 9.0), Effect("b", -0.125, 0.125, 7.0)])
     (-0.3, 0.8)
     """
-    given = list(effects)
-    low = min(0.0, *(one.mean - one.sd for one in given))
-    high = max(0.0, *(one.mean + one.sd for one in given))
+    listed = list(effects)
+    low = min(0.0, *(effect.mean - effect.sd for effect in listed))
+    high = max(0.0, *(effect.mean + effect.sd for effect in listed))
     margin = 0.05 * (high - low) or 1.0
     return low - margin, high + margin

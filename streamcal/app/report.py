@@ -74,10 +74,10 @@ def conclusions(evaluation: Measures) -> list[str]:
         return []
     if not evaluation.measured:
         return [NOTHING]
-    found = [ratio_verdict(evaluation.boards())]
+    verdicts_in_order = [ratio_verdict(evaluation.boards())]
     if evaluation.difference.n:
-        found.insert(0, log_loss_verdict(evaluation.difference))
-    return found
+        verdicts_in_order.insert(0, log_loss_verdict(evaluation.difference))
+    return verdicts_in_order
 
 
 def log_loss_verdict(difference: LogLossDifference) -> str:
@@ -105,19 +105,19 @@ def verdicts(differences: Mapping[str, LogLossDifference]) -> str:
     >>> print(verdicts({"one": better, "other": same}))
     Log loss against raw, by 95 % confidence sequences: better one; undecided other.
     """
-    found: dict[str, list[str]] = {"better": [], "undecided": [], "worse": []}
+    names_by_verdict: dict[str, list[str]] = {"better": [], "undecided": [], "worse": []}
     for name, difference in differences.items():
         low, high = difference.interval
-        found["better" if high < 0.0 else "worse" if low > 0.0 else "undecided"].append(name)
-    said = "; ".join(f"{verdict} {', '.join(names)}" for verdict, names in found.items() if names)
+        names_by_verdict["better" if high < 0.0 else "worse" if low > 0.0 else "undecided"].append(name)
+    listed = "; ".join(f"{verdict} {', '.join(names)}" for verdict, names in names_by_verdict.items() if names)
     level = max(difference.confidence for difference in differences.values())
-    return f"Log loss against raw, by {100.0 * level:g} % confidence sequences: {said}."
+    return f"Log loss against raw, by {100.0 * level:g} % confidence sequences: {listed}."
 
 
 def ratio_verdict(boards: Mapping[str, Scoreboard]) -> str:
     """Describe which series predict too many or too few positives: their interval of the ratio excludes 1."""
-    found = {name: agreement(board.ratio) for name, board in boards.items()}
-    return f"Calibration ratio: {'; '.join(f'{name} {what}' for name, what in found.items())}."
+    verdicts = [f"{name} {agreement(board.ratio)}" for name, board in boards.items()]
+    return f"Calibration ratio: {'; '.join(verdicts)}."
 
 
 def agreement(ratio: CalibrationRatio) -> str:
@@ -158,7 +158,7 @@ def aligned(values: list[float | None]) -> list[str]:
     ['0.02247100', '0.02247120']
     """
     known = [value for value in values if value is not None]
-    gaps = [abs(one - other) for one, other in itertools.combinations(known, 2)]
+    gaps = [abs(first - second) for first, second in itertools.combinations(known, 2)]
     digits = [SIGNIFICANT_DIGITS]
     digits += [_decimals(value, SIGNIFICANT_DIGITS) for value in known if value]
     digits += [_decimals(gap, DIGITS_OF_DIFFERENCES) for gap in gaps if gap]
@@ -223,6 +223,6 @@ def duration(seconds: float) -> str:
     >>> duration(18.0), duration(9_000.0), duration(1_800_000.0)
     ('18 seconds', '2.5 hours', '20.8 days')
     """
-    size, unit = next((one for one in SPANS if seconds >= 2.0 * one[0]), (1.0, "seconds"))
+    size, unit = next((span for span in SPANS if seconds >= 2.0 * span[0]), (1.0, "seconds"))
     number = seconds / size
     return f"{number:,.0f} {unit}" if number >= 100.0 else f"{number:.3g} {unit}"

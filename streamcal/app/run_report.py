@@ -73,14 +73,14 @@ class RunReport:
         from streamcal.app.html_report import save_report  # not at the top: most runs do not need it
 
         self._settle()
-        found, job = self._comparison, self._job
-        if not found.names:
+        comparison, job = self._comparison, self._job
+        if not comparison.names:
             reason = "no horizon has passed yet" if job.taken else "no row was read"
             return f"{self._path}: no report, since {reason}"
-        found.standings[self._name].seconds, found.seconds = job.evaluation.seconds, job.seconds
+        comparison.standings[self._name].seconds, comparison.seconds = job.evaluation.seconds, job.seconds
         entrant = Entrant(job.learning[-1], 0)
-        found.finish(lambda last: {self._name: entrant.end(last)})
-        save_report(found, self._path, command=_command_line(context))
+        comparison.finish(lambda last: {self._name: entrant.end(last)})
+        save_report(comparison, self._path, command=_command_line(context))
         return f"report: {self._path}"
 
     def _settle(self) -> None:
@@ -89,7 +89,7 @@ class RunReport:
             return
         scores, y, w, p, keys, t = zip(*self._rows, strict=True)
         self._rows = []
-        columns = {name: [one.get(name) for one in keys] for name in names_of(self._comparison.fields)}
+        columns = {name: [row_keys.get(name) for row_keys in keys] for name in names_of(self._comparison.fields)}
         forecasts = {RAW: np.array(scores), self._name: np.array(p)}
         times = None if t[0] is None else np.array(t, dtype=np.float64)
         self._comparison.measure(forecasts, np.array(y, dtype=np.bool_), np.array(w), columns or None, times)

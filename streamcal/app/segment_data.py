@@ -38,7 +38,7 @@ def _table(comparison: Comparison, field: Field) -> SegmentTable:
     plain = next((name for name in reversed(shown) if not name.endswith((BY_SEGMENT, MULTICALIBRATED))), shown[0])
     corrected = next((name for name in shown if name.endswith(BY_SEGMENT)), "")
     effects = comparison.standings[corrected].effects.get(field, []) if corrected else []
-    of_level = {one.level: one for one in effects}
+    of_level = {effect.level: effect for effect in effects}
     levels = comparison.segments.worst(field, plain, MOST_WORST)
     text, known = field_text(field), len(comparison.segments.errors[plain][field].levels())
     which = f"{len(levels)} of {known:,} levels" if known > len(levels) else f"All {known:,} levels"
@@ -48,7 +48,7 @@ def _table(comparison: Comparison, field: Field) -> SegmentTable:
         lead=f"{which}, those first whose totals are farthest from what {plain} predicted.",
         sentence=_sentence(comparison, field, shown),
         headings=headings,
-        rows=tuple(_row(one, shown, plain, of_level) for one in comparison.segments.rows(field, levels)),
+        rows=tuple(_row(row, shown, plain, of_level) for row in comparison.segments.rows(field, levels)),
         effects=tuple(of_level[level] for level in levels if level in of_level),
         of=corrected,
     )
@@ -59,16 +59,16 @@ def _shown(comparison: Comparison) -> list[str]:
     names = comparison.names
     plain = [name for name in names if name != RAW and not name.endswith((BY_SEGMENT, MULTICALIBRATED))]
     corrected = [name for name in names if name.endswith(BY_SEGMENT)]
-    held = [name for name in names if name.endswith(MULTICALIBRATED)]
-    return [name for name in (RAW, *plain[:1], *corrected[:1], *held[:1]) if name in names]
+    multicalibrated = [name for name in names if name.endswith(MULTICALIBRATED)]
+    return [name for name in (RAW, *plain[:1], *corrected[:1], *multicalibrated[:1]) if name in names]
 
 
 def _row(row: LevelRow, shown: list[str], plain: str, effects: Mapping[Any, Effect]) -> tuple[str, ...]:
     ratios = [_ratio(row.predicted.get(name), row.positive) for name in shown]
     effect = effects.get(row.level)
-    said = "" if effect is None else f"{effect.mean:+.2f} ± {effect.sd:.2f}"
+    correction = "" if effect is None else f"{effect.mean:+.2f} ± {effect.sd:.2f}"
     share = f"{row.positive / row.n:.2%}" if row.n else "–"
-    return level_text(row.level), f"{row.n:,.6g}", share, *ratios, f"{row.z.get(plain, math.nan):+.1f} sd", said
+    return level_text(row.level), f"{row.n:,.6g}", share, *ratios, f"{row.z.get(plain, math.nan):+.1f} sd", correction
 
 
 def _ratio(predicted: float | None, positive: float) -> str:
@@ -78,12 +78,12 @@ def _ratio(predicted: float | None, positive: float) -> str:
 def _sentence(comparison: Comparison, field: Field, shown: list[str]) -> str:
     """Describe χ² over its degrees of freedom, by series."""
     errors = {name: comparison.segments.errors[name][field] for name in shown}
-    found = {name: one.chi_square for name, one in errors.items() if one.chi_square is not None}
-    if not found:
+    deviations = {name: error.chi_square for name, error in errors.items() if error.chi_square is not None}
+    if not deviations:
         return "No level has five expected positives and negatives."
-    degrees = max(errors[name].degrees for name in found)
-    said = ", ".join(f"{name} {value:.3g}" for name, value in found.items())
+    degrees = max(errors[name].degrees for name in deviations)
+    listed = ", ".join(f"{name} {value:.3g}" for name, value in deviations.items())
     return (
-        f"Squared deviations of the totals, on average over {degrees:,} levels: {said}; "
+        f"Squared deviations of the totals, on average over {degrees:,} levels: {listed}; "
         f"right predictions have 1 ± {math.sqrt(2.0 / degrees):.2g}."
     )

@@ -267,7 +267,7 @@ def _take_challengers(join: LabelJoin, served: Calibrator | Keyed | Shadow) -> N
     shadow: Any = join.calibrator
     if shadow is served or not isinstance(served, Shadow):
         return
-    wanted, were_in_use = served.challengers, {one.name for one in shadow.versions}
+    wanted, were_in_use = served.challengers, {version.name for version in shadow.versions}
     for name in shadow.challengers.keys() - wanted.keys() - were_in_use:
         shadow.remove(name)
     for name in wanted.keys() - shadow.challengers.keys() - {shadow.version.name}:
@@ -290,9 +290,9 @@ def _seconds(text: str | None, name: str) -> float | None:
         error.param_hint = f"--{name}"
         raise
     if not span.unit and 0.0 < abs(span.size) < math.inf:
-        given = text.strip()
+        number = text.strip()
         raise typer.BadParameter(
-            f"{shown(given)} has no unit; give {given}s, {given}m, {given}h or {given}d", param_hint=f"--{name}"
+            f"{shown(number)} has no unit; give {number}s, {number}m, {number}h or {number}d", param_hint=f"--{name}"
         )
     return span.size
 
@@ -316,13 +316,13 @@ def _joined(
     jump = None if event_time else ANY_JUMP  # of a client's time behind the server, `Service` says how far
     if journal is not None and journal.n > journal.upto:
         number = journal.n - journal.upto
-        told = {"event": "replaying", "events": number}
-        logger.info("%s: replaying %d events after the last snapshot", journal.path, number, extra=told)
-    given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held}
-    given |= {"max_jump": jump, "max_behind": jump}
-    join = LabelJoin(calibrator, spans["horizon"], journal=journal, **given)  # type: ignore[arg-type]
+        fields = {"event": "replaying", "events": number}
+        logger.info("%s: replaying %d events after the last snapshot", journal.path, number, extra=fields)
+    settings: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held}
+    settings |= {"max_jump": jump, "max_behind": jump}
+    join = LabelJoin(calibrator, spans["horizon"], journal=journal, **settings)  # type: ignore[arg-type]
     if journal is not None:
-        told = {
+        fields = {
             "event": "resumed",
             "events": journal.n,
             "replayed": join.replayed,
@@ -330,7 +330,7 @@ def _joined(
             "waiting": join.waiting,
         }
         text = "%s: resumed, %d events replayed after the last snapshot" if journal.n else "%s: new journal, %d events"
-        logger.info(text, journal.path, join.replayed, extra={**told, "new": not journal.n})
+        logger.info(text, journal.path, join.replayed, extra={**fields, "new": not journal.n})
     return join
 
 
@@ -355,8 +355,8 @@ def _migrate(
     """Rewrite the journal of a join with other parameters, or a later clock, for the one that is wanted."""
     from streamcal.live import LabelJoin, migrate
 
-    given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held}
-    join = LabelJoin(calibrator.clone(), spans["horizon"], **given)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held}
+    join = LabelJoin(calibrator.clone(), spans["horizon"], **settings)  # type: ignore[arg-type]
     done = migrate(journal, join, None if event_time else time.time())
     if done is not None:
         text = "%s: migrated, %d predictions held, %d labels learned by a new calibrator, %d predictions forgotten"

@@ -23,17 +23,17 @@ def of_forecasts(data: Any, p: Any, metric: type[Any]) -> Any:
     """Return the data of diagrams by name: `data` itself, or those of the labels `data` and of predictions `p`."""
     if p is None:
         return data
-    found = {}
-    for name, one in (p if isinstance(p, Mapping) else {"predictions": p}).items():
+    series = {}
+    for name, forecasts in (p if isinstance(p, Mapping) else {"predictions": p}).items():
         measured = metric()
-        measured.update_many(data, one)
-        found[name] = measured.reliability()
-    return found
+        measured.update_many(data, forecasts)
+        series[name] = measured.reliability()
+    return series
 
 
 def check_reliability(data: Any) -> None:
     """Raise `InputError` unless these are the data of diagrams by name."""
-    if not isinstance(data, Mapping) or not all(isinstance(one, ReliabilityData) for one in data.values()):
+    if not isinstance(data, Mapping) or not all(isinstance(entry, ReliabilityData) for entry in data.values()):
         what = f"{data!r} is no mapping of names to ReliabilityData"
         raise InputError(f"{what}; give {{name: metric.reliability()}}, or labels and predictions")
 
@@ -87,22 +87,22 @@ def text_reliability(
           across: predicted probability, up: frequency of positive labels
           r raw
     """
-    found: Mapping[str, ReliabilityData] = of_forecasts(data, p, EqualMassECE)
-    check_reliability(found)
-    letters = [name[:1] for name in found]
-    if not found or len(set(letters)) < len(letters):
+    series: Mapping[str, ReliabilityData] = of_forecasts(data, p, EqualMassECE)
+    check_reliability(series)
+    letters = [name[:1] for name in series]
+    if not series or len(set(letters)) < len(letters):
         raise InputError("give at least one name with its ReliabilityData, and names that begin with different letters")
     if width < 20 or height < 8:
         raise InputError(f"width={width} and height={height} are too small; give at least 20 and 8")
     cells = [[" "] * width for _ in range(height)]
     for column in range(width):
         cells[round(column / (width - 1) * (height - 1))][column] = DIAGONAL
-    for letter, one in zip(letters, found.values(), strict=True):
-        for b in one.bins:
+    for letter, bins in zip(letters, series.values(), strict=True):
+        for b in bins.bins:
             row, column = _place(b.frequency, height), _place(b.prediction, width)
             taken = cells[row][column] not in (" ", DIAGONAL, letter)
             cells[row][column] = SEVERAL if taken else letter
-    names = [f"{letter} {name}" for letter, name in zip(letters, found, strict=True)]
+    names = [f"{letter} {name}" for letter, name in zip(letters, series, strict=True)]
     names += [f"{SEVERAL} several"] * any(SEVERAL in row for row in cells)
     labels = {_place(tick, height): _label(tick) for tick in reversed(TICKS)}
     lines = [f"{labels.get(row, ''):>{MARGIN - 1}} |{''.join(cells[row])}" for row in reversed(range(height))]

@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.venn_abers import positive_weight, predicted_with_intervals
-from streamcal.errors import CapabilityError, InputError, RetractionError
+from streamcal.errors import CapabilityError, RetractionError
 from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CalibrationMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
 from streamcal.maps.points import MERGES, Value, geometric_mean, mean
-from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Decay, Forever, Forgetting
-from streamcal.parameters.given import whole_number
+from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
@@ -135,10 +134,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         prior: Prior | None = None,
         resolution: int | None = None,
     ) -> None:
-        if point not in MERGES:
-            nearest = did_you_mean(point, MERGES)
-            raise InputError(f"point={point!r} is not possible{nearest}; give one of {', '.join(map(repr, MERGES))}")
-        self.point = point
+        self.point = one_of(point, "point", MERGES)
         self.folds = whole_number(folds, "folds", 1, MAX_FOLDS)
         self._merge, self._pair = MERGES[point], PAIRS[point]
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)

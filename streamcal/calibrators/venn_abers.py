@@ -13,9 +13,9 @@ from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CalibrationMap, ScaledMap
 from streamcal.maps.intervals import IntervalMap, point_at, points_at
 from streamcal.maps.points import POINTS, SCORED_POINTS
-from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import one_of
 from streamcal.parameters.inputs import check_score, check_scores, check_weight
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Logit, Probability, Scale
@@ -82,10 +82,7 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         prior: Prior | None = None,
         resolution: int | None = None,
     ) -> None:
-        if point not in POINTS and point not in SCORED_POINTS:
-            points = (*POINTS, *SCORED_POINTS)
-            nearest, known = did_you_mean(point, points), ", ".join(map(repr, points))
-            raise InputError(f"point={point!r} is not possible{nearest}; give one of {known}")
+        one_of(point, "point", (*POINTS, *SCORED_POINTS))
         if point in SCORED_POINTS and not isinstance(scale, (Probability, Logit)):
             raise InputError(
                 f"point={point!r} needs scores that are probabilities: Probability() or Logit(), not {scale!r}"

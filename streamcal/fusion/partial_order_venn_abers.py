@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamcal.calibrators.venn_abers import positive_weight, predicted_with_intervals
-from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.fusion.missing import Missing
 from streamcal.fusion.named_scores import Scores, coordinate, coordinates_of
 from streamcal.learners.learner import in_turn
 from streamcal.maps.points import POINTS
-from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import one_of
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.solvers.partial_order import PartialOrder
@@ -98,10 +97,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         limit: int | None = 1000,
         refresh_every: int = 1,
     ) -> None:
-        if point not in POINTS:
-            nearest = did_you_mean(point, POINTS)
-            raise InputError(f"point={point!r} is not possible{nearest}; give one of {', '.join(map(repr, POINTS))}")
-        self.point = point
+        self.point = one_of(point, "point", POINTS)
         self.resolution = check_resolution(resolution)
         self.limit = check_limit(limit)
         super().__init__(

@@ -74,8 +74,7 @@ class CalibrationMap(ABC):
 class ScaledMap(CalibrationMap):
     """The base class of the maps that can be exported.
 
-    A new kind of map defines `kind` and `_pieces`, and has entries under its kind in
-    `streamcal.maps.portable.KINDS` (arrays) and `KINDS_ONE` (one coordinate), in `onnx_graph` and in `c_source`.
+    A new kind of map defines `kind` and `_pieces`, and has a formula under its kind in `streamcal.maps.portable.KINDS`.
     """
 
     #: The name of the kind in JSON.

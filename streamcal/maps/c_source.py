@@ -1,7 +1,7 @@
 """Calibration maps as C: one translation unit with its tables, a function of one score and one of an array.
 
 The source is C99 and C++17, and needs libm alone. Numbers are hexadecimal floats, which are read without rounding. The
-formulas are those of `streamcal.maps.portable` for one score.
+formulas are those of `streamcal.maps.portable`.
 
 Steps and knots are found without branches. Cells of equal width, each with the number of cuts before it, leave a few
 cuts for a binary search over as many as the fullest cell contains. The cell of a number is a difference, a product and
@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import InputError
-from streamcal.maps import portable
-from streamcal.maps.reduced import Reduced, reduced
+from streamcal.maps.portable import Numbers, Reduced, Term, probability_of
 
 #: The words of C99 and C++17 that look like names.
 KEYWORDS = """
@@ -66,8 +66,7 @@ void {name}_many(const double *scores, double *probabilities, size_t n);
 {parts}
 double {name}(double score)
 {{
-    double s = score;
-    if (!({lo} <= s && s <= {hi}))
+    if (!({lo} <= score && score <= {hi}))
         return (double)NAN;
 {body}}}
 
@@ -113,37 +112,57 @@ static inline size_t {name}_rank(const double *tree, size_t levels, double x)
     return place - ((size_t)1 << levels);
 }}
 """
-SIGMOID = """\
-/* 1 / (1 + exp(-z)), without overflow. */
-static inline double {name}_sigmoid(double z)
-{{
-    double e = exp(-fabs(z));
-    return (z >= 0.0 ? 1.0 : e) / (1.0 + e);
-}}
-"""
 
 
-class Source:
-    """The parts of one translation unit: static tables and functions, and the lines of the function of one score."""
+class Source(Numbers):
+    """C for one score, with its static tables and functions."""
+
+    operators: ClassVar[dict[str, str]] = {
+        **Numbers.operators,
+        "Pow": "pow({}, {})",
+        "Log": "log({})",
+        "Log1p": "log1p({})",
+        "Abs": "fabs({})",
+        "Min": "{0} < {1} ? {0} : {1}",
+        "Max": "{0} > {1} ? {0} : {1}",
+        "Where": "{} ? {} : {}",
+    }
+    block = (" {", "}")
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.name = name
         self.parts: list[str] = []
-        self.lines: list[str] = []
+        self._unread: dict[str, None] = {}
 
-    def add(self, *lines: str) -> None:
-        """Add lines to the function."""
-        self.lines += lines
+    def source(self, map: Reduced) -> str:
+        """Return the translation unit."""
+        result = self.text(probability_of(self, map, Term(self, "score")))
+        unread = [f"(void){name};" for name in self._unread]
+        body = "".join(f"    {line}\n" for line in (*self.lines, *unread, f"return {result};"))
+        lo, hi = (number(end) for end in map.domain)
+        return SOURCE.format(kind=map.kind, name=self.name, lo=lo, hi=hi, parts="\n".join(self.parts), body=body)
 
-    def table(self, label: str, values: NDArray[Any], kind: str = "double") -> str:
+    def add(self, text: str, kind: str = "") -> None:
+        if kind:
+            self._unread[text.split()[0]] = None
+        self.lines.append(f"{kind} {text};".lstrip())
+
+    def text(self, value: Any) -> str:
+        if not isinstance(value, Term):
+            return number(value)
+        self._unread.pop(value.name.partition("[")[0], None)
+        return value.name
+
+    def table(self, values: NDArray[Any], kind: str = "double") -> str:
         """Add a static table, with a row for each row of a matrix, and return its name."""
-        name, size = f"{self.name}_{label}", "".join(f"[{n}]" for n in values.shape)
+        name, size = f"{self.name}_table{len(self.parts)}", "".join(f"[{n}]" for n in values.shape)
         if values.ndim == 2:
             rows = [f"    {{{', '.join(map(number, row))}}}," for row in values.tolist()]
         else:
             texts = [number(value) if kind == "double" else str(value) for value in values.tolist()]
             wide = 4 if kind == "double" else 16
-            rows = ["    " + " ".join(f"{one}," for one in texts[i : i + wide]) for i in range(0, len(texts), wide)]
+            rows = ["    " + " ".join(f"{text}," for text in texts[i : i + wide]) for i in range(0, len(texts), wide)]
         self.parts.append("\n".join([f"static const {kind} {name}{size} = {{", *rows, "};", ""]))
         return name
 
@@ -153,33 +172,43 @@ class Source:
         if part not in self.parts:
             self.parts.append(part)
 
-    def count(self, label: str, cuts: NDArray[np.float64], x: str) -> str:
-        """Add a table of cuts, and return C for the number of cuts ≤ x."""
+    def count(self, cuts: NDArray[np.float64], x: Term) -> Term:
         if len(cuts) == 0:
-            return "0"
+            return Term(self, "0")
         cells = cells_of(cuts)
         if cells is None:
             self.helper(RANK)
-            return f"{self.name}_rank({self.table(label, tree_of(cuts))}, {len(cuts).bit_length()}, {x})"
+            return self.variable(
+                f"{self.name}_rank({self.table(tree_of(cuts))}, {len(cuts).bit_length()}, {self.text(x)})", "size_t"
+            )
         self.helper(COUNT)
         self.helper(CELL)
-        table = self.table(label, np.append(cuts, np.full(cells.fullest, np.inf)))
-        starts = self.table(f"{label}_before", cells.before, "unsigned")
+        table = self.table(np.append(cuts, np.full(cells.fullest, np.inf)))
+        starts = self.table(cells.before, "unsigned")
         ends = ", ".join(map(number, (*cuts[[0, -1]].tolist(), cells.per_unit)))
-        self.add(f"size_t {label} = {starts}[{self.name}_cell({x}, {ends})];")
-        return f"{label} + {self.name}_count({table} + {label}, {cells.fullest}, {x})"
+        first = self.text(self.variable(f"{starts}[{self.name}_cell({self.text(x)}, {ends})]", "size_t"))
+        return self.variable(
+            f"{first} + {self.name}_count({table} + {first}, {cells.fullest}, {self.text(x)})", "size_t"
+        )
 
-    def sigmoid(self, z: str) -> str:
-        """Return C for the sigmoid of z."""
-        self.helper(SIGMOID)
-        return f"{self.name}_sigmoid({z})"
+    def row(self, table: NDArray[np.float64], i: Term) -> Any:
+        text = f"{self.table(table)}[{self.text(i)}]"
+        return self.variable(text) if table.ndim == 1 else self._pointed(table.shape[1], text)
 
-    def clip(self, x: str, lo: float, hi: float) -> None:
-        """Add bounds of a variable; infinite ones add nothing."""
-        if lo > -math.inf:
-            self.add(f"{x} = {x} < {number(lo)} ? {number(lo)} : {x};")
-        if hi < math.inf:
-            self.add(f"{x} = {x} > {number(hi)} ? {number(hi)} : {x};")
+    def choose(self, condition: Term, yes: Sequence[float], no: Sequence[float]) -> Sequence[Term]:
+        if not yes:
+            return []
+        return self._pointed(len(yes), f"{self.table(np.array([no, yes]))}[{self.text(condition)}]")
+
+    def _pointed(self, size: int, text: str) -> list[Term]:
+        """Return the entries of a row of a table."""
+        row = self.variable(text, "const double *").name
+        return [Term(self, f"{row}[{k}]") for k in range(size)]
+
+    def loop(self, table: NDArray[np.float64]) -> tuple[str, list[Term]]:
+        name = self.table(table)
+        entries = [Term(self, f"{name}[i][{k}]") for k in range(table.shape[1])]
+        return f"for (size_t i = 0; i < {len(table)}; i++)", entries
 
 
 @dataclass(frozen=True)
@@ -201,10 +230,10 @@ def cells_of(cuts: NDArray[np.float64]) -> Cells | None:
         if not 0.0 < per_unit < math.inf:
             return None
         places = ((cuts - first) * per_unit).astype(np.intp)
-        held = np.bincount(places)
-        if int(held.max()).bit_length() < fewest:
-            before = np.concatenate(([0], np.cumsum(held)[:-1]))
-            best, fewest = Cells(per_unit, before, int(held.max())), int(held.max()).bit_length()
+        counts = np.bincount(places)
+        if int(counts.max()).bit_length() < fewest:
+            before = np.concatenate(([0], np.cumsum(counts)[:-1]))
+            best, fewest = Cells(per_unit, before, int(counts.max())), int(counts.max()).bit_length()
     return best
 
 
@@ -237,154 +266,4 @@ def c_source(data: dict[str, Any], name: str) -> str:
     """Return the plain data of a map as a C source whose functions are `name` and `name`_many."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,50}", name) or name in KEYWORDS.split():
         raise InputError(f"name={name!r} is not possible; give an identifier of C of at most 51 characters")
-    map, source = reduced(data), Source(name)
-    if map.mirror is not None:
-        source.add(f"s = {number(map.mirror)} - s;")
-    if map.spots is not None and len(map.spots["first"]) > 0:
-        _add_spots(source, map.spots)
-    _add_coordinate(source, map.scale)
-    _add_probability(source, map)
-    lo, hi = (number(end) for end in map.domain)
-    body = "".join(f"    {line}\n" for line in source.lines)
-    return SOURCE.format(kind=map.kind, name=name, lo=lo, hi=hi, parts="\n".join(source.parts), body=body)
-
-
-def _add_spots(source: Source, spots: dict[str, Any]) -> None:
-    """Add the scores with values of their own."""
-    place = source.count("first", spots["first"], "s")
-    last, values = source.table("last", spots["last"]), source.table("own", spots["values"])
-    source.add(f"size_t spot = {place};", f"if (spot > 0 && s <= {last}[spot - 1])", f"    return {values}[spot - 1];")
-
-
-def _add_coordinate(source: Source, scale: dict[str, Any]) -> None:
-    if scale["kind"] == "empirical-cdf":
-        knots, ranks = scale["knots"], scale["ranks"]
-        slopes = np.concatenate(([0.0], np.diff(ranks) / np.diff(knots), [0.0]))
-        columns = np.append(knots[0], knots), slopes, np.append(ranks[0], ranks)
-        place, table = source.count("places", knots, "s"), source.table("ranks", np.column_stack(columns))
-        source.add(f"const double *rank = {table}[{place}];")
-        source.clip("s", float(knots[0]), float(knots[-1]))
-        source.add("double x = rank[1] * (s - rank[0]) + rank[2];")
-        return
-    source.add("double x = log(s) - log1p(-s);" if scale["kind"] == "logit" else "double x = s;")
-    if scale["kind"] != "probability":
-        source.clip("x", scale["lo"], scale["hi"])
-
-
-def _add_probability(source: Source, map: Reduced) -> None:
-    """Add the return statement."""
-    content = map.content
-    if map.kind == "steps":
-        place = source.count("cuts", content["cuts"], "x")
-        source.add("(void)x;" if place == "0" else "", f"return {source.table('values', content['values'])}[{place}];")
-    elif map.kind == "score-prior":
-        _add_score_prior(source, content)
-    elif map.kind in ("lines", "log-odds-lines", "cubics"):
-        _add_pieces(source, map)
-    elif map.kind == "sigmoid":
-        line = f"{number(content['slope'])} * x + {number(content['offset'])}"
-        source.add(f"return {source.sigmoid(line)};")
-    elif map.kind == "sigmoids":
-        _add_sigmoids(source, content)
-    elif map.kind == "beta":
-        _add_beta(source, map)
-    elif map.kind == "identity":
-        source.add(f"return {source.sigmoid('x') if map.logistic else f'{_unit(map)} + 0.0'};")
-    else:
-        source.add(f"double u = {_unit(map)};")
-        (_add_chebyshev if map.kind == "chebyshev" else _add_bernstein)(source, content["coefficients"].tolist())
-        if map.kind == "bernstein-logistic":
-            source.add(f"return {source.sigmoid('p')};")
-        else:
-            source.clip("p", 0.0, 1.0)
-            source.add("return p;")
-    source.lines = [line for line in source.lines if line]
-
-
-def _unit(map: Reduced) -> str:
-    lo, hi = map.ends
-    return "x" if (lo, hi) == (0.0, 1.0) else f"(x - {number(lo)}) / {number(hi - lo)}"
-
-
-def _add_pieces(source: Source, map: Reduced) -> None:
-    place, table = source.count("knots", map.content["knots"], "x"), source.table("pieces", map.content["pieces"])
-    x = "0.5 * x" if map.halved else "x"
-    source.add(f"const double *piece = {table}[{place}];", f"double t = ({x} - piece[0]) / piece[1];")
-    if map.kind != "cubics":
-        z = "piece[2] + t * piece[3]"
-        source.add(f"return {source.sigmoid(z) if map.kind == 'log-odds-lines' else z};")
-        return
-    source.add(
-        "double p = piece[2] + piece[3] * t * t * (3.0 - 2.0 * t)",
-        "           + t * (1.0 - t) * (piece[4] * (1.0 - t) - piece[5] * t);",
-        "p = p < piece[2] ? piece[2] : p;",
-        "return p > piece[6] ? piece[6] : p;",
-    )
-
-
-def _add_sigmoids(source: Source, content: dict[str, Any]) -> None:
-    rows = np.column_stack([content[name] for name in ("weights", "slopes", "offsets")])
-    table = source.table("parts", rows)
-    part = source.sigmoid(f"{table}[i][1] * x + {table}[i][2]")
-    source.add("double p = 0.0;", f"for (size_t i = 0; i < {len(rows)}; i++)", f"    p += {table}[i][0] * {part};")
-    source.add("return p < 1.0 ? p : 1.0;")
-
-
-def _add_beta(source: Source, map: Reduced) -> None:
-    limit, kind = portable.LOGIT_LIMIT, map.scale["kind"]
-    if kind == "logit" or map.logistic:
-        source.add("double z = x;")
-    else:
-        source.add(f"double u = {_unit(map)};", "double z = log(u) - log1p(-u);")
-    if kind != "logit":
-        source.clip("z", -limit, limit)
-    a, b, c = (number(map.content[name]) for name in "abc")
-    source.add("double tail = log1p(exp(-fabs(z)));")
-    line = f"{a} * ((z < 0.0 ? z : 0.0) - tail) + {b} * ((z > 0.0 ? z : 0.0) + tail) + {c}"
-    source.add(f"return {source.sigmoid(line)};")
-
-
-def _add_bernstein(source: Source, coefficients: list[float]) -> None:
-    """Add `p`, by Horner's scheme in the smaller of u/(1 − u) and its inverse, whose powers are at most 1."""
-    n = len(coefficients) - 1
-    terms = [math.comb(n, i) * c for i, c in enumerate(coefficients)]
-    table = source.table("terms", np.array([terms[::-1], terms]))
-    source.add(
-        "double small = u < 0.5 ? u : 1.0 - u, large = 1.0 - small, p = 0.0;",
-        f"const double *terms = {table}[u < 0.5 ? 0 : 1];",
-        f"for (size_t i = 0; i <= {n}; i++)",
-        "    p = p * (small / large) + terms[i];",
-        f"p *= pow(large, {n}.0);",
-    )
-
-
-def _add_chebyshev(source: Source, coefficients: list[float]) -> None:
-    """Add `p`, by Clenshaw's algorithm in Reinsch's form, from the nearer end."""
-    first, *rest = coefficients
-    turned = [-c if m % 2 == 0 else c for m, c in enumerate(rest)]
-    source.add("double factor = -4.0 * (u < 0.5 ? u : 1.0 - u), value = 0.0, step = 0.0;")
-    if rest:
-        table = source.table("terms", np.array([turned[::-1], rest[::-1]]))
-        source.add(
-            f"const double *terms = {table}[u < 0.5 ? 0 : 1];",
-            f"for (size_t i = 0; i < {len(rest)}; i++) {{",
-            "    step += factor * value + terms[i];",
-            "    value += step;",
-            "}",
-        )
-    source.add(f"double p = {number(first)} + 0.5 * factor * value + step;")
-
-
-def _add_score_prior(source: Source, content: dict[str, Any]) -> None:
-    place = source.count("cuts", content["cuts"], "x")
-    table = source.table("ends", np.column_stack((content["lower"], content["upper"])))
-    source.add(f"const double *ends = {table}[{place}];", "double m = x;")
-    source.clip("m", content["least"], content["greatest"])
-    source.add(
-        "m = m < ends[0] ? ends[0] : m;",
-        "m = m > ends[1] ? ends[1] : m;",
-        "double r = m < 1.0 - m ? m : 1.0 - m;",
-        f"r = r > {number(portable.TINY)} ? r : {number(portable.TINY)};",
-        f"double width = {number(portable.PRIOR_EVENTS)} * (ends[1] - ends[0]);",
-        "return (ends[0] * r + width * m) / ((1.0 - ends[1] + ends[0]) * r + width);",
-    )
+    return Source(name).source(Reduced(data))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
 from streamcal.maps.points import LEAST_SCORE, MERGES, POINTS, PRIOR_EVENTS, SCORED_POINTS, score_prior
-from streamcal.maps.portable import steps
+from streamcal.maps.portable import Arrays, steps
 from streamcal.maps.steps import RoundedMap, StepMap, steps_of_cells
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_fold_scores, check_fold_scores_many
@@ -93,7 +93,7 @@ class IntervalMap(RoundedMap):
         ends = [steps_of_points(self.scale, [self], lambda *ends, which=which: ends[which][0]) for which in (0, 1)]
         closed = [end._closed_left() for end in ends]
         cuts = np.unique(np.concatenate([own for own, _ in closed]))
-        lower, upper = [steps(np.append(-math.inf, cuts), *end).tolist() for end in closed]
+        lower, upper = [steps(Arrays, np.append(-math.inf, cuts), *end).tolist() for end in closed]
         return cuts, [partial(self._piece, *pair) for pair in zip(lower, upper, strict=True)]
 
     def _piece(self, lower: float, upper: float, x: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.polynomial.cubic import values_at
 from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
-from streamcal.maps.portable import cubic, lines
+from streamcal.maps.portable import Arrays, Knots, cubic, lines
 from streamcal.maps.steps import RoundedMap
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -50,7 +51,11 @@ class KnotMap(RoundedMap):
         return between(x, *self.knots[i - 1 : i + 1].tolist(), *self.values[i - 1 : i + 1].tolist())
 
     def _values_at(self, x: FloatArray) -> FloatArray:
-        return lines(x, self.knots, self.values)
+        return lines(Arrays, x, self._between)
+
+    @cached_property
+    def _between(self) -> Knots:
+        return Knots(self.knots, self.values)
 
     def _content(self) -> dict[str, Any]:
         return super()._content() | spots_of(self.scale, *steep_places(self))
@@ -135,7 +140,7 @@ class CubicMap(RoundedMap):
         left, right = self.knots[i - 1 : i + 1].tolist()
         low, high = self.values[i - 1 : i + 1].tolist()
         t = between(x, left, right, 0.0, 1.0)
-        return min(max(cubic(t, low, high, float(self.rises[i - 1]), float(self.falls[i - 1])), low), high)
+        return min(max(cubic(t, low, high - low, float(self.rises[i - 1]), float(self.falls[i - 1])), low), high)
 
     def _values_at(self, x: FloatArray) -> FloatArray:
         return values_at(x, self.knots, self.values, self.rises, self.falls)
@@ -195,15 +200,15 @@ def steep_places(map: KnotMap | CubicMap) -> tuple[FloatArray, FloatArray]:
 
 def coordinates_within(scale: Scale, starts: FloatArray, ends: FloatArray) -> FloatArray:
     """Return the coordinates of scores in any of the ranges from starts[i] to ends[i], in order."""
-    found, x = [np.empty(0)], np.maximum(starts, scale.lo)
+    coordinates, x = [np.empty(0)], np.maximum(starts, scale.lo)
     while len(x) > 0:
         scores = np.maximum(scale.first_scores(x), scale.domain[0])
         there = scores <= scale.domain[1]
         x, ends = scale.coordinates(scores[there]), ends[there]
         x, ends = x[x <= ends], ends[x <= ends]
-        found.append(x)
+        coordinates.append(x)
         x = np.nextafter(x, math.inf)
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(coordinates))
 
 
 def spots_of(scale: Scale, x: FloatArray, values: FloatArray) -> dict[str, Any]:

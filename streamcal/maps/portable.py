@@ -1,20 +1,23 @@
 """Calibration maps read from JSON, with NumPy alone: this file can be used without streamcal, as a copy.
 
-`docs/map_format.md` describes the format. A map is a function of the score's coordinate on a scale. `SCALES` has the
-functions from scores to coordinates and `KINDS` those from coordinates to probabilities, both for arrays; `SCALES_ONE`
-and `KINDS_ONE` have the same for single numbers, for servers that predict one score at a time. A new kind of map is one
-function in `KINDS` and one in `KINDS_ONE`.
+`docs/map_format.md` describes the format. A map is a function of the score's coordinate on a scale. Each kind of map
+is one formula in `KINDS`, and each scale a case of `coordinate`. Formulas are written in + − * / ** < ≤ and the
+operators of `Arrays`. What they are applied to decides what comes out: arrays (`Arrays`), Python for one score
+(`Numbers`), C (`streamcal.maps.c_source`) or a graph (`streamcal.maps.onnx_graph`).
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
+import sys
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, lru_cache, reduce
+from itertools import count
+from operator import add
+from types import CodeType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +28,6 @@ FORMAT = 1
 LOGIT_LIMIT = 16.0
 
 Array = NDArray[np.float64]
-Value = TypeVar("Value", float, Array)
 
 
 def load_map(text: str | bytes) -> PortableMap:
@@ -66,27 +68,27 @@ def load_map(text: str | bytes) -> PortableMap:
     if data["streamcal_map"] != FORMAT:
         raise ValueError(f"map format {_shown(data['streamcal_map'])} cannot be read, only {FORMAT}")
     try:
-        found = PortableMap(data)
-        found.predict_many(np.empty(0))  # evaluates every part once, to detect damage
+        read = PortableMap(data)
+        read.predict_many(np.empty(0))  # evaluates every part once, to detect damage
     except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError, MemoryError) as error:
         raise ValueError(f"this calibration map is damaged: {error!r}") from error
-    return found
+    return read
 
 
 class PortableMap:
-    """An immutable function score → probability. A prediction of one score takes 0.7 to 2 µs."""
+    """An immutable function score → probability. A prediction of one score takes 0.2 to 2 µs."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         _check_map(data)
-        self._scale = as_arrays(data["scale"])
-        self._content = as_arrays({name: value for name, value in data.items() if name != "scale"})
-        self._coordinate = SCALES_ONE[self._scale["kind"]](self._scale)
-        self._top = _top(data["scale"])
-        self._at = KINDS_ONE[self._content["kind"]](self._content, self._scale)
-        self._spots = _lists(self._content["spots"], "first", "last", "values") if "spots" in data else None
+        self._data = data
+        self._map = Reduced(data)
+        self._lo, self._hi = self._map.domain
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PortableMap, (self._data,)
 
     def __repr__(self) -> str:
-        return f"PortableMap(kind={self._content['kind']!r}, scale={self._scale['kind']!r})"
+        return f"PortableMap(kind={self._data['kind']!r}, scale={self._data['scale']['kind']!r})"
 
     def __call__(self, score: float | Sequence[float]) -> float:
         return self.predict_one(score)
@@ -99,491 +101,539 @@ class PortableMap:
         if not isinstance(score, (float, int)):
             return float(self.predict_many([score])[0])
         s = float(score)
-        if not math.isfinite(s):
-            raise ValueError("scores must be finite")
-        if self._top is not None:
-            s = self._top - (_probability_one(s) if self._top == 1.0 else s)
-        if self._spots is None:
-            return self._at(self._coordinate(s))
-        first, last, values = self._spots
-        i = bisect_right(first, s) - 1
-        return values[i] if i >= 0 and s <= last[i] else self._at(self._coordinate(s))
+        if not self._lo <= s <= self._hi:
+            raise ValueError(NOT_FINITE if not math.isfinite(s) else NO_PROBABILITY)
+        return self._at(s)
+
+    @cached_property
+    def _at(self) -> Callable[[float], float]:
+        return Numbers().function(lambda o, s: probability_of(o, self._map, s), "s")
 
     def predict_many(self, scores: ArrayLike) -> Array:
         """Return the probabilities at scores of shape (n,); for a map of K folds also (n, K)."""
-        s = self._rising(scores)
-        p = KINDS[self._content["kind"]](self._coordinates(s), self._content, self._scale)
-        return p if self._spots is None else spots(s, p, **self._content["spots"])
+        s = self._checked(scores)
+        with np.errstate(divide="ignore"):
+            p = probability_of(Arrays, self._map, s) if s.ndim == 1 else of_folds(Arrays, self._map, list(s.T))
+        return np.asarray(p)
 
     def predict_interval_many(self, scores: ArrayLike) -> tuple[Array, Array]:
         """Return both ends of the Venn-Abers intervals; raise `ValueError` for a map without intervals."""
-        if self._content["kind"] != "interval":
-            raise ValueError(f"a map of kind {self._content['kind']!r} has no intervals")
-        return interval(self._coordinates(self._rising(scores)), self._content)
+        if self._data["kind"] != "interval":
+            raise ValueError(f"a map of kind {self._data['kind']!r} has no intervals")
+        with np.errstate(divide="ignore"):
+            return interval(Arrays, coordinate(Arrays, self._map, self._checked(scores)), self._map.folds[0])
 
-    def _coordinates(self, s: Array) -> Array:
-        return SCALES[self._scale["kind"]](s, self._scale)
-
-    def _rising(self, scores: ArrayLike) -> Array:
-        """Check the scores, and return them as scores that rise with the label."""
+    def _checked(self, scores: ArrayLike) -> Array:
         if np.ma.is_masked(scores):
             raise ValueError("scores are masked; give those that are not")
         s = np.asarray(scores, dtype=np.float64)
-        if s.ndim != 1 and (s.ndim != 2 or self._content["kind"] != "cross-interval"):
+        if s.ndim != 1 and (s.ndim != 2 or self._data["kind"] != "cross-interval"):
             raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")
         if not np.isfinite(s).all():
-            raise ValueError("scores must be finite")
-        if self._top is None:
-            return s
-        return self._top - (_probability(s, self._scale) if self._top == 1.0 else s)
+            raise ValueError(NOT_FINITE)
+        if ((s < self._lo) | (s > self._hi)).any():
+            raise ValueError(NO_PROBABILITY)
+        if s.ndim == 2 and s.shape[1] != len(self._map.folds):
+            raise ValueError(f"expected one score, or {len(self._map.folds)}, one of each fold; got {s.shape[1]}")
+        return s
+
+
+NOT_FINITE, NO_PROBABILITY = "scores must be finite", "scores on this scale are probabilities in [0, 1]"
+
+
+# -- what formulas are applied to --------------------------------------------------------------------------------
+
+
+def _choice(o: Any, condition: Any, yes: Sequence[float], no: Sequence[float]) -> Iterable[Any]:
+    """Return the numbers of one of two lists of equal length."""
+    return (o.where(condition, *both) for both in zip(yes, no, strict=True))
+
+
+class Arrays:
+    """The operators of formulas for arrays."""
+
+    exp, log, log1p, abs, min, max, where = np.exp, np.log, np.log1p, np.abs, np.minimum, np.maximum, np.where
+
+    @staticmethod
+    def count(cuts: Array, x: Array) -> NDArray[np.intp]:
+        """Return the number of cuts ≤ x."""
+        return np.searchsorted(cuts, x, side="right")
+
+    @staticmethod
+    def row(table: Array, i: NDArray[np.intp]) -> Any:
+        """Return entry i of a list, or the entries of row i of a table."""
+        return table.take(i, axis=0).T
+
+    choose = classmethod(_choice)
+
+    @staticmethod
+    def sum(table: Array, term: Callable[..., Any]) -> Any:
+        """Return the sum over the rows of a table of a term of their entries."""
+        return reduce(add, (term(*row) for row in table.tolist()))
+
+
+def _operator(name: str, swapped: bool = False) -> Any:
+    """Return the method of `Term` that adds an operator to its target."""
+
+    def operator(self: Term, *others: Any) -> Any:
+        return self.target(name, *others, self) if swapped else self.target(name, self, *others)
+
+    return operator
+
+
+class Term:
+    """A value of a text or a graph under construction, its `target`; an operator adds a line or a node to that."""
+
+    def __init__(self, target: Any, name: str) -> None:
+        self.target, self.name = target, name
+
+    __add__, __sub__, __mul__, __truediv__ = map(_operator, ("Add", "Sub", "Mul", "Div"))
+    __radd__, __rsub__, __rmul__ = (_operator(name, swapped=True) for name in ("Add", "Sub", "Mul"))
+    __pow__, __neg__, __lt__, __le__ = map(_operator, ("Pow", "Neg", "Less", "AtMost"))
+
+
+def _function(name: str) -> Any:
+    """Return the method of `Target` that adds an operator to it."""
+    return lambda self, *operands: self(name, *operands)
+
+
+class Target:
+    """The operators of formulas for terms: a subclass is called with the name of an operator and its operands."""
+
+    exp, log, log1p, abs = map(_function, ("Exp", "Log", "Log1p", "Abs"))
+    min, max, where = map(_function, ("Min", "Max", "Where"))
+    choose, sum = _choice, staticmethod(Arrays.sum)
+
+
+class Numbers(Target):
+    """Python for one number, line by line: each result is a variable. `function` compiles it.
+
+    The text depends on the kinds of map and scale alone, so that it is compiled once: it names numbers and tables. A
+    subclass writes another language.
+    """
+
+    operators: ClassVar[dict[str, str]] = {
+        "Add": "{} + {}",
+        "Sub": "{} - {}",
+        "Mul": "{} * {}",
+        "Div": "{} / {}",
+        "Pow": "{} ** {}",
+        "Neg": "-{}",
+        "Less": "{} < {}",
+        "Exp": "exp({})",
+        "Log": "log({0}) if {0} > 0.0 else -inf",
+        "Log1p": "log1p({0}) if {0} > -1.0 else -inf",
+        "Abs": "{0} if {0} >= 0.0 else -{0}",
+        "Min": "{0} if {0} < {1} else {1}",
+        "Max": "{0} if {0} > {1} else {1}",
+        "Where": "{1} if {0} else {2}",
+    }
+    #: What follows the head of a loop, and its last line.
+    block: ClassVar[tuple[str, ...]] = (":",)
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._variables = count()
+        functions = {"bisect": bisect_right, "exp": math.exp, "log": math.log, "log1p": math.log1p}
+        self._values: dict[str, Any] = {**functions, "inf": math.inf}
+
+    def __call__(self, operator: str, *operands: Any) -> Term:
+        text = self.operators[operator].format(*map(self.text, operands))
+        return self.variable(text, "int" if operator == "Less" else "double")
+
+    def variable(self, text: str, kind: str = "double") -> Term:
+        """Add a line that sets a new variable."""
+        term = self.new()
+        self.add(f"{term.name} = {text}", kind)
+        return term
+
+    def add(self, text: str, kind: str = "") -> None:
+        """Add a line; if it sets a new variable, `kind` is its type."""
+        self.lines.append(text)
+
+    def new(self) -> Term:
+        """Return a variable that no line has set yet."""
+        return Term(self, f"v{next(self._variables)}")
+
+    def text(self, value: Any) -> str:
+        """Return the text of a term, a number or a list of numbers."""
+        if isinstance(value, Term):
+            return value.name
+        self._values[f"c{len(self._values)}"] = value
+        return f"c{len(self._values) - 1}"
+
+    def count(self, cuts: Array, x: Term) -> Term:
+        """Add the number of cuts ≤ x."""
+        return self.variable(f"bisect({self.text(cuts.tolist())}, {x.name})")
+
+    def row(self, table: Array, i: Term) -> Any:
+        """Add an entry of a list, or the entries of a row of a table."""
+        text = f"{self.text(table.tolist())}[{i.name}]"
+        return self.variable(text) if table.ndim == 1 else self._entries(table.shape[1], text)
+
+    def choose(self, condition: Term, yes: Sequence[float], no: Sequence[float]) -> Sequence[Term]:
+        """Add the numbers of one of two lists of equal length."""
+        return self._entries(len(yes), f"{self.text(yes)} if {condition.name} else {self.text(no)}")
+
+    def _entries(self, size: int, text: str) -> list[Term]:
+        entries = [self.new() for _ in range(size)]
+        self.add(f"[{', '.join(entry.name for entry in entries)}] = {text}")
+        return entries
+
+    def loop(self, table: Array) -> tuple[str, list[Term]]:
+        """Return the head of a loop over the rows of a table, and the entries of a row."""
+        entries = [self.new() for _ in range(table.shape[1])]
+        return f"for {', '.join(entry.name for entry in entries)} in {self.text(table.tolist())}", entries
+
+    def sum(self, table: Array, term: Callable[..., Any]) -> Term:
+        """Add a loop over the rows of a table, which sums a term of their entries."""
+        total, (head, entries) = self.variable("0.0"), self.loop(table)
+        start = len(self.lines)
+        value = term(*entries)
+        self.add(f"{total.name} += {self.text(value)}")
+        opening, *closing = self.block
+        self.lines[start:] = [head + opening, *(f"    {line}" for line in self.lines[start:]), *closing]
+        return total
+
+    def function(self, formula: Callable[..., Any], *names: str) -> Callable[..., float]:
+        """Return the function of numbers that a formula describes."""
+        result = formula(self, *(Term(self, name) for name in names))
+        lines = [f"def at({', '.join(names)}):", *self.lines, f"return {self.text(result)}"]
+        exec(_code("\n    ".join(lines)), self._values)
+        function: Callable[..., float] = self._values["at"]
+        return function
+
+
+@lru_cache(256)
+def _code(text: str) -> CodeType:
+    return compile(text, "<formula of a calibration map>", "exec")
+
+
+def clip(o: Any, x: Any, lo: Any, hi: Any) -> Any:
+    """Bound x; infinite bounds add nothing."""
+    x = x if isinstance(lo, float) and lo == -math.inf else o.max(x, lo)
+    return x if isinstance(hi, float) and hi == math.inf else o.min(x, hi)
 
 
 # -- scales ------------------------------------------------------------------------------------------------------
 
-
-def _probability(s: Array, scale: dict[str, Any]) -> Array:
-    if ((s < 0.0) | (s > 1.0)).any():
-        raise ValueError("scores on this scale are probabilities in [0, 1]")
-    return s
+SCALES = ("probability", "logit", "interval", "empirical-cdf")
 
 
-def _logit(s: Array, scale: dict[str, Any]) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.clip(np.log(_probability(s, scale)) - np.log1p(-s), scale["lo"], scale["hi"])
+def rising(map: Reduced, score: Any) -> Any:
+    """Return a score as one that rises with the label."""
+    return score if map.mirror is None else map.mirror - score
 
 
-def _interval(s: Array, scale: dict[str, Any]) -> Array:
-    return np.clip(s, scale["lo"], scale["hi"])
+def coordinate(o: Any, map: Reduced, score: Any) -> Any:
+    """Return the coordinate of a score."""
+    s, scale = rising(map, score), map.scale
+    if scale["kind"] == "probability":
+        return s
+    if scale["kind"] == "empirical-cdf":
+        left, slope, low = o.row(map.ranks, o.count(scale["knots"], s))
+        return slope * (clip(o, s, float(scale["knots"][0]), float(scale["knots"][-1])) - left) + low
+    return clip(o, o.log(s) - o.log1p(-s) if scale["kind"] == "logit" else s, scale["lo"], scale["hi"])
 
 
-def _empirical_cdf(s: Array, scale: dict[str, Any]) -> Array:
-    return np.interp(s, scale["knots"], scale["ranks"])
-
-
-#: Score → coordinate.
-SCALES: dict[str, Callable[[Array, dict[str, Any]], Array]] = {
-    "probability": _probability,
-    "logit": _logit,
-    "interval": _interval,
-    "empirical-cdf": _empirical_cdf,
-}
-
-
-def unit(x: Array, scale: dict[str, Any]) -> Array:
+def unit(map: Reduced, x: Any) -> Any:
     """Map the coordinate linearly onto [0, 1]."""
-    lo, hi = _ends(scale)
-    return (x - lo) / (hi - lo)
+    lo, hi = map.ends
+    return x if (lo, hi) == (0.0, 1.0) else (x - lo) / (hi - lo)
+
+
+def log_odds(o: Any, map: Reduced, x: Any) -> Any:
+    """Return the log-odds of the coordinate interpreted as a probability."""
+    if map.scale["kind"] == "logit":
+        return x
+    if not map.logistic:
+        p = unit(map, x)
+        x = o.log(p) - o.log1p(-p)
+    return clip(o, x, -LOGIT_LIMIT, LOGIT_LIMIT)
 
 
 # -- kinds of maps -----------------------------------------------------------------------------------------------
 
 
-def identity(x: Array, scale: dict[str, Any]) -> Array:
-    """Interpret the coordinate as a probability."""
-    return sigmoid(x) if _logistic(scale) else unit(x, scale)
+def probability_of(o: Any, map: Reduced, score: Any) -> Any:
+    """Return the probability at a score in the domain of the scale."""
+    p = KINDS[map.kind](o, coordinate(o, map, score), map)
+    if map.spots is None:
+        return p
+    s = rising(map, score)
+    end, value = o.row(map.spots["ends"], o.count(map.spots["first"], s))
+    return o.where(s < end, value, p)
 
 
-def _logistic(scale: dict[str, Any]) -> bool:
-    """Return whether coordinates are log-odds."""
-    return _unbounded(scale) or scale["kind"] == "logit"
-
-
-def _unbounded(scale: dict[str, Any]) -> bool:
-    """Return whether scores are margins without both bounds, which are interpreted as log-odds."""
-    return scale["kind"] == "interval" and not math.isfinite(scale["hi"] - scale["lo"])
-
-
-def sigmoid(z: Array) -> Array:
+def sigmoid(o: Any, z: Any) -> Any:
     """Return 1 / (1 + exp(−z)), without overflow."""
-    e = np.exp(-np.abs(z))
-    return np.where(z >= 0.0, 1.0, e) / (1.0 + e)
+    e = o.exp(-o.abs(z))
+    return o.where(z < 0.0, e, 1.0) / (1.0 + e)
 
 
-def bernstein(u: Array, coefficients: Array) -> Array:
-    """Return Σ cᵢ Bᵢⁿ(u) by de Casteljau's algorithm."""
-    row = [np.full_like(u, c) for c in coefficients]
-    while len(row) > 1:
-        row = [(1.0 - u) * left + u * right for left, right in itertools.pairwise(row)]
-    return row[0]
-
-
-def chebyshev(u: Array, coefficients: Array) -> Array:
-    """Return Σ cₘ Tₘ(2u − 1) by Reinsch's recurrence from the nearer end, which keeps accuracy there."""
-    e, sign = np.minimum(u, 1.0 - u), np.where(u < 0.5, -1.0, 1.0)
-    total, value, step, turn = np.zeros_like(u), np.ones_like(u), -2.0 * e, np.ones_like(u)
-    for c in coefficients:
-        total = total + turn * (c * value)
-        value = value + step
-        step = step - 4.0 * e * value
-        turn = turn * sign
-    return total
-
-
-def beta(x: Array, a: float, b: float, c: float, scale: dict[str, Any]) -> Array:
-    """Return σ(a·ln s − b·ln(1 − s) + c); s is the score as a probability, its log-odds clamped to ±16."""
-    z = x if scale["kind"] == "logit" else _log_odds(x, scale)
-    tail = np.log1p(np.exp(-np.abs(z)))
-    return sigmoid(a * (np.minimum(z, 0.0) - tail) + b * (np.maximum(z, 0.0) + tail) + c)
-
-
-def _log_odds(x: Array, scale: dict[str, Any]) -> Array:
-    """Return the log-odds of the coordinate interpreted as a probability."""
-    if _unbounded(scale):
-        return np.clip(x, -LOGIT_LIMIT, LOGIT_LIMIT)
-    p = unit(x, scale)
-    with np.errstate(divide="ignore"):
-        return np.clip(np.log(p) - np.log1p(-p), -LOGIT_LIMIT, LOGIT_LIMIT)
-
-
-def sigmoids(x: Array, weights: Array, slopes: Array, offsets: Array) -> Array:
+def sigmoids(o: Any, x: Any, map: Reduced) -> Any:
     """Return the weighted mean of the sigmoids of slope·x + offset."""
-    p = np.zeros_like(x)
-    for weight, slope, offset in zip(weights, slopes, offsets, strict=True):
-        p = p + weight * sigmoid(slope * x + offset)
-    return np.minimum(p, 1.0)
+    parts = np.column_stack([map.content[name] for name in ("weights", "slopes", "offsets")])
+    return o.min(o.sum(parts, lambda weight, slope, offset: weight * sigmoid(o, slope * x + offset)), 1.0)
 
 
-def steps(x: Array, cuts: Array, values: Array) -> Array:
+def beta(o: Any, x: Any, map: Reduced) -> Any:
+    """Return σ(a·ln s − b·ln(1 − s) + c); s is the score as a probability, its log-odds clamped to ±16."""
+    z, (a, b, c) = log_odds(o, map, x), (map.content[name] for name in "abc")
+    tail = o.log1p(o.exp(-o.abs(z)))
+    return sigmoid(o, a * (o.min(z, 0.0) - tail) + b * (o.max(z, 0.0) + tail) + c)
+
+
+def bernstein(o: Any, x: Any, map: Reduced) -> Any:
+    """Return Σ cᵢ Bᵢⁿ(u), by Horner's scheme in the smaller of u/(1 − u) and its inverse: all powers are at most 1."""
+    u, coefficients = unit(map, x), map.content["coefficients"].tolist()
+    n = len(coefficients) - 1
+    terms = [math.comb(n, i) * c for i, c in enumerate(coefficients)]
+    small, large = o.min(u, 1.0 - u), o.max(u, 1.0 - u)
+    ratio, (total, *rest) = small / large, o.choose(u < 0.5, terms[::-1], terms)
+    for term in rest:
+        total = total * ratio + term
+    return total * large ** float(n)
+
+
+def chebyshev(o: Any, x: Any, map: Reduced) -> Any:
+    """Return Σ cₘ Tₘ(2u − 1) by Clenshaw's algorithm in Reinsch's form, accurate near the ends, from the nearer end."""
+    u, (first, *rest) = unit(map, x), map.content["coefficients"].tolist()
+    turned = [-c if m % 2 == 0 else c for m, c in enumerate(rest)]
+    factor, value, step = -4.0 * o.min(u, 1.0 - u), 0.0, 0.0
+    for term in o.choose(u < 0.5, turned[::-1], rest[::-1]):
+        step = step + (factor * value + term)
+        value = value + step
+    return clip(o, first + 0.5 * factor * value + step, 0.0, 1.0)
+
+
+def steps(o: Any, x: Any, cuts: Array, values: Array) -> Any:
     """Return values[i] for cuts[i−1] ≤ x < cuts[i]."""
-    return values[np.searchsorted(cuts, x, side="right")]
+    return o.row(values, o.count(cuts, x))
 
 
-def lines(x: Array, knots: Array, values: Array) -> Array:
+def lines(o: Any, x: Any, map: Knots) -> Any:
     """Interpolate linearly between the knots; constant outside."""
-    result, inside, i, t = _places(x, knots, values)
-    result[inside] = values[i] + t * (values[i + 1] - values[i])
-    return result
+    left, width, low, step = o.row(map.table, o.count(map.knots, x))
+    return low + (map.halved(x) - left) / width * step
 
 
-def spots(s: Array, p: Array, first: Array, last: Array, values: Array) -> Array:
-    """Return values[i] for scores with first[i] ≤ s ≤ last[i], and p for other scores."""
-    i = np.maximum(np.searchsorted(first, s, side="right") - 1, 0)
-    return np.where((first[i] <= s) & (s <= last[i]), values[i], p) if len(first) else p
-
-
-def cubics(x: Array, knots: Array, values: Array, rises: Array, falls: Array) -> Array:
+def cubics(o: Any, x: Any, map: Knots) -> Any:
     """Interpolate by cubics whose slopes at the ends of interval i, times its width, are rises[i] and falls[i]."""
-    result, inside, i, t = _places(x, knots, values)
-    low, high = values[i], values[i + 1]
-    result[inside] = np.clip(cubic(t, low, high, rises[i], falls[i]), low, high)
-    return result
+    left, width, low, step, rise, fall, high = o.row(map.table, o.count(map.knots, x))
+    return clip(o, cubic((map.halved(x) - left) / width, low, step, rise, fall), low, high)
 
 
-def cubic(t: Value, low: Value, high: Value, rise: Value, fall: Value) -> Value:
-    """Return the cubic in t from `low` at t = 0 to `high` at t = 1, with the slopes `rise` and `fall` there."""
-    return low + (high - low) * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
+def cubic(t: Any, low: Any, step: Any, rise: Any, fall: Any) -> Any:
+    """Return the cubic in t from `low` at t = 0 to low + step at t = 1, with the slopes `rise` and `fall` there."""
+    return low + step * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
 
 
-def _places(x: Array, knots: Array, values: Array) -> tuple[Array, NDArray[np.bool_], NDArray[np.intp], Array]:
-    """Return values outside the knots; which x are inside; their left knots; and t = (x − left)/(right − left)."""
-    after = np.searchsorted(knots, x, side="right")
-    inside = (after > 0) & (after < len(knots))
-    i, x_inside = after[inside] - 1, x[inside]
-    left, right = knots[i], knots[i + 1]
-    with np.errstate(over="ignore", invalid="ignore"):  # the distance of two knots may overflow; then halves are used
-        share = (x_inside - left) / (right - left)
-        halves = (0.5 * x_inside - 0.5 * left) / (0.5 * right - 0.5 * left)
-        share = np.where(np.isinf(right - left), halves, share)
-    return values[np.minimum(after, len(knots) - 1)], inside, i, share
+def interval(o: Any, x: Any, fold: dict[str, Any]) -> tuple[Any, Any]:
+    """Return lower and upper end of an interval, each a step function."""
+    lower, upper = fold["lower"], fold["upper"]
+    return steps(o, x, lower["cuts"], lower["values"]), steps(o, x, upper["cuts"], upper["values"])
 
 
-def interval(x: Array, content: dict[str, Any]) -> tuple[Array, Array]:
-    """Return lower and upper ends, each a step function."""
-    lower, upper = content["lower"], content["upper"]
-    return steps(x, lower["cuts"], lower["values"]), steps(x, upper["cuts"], upper["values"])
+def scored(o: Any, x: Any, map: Reduced) -> Any:
+    """Return the point of the rule that needs the score."""
+    lower, upper = o.row(map.content["pairs"], o.count(map.content["cuts"], x))
+    return score_prior(o, lower, upper, x, map.content["least"], map.content["greatest"])
 
 
-def interval_point(x: Array, content: dict[str, Any]) -> Array:
-    """Return the probability merged from one pair."""
-    lower, upper = interval(x, content)
-    if content["point"] != SCORE_PRIOR:
-        return _point(content["point"], [lower], [upper])
-    middle = np.clip(np.clip(x, content["least"], content["greatest"]), lower, upper)
-    return _score_prior(lower, upper, middle, np.maximum(np.minimum(middle, 1.0 - middle), TINY))
+def of_folds(o: Any, map: Reduced, scores: Sequence[Any]) -> Any:
+    """Return the probability merged from the intervals of K folds, at the score of each."""
+    pairs = [interval(o, coordinate(o, map, scores[k]), map.folds[k]) for k in map.observed]
+    return merged(map.written["point"], *zip(*pairs, strict=True))
 
 
-def cross_interval(x: Array, content: dict[str, Any]) -> Array:
-    """Return the probability merged from the folds' pairs; x has shape (n,), or (n, K) with one column per fold."""
-    folds = content["folds"]
-    if x.ndim == 2 and x.shape[1] != len(folds):
-        raise ValueError(f"expected one score, or {len(folds)}, one of each fold; got {x.shape[1]}")
-    columns = x.T if x.ndim == 2 else [x] * len(folds)
-    each = [(interval(column, fold), _holds(fold)) for column, fold in zip(columns, folds, strict=True)]
-    pairs = [pair for pair, holds in each if holds] or [pair for pair, _ in each]
-    return _point(content["point"], *zip(*pairs, strict=True))
+#: The formulas: operators, coordinate, map → probability.
+KINDS: dict[str, Callable[[Any, Any, Reduced], Any]] = {
+    "identity": lambda o, x, map: sigmoid(o, x) if map.logistic else unit(map, x) + 0.0,
+    "sigmoid": lambda o, x, map: sigmoid(o, map.content["slope"] * x + map.content["offset"]),
+    "sigmoids": sigmoids,
+    "beta": beta,
+    "bernstein": lambda o, x, map: clip(o, bernstein(o, x, map), 0.0, 1.0),
+    "bernstein-logistic": lambda o, x, map: sigmoid(o, bernstein(o, x, map)),
+    "chebyshev": chebyshev,
+    "steps": lambda o, x, map: steps(o, x, map.content["cuts"], map.content["values"]),
+    "lines": lambda o, x, map: lines(o, x, map.between),
+    "log-odds-lines": lambda o, x, map: sigmoid(o, lines(o, x, map.between)),
+    "cubics": lambda o, x, map: cubics(o, x, map.between),
+    "interval": scored,  # by the other rules intervals are steps
+    "cross-interval": scored,
+}
 
 
-def _holds(fold: dict[str, Any]) -> bool:
-    """Return whether a fold has observations; the pair of an empty fold is (0, 1) and is not merged."""
+# -- maps in the form that formulas read -------------------------------------------------------------------------
+
+
+class Knots:
+    """The pieces between knots, a row of `table` each: left end, width, value there, and difference of the values.
+
+    Cubics have three numbers more: rise, fall, and the value at the right end. Both outer pieces are constant, and have
+    an infinite width. Ends and widths are halved, as coordinates are, if a width overflows.
+    """
+
+    def __init__(self, knots: Array, values: Array, *slopes: Array) -> None:
+        self.knots, ends = knots, values[[0, -1]]
+        with np.errstate(over="ignore"):
+            widths = knots[1:] - knots[:-1]
+        self.half = 0.5 if widths.max(initial=0.0) == math.inf else 1.0
+        if self.half == 0.5:
+            widths = 0.5 * knots[1:] - 0.5 * knots[:-1]
+        inner = [self.half * knots[:-1], widths, values[:-1], values[1:] - values[:-1]]
+        inner += [*slopes, values[1:]] if slopes else []
+        self.table = np.zeros((len(knots) + 1, len(inner)))
+        self.table[1:-1] = np.transpose(inner)
+        self.table[[0, -1], 1], self.table[[0, -1], 2] = math.inf, ends
+        if slopes:
+            self.table[[0, -1], -1] = ends
+
+    def halved(self, x: Any) -> Any:
+        """Return the coordinate in the unit of the table."""
+        return x if self.half == 1.0 else self.half * x
+
+
+class Reduced:
+    """A map of one score in the form that the formulas read: intervals are steps, and knots are pieces."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.written: dict[str, Any] = as_arrays(data)
+        self.kind: str = data["kind"]
+        self.content: dict[str, Any] = self.written
+        self.scale: dict[str, Any] = self.written["scale"]
+        kind = self.scale["kind"]
+        #: The least and the greatest score that have a probability.
+        self.domain = (0.0, 1.0) if kind in ("probability", "logit") else (-sys.float_info.max, sys.float_info.max)
+        #: The t for which a score s of a decreasing scale is read as t − s.
+        self.mirror = sum(self.domain) if self.scale.get("decreasing", False) else None
+        #: The bounds of the coordinate.
+        self.ends = self.scale.get("lo", 0.0), self.scale.get("hi", 1.0)
+        #: Whether coordinates are log-odds.
+        self.logistic: bool = kind == "logit" or (kind == "interval" and not math.isfinite(self.ends[1] - self.ends[0]))
+        if kind == "empirical-cdf":
+            knots, ranks = self.scale["knots"], self.scale["ranks"]
+            slopes = np.concatenate(([0.0], np.diff(ranks) / np.diff(knots), [0.0]))
+            self.ranks = np.column_stack((np.append(knots[0], knots), slopes, np.append(ranks[0], ranks)))
+        if "interval" in self.kind:
+            self._read_intervals()
+        elif "knots" in LISTS.get(self.kind, ()):
+            self.between: Knots = Knots(*(self.written[name] for name in LISTS[self.kind]))
+        #: Scores with a value of their own: the first of each, and a table of the float after its last and the value.
+        self.spots: dict[str, Array] | None = None
+        if "spots" in data and len(data["spots"]["first"]):
+            first, last, values = (self.written["spots"][name] for name in LISTS["spots"])
+            after = np.append(-math.inf, np.nextafter(last, math.inf))
+            self.spots = {"first": first, "ends": np.column_stack((after, np.append(0.0, values)))}
+
+    def _read_intervals(self) -> None:
+        """Set steps of the merged probability, or of both ends if the rule needs the score."""
+        self.folds: list[dict[str, Any]] = [self.written] if self.kind == "interval" else self.written["folds"]
+        #: The folds that take part in the merge: those with observations, or all if there are none.
+        self.observed = [k for k, fold in enumerate(self.folds) if _has_observations(fold)] or list(
+            range(len(self.folds))
+        )
+        cuts = np.unique(np.concatenate([fold[end]["cuts"] for fold in self.folds for end in ("lower", "upper")]))
+        ends = [interval(Arrays, np.append(-math.inf, cuts), self.folds[k]) for k in self.observed]
+        if self.written["point"] == SCORE_PRIOR:
+            self.content = {**self.written, "cuts": cuts, "pairs": np.column_stack(ends[0])}
+            return
+        values = merged(self.written["point"], *zip(*ends, strict=True))
+        _ensure(bool(((values >= -ROUNDING) & (values <= 1.0 + ROUNDING)).all()), "an interval has no probability")
+        self.kind, self.content = "steps", {"cuts": cuts, "values": values}
+
+
+def _has_observations(fold: dict[str, Any]) -> bool:
+    """Return whether a fold has any; the pair of an empty fold is (0, 1) and is not merged."""
     lower, upper = fold["lower"], fold["upper"]
     return len(lower["cuts"]) + len(upper["cuts"]) > 0 or lower["values"][0] > 0.0 or upper["values"][0] < 1.0
 
 
-#: The functions: coordinates, content of the map, scale → probabilities.
-KINDS: dict[str, Callable[[Array, dict[str, Any], dict[str, Any]], Array]] = {
-    "identity": lambda x, map, scale: identity(x, scale),
-    "sigmoid": lambda x, map, scale: sigmoid(map["slope"] * x + map["offset"]),
-    "sigmoids": lambda x, map, scale: sigmoids(x, map["weights"], map["slopes"], map["offsets"]),
-    "beta": lambda x, map, scale: beta(x, map["a"], map["b"], map["c"], scale),
-    "bernstein": lambda x, map, scale: np.clip(bernstein(unit(x, scale), map["coefficients"]), 0.0, 1.0),
-    "bernstein-logistic": lambda x, map, scale: sigmoid(bernstein(unit(x, scale), map["coefficients"])),
-    "chebyshev": lambda x, map, scale: np.clip(chebyshev(unit(x, scale), map["coefficients"]), 0.0, 1.0),
-    "steps": lambda x, map, scale: steps(x, map["cuts"], map["values"]),
-    "lines": lambda x, map, scale: lines(x, map["knots"], map["values"]),
-    "log-odds-lines": lambda x, map, scale: sigmoid(lines(x, map["knots"], map["log_odds"])),
-    "cubics": lambda x, map, scale: cubics(x, map["knots"], map["values"], map["rises"], map["falls"]),
-    "interval": lambda x, map, scale: interval_point(x, map),
-    "cross-interval": lambda x, map, scale: cross_interval(x, map),
-}
+def as_arrays(value: Any, name: str = "") -> Any:
+    """Convert lists of numbers to arrays, recursively; bounds given as null become infinite."""
+    if isinstance(value, dict):
+        return {name: as_arrays(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [as_arrays(fold) for fold in value] if name == "folds" else np.array(value, dtype=np.float64)
+    return {"lo": -math.inf, "hi": math.inf}[name] if value is None else value
 
 
-# -- merging K intervals -----------------------------------------------------------------------------------------
+# -- points of Venn-Abers intervals ------------------------------------------------------------------------------
 
 
-def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
-    """Merge K pairs (p₀, p₁), K ≥ 1, each a float or an array, into one probability.
+def brier_minimax(lower: Any, upper: Any) -> Any:
+    """Return p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4).
 
-    The formulas and references are those of `points.py`. They are repeated because this file imports nothing of the
-    package; `tests/test_portable_maps.py` tests that both agree to the last bit.
+    >>> brier_minimax(0.25, 0.75)
+    0.5
     """
-    if rule == "log-minimax":
-        share = 1.0 / len(lower)
-        positive: Any = math.prod([p**share for p in upper])
-        negative: Any = math.prod([(1.0 - p) ** share for p in lower])
-        return positive / (negative + positive)
-    if rule == "brier-minimax":
-        each = [high + 0.5 * (low * low - high * high) for low, high in zip(lower, upper, strict=True)]
-        return sum(each[1:], start=each[0]) / len(each)
-    if rule != "self-consistent":
-        raise ValueError(
-            f"the point is {_shown(rule)}; known are log-minimax, brier-minimax, self-consistent, "
-            f"and {SCORE_PRIOR} for one"
-        )
-    low, high = (sum(ends[1:], start=ends[0]) / len(ends) for ends in (lower, upper))
-    vacuous = 1.0 - high + low == 0.0
-    return (low + 0.5 * vacuous) / (1.0 - high + low + vacuous)
+    return upper + 0.5 * (lower * lower - upper * upper)
 
 
-#: The rule that needs the score, the worth of its prior in events, and its least divisor.
+def self_consistent(lower: Any, upper: Any) -> Any:
+    """Return p₀ / (1 − p₁ + p₀), which solves p = (1 − p)·p₀ + p·p₁; ½ on the vacuous interval [0, 1].
+
+    >>> self_consistent(0.25, 0.75), self_consistent(0.0, 1.0)
+    (0.5, 0.5)
+    """
+    vacuous = 1.0 - upper + lower <= 0.0
+    return (lower + 0.5 * vacuous) / (1.0 - upper + lower + vacuous)
+
+
+#: The rule that needs the score, the worth of its prior in events (`streamcal.maps.points`), and its least divisor, for
+#: intervals that rounding has made a point at 0 or 1.
 SCORE_PRIOR, PRIOR_EVENTS, TINY = "score-prior", 0.25, 1e-300
 
 
-def _score_prior(lower: Value, upper: Value, middle: Value, rarer: Value) -> Value:
-    """Merge one pair by `score-prior`, at the score clipped to the pair; `rarer` is min(middle, 1 − middle)."""
+def score_prior(o: Any, lower: Any, upper: Any, score: Any, least: float, greatest: float) -> Any:
+    """Merge one pair by `score-prior`; `streamcal.maps.points` has the formula and its reason."""
+    middle = clip(o, clip(o, score, least, greatest), lower, upper)
+    rarer = o.max(o.min(middle, 1.0 - middle), TINY)
     width = PRIOR_EVENTS * (upper - lower)
     return (lower * rarer + width * middle) / ((1.0 - upper + lower) * rarer + width)
 
 
-# -- at one coordinate -------------------------------------------------------------------------------------------
-#
-# For one score lists and `math` take a small part of the time of NumPy. The functions below take lists and floats,
-# the score or coordinate last. Steps, lines, cubics and intervals agree with the functions above to the last bit; those
-# with logarithms, exponentials or polynomials to 1e-12.
+def mean(values: Sequence[Any]) -> Any:
+    """Return the arithmetic mean over the folds."""
+    return sum(values[1:], start=values[0]) / float(len(values))
 
 
-def _probability_one(s: float) -> float:
-    if not 0.0 <= s <= 1.0:
-        raise ValueError("scores on this scale are probabilities in [0, 1]")
-    return s
+def geometric_mean(values: Sequence[Any]) -> Any:
+    """Return the geometric mean over the folds; roots first, since a product of small numbers underflows."""
+    roots = [value ** (1.0 / len(values)) for value in values]
+    return math.prod(roots[1:], start=roots[0])
 
 
-def _logit_one(lo: float, hi: float, s: float) -> float:
-    if _probability_one(s) == 0.0:
-        return lo
-    return hi if s == 1.0 else min(max(math.log(s) - math.log1p(-s), lo), hi)
+def log_merge(lower: Sequence[Any], upper: Sequence[Any]) -> Any:
+    """Return GM(p₁) / (GM(1 − p₀) + GM(p₁)): minimal worst-case regret in log loss (paper 003, Algorithm 7)."""
+    positive = geometric_mean(upper)
+    return positive / (geometric_mean([1.0 - p for p in lower]) + positive)
 
 
-def _interval_one(lo: float, hi: float, s: float) -> float:
-    return min(max(s, lo), hi)
+def brier_merge(lower: Sequence[Any], upper: Sequence[Any]) -> Any:
+    """Average p₁ + p₀²/2 − p₁²/2 over the folds: minimal worst-case regret in Brier score (paper 003, §4)."""
+    return mean([brier_minimax(low, high) for low, high in zip(lower, upper, strict=True)])
 
 
-def _empirical_cdf_one(knots: list[float], ranks: list[float], s: float) -> float:
-    i = bisect_right(knots, s)
-    if i in (0, len(knots)) or knots[i - 1] == s:
-        return ranks[max(i - 1, 0)]
-    slope = (ranks[i] - ranks[i - 1]) / (knots[i] - knots[i - 1])
-    return slope * (s - knots[i - 1]) + ranks[i - 1]
+def self_consistent_merge(lower: Sequence[Any], upper: Sequence[Any]) -> Any:
+    """Solve p = (1 − p)·mean(p₀) + p·mean(p₁)."""
+    return self_consistent(mean(lower), mean(upper))
 
 
-#: Score → coordinate, as `SCALES`; each entry returns the function for a given scale.
-SCALES_ONE: dict[str, Callable[[dict[str, Any]], Callable[[float], float]]] = {
-    "probability": lambda scale: _probability_one,
-    "logit": lambda scale: partial(_logit_one, scale["lo"], scale["hi"]),
-    "interval": lambda scale: partial(_interval_one, scale["lo"], scale["hi"]),
-    "empirical-cdf": lambda scale: partial(_empirical_cdf_one, scale["knots"].tolist(), scale["ranks"].tolist()),
+#: Name of the rule → the probability of K pairs, one per fold.
+MERGES: dict[str, Callable[..., Any]] = {
+    "log-minimax": log_merge,
+    "brier-minimax": brier_merge,
+    "self-consistent": self_consistent_merge,
 }
 
 
-def _unit_one(lo: float, hi: float, x: float) -> float:
-    return (x - lo) / (hi - lo)
-
-
-def _sigmoid_one(z: float) -> float:
-    e = math.exp(-abs(z))
-    return 1.0 / (1.0 + e) if z >= 0.0 else e / (1.0 + e)
-
-
-def _sigmoid_line_one(slope: float, offset: float, x: float) -> float:
-    return _sigmoid_one(slope * x + offset)
-
-
-def _sigmoids_one(parts: list[tuple[float, float, float]], x: float) -> float:
-    p = 0.0
-    for weight, slope, offset in parts:  # `_sigmoid_one` written out, since calls take time
-        z = slope * x + offset
-        e = math.exp(-abs(z))
-        p += weight * ((1.0 if z >= 0.0 else e) / (1.0 + e))
-    return min(p, 1.0)
-
-
-def _beta_one(a: float, b: float, c: float, log_odds: Callable[[float], float], x: float) -> float:
-    z = log_odds(x)
-    tail = math.log1p(math.exp(-abs(z)))
-    return _sigmoid_one(a * (min(z, 0.0) - tail) + b * (max(z, 0.0) + tail) + c)
-
-
-def _log_odds_one(scale: dict[str, Any]) -> Callable[[float], float]:
-    """Return the function from coordinates to log-odds for `beta`."""
-    if scale["kind"] == "logit":
-        return float
-    if _unbounded(scale):
-        return partial(_interval_one, -LOGIT_LIMIT, LOGIT_LIMIT)
-    return partial(_log_odds_of_unit_one, *_ends(scale))
-
-
-def _log_odds_of_unit_one(lo: float, hi: float, x: float) -> float:
-    return _logit_one(-LOGIT_LIMIT, LOGIT_LIMIT, (x - lo) / (hi - lo))
-
-
-def _bernstein_one(n: int, below: list[float], above: list[float], lo: float, hi: float, x: float) -> float:
-    """Evaluate by Horner's scheme in the smaller of u/(1 − u) and its inverse, whose powers are at most 1. O(n)."""
-    u = (x - lo) / (hi - lo)
-    terms, small, large = (below, u, 1.0 - u) if u < 0.5 else (above, 1.0 - u, u)
-    ratio, total = small / large, 0.0
-    for term in terms:
-        total = total * ratio + term
-    return float(total * large**n)
-
-
-def _bernstein_content(content: dict[str, Any], scale: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the degree and C(n, i)·cᵢ, ordered for u/(1 − u) and, reversed, for its inverse, highest power first."""
-    coefficients = content["coefficients"].tolist()
-    n = len(coefficients) - 1
-    terms = [math.comb(n, i) * c for i, c in enumerate(coefficients)]
-    return n, terms[::-1], terms, *_ends(scale)
-
-
-def _chebyshev_one(plain: list[float], turned: list[float], first: float, lo: float, hi: float, x: float) -> float:
-    """Evaluate by Clenshaw's algorithm in Reinsch's form, which is accurate near the ends, from the nearer end."""
-    u = (x - lo) / (hi - lo)
-    coefficients, distance = (turned, u) if u < 0.5 else (plain, 1.0 - u)
-    factor, value, step = -4.0 * distance, 0.0, 0.0
-    for c in coefficients:
-        step += factor * value + c
-        value += step
-    return min(max(first + 0.5 * factor * value + step, 0.0), 1.0)
-
-
-def _chebyshev_content(content: dict[str, Any], scale: dict[str, Any]) -> tuple[Any, ...]:
-    """Return cₙ … c₁, (−1)ⁿcₙ … −c₁, and c₀."""
-    first, *rest = content["coefficients"].tolist()
-    turned = [-c if m % 2 == 0 else c for m, c in enumerate(rest)]
-    return rest[::-1], turned[::-1], first, *_ends(scale)
-
-
-def _step_one(cuts: list[float], values: list[float], x: float) -> float:
-    return values[bisect_right(cuts, x)]
-
-
-def _line_one(knots: list[float], values: list[float], x: float) -> float:
-    i = bisect_right(knots, x)
-    if i in (0, len(knots)):
-        return values[max(i - 1, 0)]
-    return values[i - 1] + _share_one(knots[i - 1], knots[i], x) * (values[i] - values[i - 1])
-
-
-def _cubic_one(knots: list[float], values: list[float], rises: list[float], falls: list[float], x: float) -> float:
-    i = bisect_right(knots, x)
-    if i in (0, len(knots)):
-        return values[max(i - 1, 0)]
-    low, high = values[i - 1], values[i]
-    return min(max(cubic(_share_one(knots[i - 1], knots[i], x), low, high, rises[i - 1], falls[i - 1]), low), high)
-
-
-def _share_one(left: float, right: float, x: float) -> float:
-    """Return (x − left)/(right − left), computed with halves if right − left overflows."""
-    if right - left < math.inf:
-        return (x - left) / (right - left)
-    return (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
-
-
-def _interval_steps(content: dict[str, Any], scale: dict[str, Any]) -> Callable[[float], float]:
-    """Return one step function of the probability merged from intervals, for one score used in all folds."""
-    if content["point"] == SCORE_PRIOR:
-        lower, upper = (partial(_step_one, *_lists(content[end], "cuts", "values")) for end in ("lower", "upper"))
-        return partial(_score_prior_one, lower, upper, content["least"], content["greatest"])
-    folds = content.get("folds", [content])
-    cuts = np.unique(np.concatenate([fold[end]["cuts"] for fold in folds for end in ("lower", "upper")]))
-    values = KINDS[content["kind"]](np.append(-math.inf, cuts), content, scale)
-    _ensure(bool(((values >= -ROUNDING) & (values <= 1.0 + ROUNDING)).all()), "an interval has no probability")
-    return partial(_step_one, cuts.tolist(), values.tolist())
-
-
-def _score_prior_one(
-    lower: Callable[[float], float], upper: Callable[[float], float], least: float, greatest: float, x: float
-) -> float:
-    low, high = lower(x), upper(x)
-    middle = min(max(min(max(x, least), greatest), low), high)
-    return _score_prior(low, high, middle, max(min(middle, 1.0 - middle), TINY))
-
-
-def _lists(content: dict[str, Any], *names: str) -> tuple[Any, ...]:
-    return tuple(content[name].tolist() for name in names)
-
-
-def _top(scale: dict[str, Any]) -> float | None:
-    """Return t if a decreasing scale reads a score s as t − s; None for another scale."""
-    if not scale.get("decreasing", False):
-        return None
-    return 1.0 if scale["kind"] in ("probability", "logit") else 0.0
-
-
-def _ends(scale: dict[str, Any]) -> tuple[float, float]:
-    return scale.get("lo", 0.0), scale.get("hi", 1.0)
-
-
-def _of_sigmoid(inner: Callable[[float], float], x: float) -> float:
-    return _sigmoid_one(inner(x))
-
-
-def _clipped(inner: Callable[[float], float], x: float) -> float:
-    return min(max(inner(x), 0.0), 1.0)
-
-
-def _identity_one(scale: dict[str, Any]) -> Callable[[float], float]:
-    return _sigmoid_one if _logistic(scale) else partial(_unit_one, *_ends(scale))
-
-
-#: Coordinate → probability, as `KINDS`; each entry returns the function for the content and scale of a map.
-KINDS_ONE: dict[str, Callable[[dict[str, Any], dict[str, Any]], Callable[[float], float]]] = {
-    "identity": lambda map, scale: _identity_one(scale),
-    "sigmoid": lambda map, scale: partial(_sigmoid_line_one, map["slope"], map["offset"]),
-    "sigmoids": lambda map, scale: partial(
-        _sigmoids_one, list(zip(*_lists(map, "weights", "slopes", "offsets"), strict=True))
-    ),
-    "beta": lambda map, scale: partial(_beta_one, map["a"], map["b"], map["c"], _log_odds_one(scale)),
-    "bernstein": lambda map, scale: partial(_clipped, partial(_bernstein_one, *_bernstein_content(map, scale))),
-    "bernstein-logistic": lambda map, scale: partial(
-        _of_sigmoid, partial(_bernstein_one, *_bernstein_content(map, scale))
-    ),
-    "chebyshev": lambda map, scale: partial(_chebyshev_one, *_chebyshev_content(map, scale)),
-    "steps": lambda map, scale: partial(_step_one, *_lists(map, "cuts", "values")),
-    "lines": lambda map, scale: partial(_line_one, *_lists(map, "knots", "values")),
-    "log-odds-lines": lambda map, scale: partial(_of_sigmoid, partial(_line_one, *_lists(map, "knots", "log_odds"))),
-    "cubics": lambda map, scale: partial(_cubic_one, *_lists(map, "knots", "values", "rises", "falls")),
-    "interval": _interval_steps,
-    "cross-interval": _interval_steps,
-}
+def merged(rule: Any, lower: Sequence[Any], upper: Sequence[Any]) -> Any:
+    """Merge K pairs (p₀, p₁) into one probability."""
+    if not isinstance(rule, str) or rule not in MERGES:
+        raise ValueError(f"the point is {_shown(rule)}; known are {', '.join(MERGES)}, and {SCORE_PRIOR} for one")
+    return MERGES[rule](lower, upper)
 
 
 # -- what a map may hold -----------------------------------------------------------------------------------------
@@ -625,7 +675,7 @@ def _shown(value: Any) -> str:
 def _check_map(data: dict[str, Any]) -> None:
     """Raise `ValueError` unless this is a map."""
     scale = data["scale"]
-    for what, kind, known in (("map", data["kind"], set(KINDS)), ("scale", scale["kind"], set(SCALES))):
+    for what, kind, known in (("map", data["kind"], KINDS), ("scale", scale["kind"], SCALES)):
         if not isinstance(kind, str) or kind not in known:
             raise ValueError(f"the {what} is of kind {_shown(kind)}; known are {', '.join(sorted(known))}")
     _check_content(scale["kind"], scale)
@@ -688,19 +738,3 @@ def _numbers(values: list[Any], name: str, largest: float) -> Array:
 def _ensure(condition: bool, message: str) -> None:
     if not condition:
         raise ValueError(f"this calibration map is damaged: {message}")
-
-
-def as_arrays(data: dict[str, Any]) -> dict[str, Any]:
-    """Convert lists of numbers to arrays, recursively; bounds given as null become infinite."""
-    missing = {"lo": -math.inf, "hi": math.inf}
-
-    def read(name: str, value: Any) -> Any:
-        if isinstance(value, dict):
-            return as_arrays(value)
-        if isinstance(value, list) and name == "folds":
-            return [as_arrays(fold) for fold in value]
-        if isinstance(value, list):
-            return np.array(value, dtype=np.float64)
-        return missing[name] if value is None else value
-
-    return {name: read(name, value) for name, value in data.items()}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.mixture.hedging import bin_of
 from streamcal.maps.base import Pieces, ScaledMap, constant, frozen, scale_of_scores
-from streamcal.maps.portable import steps
+from streamcal.maps.portable import Arrays, steps
 from streamcal.parameters.scales import Scale, first_floats
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
@@ -76,7 +76,7 @@ class StepMap(RoundedMap):
         return float(self.values[i])
 
     def _values_at(self, x: FloatArray) -> FloatArray:
-        result = steps(x, self.cuts, self.values)
+        result = steps(Arrays, x, self.cuts, self.values)
         if self.own is not None and len(self.cuts) > 0:
             place = np.maximum(np.searchsorted(self.cuts, x, side="right") - 1, 0)
             result = np.where(self.cuts[place] == x, self.own[place], result)
@@ -87,7 +87,7 @@ class StepMap(RoundedMap):
         cuts, values = self._closed_left()
         cuts = self.scale.increasing.first_scores(cuts)
         starts = np.unique(cuts[np.isfinite(cuts)])
-        values = steps(np.append(-math.inf, starts), cuts, values)
+        values = steps(Arrays, np.append(-math.inf, starts), cuts, values)
         return {"cuts": starts.tolist(), "values": values.tolist()}
 
     def _pieces(self) -> Pieces:

@@ -108,8 +108,8 @@ class Summed(metaclass=Suggesting):
         return copy.deepcopy(self)  # sums are changed in place
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self._params().items())
-        return f"{type(self).__name__}({given})"
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self._params().items())
+        return f"{type(self).__name__}({parameters})"
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: the parameters, the weight held and the value."""
@@ -119,7 +119,7 @@ class Summed(metaclass=Suggesting):
             shown = str(error)
         else:
             shown = "–" if value is None else f"{value:.6g}"
-        parameters = {name: shown_value(one) for name, one in self._params().items()}
+        parameters = {name: shown_value(number) for name, number in self._params().items()}
         return html_table(type(self).__name__, parameters | {"n": f"{self.n:,.6g}", "value": shown})
 
     def _params(self) -> dict[str, Any]:

@@ -111,14 +111,14 @@ def _log_odds(p: FloatArray) -> FloatArray:
 
 
 def _one_label(columns: CellColumns) -> bool:
-    held = columns.weight * ROUNDING
-    return not ((columns.positive > held).any() and (columns.negative > held).any())
+    rounding = columns.weight * ROUNDING
+    return not ((columns.positive > rounding).any() and (columns.negative > rounding).any())
 
 
 def _separated(columns: CellColumns) -> int:
     """Return 1 if no positive has a lower probability than a negative, −1 if none has a higher one, else 0."""
-    held = columns.weight * ROUNDING
-    positive, negative = np.flatnonzero(columns.positive > held), np.flatnonzero(columns.negative > held)
+    rounding = columns.weight * ROUNDING
+    positive, negative = np.flatnonzero(columns.positive > rounding), np.flatnonzero(columns.negative > rounding)
     if positive[0] >= negative[-1]:
         return 1
     return -1 if positive[-1] <= negative[0] else 0
@@ -127,7 +127,7 @@ def _separated(columns: CellColumns) -> int:
 def _solved(features: FloatArray, offset: FloatArray, columns: CellColumns) -> list[float]:
     """Return the parameters of a logistic regression with this offset; `SolverError` if the solver finds none."""
     free = np.full(features.shape[1], -math.inf)
-    found = fit_logistic(features, offset, columns.negative, columns.positive, free, np.zeros(len(free)))
-    if not found.solved:
-        raise SolverError(f"the logistic recalibration of {len(offset)} cells was not solved: {found.status}")
-    return [float(value) for value in found.x]
+    solution = fit_logistic(features, offset, columns.negative, columns.positive, free, np.zeros(len(free)))
+    if not solution.solved:
+        raise SolverError(f"the logistic recalibration of {len(offset)} cells was not solved: {solution.status}")
+    return [float(value) for value in solution.x]

@@ -15,8 +15,7 @@ from streamcal.kernels.tree.centred_blocks import centred_blocks
 from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import CellColumns, calibrated_labels
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
-from streamcal.names import did_you_mean
-from streamcal.parameters.given import real_number
+from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.types import FloatArray
 
 Loss = Literal["brier", "log"]
@@ -118,10 +117,7 @@ class CORP(Metric):
     """
 
     def __init__(self, loss: Loss = "brier") -> None:
-        if loss not in get_args(Loss):
-            nearest = did_you_mean(loss, get_args(Loss))
-            raise InputError(f"loss {loss!r} is not known{nearest}; allowed are {', '.join(get_args(Loss))}")
-        self.loss: Loss = loss
+        self.loss: Loss = one_of(loss, "loss", get_args(Loss))
         super().__init__()
 
     def get(self) -> float | None:
@@ -144,8 +140,8 @@ class CORP(Metric):
         columns = self._columns()
         if columns is None:
             return None
-        found = [self._miscalibration(columns.p, *row) for row in zip(*calibrated_labels(columns, DRAWS), strict=True)]
-        return float(np.quantile(found, QUANTILE))
+        draws = [self._miscalibration(columns.p, *row) for row in zip(*calibrated_labels(columns, DRAWS), strict=True)]
+        return float(np.quantile(draws, QUANTILE))
 
     def reliability(self, confidence: float = 0.9) -> CORPReliability:
         """Return the data of a CORP reliability diagram.

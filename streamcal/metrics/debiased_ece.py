@@ -91,10 +91,10 @@ class DebiasedECE(EqualMassECE):
         bins = equal_mass(columns, self.bins)
         by_label = bins.frequency * (1.0 - bins.frequency)
         predicted = np.add.reduceat(columns.variance, bins.first)
-        kept = bins.effective >= ONE
+        usable = bins.effective >= ONE
         return _Terms(
-            weight=bins.weight[kept],
-            gap=(bins.predicted / bins.weight - bins.frequency)[kept],
-            by_labels=by_label[kept] / (bins.effective[kept] - 1.0),
-            by_predictions=(predicted / bins.weight**2)[kept],
+            weight=bins.weight[usable],
+            gap=(bins.predicted / bins.weight - bins.frequency)[usable],
+            by_labels=by_label[usable] / (bins.effective[usable] - 1.0),
+            by_predictions=(predicted / bins.weight**2)[usable],
         )

@@ -39,10 +39,10 @@ class DistributionMetric(Summed):
         `Metric.update_many`.
         """
         outcomes, weights = check_outcomes(y_true, w, FORECASTS)
-        given = check_distributions(y_pred)
-        if len(given) != len(outcomes):
-            raise InputError(f"y_pred and y_true differ in length: {len(given)} and {len(outcomes)}")
-        terms = [self._term(one, outcome) for one, outcome in zip(given, outcomes.tolist(), strict=True)]
+        forecasts = check_distributions(y_pred)
+        if len(forecasts) != len(outcomes):
+            raise InputError(f"y_pred and y_true differ in length: {len(forecasts)} and {len(outcomes)}")
+        terms = [self._term(forecast, outcome) for forecast, outcome in zip(forecasts, outcomes.tolist(), strict=True)]
         for term, weight in zip(terms, weights.tolist(), strict=True):
             self._take(term, weight)
 

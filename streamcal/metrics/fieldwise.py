@@ -112,19 +112,19 @@ class FieldwiseECE(Summed):
         self, levels: Sequence[Hashable], codes: NDArray[np.intp], p: FloatArray, y: FloatArray, w: FloatArray
     ) -> None:
         """Add observations as `update_many` does, from checked arrays and levels `levels[code]`; weights may be 0."""
-        held = np.where(w > 0.0, 1.0, 0.0)
+        used = np.where(w > 0.0, 1.0, 0.0)
         squared, both, of_positive = w * w, w * p * (1.0 - p), w * y * p
-        terms = (w, w * p, w * y, squared * p * (1.0 - p), squared, both, of_positive, of_positive * (1.0 - p), held)
+        terms = (w, w * p, w * y, squared * p * (1.0 - p), squared, both, of_positive, of_positive * (1.0 - p), used)
         sums = np.array([np.bincount(codes, term, len(levels)) for term in terms])
-        for level, found in zip(levels, sums.T.tolist(), strict=True):
-            if found[-1]:
-                one = self._levels.setdefault(level, [0.0] * len(terms))
-                for place, term in enumerate(found):
-                    one[place] += term
+        for level, row in zip(levels, sums.T.tolist(), strict=True):
+            if row[-1]:
+                sums_of_level = self._levels.setdefault(level, [0.0] * len(terms))
+                for place, term in enumerate(row):
+                    sums_of_level[place] += term
         self._positive += float(w @ y)
         self._squares += float(squared.sum())
         self._of_positives += float(squared @ y)
-        self._count += int(held.sum())
+        self._count += int(used.sum())
         self._weight += float(w.sum())
 
     def revert(self, y_true: Label, y_pred: float, level: Hashable, w: float = 1.0) -> None:
@@ -144,7 +144,7 @@ class FieldwiseECE(Summed):
         """Return the error, in [0, 1]; `None` before the first observation."""
         if self._weight <= 0.0:
             return None
-        return math.fsum(abs(one[2] - one[1]) for one in self._levels.values()) / self._weight
+        return math.fsum(abs(sums[2] - sums[1]) for sums in self._levels.values()) / self._weight
 
     @property
     def floor(self) -> float | None:
@@ -174,8 +174,8 @@ class FieldwiseECE(Summed):
 
         χ² over its degrees of freedom. With K levels, right predictions have 1 ± √(2/K).
         """
-        found = [one.z**2 for one in self._large_levels()]
-        return math.fsum(found) / len(found) if found else None
+        squares = [level.z**2 for level in self._large_levels()]
+        return math.fsum(squares) / len(squares) if squares else None
 
     @property
     def degrees(self) -> int:
@@ -186,16 +186,16 @@ class FieldwiseECE(Summed):
         """Return the data of each level, in the order of their first observations."""
         by_label = self._by_label()
         return {
-            level: LevelData(one[0], one[1], one[2], _variance(one, by_label)) for level, one in self._levels.items()
+            level: LevelData(row[0], row[1], row[2], _variance(row, by_label)) for level, row in self._levels.items()
         }
 
     def _large_levels(self) -> list[LevelData]:
         """Return the levels with enough expected observations of both labels."""
         of_positive, of_negative = (FEWEST_EXPECTED * mean for mean in self._by_label())
         return [
-            one
-            for one in self.levels().values()
-            if one.predicted >= of_positive and one.n - one.predicted >= of_negative and one.variance > 0.0
+            level
+            for level in self.levels().values()
+            if level.predicted >= of_positive and level.n - level.predicted >= of_negative and level.variance > 0.0
         ]
 
     def _by_label(self) -> tuple[float, float]:
@@ -217,10 +217,10 @@ class FieldwiseECE(Summed):
     def _add(self, key: Hashable, p: float, y: float, w: float, sign: int) -> None:
         squared, both, of_positive = w * w, w * p * (1.0 - p), w * y * p
         terms = (w, w * p, w * y, squared * p * (1.0 - p), squared, both, of_positive, of_positive * (1.0 - p), 1)
-        one = self._levels.setdefault(key, [0.0] * len(terms))
+        sums = self._levels.setdefault(key, [0.0] * len(terms))
         for place, term in enumerate(terms):
-            one[place] += sign * term
-        if one[-1] == 0:  # without the rounding errors of what is gone
+            sums[place] += sign * term
+        if sums[-1] == 0:  # without the rounding errors of what is gone
             del self._levels[key]
         self._positive += sign * w * y
         self._squares += sign * squared
@@ -230,7 +230,7 @@ class FieldwiseECE(Summed):
         super()._absorb(other)
         for key, theirs in list(other._levels.items()):
             own = self._levels.setdefault(key, [0.0] * len(theirs))
-            self._levels[key] = [one + another for one, another in zip(own, theirs, strict=True)]
+            self._levels[key] = [left + right for left, right in zip(own, theirs, strict=True)]
 
 
 def mean_deviation(n: FloatArray, share: FloatArray, variance: FloatArray) -> FloatArray:
@@ -254,14 +254,14 @@ def mean_deviation(n: FloatArray, share: FloatArray, variance: FloatArray) -> Fl
     return np.asarray(2.0 * above * np.exp(chance) * n / trials)
 
 
-def _variance(one: list[float], by_label: tuple[float, float]) -> float:
+def _variance(sums: list[float], by_label: tuple[float, float]) -> float:
     """Return the variance of the positive weight of a level; reverted weights may leave a rounding error below 0.
 
     Where weights depend on the label, with means r₁ of positives and r₀ of negatives, it is r₁ A + r₀ B with
     A = Σ p (1 − p)² and B = Σ p² (1 − p) over the whole that was sampled. Positives alone and negatives alone estimate
     both. They are mixed so that the errors are not correlated with the gap: by the other label's part of the variance.
     """
-    n, predicted, positive, variance, squared, both, of_positive, both_of_positive, _ = one
+    n, predicted, positive, variance, squared, both, of_positive, both_of_positive, _ = sums
     r1, r0 = by_label
     if r1 == r0:
         return variance

@@ -96,10 +96,10 @@ class GridECE(Summed):
 
     def cells(self) -> dict[tuple[int, ...], LevelData]:
         """Return the data of each cell that is large enough, by its place along each axis."""
-        return {cell: one for cell, one in self._field.levels().items() if one.n >= self.fewest}  # type: ignore[misc]
+        return {cell: data for cell, data in self._field.levels().items() if data.n >= self.fewest}  # type: ignore[misc]
 
     def _gaps(self) -> FloatArray:
-        return np.array([abs(one.predicted - one.positive) / one.n for one in self.cells().values()], dtype=np.float64)
+        return np.array([abs(row.predicted - row.positive) / row.n for row in self.cells().values()], dtype=np.float64)
 
     def _cells_of(self, scores: ArrayLike) -> list[tuple[int, ...]]:
         s = check_scores_matrix(scores, self.n_scores)

@@ -203,12 +203,12 @@ class LogLossDifference:
                 self.update_checked(*row)
             return
         self._unit = self._unit or float(first.w[0])
-        weights, one = first.w / self._unit, first.y > 0.0
+        weights, is_positive = first.w / self._unit, first.y > 0.0
         both = zip(first.log_losses, second.log_losses, strict=True)
         positive, negative = (np.minimum(p, self._cap) - np.minimum(q, self._cap) for p, q in both)
-        came = weights * np.where(one, positive, negative)
+        came = weights * np.where(is_positive, positive, negative)
         sums = np.array([self._count, self._sum, self._squares, self._largest])
-        other = weights * np.where(one, negative, positive)
+        other = weights * np.where(is_positive, negative, positive)
         if self.adaptive:
             self._range.add_many(came, other, first.y, weights, farthest_mean(self._count, self._sum, came))
         add_differences(sums, came, other)
@@ -260,14 +260,14 @@ class LogLossDifference:
         """Take over what `state` has written for one of the same parameters; `StateError` for anything else."""
         read = row(whole(), number(), *[number(0.0)] * (STATE - 2))
         count, total, squares, largest, unit, weight, *ranges = read(state)
-        found = WeightedRange(*ranges)
+        bound = WeightedRange(*ranges)
         most = self._cap * (1.0 + ROUNDING)
         ensure(bool(count) == bool(unit) == bool(weight), "weights and outcomes differ")
         ensure(abs(total) <= most * weight, "the sum of the differences is too large")
-        ensure(largest <= 2.0 * most * max(found.heaviest, 1.0), "the largest range is not possible")
-        ensure(max(found.positive_came, found.negative_came) <= most * found.heaviest, "a difference is not possible")
+        ensure(largest <= 2.0 * most * max(bound.heaviest, 1.0), "the largest range is not possible")
+        ensure(max(bound.positive_came, bound.negative_came) <= most * bound.heaviest, "a difference is not possible")
         self._count, self._sum, self._squares, self._largest = count, total, squares, largest
-        self._unit, self._weight, self._range = unit, weight, found
+        self._unit, self._weight, self._range = unit, weight, bound
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)  # the range is changed in place
@@ -329,12 +329,12 @@ def _crossing(increasing: Callable[[float], float], level: float, start: float) 
         s = (low * above - high * below) / (above - below)
         if not low < s < high:  # as near as rounding allows
             return low if -below < above else high
-        found = increasing(s) - level
-        if found < 0.0:
-            low, below = s, found
+        excess = increasing(s) - level
+        if excess < 0.0:
+            low, below = s, excess
             above, side = above * 0.5 if side < 0 else above, -1
         else:
-            high, above = s, found
+            high, above = s, excess
             below, side = below * 0.5 if side > 0 else below, 1
     return high
 

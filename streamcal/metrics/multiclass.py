@@ -189,20 +189,20 @@ class ClasswiseECE(MulticlassMetric):
 
     def by_label(self) -> dict[ClassLabel, float]:
         """Return the error of each label. O(c)."""
-        found = {label: ece.get() for label, ece in self._by_label.items()}
-        return {label: value for label, value in found.items() if value is not None}
+        values = {label: ece.get() for label, ece in self._by_label.items()}
+        return {label: value for label, value in values.items() if value is not None}
 
     def _clear(self) -> None:
         self._by_label: dict[ClassLabel, EqualMassECE] = {}
 
     def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
-        given = _with_label(p, y)
+        probabilities = _with_label(p, y)
         if sign < 0:  # of all labels, before anything is taken
-            for label, q in given.items():
+            for label, q in probabilities.items():
                 if label not in self._by_label or not self._by_label[label].holds(q):
                     raise RetractionError(f"no observation of {label!r} near probability {q!r} is held to be reverted")
                 self._by_label[label]._require_held(w)
-        for label, q in given.items():
+        for label, q in probabilities.items():
             ece = self._by_label.setdefault(label, EqualMassECE(self.bins))
             if sign > 0:
                 ece.update_checked(q, float(label == y), w)

@@ -175,15 +175,15 @@ def _effective(cells: CellColumns, first: NDArray[np.intp], unrelated: FloatArra
     variance = np.add.reduceat(cells.squared_positive * (1.0 - expected) ** 2 + of_negative * expected**2, first)
     mixed = (variance > 0.0) & (frequency > 0.0) & (frequency < 1.0)
     usual = unrelated / variance_factor(frequency, by_label)
-    found = np.divide(weight**2 * frequency * (1.0 - frequency), variance, out=usual, where=mixed)
-    return np.maximum(found, 1.0)
+    effective = np.divide(weight**2 * frequency * (1.0 - frequency), variance, out=usual, where=mixed)
+    return np.maximum(effective, 1.0)
 
 
 def reliability_data(cells: CellColumns, bins: int, confidence: float, ece: float) -> ReliabilityData:
     """Return the bins of `cells`, with intervals of this confidence for their frequencies, and the ECE to show."""
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-    found = equal_mass(cells, bins)
-    drawn, columns = [], (column.tolist() for column in found[1:])
+    columns_of_bins = equal_mass(cells, bins)
+    drawn, columns = [], (column.tolist() for column in columns_of_bins[1:])
     for low, high, number, weight, predicted, frequency, effective in zip(*columns, strict=True):
         ends = wilson_interval(frequency, effective, z)
         drawn.append(ReliabilityBin(low, high, predicted / weight, frequency, *ends, weight, int(number)))

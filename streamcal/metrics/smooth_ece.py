@@ -191,7 +191,7 @@ class Smoothed:
         length = float(places[-1]) + min(1.0 - float(self._p[-1]), reach)
         last = int(next_fast_len(math.ceil(2 * self._per_bandwidth * length / widest)))
         left, shares = cubic_shares(places * (last / length), last)
-        found = []
+        transforms = []
         for rows in _parts(self._residuals, last):
             grid = np.zeros((len(rows), last + 3))
             for points, row in zip(grid, rows, strict=True):
@@ -200,8 +200,8 @@ class Smoothed:
             grid[:, 2] += grid[:, 0]  # what is beyond the ends is reflected
             grid[:, -3] += grid[:, -1]
             grid[:, 2:-2] *= 0.5  # the transform counts the inner points twice
-            found.append(dct(grid[:, 1:-1], type=1)[:, : int(2.0 * REACH * length / widest) + 1])
-        return length, last, np.concatenate(found)
+            transforms.append(dct(grid[:, 1:-1], type=1)[:, : int(2.0 * REACH * length / widest) + 1])
+        return length, last, np.concatenate(transforms)
 
 
 def cubic_shares(places: FloatArray, last: int) -> tuple[NDArray[np.int64], tuple[FloatArray, ...]]:
@@ -255,10 +255,10 @@ def fixed_point(error: Callable[[float], float], start: float, p: FloatArray, to
     x, slope = min(max(math.log(start), low), high), SLOPE
     tried: dict[float, float] = {}
     while len(tried) < STEPS:
-        found = error(math.exp(x))
-        excess = math.log(max(found, SMALLEST)) - x
+        error_at_x = error(math.exp(x))
+        excess = math.log(max(error_at_x, SMALLEST)) - x
         if (excess < 0.0 and x == least) or (excess > 0.0 and x == 0.0):
-            return min(found, 1.0)
+            return min(error_at_x, 1.0)
         if tried:
             before, then = next(reversed(tried.items()))
             slope = min((excess - then) / (x - before), -1.0)

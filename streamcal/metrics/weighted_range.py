@@ -67,17 +67,17 @@ class WeightedRange:
         self.heaviest = max(self.heaviest, weight)
 
     def add_many(
-        self, came: FloatArray, other: FloatArray, one: FloatArray, weights: FloatArray, farthest: float
+        self, came: FloatArray, other: FloatArray, positive: FloatArray, weights: FloatArray, farthest: float
     ) -> None:
         """Add observations as `add` does, with labels 0.0 and 1.0, and the largest |m|."""
         # Products with 0 and 1 are several times faster than selections of rows.
-        zero, came, other, squares = 1.0 - one, np.abs(came), np.abs(other), weights * weights
-        self.positive += float(weights @ one)
+        zero, came, other, squares = 1.0 - positive, np.abs(came), np.abs(other), weights * weights
+        self.positive += float(weights @ positive)
         self.negative += float(weights @ zero)
-        self.squared_positive += float(squares @ one)
+        self.squared_positive += float(squares @ positive)
         self.squared_negative += float(squares @ zero)
-        self.positive_came = float((came * one).max(initial=self.positive_came))
-        self.positive_other = float((other * one).max(initial=self.positive_other))
+        self.positive_came = float((came * positive).max(initial=self.positive_came))
+        self.positive_other = float((other * positive).max(initial=self.positive_other))
         self.negative_came = float((came * zero).max(initial=self.negative_came))
         self.negative_other = float((other * zero).max(initial=self.negative_other))
         self.farthest = max(self.farthest, farthest)

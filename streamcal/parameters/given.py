@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streamcal.errors import InputError
+from streamcal.names import did_you_mean
 
 Text = TypeVar("Text", bound=str)
 
@@ -73,7 +74,7 @@ def real_number(
 
 
 def one_of(value: Text, name: str, allowed: Iterable[str]) -> Text:
-    """Check for one of these texts; `InputError` naming the parameter, its value and what is allowed.
+    """Check for one of these texts; `InputError` naming the parameter, its value, the nearest text and all of them.
 
     Examples
     --------
@@ -83,4 +84,5 @@ def one_of(value: Text, name: str, allowed: Iterable[str]) -> Text:
     *others, last = allowed
     if value in (*others, last):
         return value
-    raise InputError(f"{name}={value!r} is not possible; give {', '.join(map(repr, others))} or {last!r}")
+    nearest = did_you_mean(value, (*others, last))
+    raise InputError(f"{name}={value!r} is not possible{nearest}; give {', '.join(map(repr, others))} or {last!r}")

@@ -15,9 +15,8 @@ from scipy.special import log_ndtr
 from streamcal.errors import InputError, SolverError
 from streamcal.kernels.common.logistic import sigmoids
 from streamcal.learners.additive import Additive, require
-from streamcal.names import did_you_mean
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.given import one_of, real_number, whole_number
 from streamcal.parameters.scales import Interval, Scale
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
@@ -249,13 +248,9 @@ class GaussianProcessCDF(DistributionCalibrator):
             raise InputError("kernel=() is not possible; give RBF(variance, q_length, t_length), or some of them")
         for one in self._kernels:
             require(one, RBF, "kernel", "RBF(variance, q_length, t_length), or a tuple of them")
-        for name, value, allowed in (("mean", mean, ("base", "zero")), ("point", point, ("mode", "mean"))):
-            if value not in allowed:
-                nearest = did_you_mean(value, allowed)
-                raise InputError(f"{name}={value!r} is not possible{nearest}; give {' or '.join(map(repr, allowed))}")
         self.points = whole_number(points, "points", 2, MOST_POINTS)
-        self.mean = mean
-        self.point = point
+        self.mean = one_of(mean, "mean", ("base", "zero"))
+        self.point = one_of(point, "point", ("mode", "mean"))
         self.scale = scale
         self._inputs = inputs_of(scale)
         self.resolution = check_resolution(resolution)
