@@ -191,6 +191,7 @@ ATOMS = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ATOMS)
 @pytest.mark.parametrize(
     "make",
