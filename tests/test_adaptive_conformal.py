@@ -191,11 +191,16 @@ ATOMS = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ATOMS)
 @pytest.mark.parametrize(
     "make",
-    [Composition, *(functools.partial(AdaptiveConformal, 0.9, method) for method in ("pid", "aci", "tracking"))],
-    ids=["default", "pid", "aci", "tracking"],
+    [
+        Composition,
+        *(functools.partial(AdaptiveConformal, 0.9, method) for method in ("pid", "aci", "tracking")),
+        pytest.param(functools.partial(AdaptiveConformal, (0.5, 0.8, 0.95), "aci"), marks=pytest.mark.full),
+    ],
+    ids=["default", "pid", "aci", "tracking", "aci of three levels"],
 )
 def test_right_forecasts_with_atoms_stay_right(make, name):
     """An atom counts by the part of it that is below an end; as a whole, ends move through it."""
@@ -238,6 +243,18 @@ def test_an_end_at_infinity_leaves_the_distribution_as_it_was_forecast():
     found = cal.predict_one(forecast)
     assert found.interval(0.9) == (-math.inf, math.inf)
     assert found.cdf(np.array([-1.0, 0.0, 2.0])) == pytest.approx(forecast.cdf(np.array([-1.0, 0.0, 2.0])), abs=1e-9)
+
+
+@pytest.mark.parametrize("side", ["_lower", "_upper"])
+def test_an_infinite_end_that_is_out_of_order_is_that_of_the_wider_interval(side):
+    """The mean of both was 5e5 standard deviations away, where the forecast then had a part of its mass."""
+    cal, forecast = AdaptiveConformal((0.8, 0.95), "aci"), Normal(0.0, 1.0)
+    next(end for end in getattr(cal, side) if end.level in (0.5 - 0.5 * 0.8, 0.5 + 0.5 * 0.8)).excess = math.copysign(
+        10.0, 1.0 if side == "_upper" else -1.0
+    )
+    found = cal.predict_one(forecast)
+    assert found.interval(0.8)[side == "_upper"] == pytest.approx(forecast.interval(0.95)[side == "_upper"], rel=1e-6)
+    assert found.crps(0.0) < 0.4
 
 
 def test_ends_are_infinite_only_where_no_mass_follows():

@@ -67,6 +67,7 @@ def test_the_method_of_the_guide_obeys_the_laws(tree):
     assert passed(tree, "-n", "0", "-v", "-k", "shift", *(f"tests/{name}" for name in LAWS)) >= 5
 
 
+@pytest.mark.full
 def test_nothing_else_breaks(tree):
     # The commands of pages on the sample take seconds, and no method changes them.
     assert passed(tree, "-n", "0", "-v", "-k", "not sample", *(f"tests/{name}" for name in STRUCTURE)) > 100

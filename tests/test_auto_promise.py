@@ -225,6 +225,7 @@ def in_a_loop(lag, lost, *, asked=1, further=(), scores=(0.5,), delay=None, n=4_
     return excess, cal.promised
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("lag", [0, 20])
 @pytest.mark.parametrize("lost", [0.0, 0.01, 0.1])
 @pytest.mark.parametrize("asked", [1, 2])

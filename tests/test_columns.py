@@ -111,6 +111,7 @@ def test_tables_are_streams(table):
 
 @pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
 @pytest.mark.parametrize("verb", ["learn_many", "predict_learn_many"])
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", fusion.METHODS)
 def test_columns_of_a_table_are_read_by_name(name, verb, table):
     """Whatever was learned first, a dict or a table, the order of later columns does not matter."""

@@ -31,6 +31,7 @@ def problems_after(cal):
     return cal._problems(cal._engine.memory.present(None))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("forgetting", [Forever(), Window(150), Decay(60)])
 @pytest.mark.parametrize("mean", ["base", "zero"])
 def test_a_stream_is_solved_as_from_nothing(forgetting, mean):

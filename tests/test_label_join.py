@@ -388,11 +388,21 @@ def test_outcomes_of_unknown_ids_are_bounded_the_oldest_go():
     assert join.tally()["matched"] == 1
 
 
+def learning_early(calibrator, horizon=HORIZON, early=10.0, **more):
+    """Return a join that has seen ten early clicks, so that it learns labels early."""
+    join = LabelJoin(calibrator, horizon, early=early, **more)
+    for _ in range(10):
+        join._curve.add(1, inside=False)
+    join._curve.turn(0)
+    join._follow_curve()
+    return join
+
+
 # -- clocks ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_impression_from_the_past_keeps_its_place_and_its_time():
-    join, told = LabelJoin(OnlinePlatt(), HORIZON, early=20.0), OnlinePlatt()
+    join, told = learning_early(OnlinePlatt(), early=20.0), OnlinePlatt()
     join.issue("a", 0.4, 50.0)
     join.issue("b", 0.2, 30.0)  # held as long as if it had been issued now, at 50
     assert join.clock == 50.0
@@ -453,7 +463,7 @@ def test_a_click_counts_by_its_own_time(late, last):
 
 
 def test_an_outcome_before_its_impression_counts_as_immediate():
-    join = LabelJoin(OnlinePlatt(), HORIZON, early=10.0)
+    join = learning_early(OnlinePlatt())
     join.issue("a", 0.1, 50.0)
     join.resolve("a", True, 40.0)
     join.advance(60.0)
@@ -490,7 +500,7 @@ def test_an_event_that_is_stamped_far_ahead_is_told():
         join.issue("b", 0.1, 60.0)
     assert join.state_dict() == before
     assert join.issue("ahead", 0.1, 60.0).t == 2.0 * day  # a request that is repeated
-    wide = LabelJoin(OnlinePlatt(), "7d", early="6h", max_behind="30d")
+    wide = learning_early(OnlinePlatt(), "7d", early="6h", max_behind="30d")
     wide.issue("ahead", 0.1, 2.0 * day)
 
     def issued(first):
@@ -567,7 +577,7 @@ def test_without_late_only_clicks_within_the_horizon_count():
 
 def test_with_early_a_click_that_is_told_late_is_part_of_the_share():
     """Learning and share have one clock: what was learned early is left, and the click counts as one that was late."""
-    join = LabelJoin(Isotonic(), HORIZON, early=10.0)
+    join = learning_early(Isotonic())
     for k in range(3):
         join.issue(k, 0.5, 0.0)
     join.advance(20.0)
@@ -722,7 +732,7 @@ def test_clicks_that_are_mostly_told_after_a_negative_was_learned_warn_once():
     assert "100 clicks were known only after a negative label was learned, and 0 before" in found
     assert "reported 8e+04 s after their own time on average; give a longer horizon" in found
     assert join.tally()["corrected"] == 250  # of a method that learns nothing
-    early = LabelJoin("identity", 86_400.0, early=3_600.0)
+    early = learning_early("identity", 86_400.0, early=3_600.0)
 
     def reported_after_the_horizon():
         for k in range(400):
@@ -764,18 +774,18 @@ def test_with_early_identity_is_the_identity_whatever_the_share(share):
     assert [certain.predict_one(p) for p in (0.0, 1.0)] == [0.0, 1.0]
 
 
+WHATEVER_THE_SHARE = [
+    pytest.param(Auto, id="auto"),
+    pytest.param(lambda: REGISTRY["protected"](), id="protected"),
+    pytest.param(lambda: REGISTRY["hedged-ops"](), id="hedged-ops"),
+    pytest.param(lambda: Shadow(Auto()), id="shadow"),
+    pytest.param(lambda: Segmented("auto", by=["campaign"]), id="segmented"),
+    pytest.param(lambda: Multicalibrated("auto", by=["campaign"]), id="multicalibrated"),
+]
+
+
 @pytest.mark.filterwarnings("ignore:.*labels are learned at the horizon")
-@pytest.mark.parametrize(
-    "make",
-    [
-        Auto,
-        lambda: REGISTRY["protected"](),
-        lambda: Shadow(Auto()),
-        lambda: Segmented("auto", by=["campaign"]),
-        lambda: Multicalibrated("auto", by=["campaign"]),
-    ],
-    ids=["auto", "protected", "shadow", "segmented", "multicalibrated"],
-)
+@pytest.mark.parametrize("make", [one for one in WHATEVER_THE_SHARE if one.id != "hedged-ops"])
 @pytest.mark.parametrize("share", [0.0, pytest.param(0.25, marks=pytest.mark.full)])
 def test_with_early_a_right_score_stays_right_whatever_the_share(make, share):
     issued = of_share(make, share)
@@ -784,10 +794,20 @@ def test_with_early_a_right_score_stays_right_whatever_the_share(make, share):
 
 
 @pytest.mark.filterwarnings("ignore:.*labels are learned at the horizon")
-def test_where_no_click_is_early_what_is_issued_is_what_is_issued_without_early():
-    with_early, without = (of_share(lambda: Platt(forgetting=Decay(300)), 0.0, early) for early in (21_600.0, None))
-    # labels that were learned before the share was known have a weight of 2^-5
-    assert with_early[3_500:] == pytest.approx(without[3_500:], rel=0.05)
+@pytest.mark.parametrize("make", [*WHATEVER_THE_SHARE, lambda: Platt(forgetting=Decay(300))])
+def test_where_no_click_is_early_what_is_issued_is_what_is_issued_without_early(make):
+    with_early, without = (of_share(make, 0.0, early, 1_500) for early in (21_600.0, None))
+    assert with_early == without
+
+
+def test_labels_are_learned_early_once_ten_early_clicks_are_known():
+    join, seen = LabelJoin(OnlinePlatt(), 100.0, early=10.0), []
+    for k in range(30):
+        join.issue(k, 0.5, float(k))
+        join.resolve(k, True, float(k))
+        seen.append((join.learns_at_horizon, join.tally()["learned"]))
+    # the first ten are as old as the end of the first cell, 10 * 10^(1/8) = 13.3 s, at 23 s
+    assert seen == [(True, 0)] * 23 + [(False, k - 9) for k in range(23, 30)]
 
 
 def test_labels_are_learned_at_the_horizon_while_the_share_is_small():

@@ -129,6 +129,7 @@ def checked(path):
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_prints_what_it_stores(path):
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")

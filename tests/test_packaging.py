@@ -72,6 +72,34 @@ def test_shares_of_the_suite_are_all_of_it(request):
         shares = re.findall(r"--share \d+[^)]*", ci.read_text(encoding="utf-8"))
         assert shares
         assert all(one.endswith('--turn "$turn"') for one in shares), "a share that stays is all that is ever run"
+        assert int((ROOT / ".ci" / "landing").read_text(encoding="utf-8")) > 0
+
+
+def test_the_cases_from_outside_must_pass(tmp_path):
+    """One that fails twice and then passes is a timing; one that always fails is wrong."""
+    ci = ROOT / ".ci" / "run"
+    if not ci.exists():
+        pytest.skip("an sdist has no .ci/")
+    text = ci.read_text(encoding="utf-8")
+    part = text[text.index("\ncases_must_pass=") : text.index("step() {")]
+    for name, source in {
+        "right": "",
+        "timing": "import pathlib\nwith open('tried', 'a') as file: file.write('.')\n"
+        "raise SystemExit(pathlib.Path('tried').stat().st_size < 3)",
+        "wrong": "raise SystemExit('too slow')",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(source, encoding="utf-8")
+
+    def ran(*names):
+        script = f'set -euo pipefail\nwork="{tmp_path}"\n{part}\nrun_cases "$@"'
+        files = [str(tmp_path / f"{name}.py") for name in names]
+        return subprocess.run(["bash", "-c", script, "run", *files], capture_output=True, text=True)
+
+    found = ran("right", "timing")
+    assert (found.returncode, found.stdout) == (0, "2 cases right, 0 wrong: none\n")
+    found = ran("right", "wrong")
+    assert found.returncode == 1
+    assert "too slow\n1 cases right, 1 wrong: wrong.py" in found.stdout
 
 
 def test_addresses_stand_in_one_place():

@@ -49,7 +49,11 @@ def commands(page):
     return [line for line in fences.replace("\\\n", " ").splitlines() if line.startswith("streamcal ")]
 
 
-@pytest.mark.parametrize("page", [README, *(DOCS / name for name in ON_THE_SAMPLE)], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [README, *(pytest.param(DOCS / name, marks=pytest.mark.sample(4)) for name in ON_THE_SAMPLE)],
+    ids=lambda page: page.stem,
+)
 def test_the_first_answer_on_the_sample_is_a_verdict(page, tmp_path, monkeypatch):
     """Someone who tries the commands of a page sees what calibration is worth."""
     monkeypatch.chdir(tmp_path)

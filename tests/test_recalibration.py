@@ -672,6 +672,7 @@ def test_cells_have_the_same_edges_on_every_machine():
 @pytest.mark.parametrize(
     "options", [{}, {"resolution": 64}, {"scale": "uniform"}, {"scale": "uniform", "resolution": 64}]
 )
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("level", [0.5, 0.8])
 def test_conformal_intervals_cover_where_outcomes_lie_beyond_all_predicted_mass(options, level):
     """Samples that are too narrow: an end that would have to contain outcomes beyond them is infinite."""

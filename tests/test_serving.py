@@ -273,15 +273,18 @@ def test_how_late_clicks_are_told_is_in_the_metrics():
     with client_of(service) as client:
         names = ["report_delay_seconds", "clicks_known_late_ratio", "early_share"]
         assert [metric(client, f"streamcal_{name}") for name in names] == [None, None, pytest.approx(0.75)]
-        for k in range(40):
+        for k in range(12):
+            issue(client, f"early {k}", t=0.0)
+            outcome(client, f"early {k}", t=0.0)
+        for k in range(20, 60):
             issue(client, k, t=float(k))
-        for k in range(18, 28):
-            outcome(client, k, t=k + 2.0)  # told at 39
-        for k in range(30, 40):
-            outcome(client, k, t=39.0)
-        issue(client, "next", t=60.0)
+        for k in range(38, 48):
+            outcome(client, k, t=k + 2.0)  # told at 59
+        for k in range(50, 60):
+            outcome(client, k, t=59.0)
+        issue(client, "next", t=80.0)
         found = [metric(client, f"streamcal_{name}") for name in names]
-    assert found == pytest.approx([0.5 * 14.5, 0.5, service.join.early_share()[0]])
+    assert found == pytest.approx([14.5 * 10 / 32, 10 / 32, service.join.early_share()[0]])
 
 
 @pytest.mark.parametrize("with_keys", [None, 0, 98, 99])
@@ -874,13 +877,13 @@ def test_with_an_early_window_forecasts_are_judged_when_the_horizon_has_passed()
     service = service_of(early=20.0)
     with client_of(service) as client:
         client.post("/v1/issue/batch", json=[{"id": k, "score": 0.25, "t": 0.0} for k in range(40)])
-        client.post(
-            "/v1/outcome/batch", json=[{"id": k, "y": True, "t": 50.0} for k in range(10)]
-        )  # none of them early
+        client.post("/v1/outcome/batch", json=[{"id": k, "y": True, "t": 50.0} for k in range(10)])
+        client.post("/v1/issue/batch", json=[{"id": f"e{k}", "score": 0.25, "t": 0.0} for k in range(12)])
+        client.post("/v1/outcome/batch", json=[{"id": f"e{k}", "y": k % 4 == 0, "t": 5.0} for k in range(12)])
         issue(client, "later", t=60.0)
-        assert (service.join.tally()["learned"], metric(client, "streamcal_labels_total")) == (40, 0)
+        assert metric(client, "streamcal_labels_total") == 0
         issue(client, "last", t=100.0)
-        assert metric(client, "streamcal_labels_total") == 40
+        assert metric(client, "streamcal_labels_total") == 52
         assert service.quality.ratio.get() == pytest.approx(1.0, rel=0.2)  # of 10 clicks; the forecasts are about ¼
 
 

@@ -20,6 +20,9 @@ LEAST = 0.05
 #: Below the first share, labels are learned at the horizon, since early ones tell too little; above the second, early
 #: again.
 TOO_FEW, ENOUGH = 0.1, 0.2
+#: Labels are not learned early before this many clicks were. Without any, a share of zero cannot be told from scores
+#: that are far too high, and every label would be negative. Ten, which have faded a little.
+FIRST_CLICKS = 9.9
 
 
 class DelayCurve:
@@ -36,7 +39,8 @@ class DelayCurve:
     It does not depend on how traffic is spread over the day, and every cell is estimated as soon as impressions have
     its age. Sums fade with the clicks that are added.
 
-    Where S falls below 0.1, `waits` is True: labels are learned at the horizon, until S is above 0.2 again.
+    While `waits` is True, labels are learned at the horizon: at first, until 10 clicks were early and S is above 0.2,
+    and whenever S has fallen below 0.1, until it is above 0.2 again.
 
     Parameters
     ----------
@@ -78,7 +82,7 @@ class DelayCurve:
         self._inverses = [1.0] * (CELLS + 1)  # Nₖ/(Nₖ − Dₖ)
         for cell in range(1, CELLS + 1):
             self._divide(cell)
-        self.waits = expected < TOO_FEW  #: whether labels are learned at the horizon
+        self.waits = True  #: whether labels are learned at the horizon
         self.since = 0  #: the number of the first prediction that was issued since `waits` last changed
 
     def add(self, cell: int, inside: bool) -> None:
@@ -112,13 +116,16 @@ class DelayCurve:
         """The age, in seconds, at which labels are learned now."""
         return self.edges[-1] if self.waits else self.edges[0]
 
-    def turn(self, number: int) -> bool:
-        """Decide when labels are learned; return whether that has changed. `number` is that of the next prediction."""
-        share = 1.0 / self.inverse
-        if self.waits == (share < (ENOUGH if self.waits else TOO_FEW)):
-            return False
-        self.waits, self.since = not self.waits, number
-        return True
+    @property
+    def has_few(self) -> bool:
+        """Whether the share is too small for early labels, as 10 clicks or more show."""
+        return 1.0 / self.inverse < TOO_FEW and max(self._known) >= FIRST_CLICKS
+
+    def turn(self, number: int) -> None:
+        """Decide when labels are learned; `number` is that of the next prediction."""
+        share, early = 1.0 / self.inverse, self._known[1] - self._inside[1]
+        if (share >= ENOUGH and early >= FIRST_CLICKS) if self.waits else share < TOO_FEW:
+            self.waits, self.since = not self.waits, number
 
     def share(self) -> tuple[float, float]:
         """Return 1/`inverse`, and its standard error (Greenwood's formula)."""

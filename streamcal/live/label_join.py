@@ -66,8 +66,8 @@ class LabelJoin(Holding, Journaled):
     the score times the share of clicks that are known so soon, and its probability is divided by that share, which is
     estimated from the clicks known up to `horizon` (`streamcal.live.early.DelayCurve`). Predictions are of a click
     within `horizon`, as without `early`. A click is known from its own time on, or from the clock at which `resolve` is
-    called, if that is later, as where clicks are uploaded each hour. With a share below 0.1, labels are learned at the
-    horizon, as without `early`.
+    called, if that is later, as where clicks are uploaded each hour. Until 10 clicks were known early, and with a share
+    below 0.1, labels are learned at the horizon, as without `early`.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class LabelJoin(Holding, Journaled):
         self._on_label: Callable[[Issued, bool], object] | None = None
         self._unjudged: deque[Issued] | None = None  # learned, and not told to `_on_label`; None if nothing is told
         self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were reported
-        self._warned_of_reports = False
+        self._warned_of_reports = self._warned_of_share = False
         self._behind = 0  # impressions in a row that were older than the clock by more than the age of learning
 
     # -- results ---------------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class LabelJoin(Holding, Journaled):
 
     @property
     def learns_at_horizon(self) -> bool:
-        """Whether labels are learned at the horizon now: without `early`, or while its share is below 0.1."""
+        """Whether labels are learned at the horizon now: without `early`, at first, or while its share is below 0.1."""
         return self._curve is None or self._curve.waits
 
     def report_delay(self) -> float | None:
@@ -656,7 +656,9 @@ class LabelJoin(Holding, Journaled):
         curve.add(cell, inside=outcome.cell == cell)
         if cell + 1 < len(curve.edges):
             heappush(ages, (one.at + curve.edges[cell + 1], number, cell + 1, id))
-        if curve.turn(self._number) and curve.waits:
+        curve.turn(self._number)
+        if curve.has_few and not self._warned_of_share:
+            self._warned_of_share = True
             share = f"{100.0 * curve.share()[0]:.2g} %"
             warn(
                 f"few clicks are known within early={self._soonest:g} s, {share}, and they are reported "
