@@ -387,7 +387,7 @@ def test_late_labels_of_calibrators_that_read_keys():
         waiting.append(
             (
                 shadow.issue(scores[k], keys=keys),
-                alone["segments"].issue_parts(scores[k], keys),
+                alone["segments"].issue(scores[k], keys=keys),
                 alone["groups"].issue(scores[k], keys=keys),
             )
         )
@@ -399,7 +399,7 @@ def test_late_labels_of_calibrators_that_read_keys():
         shadow.settle(pickle.loads(pickle.dumps(issued)), label)
         alone["groups"].settle(bets, label)
         if label is not None:
-            alone["segments"].learn_issued(scores[at], issued.keys, label, parts)
+            alone["segments"].settle(parts, label)
     for name, calibrator in alone.items():
         assert shadow.challengers[name].state_dict() == calibrator.state_dict()
     assert {one.n for one in shadow.comparisons()} == {shadow.n}
