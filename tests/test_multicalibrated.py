@@ -795,6 +795,37 @@ def test_the_table_of_levels_is_an_ordered_dict(alike, most):
     assert accounts.evidence_of(1, 999) is None
 
 
+@pytest.mark.parametrize("kind", ["unlikely", "coin", "flip"])
+def test_the_theorem_for_late_labels_of_levels_that_make_room(kind):
+    """Of the observations since the level was last admitted, and for the log loss of all."""
+    rng, nature, waiting, rows, times = np.random.default_rng(5), Adversary(kind, 6), [], {}, {}
+    cal = Multicalibrated("identity", by=["a"], max_levels=3)
+    cal._accounts.large, gain = 1.0, 0.0
+    for t in range(3000):
+        a = min(int(rng.exponential(1.2)), 5)
+        if a not in cal._accounts.held(1)[0]:
+            times[a], rows[a] = t, []
+        issued = cal.issue(0.2, keys={"a": a})
+        waiting.append((issued, times[a], nature(t, issued.p, 0.2, {"a": a, "b": 0}, cal)))
+        if len(waiting) > 20:
+            issued, since, y = waiting.pop(int(rng.integers(len(waiting))))
+            cal.settle(issued, y)
+            gain += loss(0.2, y) - loss(issued.p, y)
+            if since == times[issued.keys["a"]]:
+                rows[issued.keys["a"]].append((y - issued.p, issued.p * (1.0 - issued.p)))
+        if t % 100 == 99:
+            for level in cal._accounts.held(1)[0]:
+                found = np.cumsum(np.array([(0.0, 0.0), *rows[level]])[::-1], axis=0).tolist()
+                assert cal.gap("a", level).gap == pytest.approx(found[-1][0], abs=1e-9)
+                assert all(abs(gap) <= cal.bound("a", level, variance) + 1e-9 for gap, variance in found)
+    accounts = cal._accounts
+    assert cal.tally()["evicted"] > 100
+    assert gain == pytest.approx(cal.certificate().gain, rel=1e-9)
+    assert -gain <= cal.certificate().regret + 1e-9
+    assert float(capitals(cal).sum()) + accounts.gone == pytest.approx(accounts.total, rel=1e-9)
+    assert plain(Multicalibrated.from_state(plain(cal))) == plain(cal)
+
+
 def test_stakes_of_a_level_that_made_room_are_gone():
     """Its label is none of the group that has the level when it comes, which keeps the slots it has."""
     cal = Multicalibrated("identity", by=["a"], max_levels=1)
