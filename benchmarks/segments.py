@@ -193,11 +193,11 @@ def late(stream: Stream, delay: int, chosen: bool = False) -> tuple[Array, Array
     base, found, parts = np.empty(len(rows)), np.empty(len(rows)), []
     for i, (score, levels, _) in enumerate(rows):
         keys = dict(zip(stream.fields, levels, strict=True))
-        said = cal.issue_parts(score, keys)
-        base[i], found[i] = said[0], cal.predict_one(score, keys)
-        parts.append((score, keys, rows[i][2], said))
+        issued = cal.issue(score, keys=keys)
+        base[i], found[i] = cal.overall.predict_one(score), issued.p
+        parts.append((issued, rows[i][2]))
         if i >= delay:
-            cal.learn_issued(*parts[i - delay])
+            cal.settle(*parts[i - delay])
             parts[i - delay] = ()
     return base, found
 

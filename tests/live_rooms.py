@@ -70,9 +70,9 @@ class Segments(Live):
         verb, first, *others = operation
         if verb == "issued":
             score, keys, y, w = first
-            said = cal.issue_parts(score, keys)
+            issued = cal.issue(score, keys=keys)
             cal.learn_one(*others[0])
-            cal.learn_issued(score, keys, y, said, w)
+            cal.settle(issued, y, w=w)
         elif verb == "many" or (verb == "merge" and not cal.merges):
             self.learn_rows(cal, [first, *others])
         elif verb == "merge":

@@ -57,7 +57,9 @@ def test_late_labels(tmp_path: Path) -> None:
         result = late(save(tmp_path / "in.csv", rows[:stop]), *options, "--out", tmp_path / "out.jsonl")
         assert result.exit_code == 0, result.output
     assert served(tmp_path / "out.jsonl") == joined(join, rows, ("place",))
-    assert "bound –" in result.output
+    group = join.calibrator.worst(1)[0]
+    assert f"bound {group.bound:.1f} with {group.pending} pending)" in result.output
+    assert group.pending > 10
 
 
 def test_a_report(tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ def test_late_labels_are_learned_as_issued():
     for score, y, level in zip(DATA["score"], DATA["click"], DATA["campaign"], strict=True):
         keys = {"campaign": level}
         said.append(cal.predict_one(score, keys))
-        waiting.append((score, keys, y, cal.issue_parts(score, keys)))
+        waiting.append((cal.issue(score, keys=keys), y))
         if len(waiting) > 30:
-            cal.learn_issued(*waiting.pop(0))
+            cal.settle(*waiting.pop(0))
     loss = -np.log(np.where(DATA["click"], said, 1 - np.array(said))).mean()
     assert found.standings["ops by segment"].log_loss.get() == pytest.approx(loss, rel=SUMS)
 

@@ -85,9 +85,9 @@ def test_a_segmented_calibrator_gets_the_keys():
     told, queue = Segmented("ops", by=["campaign"]), []
     for k, (score, campaign, y) in enumerate(zip(*traffic(3_000), strict=True)):
         if k >= HORIZON:
-            told.learn_issued(*queue.pop(0))
+            told.settle(*queue.pop(0))
         keys = {"campaign": campaign}
-        queue.append((score, keys, y, told.issue_parts(score, keys)))
+        queue.append((told.issue(score, keys=keys), y))
         assert join.issue(k, score, float(k), keys).p == told.predict_one(score, keys)
         join.resolve(k, y, float(k))
     assert join.calibrator.effect("campaign", 1)[0] < join.calibrator.effect("campaign", 0)[0] - 0.5

@@ -60,7 +60,7 @@ def step(cal, what, score, key, label, before):
     if what == 0:
         cal.unlearn_one(*before)
     elif what == 1:
-        cal.learn_issued(score, key, label, cal.issue_parts(score, key), 0.5)
+        cal.settle(cal.issue(score, keys=key), label, w=0.5)
     else:
         cal.learn_one(score, key, label)
 

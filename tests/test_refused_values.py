@@ -93,7 +93,9 @@ def test_a_bad_level_of_a_column_is_named_with_its_row(level, place):
 
 
 def test_parts_that_no_float_holds():
-    refused(segmented(), lambda cal: cal.learn_issued(0.3, KEYS, True, [HUGE, *cal.issue_parts(0.3, KEYS)[1:]]))
+    cal = segmented()
+    issued = cal.issue(0.3, keys=KEYS)
+    refused(cal, lambda cal: cal.settle(dataclasses.replace(issued, record=[HUGE, *issued.record[1:]]), True))
 
 
 def test_what_is_no_prediction_of_a_shadow():

@@ -1,7 +1,8 @@
 """`Segmented` with late labels: members are judged by issued forecasts, and step from present ones, at rate 1/D."""
 
-import json
 import math
+import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,15 +50,20 @@ class DenseLate(Dense):
         self.take(p, levels, said, y, 1.0 / self.residuals.at(late))
 
 
+def with_record(issued, record):
+    """Return a copy of an issued prediction with other numbers."""
+    return replace(issued, record=record)
+
+
 def run_late(cal, rows, late, found=None):
     """Each row is forecast, and that `late` rows before it learned."""
     parts = []
     for i, (score, key, _) in enumerate(rows):
         if found is not None:
             found.append(cal.predict_one(score, key))
-        parts.append(cal.issue_parts(score, key))
+        parts.append(cal.issue(score, keys=key))
         if i >= late:
-            cal.learn_issued(*rows[i - late], parts[i - late])
+            cal.settle(parts[i - late], rows[i - late][2])
     return cal
 
 
@@ -85,10 +91,10 @@ def test_a_level_steps_from_what_the_calibrator_says_now():
     effects = []
     for between in (0, 300):
         cal, key = Segmented(OnlinePlatt(), ["campaign"]), {"campaign": "c"}
-        said = cal.issue_parts(0.1, key)
+        issued = cal.issue(0.1, keys=key)
         cal.learn_many([0.1] * between, {}, [True] * between)
         now = cal.overall.predict_one(0.1)
-        cal.learn_issued(0.1, key, True, said)
+        cal.settle(issued, True)
         effects.append(cal.effect("campaign", "c")[0])
         alone = learned(Segmented("identity", ["campaign"]), [now], {"campaign": ["c"]}, [True])
         assert cal.effect("campaign", "c")[0] == pytest.approx(alone.effect("campaign", "c")[0], rel=1e-9)
@@ -171,13 +177,13 @@ def test_windows_of_merged_ones_add_up():
 @pytest.mark.parametrize("count", [-1e300, -1.0, 1e300])
 def test_counts_that_cannot_be(count):
     cal = Segmented("ops", ["campaign"])
-    said = cal.issue_parts(0.5, {"campaign": "c"})
-    cal.learn_issued(0.5, {"campaign": "c"}, True, [said[0], count, *said[2:]])
+    issued = cal.issue(0.5, keys={"campaign": "c"})
+    cal.settle(with_record(issued, [issued.record[0], count, *issued.record[2:]]), True)
     assert 0.0 < cal.predict_one(0.5, {"campaign": "c"}) < 1.0
     Segmented.from_state(plain(cal))
     before = cal.state_dict()
-    with pytest.raises(InputError, match="not what `issue_parts` returns"):
-        cal.learn_issued(0.5, {"campaign": "c"}, True, [said[0], float("inf"), *said[2:]])
+    with pytest.raises(InputError, match="not what `issue` keeps"):
+        cal.settle(with_record(issued, [issued.record[0], float("inf"), *issued.record[2:]]), True)
     assert cal.state_dict() == before
 
 
@@ -186,9 +192,9 @@ def test_what_is_learned_at_once_as_issued_is_what_is_learned():
     scores, keys, y = stream(300, seed=12)
     keys["placement"][7] = None
     for score, key, label in rows_of(scores, keys, y):
-        said = json.loads(json.dumps(issued.issue_parts(score, key)))
+        one = pickle.loads(pickle.dumps(issued.issue(score, keys=key)))
         at_once.learn_one(score, key, label)
-        issued.learn_issued(score, key, label, said)
+        issued.settle(one, label)
     assert issued.state_dict() == at_once.state_dict()
 
 
@@ -198,9 +204,9 @@ def test_late_labels_judge_members_by_what_they_said():
     cal, parts, found = Segmented("identity", BY), [], []
     for i, (score, key, _) in enumerate(rows):
         found.append(cal.predict_one(score, key))
-        parts.append(cal.issue_parts(score, key))
+        parts.append(cal.issue(score, keys=key))
         if i >= late:
-            cal.learn_issued(*rows[i - late], parts[i - late])
+            cal.settle(parts[i - late], rows[i - late][2])
     assert losses(np.array(found), y).sum() < losses(scores, y).sum() - 50.0
 
 
@@ -209,13 +215,13 @@ def test_the_later_a_label_the_less_it_moves_the_weights_of_members():
     moved = []
     for between in (0, 10, 500):
         cal = learned(Segmented("identity", ["campaign"]), scores, keys, y)
-        said = cal.issue_parts(0.3, {"campaign": "c1"})
+        issued = cal.issue(0.3, keys={"campaign": "c1"})
         cal.learn_many([0.5] * between, {}, [True] * between)
         before = cal._chain.state(0)[0][0]
-        cal.learn_issued(0.3, {"campaign": "c1"}, True, said)
+        cal.settle(issued, True)
         moved.append(abs(cal._chain.state(0)[0][0] - before))
         again = Segmented.from_state(plain(cal))
-        assert again.issue_parts(0.3, {})[1] == 2001.0 + between
+        assert again.issue(0.3, keys={}).record[1] == 2001.0 + between
     assert moved[0] > 1.5 * moved[1] > 2.0 * moved[2] > 0.0
 
 
@@ -223,11 +229,11 @@ def test_the_parts_of_the_calibrator_are_given_back_to_it(monkeypatch):
     cal, given = Segmented("ops", ["campaign"]), []
     monkeypatch.setattr(OnlinePlatt, "_issue", lambda self, x, t: [x, 7.0])
     monkeypatch.setattr(OnlinePlatt, "_learn_issued", lambda self, *arguments: given.append(arguments))
-    said = cal.issue_parts(0.5, {"campaign": "c"})
-    assert len(said) == 2 + MEMBERS + SECOND + SECOND + 2 + 2
-    cal.learn_issued(0.5, {"campaign": "c"}, True, said, 2.0)
+    first, second = (cal.issue(0.5, keys={"campaign": "c"}) for _ in range(2))
+    assert len(first.record) == 2 + MEMBERS + SECOND + SECOND + 2 + 2
+    cal.settle(first, True, w=2.0)
     assert given == [(0.0, 1.0, 2.0, 0.0, [0.0, 7.0])]
-    cal.learn_issued(0.5, {"campaign": "c"}, True, said, 0.0)
+    cal.settle(second, True, w=0.0)
     assert len(given) == 1
     assert cal.effect("campaign", "c")[2] == 1.0, "relative to the mean of all weights"
 
@@ -238,8 +244,9 @@ def test_the_parts_of_the_calibrator_are_given_back_to_it(monkeypatch):
 def test_what_was_never_said(said):
     cal = Segmented("ops", ["campaign"])
     before = cal.state_dict()
-    with pytest.raises(InputError, match="not what `issue_parts` returns"):
-        cal.learn_issued(0.5, {"campaign": "c"}, True, said)
+    issued = with_record(cal.issue(0.5, keys={"campaign": "c"}), said)
+    with pytest.raises(InputError, match="not what `issue` keeps"):
+        cal.settle(issued, True)
     assert cal.state_dict() == before
 
 

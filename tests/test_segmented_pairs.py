@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+from array import array
 from collections import OrderedDict
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_the_bound_holds_to_the_chain_to_the_joint_model_and_to_the_calibrator(l
     for i, (score, key, label) in enumerate(rows_of(scores, keys, truth)):
         found.append(cal.predict_one(score, key))
         alone.append(chain.predict_one(score, key))
-        joint.append(expit(cal.issue_parts(score, key)[-1]))
+        joint.append(expit(cal.issue(score, keys=key).record[-1]))
         contradicted = found[-1] < alone[-1] if abs(found[-1] - alone[-1]) > 1e-12 else i % 3 == 0
         flipped = bool(label) if i // 300 % 2 else not label
         given = {"adversary": contradicted, "drift": flipped, "calibrated": rng.random() < score, "pairs": bool(label)}
@@ -421,8 +422,8 @@ def test_bad_arguments_change_nothing():
             cal.learn_one(score, keys, y, w)
     with pytest.raises(InputError):
         cal.predict_learn_many([0.5, 0.5], {"campaign": ["c1"]}, [True, False])
-    with pytest.raises(InputError, match="is not what `issue_parts` returns"):
-        cal.learn_issued(0.3, {"campaign": "c1"}, True, Segmented("ops", BY).issue_parts(0.3, {"campaign": "c1"}))
+    with pytest.raises(InputError, match="is not what `issue` keeps"):
+        cal.settle(Segmented("ops", BY).issue(0.3, keys={"campaign": "c1"}), True)
     assert cal.state_dict() == before
 
 
@@ -532,9 +533,9 @@ def test_taking_everything_back_leaves_no_level():
 def test_what_is_learned_at_once_as_issued_is_what_is_learned():
     at_once, issued = paired("ops"), paired("ops")
     for score, key, label in rows_of(*stream(300, seed=12)):
-        said = json.loads(json.dumps(issued.issue_parts(score, key)))
+        one = pickle.loads(pickle.dumps(issued.issue(score, keys=key)))
         at_once.learn_one(score, key, label)
-        issued.learn_issued(score, key, label, said)
+        issued.settle(one, label)
     assert issued.state_dict() == at_once.state_dict()
 
 
@@ -556,11 +557,11 @@ def test_the_later_a_label_the_less_it_moves_the_weights():
     moved = []
     for between in (1, 10, 500):
         cal, key = learned(paired(), scores, keys, y), {"campaign": "c1", "placement": 1, "device": 0}
-        said = cal.issue_parts(0.9, key)
+        issued = cal.issue(0.9, keys=key)
         cal.learn_many([0.5] * between, {}, [k % 2 for k in range(between)])
         before = cal._corrections.effects.weights()[1]
-        said[-2:] = [2.0, -2.0]
-        cal.learn_issued(0.9, key, True, said)
+        issued.record[-2:] = array("d", [2.0, -2.0])
+        cal.settle(issued, True)
         moved.append(abs(math.log(cal._corrections.effects.weights()[1] / before)))
     assert moved[0] > 1.5 * moved[1] > 2.0 * moved[2] > 0.0
 

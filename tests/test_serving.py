@@ -720,7 +720,8 @@ def test_segments_show_the_groups_of_a_multicalibrated_calibrator(tmp_path):
             issue(client, "later", t=100.0, keys={"c": "c0", "d": 1})
             groups = {one["level"]: one["group"] for one in client.get("/v1/segments/c").json()["levels"]}
             assert groups["c0"]["gap"] > 0.0 > groups["c1"]["gap"]
-            assert groups["c0"]["bound"] == "infinite"
+            group = join.calibrator.gap("c", "c0")
+            assert (groups["c0"]["bound"], groups["c0"]["pending"]) == (group.bound, group.pending)
             (level,) = client.get("/v1/segments/d").json()["levels"]
             assert "group" not in level
             assert level["effect"]["n"] == 200

@@ -387,7 +387,7 @@ def test_late_labels_of_calibrators_that_read_keys():
         waiting.append(
             (
                 shadow.issue(scores[k], keys=keys),
-                alone["segments"].issue_parts(scores[k], keys),
+                alone["segments"].issue(scores[k], keys=keys),
                 alone["groups"].issue(scores[k], keys=keys),
             )
         )
@@ -399,7 +399,7 @@ def test_late_labels_of_calibrators_that_read_keys():
         shadow.settle(pickle.loads(pickle.dumps(issued)), label)
         alone["groups"].settle(bets, label)
         if label is not None:
-            alone["segments"].learn_issued(scores[at], issued.keys, label, parts)
+            alone["segments"].settle(parts, label)
     for name, calibrator in alone.items():
         assert shadow.challengers[name].state_dict() == calibrator.state_dict()
     assert {one.n for one in shadow.comparisons()} == {shadow.n}
@@ -425,7 +425,9 @@ def test_a_join_passes_levels_to_a_shadow(tmp_path):
         state = join.state_dict()
     for name, calibrator in three().challengers.items():
         assert run(calibrator).calibrator.state_dict() == join.calibrator.challengers[name].state_dict()
-    assert join.calibrator.challengers["groups"]._accounts.aside == pytest.approx(0.0, abs=1e-12)
+    slots = join.calibrator.challengers["groups"]._accounts.slots(0)[0]
+    assert slots[:10].tolist() == [*[pytest.approx(0.0, abs=1e-15)] * 8, slots[8], 0.0]
+    assert slots[8] > 1.0
     assert join.tally()["unheld"] > 0
     with Journal(tmp_path / "journal") as journal:
         again = LabelJoin(three(), HORIZON, journal=journal, max_held=30)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,8 +52,8 @@ def group_text(group: Group, width: float) -> str:
 
 
 def bound_text(group: Group) -> str:
-    """Write the bound of a group; a dash if labels were late, since there is no bound then."""
-    return "–" if math.isinf(group.bound) else f"{group.bound:.1f}"
+    """Write the bound of a group, and how many of its labels were late at once, if any was."""
+    return f"{group.bound:.1f}" + (f" with {group.pending} pending" if group.pending > 1 else "")
 
 
 def _row(group: Group, width: float) -> tuple[str, ...]:

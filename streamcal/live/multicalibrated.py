@@ -15,7 +15,7 @@ from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.segments.accounts import Accounts
-from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, SIZE, TILTS, WIDTH
+from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, FINE_WIDTH, KNOWN, SIZE, SLOTS, TILTS, WIDTH
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import loaded_as
 from streamcal.live.keyed import Columns, Keyed, Keys, kept
@@ -39,7 +39,6 @@ from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import (
     ROUNDING,
     Reader,
-    attribute,
     ensure,
     listed,
     number,
@@ -57,9 +56,16 @@ NARROWEST, WIDEST = 0.05, 36.0
 #: No sum of capital is larger: it is at most what was injected, a share of a nat per observation, and what was gained.
 RICHEST = 1e18
 #: The sums over all groups in a state, as `Capitals` names them.
-COUNTERS = ("injected", "total", "aside", "gone", "gain")
-#: The tilts of all accounts, for which a bound is the lowest.
-_EVERY = (*TILTS, *FINE)
+COUNTERS = ("injected", "total", "gone", "gain")
+#: The tilts of all accounts, each for both signs, in the order of the evidence that the kernel knows; and what a gap
+#: costs an account of the tilt for each unit of variance.
+_H = np.array([*TILTS, *TILTS, *FINE, *FINE])
+_COST = np.expm1(_H) - _H
+#: The accounts of either sign.
+_SIDES = [
+    [*range(first, first + len(TILTS)), *range(fine, fine + len(FINE))]
+    for first, fine in ((0, SIZE), (len(TILTS), SIZE + len(FINE)))
+]
 
 
 class Certificate(NamedTuple):
@@ -94,13 +100,16 @@ class Group(NamedTuple):
     bin : int or None
         The bin of the calibrator's log-odds: bin k has those from k·`bins` to (k + 1)·`bins`. None: all bins.
     evidence : float
-        The log of the largest capital of the group in units of the lowest floor.
+        Of the account with most: `pending`·ln(W/(`pending`·w₀)), W being its capital, and w₀ the lowest floor.
     gap : float
         Σ(y − p), each observation with its weight relative to the mean.
     variance : float
         Σp·(1 − p), the variance of the gap if predictions are right.
     bound : float
         `Multicalibrated.bound` of this variance.
+    pending : int
+        N, the most observations of the group whose labels were awaited at once; 1 if labels come in time, 0 where the
+        group is not held.
     """
 
     field: Field | None
@@ -110,6 +119,7 @@ class Group(NamedTuple):
     gap: float
     variance: float
     bound: float
+    pending: int
 
     @property
     def z(self) -> float:
@@ -139,7 +149,7 @@ class Multicalibrated(Keyed):
 
         1. loss(p) − loss(z) ≤ I − C
         2. |M| ≤ (ln(W/w₀) + V·(exp(h) − 1 − h))/h for each tilt h > 0, where W ≤ C ≤ I + loss(z) − loss(p)
-    I, C and W are in the state: `certificate` and `bound` report both parts.
+    I, C and W are in the state: `certificate` and `bound` report both parts. For labels that come late, see the notes.
     `docs/multicalibration_measured.md` has the proof.
 
     Parameters
@@ -167,16 +177,19 @@ class Multicalibrated(Keyed):
     up to 32 steps, each with a prediction of its own: part 2 is about these. Larger ones count as 32. What
     the steps gain beyond the prediction as issued is added to I, so that part 1 is about predictions as issued.
 
-    Late labels: `issue` fixes the stakes of an observation and sets aside what they can lose, until `settle` is given
-    the label, in any order, or None where it never comes. Relative weights above 1 count as 1 there. Part 1
-    holds as it is. Part 2 does not: `bound` is infinite as soon as anything was issued, and the accounts of ±1/81 and
-    ±1/243 are closed.
+    Late labels: the capital of a group lies in slots. `issue` takes one of those that are free, and opens one more at
+    the floor if none is. `settle` settles its bets and gives it back, in any order; for None, as it was. A relative
+    weight above 1 counts as 1. Part 1 is about the labels that came. In part 2, ln(W/w₀) becomes N·ln(W/(N·w₀)), where
+    N is the number of slots: the most observations *of the group* that were pending at once, 1 if labels come in time.
+    So |M| is within √N of what it is in time, and no method can promise less. What is guaranteed counts pending
+    observations, however rare positive labels are; what is learned counts their information.
 
     Part 2 is about a group's observations since it was last given a place. `merge` adds capitals, moments and counters:
     part 1 holds for both streams together, and part 2 for the observations of each stream apart and those after the
     merge. `unlearn_one` is refused: an account's capital depends on the order of its observations.
 
-    Cost in addition to the calibrator's: see `docs/multicalibration.md`. 100 bytes for a group, and its name.
+    Cost in addition to the calibrator's: see `docs/multicalibration.md`. 100 bytes for a group, 190 once anything was
+    issued, and its name.
 
     References
     ----------
@@ -233,7 +246,6 @@ class Multicalibrated(Keyed):
         self._names = names_of(self.by)
         self._accounts = Accounts(len(self.by), self._pairs, self.bins, self.max_levels, self.share)
         self._weight_scale = WeightScale()
-        self._issued = 0  # observations whose labels come, or came, late
 
     # -- what it can do --------------------------------------------------------------------------------------------
 
@@ -372,7 +384,6 @@ class Multicalibrated(Keyed):
         z, parts = self.inner._issue_keyed(score, keys, t, weight)
         relative = self._weight_scale.relative(weight) if weight > 0.0 else 0.0
         said = self._accounts.issue(z, levels, min(relative, 1.0))
-        self._issued += 1
         return said[1], [*said, *(parts or ())]
 
     def _learn_keyed(
@@ -402,16 +413,12 @@ class Multicalibrated(Keyed):
 
     def _read_said(self, levels: list[Any], said: Sequence[float]) -> tuple[FloatArray, list[float]]:
         """Return the bets of an issued prediction, and what the calibrator remembers; reject anything else."""
-        needed = 3 + SIZE * self._accounts.groups(levels)
         try:
-            parts = [float(one) for one in said]
+            bets = np.array(said, dtype=np.float64)
+            end = self._accounts.record_end(levels, bets)
         except (TypeError, ValueError, OverflowError):
-            parts = []
-        bets = np.array(parts[:needed])
-        possible = len(bets) == needed and bool(np.isfinite(bets).all() and (bets >= 0.0).all())
-        if not (possible and 0.0 < bets[0] < 1.0 and 0.0 < bets[1] < 1.0 and bets[2] <= 1.0):
-            raise InputError(f"said={str(said)[:60]} is not what `issue` keeps for these keys: {needed} numbers")
-        return bets, parts[needed:]
+            raise InputError(f"said={str(said)[:60]} is not what `issue` keeps for these keys") from None
+        return bets[:end], bets[end:].tolist()
 
     # -- what is guaranteed ----------------------------------------------------------------------------------------
 
@@ -421,13 +428,9 @@ class Multicalibrated(Keyed):
         O(groups), for the evidence. With late labels, of what has been learned.
         """
         accounts = self._accounts
-        largest = 0.0
-        for j in range(accounts.size):
-            capital = accounts.held(j)[1][:, :SIZE]
-            fine = accounts.fine(j)[1]
-            largest = max([largest, *(float(one.max()) for one in (capital, fine) if one.size)])
-        regret = float(accounts.injected - accounts.total)
-        return Certificate(self._evidence(largest), regret, float(accounts.gain))
+        known = [accounts.evidence(j)[1][:, 3:] for j in range(accounts.size)]
+        evidence = max(float(np.nanmax(one, initial=0.0)) for one in known)
+        return Certificate(evidence, float(accounts.injected - accounts.total), float(accounts.gain))
 
     def gap(self, field: Field | None = None, level: Level | None = None, bin: int | None = None) -> Group:
         """Return what is known of a group.
@@ -452,14 +455,13 @@ class Multicalibrated(Keyed):
             For a group that cannot be.
         """
         j, name = self._place(field, level, bin)
-        values = self._accounts.values(j, name)
-        found = np.zeros(WIDTH) if values is None else values
-        return self._group(j, name, found)
+        return self._group(j, name, self._evidence_of(j, name))
 
     def bound(self, field: Field | None, level: Level | None, variance: float, bin: int | None = None) -> float:
-        """Return the largest |Σ(y − p)| of a group over its latest observations whose Σp·(1 − p) is `variance`.
+        """Return the largest |Σ(y − p)| of a group over its latest labels whose Σp·(1 − p) is `variance`.
 
-        The bound is valid for every number of latest observations at once, also for a group that is not in memory.
+        The bound is valid for every number of latest labels at once, also for a group that is not in memory. With the
+        most observations of the group that were pending at once, N, it grows as √N.
 
         Parameters
         ----------
@@ -471,7 +473,7 @@ class Multicalibrated(Keyed):
         Returns
         -------
         float
-            Infinite if anything was issued with `issue`.
+            Its `gap(field, level, bin).pending` is N.
 
         Raises
         ------
@@ -479,10 +481,7 @@ class Multicalibrated(Keyed):
             For a group that cannot be, or a variance below 0.
         """
         spread = float(real_number(variance, "variance", "a number of at least 0", least=0.0))
-        place = self._place(field, level, bin)
-        values = self._accounts.values(*place)
-        fine = None if values is None else self._accounts.fine_values(*place)
-        return self._bound(np.zeros(WIDTH) if values is None else values, fine, spread)
+        return _bound(self._evidence_of(*self._place(field, level, bin)), spread)
 
     def worst(self, n: int = 10, field: Field | None = None) -> list[Group]:
         """Return the n groups with most evidence against their predictions, that with most first. O(groups).
@@ -505,35 +504,23 @@ class Multicalibrated(Keyed):
         whole_number(n, "n", 1)
         found: list[tuple[float, int, Any, FloatArray]] = []
         for j in range(self._accounts.size) if field is None else self._families(field):
-            levels, rows = self._accounts.held(j)
+            levels, rows = self._accounts.evidence(j)
             if levels:
-                most = rows[:, :SIZE].max(axis=1)
-                large, fine = self._accounts.fine(j)
-                most[large] = np.maximum(most[large], fine.max(axis=1, initial=0.0))
+                most = np.nanmax(rows[:, 3:], axis=1)
                 places = np.argsort(-most, kind="stable")[:n]
                 found += [(-float(most[i]), j, levels[i], rows[i]) for i in places.tolist()]
-        return [self._group(j, level, values) for _, j, level, values in sorted(found, key=lambda one: one[:2])[:n]]
+        return [self._group(j, level, known) for _, j, level, known in sorted(found, key=lambda one: one[:2])[:n]]
 
-    def _evidence(self, capital: float) -> float:
-        return math.log(max(capital / self._accounts.lowest, 1.0))
+    def _evidence_of(self, j: int, name: Any) -> FloatArray:
+        """Return M, V and N of a group and the evidence of its accounts, as the kernel knows them."""
+        known: FloatArray | None = self._accounts.evidence_of(j, name)
+        return np.array([0.0] * (KNOWN - FINE_SIZE) + [math.nan] * FINE_SIZE) if known is None else known
 
-    def _bound(self, values: FloatArray, fine: FloatArray | None, variance: float) -> float:
-        """Return the bound of a group with these capitals, the further ones included if it has them."""
-        if self._issued:
-            return math.inf
-        sides = [*values[:SIZE].reshape(2, -1), *(() if fine is None else fine.reshape(2, -1))]
-        found = 0.0
-        for capitals in (np.concatenate(sides[0::2]).tolist(), np.concatenate(sides[1::2]).tolist()):
-            each = zip(capitals, _EVERY[: len(capitals)], strict=True)
-            found = max(found, min((self._evidence(one) + variance * (math.expm1(h) - h)) / h for one, h in each))
-        return found
-
-    def _group(self, j: int, name: Any, values: FloatArray) -> Group:
+    def _group(self, j: int, name: Any, known: FloatArray) -> Group:
         """Return the group of a family with these numbers."""
         single, pairs = len(self.by), len(self._pairs)
-        gap, variance, fine = float(values[SIZE]), float(values[SIZE + 1]), self._accounts.fine_values(j, name)
-        most = max(float(values[:SIZE].max()), 0.0 if fine is None else float(fine.max()))
-        said = self._evidence(most), gap, variance, self._bound(values, fine, variance)
+        gap, variance, pending = known[:3].tolist()
+        said = float(np.nanmax(known[3:])), gap, variance, _bound(known, variance), int(pending)
         if j == 0:
             return Group(None, None, None, *said)
         if j <= single:
@@ -593,7 +580,6 @@ class Multicalibrated(Keyed):
         self.inner.merge(other.inner)
         self._accounts.merge(other._accounts)
         self._weight_scale.merge(other._weight_scale)
-        self._issued += other._issued
 
     def _compared(self) -> dict[str, Any]:
         return {**super()._compared(), "calibrator": [type(self.inner).__name__, self.inner._compared()]}
@@ -601,21 +587,27 @@ class Multicalibrated(Keyed):
     def _fields(self) -> dict[str, StateField]:
         accounts = self._accounts
         signed = number(-RICHEST, RICHEST)
-        counters = row(number(0.0, RICHEST), signed, signed, signed, signed)
-        large = listed(row(listed(whole()), numbers(None, FINE_SIZE, least=0.0, most=RICHEST)), length=accounts.size)
+        counters = row(number(0.0, RICHEST), signed, signed, signed)
+        large = listed(row(listed(whole()), numbers(None, FINE_WIDTH, least=0.0, most=RICHEST)), length=accounts.size)
+        slots = listed(numbers(None, SLOTS, least=0.0, most=RICHEST), length=accounts.size)
         return {
             "inner": StateField(unread, self.inner._written, self._load_inner),
-            "issued": attribute(self, "_issued", whole()),
             "evicted": StateField(whole(), lambda: int(accounts.evicted)),
             "weight_scale": part(self._weight_scale, weight_scale_state),
             "counters": StateField(counters, lambda: [float(getattr(accounts, name)) for name in COUNTERS]),
             "families": StateField(listed(unread, length=accounts.size), self._groups),
+            "slots": StateField(slots, self._slots, optional=True),
             "large": StateField(large, self._large_groups, optional=True),
         }
 
     def _groups(self) -> list[list[Any]]:
         """Return the groups of each family and their numbers."""
         return [list(self._accounts.held(j)) for j in range(self._accounts.size)]
+
+    def _slots(self) -> list[FloatArray] | None:
+        """Return the slots of the groups of each family; None if nothing was ever issued."""
+        accounts = self._accounts
+        return [accounts.slots(j) for j in range(accounts.size)] if accounts.is_late else None
 
     def _large_groups(self) -> list[list[Any]] | None:
         """Return the further accounts of the large groups of each family; None if there are none."""
@@ -625,31 +617,35 @@ class Multicalibrated(Keyed):
     def _load_inner(self, state: Any) -> None:
         self.inner = loaded_as(self.inner, state)
 
-    def _load(self, *, evicted: int, counters: Sequence[float], families: list[Any], large: Any) -> None:
+    def _load(self, *, evicted: int, counters: Sequence[float], families: list[Any], slots: Any, large: Any) -> None:
         accounts, held = self._accounts, 0.0
         for j, (reader, family) in enumerate(zip(self._readers(), families, strict=True)):
             levels, rows = _family(reader, self.max_levels)(family)
-            accounts.load(j, levels, rows)
+            taken = None if slots is None else slots[j]
+            if taken is not None:
+                ensure(len(taken) == len(levels), "the slots of groups are not one row for each group")
+                _require_slots(taken[:, SIZE:-1])
+                ensure((taken[:, -1] <= evicted).all(), "a group was admitted later than now")
+                held += float(taken[:, :SIZE].sum())
+            accounts.load(j, levels, rows, taken)
             held += float(rows[:, :SIZE].sum())
             held += self._load_large(j, levels, *large[j]) if large else 0.0
-        injected, total, aside, gone, gain = counters
-        off = abs(held + aside + gone - total)
-        ensure(off <= ROUNDING * (1.0 + injected + total + gone), "the capital is not the sum of that of groups")
-        ensure(
-            total <= injected + gain + ROUNDING * (1.0 + injected + abs(gain)), "there is more capital than possible"
-        )
+        injected, total, gone, gain = counters
+        most = ROUNDING * (1.0 + injected + abs(total) + abs(gone))
+        ensure(abs(held + gone - total) <= most, "the capital is not the sum of that of groups")
+        most = injected + gain + ROUNDING * (1.0 + injected + abs(gain))
+        ensure(total <= most, "there is more capital than possible")
         for name, value in zip(COUNTERS, counters, strict=True):
             setattr(accounts, name, value)
         accounts.evicted = evicted
-        if self._issued:
-            accounts.close_fine()
 
     def _load_large(self, j: int, levels: list[Any], places: list[int], rows: FloatArray) -> float:
         """Load the further accounts of the large groups of a family; their capital."""
         ensure(len(rows) == len(places) == len(set(places)), "the numbers of large groups are not one row for each")
         ensure(not places or max(places) < len(levels), "a large group is not held")
+        _require_slots(rows[:, 2 * FINE_SIZE :])
         self._accounts.load_fine(j, [levels[place] for place in places], np.ascontiguousarray(rows))
-        return float(rows.sum())
+        return float(rows[:, : 2 * FINE_SIZE].sum())
 
     def _readers(self) -> list[Reader]:
         """Return the reader of a group's name in a state, for each family."""
@@ -657,6 +653,18 @@ class Multicalibrated(Keyed):
         found = [whole(0, 0), *of_fields, *(row(of_fields[a], of_fields[b]) for a, b in self._pairs)]
         bins = whole(-1440, 1440)
         return [*found, bins, *(row(reader, bins) for reader in of_fields)] if self.bins else found
+
+
+def _bound(known: FloatArray, variance: float) -> float:
+    """Return the bound of a group by the evidence of its accounts: for either sign the least over the tilts it has."""
+    each = (known[3:] + variance * _COST) / _H
+    return float(max(np.nanmin(each[side]) for side in _SIDES))
+
+
+def _require_slots(numbers: FloatArray) -> None:
+    """Raise an error unless these are numbers of slots, free and taken, at least one of each group."""
+    ensure((numbers == np.floor(numbers)).all(), "a number of slots is not whole")
+    ensure((numbers.sum(axis=1) >= 1.0).all(), "a group has no slot")
 
 
 def _family(reader: Reader, most: int) -> Reader:

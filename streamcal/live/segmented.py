@@ -321,34 +321,18 @@ class Segmented(Keyed):
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
-    def issue_parts(self, score: float, keys: Keys, t: Time | None = None) -> list[float]:
-        """Return what `learn_issued` needs of a prediction when its label comes; the state does not change.
+    def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
+        """Return the probability, and the numbers that `_learn_keyed` needs of it; the state does not change.
 
-        Returns
-        -------
-        list of float
-            First the probability that `predict_one` returns and the number of observations learned so far. Then, for
-            each field of which `keys` has a level, in the order of `by`, the log-odds of its members: seven in the
-            first order, and four in the second. Those of the four members of all traffic and of both orders follow.
-            With `pairs`, those of this mixture and of the model beside it are next. The predictions of the parts of
-            the calibrator, if it is a mixture, are last.
-
-        Examples
-        --------
-        >>> cal = Segmented("identity", by=["device", "page"])
-        >>> parts = cal.issue_parts(0.5, {"page": 7})
-        >>> parts[:2], len(parts)
-        ([0.5, 0.0], 19)
+        First the probability and the number of observations learned so far. Then, for each field of which `keys` has a
+        level, in the order of `by`, the log-odds of its members: seven in the first order, and four in the second.
+        Those of the four members of all traffic and of both orders follow. With `pairs`, those of this mixture and of
+        the model beside it are next. The predictions of the parts of the calibrator, if it is a mixture, are last.
         """
-        return self._issued_parts(score, keys, t)[1]
-
-    def _issued_parts(self, score: float, keys: Keys, t: Time | None) -> tuple[float, list[float]]:
-        """Return the prediction of `predict_one` and the parts of `issue_parts`."""
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)
         if levels is None or None in levels:
             levels = self._levels(keys)
-        overall = self.overall
-        p, record = overall._issue_keyed(score, None, t, 1.0)
+        p, record = self.overall._issue_keyed(score, None, t, 1.0)
         corrected, of_places = self._corrections.parts(p, self._as_probability(score), levels)
         said = [corrected, float(self._learned)]
         for members in of_places:
@@ -357,38 +341,12 @@ class Segmented(Keyed):
         said += record or ()
         return corrected, said
 
-    def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
-        return self._issued_parts(score, keys, t)
-
     def _learn_keyed(
         self, score: float, keys: Keys, y: Label, said: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
-        self.learn_issued(score, keys, y, said or (), w, t)
-
-    def learn_issued(
-        self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float = 1.0, t: Time | None = None
-    ) -> None:
-        """Learn the label of a prediction that was issued earlier with these arguments.
-
-        Members of each field, and the parts of the calibrator, are judged by their issued predictions. The sums of the
-        levels step from where the calibrator puts the score now. The weights of the members learn at the rate 1/D. D is
-        the Allan variance of the residuals at the delay, measured on the labels learned so far: how many times more
-        their sums vary than if labels were independent.
-
-        Parameters
-        ----------
-        score, keys, y, w, t
-            As in `learn_one`.
-        said : sequence of float
-            What `issue_parts` returned.
-
-        Raises
-        ------
-        InputError
-            For an argument that is not allowed; nothing is learned then.
-        """
+        """Learn a label: members and parts are judged as issued, and levels step from where the calibrator is now."""
         levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
-        issued, of_fields, rest = self._read_parts(levels, said)
+        issued, of_fields, rest = self._read_parts(levels, said or ())
         self._require_store(levels)
         if weight == 0.0:
             self.overall._checked(score, y, w, t)
@@ -440,7 +398,7 @@ class Segmented(Keyed):
         except (TypeError, ValueError, OverflowError):
             parts = []
         if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
-            raise InputError(f"said={said!r} is not what `issue_parts` returns of these keys: {needed} numbers or more")
+            raise InputError(f"said={said!r} is not what `issue` keeps for these keys: {needed} numbers or more")
         ends = [2 + end for end in accumulate(sizes)]
         of_places = [parts[end - size : end] if size else None for end, size in zip(ends, sizes, strict=True)]
         return parts[:2], of_places, parts[needed:]

@@ -252,7 +252,7 @@ class Service:
         if isinstance(calibrator, Multicalibrated):
             with suppress(InputError):  # of a field that is not one of its own
                 group = calibrator.gap(_field_of(field, calibrator.by), level)
-                numbers = {"gap": group.gap, "variance": group.variance, "bound": finite(group.bound)}
+                numbers = {"gap": group.gap, "variance": group.variance, "bound": group.bound, "pending": group.pending}
                 found["group"] = {"evidence": group.evidence, **numbers}
             calibrator = calibrator.inner
         if isinstance(calibrator, Segmented):

@@ -406,7 +406,7 @@ class Comparison:
         """Return what a method certifies, and its groups with most evidence."""
         found = self.standings[name].certified
         assert found is not None
-        groups = [one._asdict() | {"bound": finite(one.bound)} for one in found.groups]
+        groups = [one._asdict() for one in found.groups]
         return found.certificate._asdict() | {"bins": found.bins, "groups": groups}
 
     def _of_segments(self, field: Field) -> dict[str, Any]:

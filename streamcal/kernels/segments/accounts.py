@@ -4,35 +4,53 @@
 Symbols, z being the probability of the calibrator, and p the prediction:
 
     h[a], d[a]       the tilts, ±1, ±1/3, ±1/9 and ±1/27, then ±1/81 and ±1/243 of large groups, and exp(h) − 1
-    W[g, a]          the capital that the account of tilt h[a] in group g can stake
+    F[g, a], m[g]    the capital of the account of tilt h[a] in group g in free slots, and how many are free
+    x[g, a]          the stake of an account on an observation, which is away until its label comes
     least[a]         the floor of an account, 2·floor·(1 + z·d)/(2 + d): the two of ±h cancel at z
+    w₀               the lowest floor
     S[a]             what the accounts of tilt h[a] stake, a sum over the groups of the observation
-    I, C             all capital that was injected at floors; and what accounts hold, held or have set aside
+    I, C             all capital that was injected at floors; and what accounts hold or held
 
 For each observation, with r(p) the probability p with its log-odds moved by h:
 
-    before the prediction    W ← max(W, least), for the groups of the observation
+    before the prediction    x ← max(F/m, least), F ← F − F/m and m ← m − 1; where m is 0, one more slot is opened
     the prediction           p = the root of z − p + Σ S·(r(p) − p), where r(p) − p = p·(1 − p)·d/(1 + p·d)
-    after the label          W ← W·(1 + v·(r(y)/p(y) − 1)), where p(1) = p, p(0) = 1 − p, and the weight v is at most 1
+    after the label          F ← F + max(x·(1 + v·(r(y)/p(y) − 1)), w₀) and m ← m + 1,
+                             where p(1) = p, p(0) = 1 − p, and the weight v is at most 1
 
-Then C gains at most v·ln(p(y)/z(y)). A double near 1 is not the exact root, and an observation of more weight than 1 is
-learned in several steps but was predicted once: what C gains beyond is added to I, so that C − I is always at most the
-log loss of z minus that of p, for predictions as issued.
-
-The further accounts of large groups (`capitals.py`) need labels in time: the first prediction that is issued for a late
-label closes them.
+If labels come in time, each group has one slot. Then C gains at most v·ln(p(y)/z(y)). A double near 1 is not the exact
+root, and an observation of more weight than 1 is learned in several steps but was predicted once: what C gains beyond
+is added to I, so that C − I is always at most the log loss of z minus that of p, for predictions as issued.
 """
 
 import cython
+import numpy as np
 from cython.cimports.libc.math import log
 from cython.cimports.streamcal.kernels.common.weights import steps_of
 from cython.cimports.streamcal.kernels.segments.balance import balanced
-from cython.cimports.streamcal.kernels.segments.capitals import _ALL, _FINE_SIZE, _GAP, _SIZE, _VARIANCE, Capitals
+from cython.cimports.streamcal.kernels.segments.capitals import (
+    _ALL,
+    _FINE_FREE,
+    _FINE_PENDING,
+    _FINE_SIZE,
+    _FINE_VARIANCE,
+    _FREE,
+    _GAP,
+    _PENDING,
+    _SINCE,
+    _SIZE,
+    _VARIANCE,
+    Capitals,
+)
 from cython.cimports.streamcal.kernels.segments.groups import MISSING
 from cython.cimports.streamcal.kernels.segments.level_table import UNKNOWN
 
 #: Probabilities are clamped to this and 1 minus this.
 _LOWEST = cython.declare(cython.double, 2.0**-52)
+#: What `issue` returns of an observation before its stakes: z, p, v, `evicted`, and how many of its groups are large.
+HEAD = 5
+_HEAD = HEAD
+_INFINITY = cython.declare(cython.double, float("inf"))
 
 
 @cython.cfunc
@@ -41,48 +59,62 @@ _LOWEST = cython.declare(cython.double, 2.0**-52)
 def _stake(
     first: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    held: cython.p_double,
+    free: cython.p_double,
+    part: cython.double,
     least: cython.p_double,
     sums: cython.p_double,
 ) -> cython.void:
-    """Add the capitals of a group, as they are once raised to their floors, to S."""
+    """Add what the accounts of a group would stake to S, a slot being this part of what is free."""
     a: cython.Py_ssize_t
     for a in range(first, end):
-        w: cython.double = held[a - first]
+        w: cython.double = free[a - first] * part
         sums[a] += least[a] if w < least[a] else w
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _raise(
+def _take(
     first: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    held: cython.p_double,
+    free: cython.p_double,
+    part: cython.double,
     least: cython.p_double,
     sums: cython.p_double,
     added: cython.p_double,
+    stakes: cython.p_double,
 ) -> cython.void:
-    """`_stake`, and raise the capitals to their floors."""
+    """`_stake`, and take the slot."""
     a: cython.Py_ssize_t
     for a in range(first, end):
-        w: cython.double = held[a - first]
-        raised: cython.double = least[a] if w < least[a] else w
-        sums[a] += raised
-        added[a] += raised - w
-        held[a - first] = raised
+        w: cython.double = free[a - first] * part
+        x: cython.double = least[a] if w < least[a] else w
+        sums[a] += x
+        added[a] += x - w
+        free[a - first] -= w
+        stakes[a] = x
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _multiply(
-    first: cython.Py_ssize_t, end: cython.Py_ssize_t, held: cython.p_double, rise: cython.p_double
-) -> cython.void:
-    """Settle the bets of a group."""
+def _give(
+    first: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    free: cython.p_double,
+    lowest: cython.double,
+    stakes: cython.p_double,
+    rise: cython.p_double,
+) -> cython.double:
+    """Settle the bets of a group and give its slot back; what was injected."""
     a: cython.Py_ssize_t
+    injected: cython.double = 0.0
     for a in range(first, end):
-        held[a - first] += held[a - first] * rise[a]
+        w: cython.double = stakes[a] + stakes[a] * rise[a]
+        back: cython.double = lowest if w < lowest else w
+        injected += back - w
+        free[a - first] += back
+    return injected
 
 
 @cython.final
@@ -90,8 +122,8 @@ def _multiply(
 class Accounts(Capitals):
     """The accounts of the groups of a stream, with the parameters and counters of `Capitals`.
 
-    O(groups of the observation) for a prediction and for a label; 80
-    bytes for a group, some 20 for its place, and its name.
+    O(groups of the observation) for a prediction and for a label; 80 bytes for a group, 88 more if anything was ever
+    issued, some 20 for its place, and its name.
     """
 
     _tilts: cython.Py_ssize_t  # those of the observation: further ones if one of its groups is large
@@ -99,12 +131,16 @@ class Accounts(Capitals):
     _sums: cython.double[12]  # S
     _added: cython.double[12]  # what was injected for the observation
     _rise: cython.double[12]  # the ratio in which accounts gain
+    _stakes: cython.double[:, ::1]  # x of each family; that of further accounts is 0 where there are none
+    _residual: cython.double  # v·(y − p)
+    _spread: cython.double  # v·p·(1 − p)
     _z: cython.double
     _p: cython.double
     _q: cython.double  # 1 − p, exactly where p is near 1
 
     def __init__(self, *parameters):
         Capitals.__init__(self, *parameters)
+        self._stakes = np.zeros((self.size, _ALL))
         if not cython.compiled:
             self._least, self._sums, self._added, self._rise = ([0.0] * _ALL for _ in range(4))
 
@@ -112,7 +148,7 @@ class Accounts(Capitals):
     @cython.inline
     @cython.exceptval(check=False)
     def _numbers(self, k: cython.Py_ssize_t) -> cython.p_double:
-        """Return the numbers of the group in a slot."""
+        """Return the numbers of the group in a place."""
         if cython.compiled:
             return cython.address(self._values[k, 0])
         else:
@@ -121,8 +157,25 @@ class Accounts(Capitals):
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
+    def _of(self, j: cython.Py_ssize_t) -> cython.p_double:
+        """Return the stakes of a family."""
+        if cython.compiled:
+            return cython.address(self._stakes[j, 0])
+        else:
+            return self._stakes[j]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _part(self, k: cython.Py_ssize_t) -> cython.double:
+        """Return the part that a slot of the group in a place is of what is free."""
+        return 1.0 / max(self._slots[k, _FREE], 1.0) if self.is_late else 1.0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
     def _further(self, place: cython.double) -> cython.p_double:
-        """Return the further capitals of a large group, and its V, by what is in the place of its V."""
+        """Return the further numbers of a large group, and its V, by what is in the place of its V."""
         if cython.compiled:
             return cython.address(self._fine[cython.cast(cython.Py_ssize_t, -1.0 - place), 0])
         else:
@@ -152,7 +205,7 @@ class Accounts(Capitals):
     @cython.cfunc
     @cython.exceptval(check=False)
     def _sum(self) -> cython.void:
-        """Set S as it is once all accounts are at their floors or above. Nothing else changes."""
+        """Set S as it is once a slot of each group is taken. Nothing else changes."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         self._start()
@@ -160,29 +213,42 @@ class Accounts(Capitals):
             k = self._slot[j]
             if k == MISSING:
                 continue
-            held: cython.p_double = self._numbers(k if k >= 0 else j)
-            _stake(0, _SIZE, held, self._least, self._sums)
+            if k < 0:
+                k = j
+            held: cython.p_double = self._numbers(k)
+            _stake(0, _SIZE, held, self._part(k), self._least, self._sums)
             if held[_VARIANCE] < 0.0:
-                _stake(_SIZE, _ALL, self._further(held[_VARIANCE]), self._least, self._sums)
+                further: cython.p_double = self._further(held[_VARIANCE])
+                _stake(_SIZE, _ALL, further, 1.0 / max(further[_FINE_FREE], 1.0), self._least, self._sums)
                 self._tilts = _ALL
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _fill(self) -> cython.int:
-        """`_sum`, and raise the accounts to their floors; the groups of the observation are then the newest."""
+        """`_sum`, and take the slots; the groups of the observation are then the newest."""
         a: cython.Py_ssize_t
         j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
         self._start()
         for j in range(self.size):
-            if self._slot[j] == MISSING:
+            k = self._slot[j]
+            if k == MISSING:
                 continue
-            if self._slot[j] == UNKNOWN:
+            if k == UNKNOWN:
                 self._admit(j)
-            self._table.use(self._slot[j])
-            held: cython.p_double = self._numbers(self._slot[j])
-            _raise(0, _SIZE, held, self._least, self._sums, self._added)
+                k = self._slot[j]
+            self._table.use(k)
+            held: cython.p_double = self._numbers(k)
+            stakes: cython.p_double = self._of(j)
+            _take(0, _SIZE, held, self._part(k), self._least, self._sums, self._added, stakes)
+            stakes[_SIZE] = 0.0
+            if self.is_late and self._slots[k, _FREE] == 0.0:
+                self._slots[k, _FREE] = 1.0
             if held[_VARIANCE] < 0.0:
-                _raise(_SIZE, _ALL, self._further(held[_VARIANCE]), self._least, self._sums, self._added)
+                further: cython.p_double = self._further(held[_VARIANCE])
+                further[_FINE_FREE] = max(further[_FINE_FREE], 1.0)
+                part: cython.double = 1.0 / further[_FINE_FREE]
+                _take(_SIZE, _ALL, further, part, self._least, self._sums, self._added, stakes)
                 self._tilts = _ALL
         added: cython.double = 0.0
         for a in range(self._tilts):
@@ -262,7 +328,8 @@ class Accounts(Capitals):
             if i > 0:
                 self._fill()
                 self._balance()
-            self._settle(y, v, gain)
+            self._judge(y, v)
+            self._settle(gain, 0.0)
         return 0
 
     @cython.cfunc
@@ -273,17 +340,25 @@ class Accounts(Capitals):
         return v * (log(self._p / self._z) if y > 0.0 else log(self._q / (1.0 - self._z)))
 
     @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _judge(self, y: cython.double, v: cython.double) -> cython.void:
+        """Set what accounts gain by a label."""
+        a: cython.Py_ssize_t
+        self._residual = v * (self._q if y > 0.0 else -self._p)
+        self._spread = v * self._p * self._q
+        for a in range(self._tilts):
+            self._rise[a] = self._residual * self._d[a] / (1.0 + self._p * self._d[a])
+
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _settle(self, y: cython.double, v: cython.double, gain: cython.double) -> cython.int:
-        """Multiply the accounts that were filled, and add to M and V of their groups."""
+    def _settle(self, gain: cython.double, lost: cython.double) -> cython.int:
+        """Give slots back, and add to M and V of their groups; `lost` is what groups gained that are not held."""
         a: cython.Py_ssize_t
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
-        change: cython.double = 0.0
-        residual: cython.double = v * (self._q if y > 0.0 else -self._p)
-        variance: cython.double = v * self._p * self._q
-        for a in range(self._tilts):
-            self._rise[a] = residual * self._d[a] / (1.0 + self._p * self._d[a])
+        change: cython.double = lost
+        raised: cython.double = 0.0
         for a in range(self._tilts):
             change += self._sums[a] * self._rise[a]
         for j in range(self.size):
@@ -291,18 +366,39 @@ class Accounts(Capitals):
             if k < 0:
                 continue
             held: cython.p_double = self._numbers(k)
-            _multiply(0, _SIZE, held, self._rise)
-            held[_GAP] += residual
+            stakes: cython.p_double = self._of(j)
+            raised += _give(0, _SIZE, held, self.lowest, stakes, self._rise)
+            held[_GAP] += self._residual
             if held[_VARIANCE] < 0.0:
                 further: cython.p_double = self._further(held[_VARIANCE])
-                _multiply(_SIZE, _ALL, further, self._rise)
-                further[_FINE_SIZE] += variance
+                if stakes[_SIZE] > 0.0:
+                    raised += _give(_SIZE, _ALL, further, self.lowest, stakes, self._rise)
+                else:
+                    raised += self._follow(further)
+                further[_FINE_VARIANCE] += self._spread
             else:
-                held[_VARIANCE] += variance
-                if held[_VARIANCE] > self.large and not self._is_closed:
+                held[_VARIANCE] += self._spread
+                if held[_VARIANCE] > self.large and held[_VARIANCE] > self.large * self._size_of(k):
                     self._open(k)
+        self.injected += raised
+        self.total += raised
         self._count(change, gain)
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _follow(self, further: cython.p_double) -> cython.double:
+        """Inject what a slot of further accounts, opened since the observation was issued, would have gained by it."""
+        a: cython.Py_ssize_t
+        raised: cython.double = 0.0
+        further[_FINE_FREE] = max(further[_FINE_FREE], 1.0)
+        for a in range(_FINE_SIZE):
+            own: cython.double = further[a] / further[_FINE_FREE]
+            w: cython.double = max(own, self.lowest)
+            more: cython.double = max(w + w * self._rise[_SIZE + a], own) - own
+            further[a] += more
+            raised += more
+        return raised
 
     @cython.cfunc
     @cython.inline
@@ -317,37 +413,61 @@ class Accounts(Capitals):
     # -- labels that come late -------------------------------------------------------------------------------------
 
     def issue(self, z: cython.double, levels: list, v: cython.double):
-        """Predict, fix the stakes of the accounts, and set aside what these can lose.
+        """Predict, and take a slot of each group until the label comes.
 
-        Returns [z, p, v] and the stakes, a group after the other, for `resolve`; v is the weight, at most 1.
+        Returns [z, p, v, `evicted`, large groups] and the stakes, a group after the other, for `resolve`; v is the
+        weight, at most 1. The family of each large group follows with its further stakes.
         """
         a: cython.Py_ssize_t
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
+        r: cython.Py_ssize_t
         self._require_levels(levels)
-        self.close_fine()
+        self.be_late()
         self._look(self._clamp(z), levels)
         self._fill()
         self._balance()
-        found: list = [float(self._z), float(self._p), float(v)]
+        found: list = [float(self._z), float(self._p), float(v), float(self.evicted), 0.0]
+        fine: list = []
         for j in range(self.size):
             k = self._slot[j]
             if k == MISSING:
                 continue
             for a in range(_SIZE):
-                stake: cython.double = v * self._values[k, a]
-                lost: cython.double = stake * self._loss(a)
-                self._values[k, a] -= lost
-                self.aside += lost
-                found.append(float(stake))
-        return found
+                self._slots[k, a] += self._stakes[j, a]
+                found.append(float(self._stakes[j, a]))
+            self._slots[k, _FREE] -= 1.0
+            self._slots[k, _PENDING] += 1.0
+            r = self._fine_row(k)
+            if r >= 0:
+                fine.append(float(j))
+                for a in range(_FINE_SIZE):
+                    self._fine[r, _FINE_SIZE + a] += self._stakes[j, _SIZE + a]
+                    fine.append(float(self._stakes[j, _SIZE + a]))
+                self._fine[r, _FINE_FREE] -= 1.0
+                self._fine[r, _FINE_PENDING] += 1.0
+                found[_HEAD - 1] += 1.0
+        return found + fine
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _loss(self, a: cython.Py_ssize_t) -> cython.double:
-        """Return what a stake of 1 loses if the label is the one that it was not on."""
-        return (self._p if self._d[a] > 0.0 else -self._q) * self._d[a] / (1.0 + self._p * self._d[a])
+    def record_end(self, levels: list, issued: cython.const[cython.double][::1]) -> cython.Py_ssize_t:
+        """Return where what `issue` returned for these levels ends; `ValueError` where it is nothing like it."""
+        i: cython.Py_ssize_t
+        first: cython.Py_ssize_t = _HEAD + _SIZE * self.groups(levels)
+        end: cython.Py_ssize_t = -1
+        large: cython.Py_ssize_t = 0
+        if issued.shape[0] >= first and 0.0 <= issued[_HEAD - 1] <= self.size:
+            large = cython.cast(cython.Py_ssize_t, issued[_HEAD - 1])
+            end = first + (1 + _FINE_SIZE) * large
+        is_record: cython.bint = first <= end <= issued.shape[0] and issued[_HEAD - 1] == large
+        if is_record:
+            is_record = 0.0 < issued[0] < 1.0 and 0.0 < issued[1] < 1.0 and issued[2] <= 1.0
+            for i in range(end):
+                is_record = is_record and 0.0 <= issued[i] < _INFINITY
+            for i in range(first, end, 1 + _FINE_SIZE):
+                is_record = is_record and issued[i] < self.size
+        if not is_record:
+            raise ValueError("the numbers are not those of an observation of these levels")
+        return end
 
     def resolve(self, levels: list, issued: cython.const[cython.double][::1], y: cython.double):
         """Settle the bets of an issued observation by its label, 1 or 0; −1 where it never comes, and the bets are off.
@@ -355,32 +475,78 @@ class Accounts(Capitals):
         What belongs to a group that has made room is gone.
         """
         a: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         j: cython.Py_ssize_t
-        k: cython.Py_ssize_t
-        i: cython.Py_ssize_t = 3
-        changes: cython.double = 0.0
-        if issued.shape[0] != 3 + _SIZE * self.groups(levels):
-            raise ValueError("the stakes are not those of these levels")
+        lost: cython.double = 0.0
+        end: cython.Py_ssize_t = _HEAD + _SIZE * self.groups(levels)
+        if self.record_end(levels, issued) != issued.shape[0]:
+            raise ValueError("there are more numbers than those of an observation")
+        self.be_late()
         self._look(self._clamp(issued[0]), levels)
         self._p, self._q = issued[1], 1.0 - issued[1]
-        v: cython.double = issued[2]
-        residual: cython.double = self._q if y > 0.0 else -self._p if y == 0.0 else 0.0
+        v: cython.double = issued[2] if y >= 0.0 else 0.0
+        self._tilts = _ALL
+        self._judge(y, v)
+        for a in range(_ALL):
+            self._sums[a] = 0.0
+        i = _HEAD
         for j in range(self.size):
-            k = self._slot[j]
-            if k == MISSING:
-                continue
+            if self._slot[j] != MISSING:
+                lost += self._return(j, issued[i : i + _SIZE], issued[3])
+                i += _SIZE
+        for i in range(end, issued.shape[0], 1 + _FINE_SIZE):
+            lost += self._return_fine(cython.cast(cython.Py_ssize_t, issued[i]), issued[i + 1 : i + 1 + _FINE_SIZE])
+        self.gone += lost
+        self._settle(self._gain(y, v), lost)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _return(
+        self, j: cython.Py_ssize_t, stakes: cython.const[cython.double][::1], evicted: cython.double
+    ) -> cython.double:
+        """Set the stakes of a family, whose slot is free again; what they gain if its group has been admitted since."""
+        a: cython.Py_ssize_t
+        k: cython.Py_ssize_t = self._slot[j]
+        lost: cython.double = 0.0
+        if k < 0 or self._slots[k, _SINCE] > evicted or self._slots[k, _PENDING] == 0.0:
+            self._slot[j] = UNKNOWN
             for a in range(_SIZE):
-                lost: cython.double = issued[i] * self._loss(a)
-                change: cython.double = issued[i] * residual * self._d[a] / (1.0 + self._p * self._d[a])
-                self.aside -= lost
-                changes += change
-                if k >= 0:
-                    self._values[k, a] += max(lost + change, 0.0)
-                else:
-                    self.gone += max(lost + change, 0.0)
-                i += 1
-            if k >= 0 and y >= 0.0:
-                self._values[k, _GAP] += v * residual
-                self._values[k, _VARIANCE] += v * self._p * self._q
-        if y >= 0.0:
-            self._count(changes, self._gain(y, v))
+                lost += stakes[a] * self._rise[a]
+            return lost
+        for a in range(_SIZE):
+            self._stakes[j, a] = stakes[a]
+            self._sums[a] += stakes[a]
+            self._slots[k, a] -= self._less(self._slots[k, a], stakes[a])
+        self._stakes[j, _SIZE] = 0.0
+        self._slots[k, _FREE] += 1.0
+        self._slots[k, _PENDING] -= 1.0
+        return 0.0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _return_fine(self, j: cython.Py_ssize_t, stakes: cython.const[cython.double][::1]) -> cython.double:
+        """`_return` of the stakes of further accounts."""
+        a: cython.Py_ssize_t
+        r: cython.Py_ssize_t = self._fine_row(self._slot[j]) if self._slot[j] >= 0 else UNKNOWN
+        lost: cython.double = 0.0
+        if r < 0 or self._fine[r, _FINE_PENDING] == 0.0:
+            for a in range(_FINE_SIZE):
+                lost += stakes[a] * self._rise[_SIZE + a]
+            return lost
+        for a in range(_FINE_SIZE):
+            self._stakes[j, _SIZE + a] = stakes[a]
+            self._sums[_SIZE + a] += stakes[a]
+            self._fine[r, _FINE_SIZE + a] -= self._less(self._fine[r, _FINE_SIZE + a], stakes[a])
+        self._fine[r, _FINE_FREE] += 1.0
+        self._fine[r, _FINE_PENDING] -= 1.0
+        return 0.0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _less(self, held: cython.double, stake: cython.double) -> cython.double:
+        """Return what a stake takes from those of its group: all of them where it is more, and the rest is injected."""
+        more: cython.double = max(stake - held, 0.0)
+        self.injected += more
+        self.total += more
+        return stake - more
