@@ -1,6 +1,7 @@
 """All benchmarks of streamcal, in one command.
 
-    python -m benchmarks                  # everything; writes docs/performance.md and docs/performance/
+    python -m benchmarks                  # everything; writes docs/performance.md, docs/performance/, and the tables
+                                          # of docs/long_streams.md and docs/late_labels_measured.md
     python -m benchmarks --quick          # a smoke run of less than a minute; prints only
     python -m benchmarks --only tail      # one part; prints only
     python -m benchmarks --quick --out /tmp/page    # writes there
@@ -23,12 +24,26 @@ from benchmarks.plan import FULL, QUICK, Plan
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = "performance.md"
+#: Parts whose results are texts of another page, by their markers.
+PAGES = {"long-streams": "long_streams.md", "click-log": "long_streams.md", "pending": "late_labels_measured.md"}
 
 
 def parts() -> dict[str, Callable[[Plan], Any]]:
     """Name → what runs it. Imported late: without the rivals of the extra `bench` the imports fail."""
     try:
-        from benchmarks import accuracy, bulk, ladder, memory, one_call, profile, runs, tail
+        from benchmarks import (
+            accuracy,
+            bulk,
+            click_log,
+            ladder,
+            long_streams,
+            memory,
+            one_call,
+            pending,
+            profile,
+            runs,
+            tail,
+        )
     except ImportError as error:
         raise SystemExit(f'{error}: the rivals are missing; run  pip install -e ".[bench]"') from error
     return {
@@ -42,6 +57,9 @@ def parts() -> dict[str, Callable[[Plan], Any]]:
         "runs": runs.runs,
         "profile": profile.profile,
         "tail": tail.tail,
+        "long-streams": long_streams.long_streams,
+        "click-log": click_log.click_log,
+        "pending": pending.pending,
     }
 
 
@@ -82,21 +100,26 @@ def run(plan: Plan, only: list[str] | None) -> dict[str, Any]:
         results[name] = measure(plan)
         if name == "ladder" and len(plan.sizes) > 1:
             results["growth"] = ladder.growth(results["ladder"])
-        print(f"\n## {name} ({time.perf_counter() - start:.0f} s)\n\n{report.sections(results)[name]}", flush=True)
+        text = "\n\n".join(results[name].values()) if name in PAGES else report.sections(results)[name]
+        print(f"\n## {name} ({time.perf_counter() - start:.0f} s)\n\n{text}", flush=True)
     print(f"\n## targets\n\n{report.sections(results)['targets']}", flush=True)
     return results
 
 
 def write(results: dict[str, Any], out: Path) -> None:
-    """Write the page, its plots and the figures behind them."""
+    """Write the page, its plots and the figures behind them, and the tables of other pages."""
     from benchmarks import plots, report
 
     figures = out / "performance"
     figures.mkdir(parents=True, exist_ok=True)
-    if not (out / PAGE).exists():
-        shutil.copy(DOCS / PAGE, out / PAGE)
-    (figures / "results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
-    report.fill(out / PAGE, report.sections(results))
+    for page in (PAGE, *PAGES.values()):
+        if not (out / page).exists():
+            shutil.copy(DOCS / page, out / page)
+    for name, page in PAGES.items():
+        report.fill(out / page, results.get(name, {}))
+    own = {name: found for name, found in results.items() if name not in PAGES}
+    (figures / "results.json").write_text(json.dumps(own, indent=1), encoding="utf-8")
+    report.fill(out / PAGE, report.sections(own))
     plots.draw(results, figures)
     print(f"\nwritten: {out / PAGE}")
 

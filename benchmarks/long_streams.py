@@ -1,6 +1,6 @@
-"""Long streams, full tables, late labels of rare events and sampled negatives: the page docs/long_streams.md.
+"""Long streams, full tables, late labels of rare events and sampled negatives: tables of docs/long_streams.md.
 
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.long_streams    # a quarter of an hour; writes the page
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.long_streams    # a quarter of an hour; writes the tables
     python -m benchmarks.long_streams --rows 20000                    # shortened, prints only
 
 The regret of a prediction p of an event of probability t is its expected log loss minus that of t: no noise of labels
@@ -24,6 +24,8 @@ import numpy as np
 from scipy.special import expit, logit, xlogy
 
 import streamcal
+from benchmarks import report
+from benchmarks.plan import Plan
 from benchmarks.streams.bases import TRAIN, clipped, frozen
 from benchmarks.streams.tables import SOURCES, Array, Flags, Table, path_of, served
 from streamcal import Auto, OnlinePlatt, Platt
@@ -388,67 +390,25 @@ def long_rows(rows: int, workers: int) -> list[LongRow]:
         return list(pool.map(long_row, given))
 
 
-def page(rows: int | None, workers: int = 1) -> str:
-    """Measure everything, and write the page."""
+def texts(rows: int | None, workers: int = 1) -> dict[str, str]:
+    """Measure everything, and return the texts of the page by their markers."""
     long = long_section(long_rows(rows or ROWS, workers))
     head = "| stream | score | `auto` | `online-platt` | best rung | which |\n|---|---:|---:|---:|---:|---|"
-    tables = "\n".join([head, *(table_row(name, rows) for name in TABLES)]) if has_data() else "No data.\n"
-    command = f"`python -m benchmarks.long_streams`, {datetime.date.today()}, streamcal {streamcal.__version__}."
-    return PAGE_TEXT.format(
-        rows=f"{rows or ROWS:,}",
-        count=len(RATES) * len(DRIFTS),
-        long=long,
-        tables=tables,
-        late=late_section(late_rows(rows)),
-        weighted=weighted_section(rows or ROWS),
-        command=command,
-    )
+    tables = "\n".join([head, *(table_row(name, rows) for name in TABLES)]) if has_data() else "No data."
+    stated = f"{datetime.date.today()}, streamcal {streamcal.__version__}"
+    shortened = f", at most {rows:,} rows of every stream" if rows else ""
+    return {
+        "long-streams": long,
+        "whole-tables": tables,
+        "late-streams": late_section(late_rows(rows)),
+        "weighted-streams": weighted_section(rows or ROWS),
+        "long-streams-run": f"`python -m benchmarks.long_streams`, {stated}{shortened}.",
+    }
 
 
-PAGE_TEXT = """# Long streams
-
-What `Auto` and `OnlinePlatt` do on streams of a million rows, on rare events whose labels come late, and on sampled
-negatives. [Drift](drift.md) explains the ladder of memories, and [late labels](late_labels.md) `issue` and `settle`.
-
-## A million rows
-
-{count} generated streams of {rows} rows: three base rates, seven kinds of drift. The regret is the expected log loss
-above that of the true probabilities, in 1e-4 nats a row. *Best rung* is the one memory of `Auto`'s ladder that had the
-least regret in hindsight. Nobody knows it in advance, and its figure is without the cost of finding it. *Worst tenth*
-is the tenth of the stream whose predictions sum to the wrongest total: Σp over the sum of the true probabilities, and
-in brackets the error in standard errors of the tenth's events.
-
-{long}
-
-The score's log-odds have deviation 1. The right map has slope 0.8 and offset −0.6 at the start. A walk moves its offset
-by 0.5, in standard deviation, in 10⁶ or 10⁵ rows; a step by 0.3 every 200,000 rows; a cycle by ±0.3 in 200,000. The
-slope moves by ±0.3 in 500,000 rows, and a bend of ±0.3 comes and goes in a million.
-
-## Tables at full length
-
-Gradient boosting trained on the first 5,000 rows and fixed; the click probabilities that a model served. Log loss of
-the score, clamped at log-odds ±16, and of each method minus the score's, in 1e-4 nats a row, ± two standard errors.
-
-{tables}
-
-## Rare and late
-
-Predicted over observed events, and the summed log loss minus that of the score, in nats. Labels come a fixed number of
-rows late, through `issue` and `settle`. With a score that is right, all rows count towards the total; with odds ten
-times too high, all but the first fifth. ± two standard errors of the events, for every column.
-
-{late}
-
-## Sampled negatives
-
-A log of {rows} impressions with 0.4 to 3.6 % clicks keeps 1 % of the negatives, each with weight 100. The score's
-odds are wrong by a factor and its slope by 0.7. Weighted predictions over weighted events, and the weighted log loss
-minus that of the score, in nats. *2 s.e.* are two standard errors of the weighted events.
-
-{weighted}
-
-{command}
-"""
+def long_streams(plan: Plan) -> dict[str, str]:
+    """Measure the streams of a plan; the longest are as long as the page says."""
+    return texts(None if plan.long_rows == ROWS else plan.long_rows)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -457,10 +417,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, metavar="N", help="at most N rows of every stream; prints only")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes for the long streams, default 1")
     given = parser.parse_args(arguments)
-    text = page(given.rows, given.workers)
-    print(text)
+    found = texts(given.rows, given.workers)
+    print(*found.values(), sep="\n\n")
     if given.rows is None:
-        PAGE.write_text(text, encoding="utf-8")
+        report.fill(PAGE, found)
 
 
 if __name__ == "__main__":

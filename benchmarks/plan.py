@@ -30,6 +30,10 @@ class Plan:
     memory_size: int = 1_000_000
     accuracy_steps: int = 10_000
     profile_sizes: tuple[int, ...] = (10_000, 1_000_000)
+    #: Rows of each long stream, and of the click log; predictions that wait for their labels.
+    long_rows: int = 1_000_000
+    log_rows: int = 20_000_000
+    pending: int = 10_000_000
     seed: int = 3
 
     def with_sizes(self, sizes: list[int]) -> Plan:
@@ -66,4 +70,7 @@ QUICK = Plan(
     memory_size=100_000,
     accuracy_steps=500,
     profile_sizes=(10_000,),
+    long_rows=2_000,
+    log_rows=20_000,
+    pending=10_000,
 )

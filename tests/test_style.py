@@ -11,7 +11,7 @@ sys.path.append(str(ROOT / "tools"))
 import style  # noqa: E402 - it is no package
 
 #: Pages of results, most of which scripts write.
-OTHERS = {"performance", "race", "rare_events"}
+OTHERS = {"performance", "race", "rare_events", "long_streams"}
 PAGES = [
     ROOT / "README.md",
     *(

@@ -6,8 +6,8 @@
 A table stands between `<!-- methods: KIND -->` and `<!-- end of methods -->`. It says of a method what its class says
 (`name`, `summary`, `monotone`), what an instance with its defaults can do (`merges`, `unlearns`, `has_interval`,
 `bounded_memory`), and the `shape` and `kind` of the map that it has after a few observations. Where to start, and the
-chart of decisions, are made in `race_advice.py`. The times that `streamcal methods` shows are those of the table in
-docs/performance.md, which `python -m benchmarks.methods` measured.
+chart of decisions, are made in `race_advice.py`, and what holds on long streams in `length_advice.py`. The times that
+`streamcal methods` shows are those of the table in docs/performance.md, which `python -m benchmarks.methods` measured.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import length_advice
 import numpy as np
 import race_advice
 
@@ -111,7 +112,12 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "distributions": lambda: table(distributions()),
     },
     "map_format.md": {"kinds": lambda: table(kinds())},
-    "which.md": {"where to start": lambda: table(race_advice.rows()), "chart": race_advice.chart},
+    "which.md": {
+        "where to start": lambda: table(race_advice.rows()),
+        "chart": race_advice.chart,
+        "at length": length_advice.which,
+    },
+    "rare_events.md": {"late and sampled": length_advice.rare},
 }
 
 

@@ -1,0 +1,266 @@
+"""What pending labels cost a `LabelJoin`: the click log with horizons of 6 and 24 hours, millions pending, and `serve`.
+
+    python -m benchmarks.pending                        # half an hour; writes a section of docs/late_labels_measured.md
+    python -m benchmarks.pending --rows 200000 --pending 20000 --seconds 2    # shortened, prints only
+    python -m benchmarks.pending --part pending --pending 100000000           # one part, prints only
+
+Every line is measured in a process of its own. Impressions have whole numbers as ids, and enter a join in columns where
+it takes them. A line that would need more than half of the memory available is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import math
+import multiprocessing
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import streamcal
+from benchmarks import report, serving
+from benchmarks.click_log import HOUR, MOST_HELD, SEED, WARM, Joined, Log, Sums, known, peak
+from benchmarks.plan import FULL, Plan
+from streamcal import Auto, OnlinePlatt, live
+from streamcal.live import LabelJoin
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "late_labels_measured.md"
+HORIZONS = (6, 24)
+METHODS: dict[str, Callable[[], Any]] = {"`OnlinePlatt()`": OnlinePlatt, "`Auto()`": Auto}
+#: A join whose predictions are pending waits for this long.
+LONG = 1e9
+#: Impressions a batch where they wait, and the seconds between two of them.
+BATCH, APART = 10_000, 0.001
+SECONDS, SERVED = 20.0, 1_000_000
+
+
+def each(cal: Any, horizon: float) -> Any:
+    """Return a join that remembers each prediction."""
+    return LabelJoin(cal, horizon, max_held=50 * MOST_HELD)
+
+
+def counts(cal: Any, horizon: float) -> Any:
+    """Return a join that counts predictions."""
+    return live.CountedJoin(cal, horizon)  # type: ignore[attr-defined]
+
+
+#: How predictions wait, by the name in the tables.
+FORMS: dict[str, Callable[[Any, float], Any]] = {"each": each}
+if hasattr(live, "CountedJoin"):
+    FORMS["counts"] = counts
+
+
+# -- the click log -----------------------------------------------------------------------------------------------------
+
+
+def log_line(form: str, method: str, horizon: int, rows: int) -> str:
+    """Run the log through a join, and write the line of its table."""
+    log, sums, share = Log(rows), Sums(), known(horizon * HOUR)
+    for hour in range(24):  # one of them has the most impressions
+        log.block(hour)
+    before = peak()
+    joined = Joined(FORMS[form](METHODS[method](), horizon * HOUR), horizon * HOUR)
+    for hour, block in enumerate(log):
+        p = joined(block)
+        if hour >= WARM + horizon:
+            sums.add(block, block, share * block.truth, np.ones(len(p)), p, share)
+    excess, events, variance = np.array(sums.hours).T
+    errors = excess / np.sqrt(variance)
+    stages = " | ".join(f"{1e6 * seconds / rows:.2f}" for seconds in joined.seconds.values())
+    return (
+        f"| {form} | {method} | {horizon} h | {joined.most:,} | {peak() - before:.0f} | {stages} | "
+        f"{sums.regret / sums.impressions:.2f} | {1.0 + excess.sum() / events.sum():.3f} | "
+        f"{np.sqrt((errors**2).mean()):.2f} |"
+    )
+
+
+LOG_HEAD = (
+    "| pending | method | horizon | most waiting | MB | issue, µs | resolve, µs | learn, µs | regret | Σp / Σt | "
+    "by hour |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+)
+
+
+def log_table(rows: int) -> str:
+    """Measure the click log by form, method and horizon."""
+    lines = [LOG_HEAD]
+    print(LOG_HEAD, flush=True)
+    for method, horizon, form in product(METHODS, HORIZONS, FORMS):
+        lines.append(run_alone(log_line, form, method, horizon, rows))
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+# -- many predictions pending ------------------------------------------------------------------------------------------
+
+
+class Grown(NamedTuple):
+    """What a join with pending predictions takes."""
+
+    bytes_each: float
+    issue: float
+    written: int
+    writing: float
+    reading: float
+
+
+def grown(form: str, method: str, n: int) -> Grown:
+    """Let predictions wait for their labels, and write and read the state."""
+    rng, taken, join = np.random.default_rng(SEED), 0.0, FORMS[form](METHODS[method](), LONG)
+    before = serving.resident(os.getpid())
+    for first in range(0, n, BATCH):
+        scores = 0.01 * rng.random(min(BATCH, n - first))
+        t = APART * np.arange(first, first + len(scores))
+        start = time.process_time()
+        if form == "counts":
+            join.issue_many(scores, t)
+        elif hasattr(join, "issue_many"):
+            join.issue_many(np.arange(first, first + len(scores)), scores, t)
+        else:
+            for id, (score, at) in enumerate(zip(scores.tolist(), t.tolist(), strict=True), first):
+                join.issue(id, score, at)
+        taken += time.process_time() - start
+    size = (serving.resident(os.getpid()) - before) * 2**20 / n
+    start = time.process_time()
+    state = join.to_bytes()
+    written = time.process_time()
+    type(join).from_bytes(state)
+    return Grown(size, 1e6 * taken / n, len(state), written - start, time.process_time() - written)
+
+
+def available() -> float:
+    """Return the bytes of memory that are available."""
+    return 1024.0 * int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1])  # type: ignore[index]
+
+
+PENDING_HEAD = (
+    "| pending | method | predictions | bytes each | MB | issue, µs | state, MB | write, s | read, s |\n"
+    "|---|---|---:|---:|---:|---:|---:|---:|---:|"
+)
+
+
+def pending_table(most: int) -> str:
+    """Measure joins with a hundredth, a tenth and all of so many predictions pending."""
+    lines = [PENDING_HEAD]
+    print(PENDING_HEAD, flush=True)
+    for method, form in product(METHODS, FORMS):
+        expected = 0.0
+        for n in (most // 100, most // 10, most):
+            if 3.0 * expected * n > 0.5 * available():  # the state, and a second join that reads it
+                break
+            found = run_alone(grown, form, method, n)
+            expected = found.bytes_each
+            lines.append(
+                f"| {form} | {method} | {n:,} | {found.bytes_each:.0f} | {found.bytes_each * n / 2**20:,.0f} | "
+                f"{found.issue:.2f} | {found.written / 2**20:,.1f} | {found.writing:.2f} | {found.reading:.2f} |"
+            )
+            print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+# -- the service -------------------------------------------------------------------------------------------------------
+
+SERVED_HEAD = (
+    "| method | predictions held | MB | one at a time, p50, ms | p99, ms | lists of 100, p50, ms | p99, ms |\n"
+    "|---|---:|---:|---:|---:|---:|---:|"
+)
+
+
+def served_line(method: str, held: int, seconds: float) -> str:
+    """Ask a service that holds predictions at a steady pace, and write the line of its table."""
+    options = ("--horizon", "6h", "--method", method, "--max-held", str(2 * max(held, 100_000)), "--memory")
+    with tempfile.TemporaryDirectory() as folder, serving.server(folder, *options) as (pid, port):
+        fill = serving.Load(1_000, 1)
+        if held:
+            asyncio.run(serving.client(port, "fill", fill, math.inf, held // fill.items))
+        size = serving.resident(pid)
+
+        async def both() -> list[list[tuple[float, float]]]:
+            return await asyncio.gather(*(serving.paced(port, items, seconds) for items in (1, 100)))
+
+        taken = [np.array(one)[:, 1] for one in asyncio.run(both())]
+    cells = [f"{1e3 * np.quantile(one, level):.1f}" for one in taken for level in (0.5, 0.99)]
+    return f"| `{method}` | {held:,} | {size:.0f} | {' | '.join(cells)} |"
+
+
+def served_table(held: int, seconds: float) -> str:
+    """Measure the service with none and with many predictions held."""
+    lines = [SERVED_HEAD]
+    print(SERVED_HEAD, flush=True)
+    for method, n in product(("online-platt", "auto"), (0, held)):
+        lines.append(served_line(method, n, seconds))
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def run_alone(work: Callable[..., Any], *given: Any) -> Any:
+    """Return what a function returns in a new process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, given)
+
+
+PARTS = {
+    "log": "The click log of [long streams](long_streams.md#a-click-log-of-20-million-rows)",
+    "pending": "Predictions whose labels are all pending",
+    "serve": "`streamcal serve` without a journal, asked at a steady pace",
+}
+
+
+def tables(rows: int, pending: int, seconds: float, only: str | None = None) -> Iterator[str]:
+    """Measure every part, or one, and yield its text."""
+    measured = {
+        "log": lambda: log_table(rows),
+        "pending": lambda: pending_table(pending),
+        "serve": lambda: served_table(min(pending, SERVED), seconds),
+    }
+    for name, what in PARTS.items():
+        if only in (None, name):
+            yield f"**{what}:**\n\n{measured[name]()}"
+
+
+def section(rows: int, pending: int, seconds: float) -> dict[str, str]:
+    """Return the text of the page, by its marker."""
+    found = list(tables(rows, pending, seconds))
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    stated = (
+        f"`python -m benchmarks.pending`, {rows:,} rows of the log; {datetime.date.today()}, streamcal "
+        f"{streamcal.__version__}, load averages {load} at the end."
+    )
+    return {"pending": "\n\n".join([*found, stated])}
+
+
+def pending(plan: Plan) -> dict[str, str]:
+    """Measure what a plan asks for."""
+    return section(plan.log_rows, plan.pending, SECONDS if plan.log_rows == FULL.log_rows else 1.0)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print, and write the section of a full run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, metavar="N", help=f"of the log, default {FULL.log_rows:,}; prints only")
+    parser.add_argument("--pending", type=int, metavar="N", help=f"predictions, default {FULL.pending:,}; prints only")
+    parser.add_argument("--seconds", type=float, help=f"of each line of the service, default {SECONDS:g}; prints only")
+    parser.add_argument("--part", choices=tuple(PARTS), help="measure this part; prints only")
+    given = parser.parse_args(arguments)
+    sizes = (given.rows or FULL.log_rows, given.pending or FULL.pending, given.seconds or SECONDS)
+    if given.part:
+        list(tables(*sizes, given.part))
+        return
+    text = section(*sizes)
+    if (given.rows, given.pending, given.seconds) == (None, None, None):
+        report.fill(PAGE, text)
+
+
+if __name__ == "__main__":
+    main()
