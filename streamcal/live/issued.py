@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -54,8 +53,6 @@ class Issued(NamedTuple):
         The clock of the join: the latest time known when it was issued.
     number : int
         The number of predictions issued before this one.
-    said : array or None
-        The predictions of the parts of a mixture.
     """
 
     id: Id
@@ -67,7 +64,6 @@ class Issued(NamedTuple):
     w: float = 1.0
     at: float = 0.0
     number: int = 0
-    said: array[float] | None = None
 
 
 class Outcome(NamedTuple):

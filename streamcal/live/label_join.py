@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from bisect import bisect_left
-from collections import deque
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from heapq import heappop, heappush
@@ -17,7 +16,7 @@ from streamcal.errors import ClockError, InputError, StateError, StoreError, Str
 from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
 from streamcal.live.early import CLICKS, DelayCurve
-from streamcal.live.holding import Holding
+from streamcal.live.holding import Holding, issued_at, outcome_at
 from streamcal.live.issued import ConflictError, Id, Issued, Keys, Outcome, check_id, check_keys, is_plain, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
@@ -205,7 +204,6 @@ class LabelJoin(Holding, Journaled):
         # of this process: a date with or without a time zone, or a number
         self._first_time: Time | None = take_first_time(calibrator)
         self._on_label: Callable[[Issued, bool], object] | None = None
-        self._unjudged: deque[Issued] | None = None  # learned, and not told to `_on_label`; None if nothing is told
         self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were reported
         self._warned_of_reports = False
         self._behind = 0  # impressions in a row that were older than the clock by more than the age of learning
@@ -226,8 +224,9 @@ class LabelJoin(Holding, Journaled):
     def due(self) -> float:
         """The clock at which the next label is learned or the next prediction forgotten; ∞ where nothing is held."""
         ages = [self._ages[0][0]] if self._ages else []
-        waiting = [self._waiting[0].at + self._hold] if self._waiting else []
-        learned = [self._learned[0].at + self._keep] if self._learned else []
+        table, first = self._table, self._unlearned
+        waiting = [table.at(first) + self._hold] if first < table.end else []
+        learned = [table.at(table.first) + self._keep] if table.first < first else []
         return min(*ages, *waiting, *learned, math.inf, math.inf)
 
     @property
@@ -333,12 +332,12 @@ class LabelJoin(Holding, Journaled):
         time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
         if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
             self._check_far(time)
-        known = self._index.get(id)
-        if known is not None:
-            if known.at > time - self._keep:
-                return self._issued_again(known, score)
+        known = self._table.place_of(id)
+        if known >= 0:
+            if self._table.at(known) > time - self._keep:
+                return self._issued_again(issued_at(self._table, known), score)
             self.advance(time)  # by which it is forgotten
-            if id in self._index:
+            if self._table.place_of(id) >= 0:
                 raise StoreError(f"the label of {id!r}, issued before, waits for its levels; try again")
         if self._clock - time > self.max_behind:
             raise ClockError(
@@ -379,17 +378,16 @@ class LabelJoin(Holding, Journaled):
         self._counts["issued"] += 1
         self._counts["backwards"] += t < self._clock
         # as `Issued(...)`, whose own constructor takes longer than all the rest
-        one = tuple.__new__(Issued, (id, p, score, t, version, keys, w, self._clock, number, said))
+        one = tuple.__new__(Issued, (id, p, score, t, version, keys, w, self._clock, number))
         if self._journal is not None:
             self._journal.append(events.issued(one))
         if self._room(number):
-            self._index[id] = one
-            self._waiting.append(one)
+            place = self._table.add(id, p, score, t, version, keys, w, self._clock, number, said)
             if self._aside and id in self._aside:
-                self._match(one)
+                self._match(place, one)
         else:
             self._counts["unheld"] += 1
-            learner.give_up(score * self._factor, one)
+            learner.give_up(score * self._factor, keys, said)
         return one
 
     def predict_one(
@@ -461,12 +459,13 @@ class LabelJoin(Holding, Journaled):
 
     def _resolve(self, id: Id, positive: bool, t: float, w: float | None = None) -> bool:
         """Take a checked outcome."""
-        one = self._index.get(id)
-        if one is None:
+        place = self._table.place_of(id)
+        if place < 0:
             self._set_aside(id, positive, t, w)
             return False
+        one = issued_at(self._table, place)
         self._matched += 1
-        before = self._outcomes.get(id)
+        before = outcome_at(self._table, place)
         cell = self._cell(one, t) if positive and self._curve is not None else 0
         if before is None:
             now = tuple.__new__(Outcome, (positive, not positive, t, cell, w))
@@ -476,13 +475,13 @@ class LabelJoin(Holding, Journaled):
             now = before.and_then(positive, t, cell, w)
             self._counts["repeated"] += 1
             self._counts["contradicted"] += now.positive and now.negative and not (before.positive and before.negative)
-        self._outcomes[id] = now
+        self._table.set_outcome(place, *now)
         if positive:
             if before is None or not before.positive:
                 self._note_report(t)
             if self._curve is not None and (before is None or not before.positive or now.cell < before.cell):
                 self._await_age(one, now)
-            if not self._waiting or one.number < self._waiting[0].number:  # it was learned
+            if place < self._unlearned:
                 self._correct(one, before, now)
         return True
 
@@ -525,51 +524,48 @@ class LabelJoin(Holding, Journaled):
         That is when the label is learned, or with `early` later: a click counts that came within the horizon, as the
         prediction says. What is called is no part of the state.
         """
-        self._unjudged = deque(one for one in self._learned if one.at > self._clock - self.spans.horizon)
+        table, past = self._table, self._clock - self.spans.horizon
+        self._unjudged = bisect_right(range(self._unlearned), past, lo=table.first, key=table.at)
         self._on_label = on_label
 
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """Learn the labels whose time has come, and forget what has been remembered long enough."""
-        learned, clock, ages = self._learned, self._clock, self._ages
+        clock, ages, table = self._clock, self._ages, self._table
         while ages and ages[0][0] <= clock:  # before its impressions are forgotten
             self._learn_due(ages[0][0])
             self._grow_older()
         self._learn_due(clock)
-        if self._unjudged:
+        if self._unjudged is not None:
             self._judge(self._unjudged)
         past = clock - self._keep
-        while learned and learned[0].at <= past:
-            self._forget(learned.popleft())
+        while table.first < self._unlearned and table.at(table.first) <= past:
+            self._forget_oldest()
 
     def _learn_due(self, clock: float) -> None:
         """Learn the labels whose time has come by this clock, in the order of issue."""
-        waiting, learned, learn = self._waiting, self._learned, self._learn
+        table, learn = self._table, self._learn
         due = clock - self._hold
-        while waiting and (one := waiting[0]).at <= due:
-            if not learn(one):
-                break
-            waiting.popleft()
-            learned.append(one)
-            if self._unjudged is not None:
-                self._unjudged.append(one)
+        while self._unlearned < table.end and table.at(self._unlearned) <= due and learn(self._unlearned):
+            self._unlearned += 1
 
-    def _judge(self, unjudged: deque[Issued]) -> None:
-        """Tell the labels of predictions whose horizon has passed."""
-        past = self._clock - self.spans.horizon
-        while unjudged and unjudged[0].at <= past:
-            one = unjudged.popleft()
-            if self._index.get(one.id) is one:  # otherwise forgotten for lack of room, with no regard to its label
-                outcome = self._outcomes.get(one.id)
-                assert self._on_label is not None
-                clicked = outcome is not None and outcome.positive and outcome.t - one.t <= self._keep
-                self._on_label(_weighed(one, outcome, clicked), clicked)
+    def _judge(self, place: int) -> None:
+        """Tell the labels of predictions whose horizon has passed, from a place on."""
+        table, past = self._table, self._clock - self.spans.horizon
+        while place < self._unlearned and table.at(place) <= past:
+            one, outcome = issued_at(table, place), outcome_at(table, place)
+            place += 1
+            self._unjudged = place
+            assert self._on_label is not None
+            clicked = outcome is not None and outcome.positive and outcome.t - one.t <= self._keep
+            self._on_label(_weighed(one, outcome, clicked), clicked)
 
-    def _give_up(self, one: Issued) -> None:
+    def _give_up(self, place: int) -> None:
+        one = issued_at(self._table, place)
         learner = self._versions.get(one.version)
         if learner is not None:
-            learner.give_up(one.score * self._factor, one)
+            learner.give_up(one.score * self._factor, one.keys, self._table.said(place))
 
     def _label(self, one: Issued, outcome: Outcome | None) -> bool:
         """Return the label that an outcome means, where labels are learned as they are now."""
@@ -577,24 +573,23 @@ class LabelJoin(Holding, Journaled):
             return False
         return outcome.t - one.t <= self._keep if self._curve is None or self._curve.waits else outcome.cell == 0
 
-    def _learn(self, one: Issued) -> bool:
+    def _learn(self, place: int) -> bool:
         """Learn a label whose time has come; False: it has to wait, for its levels cannot be read now."""
-        outcome = self._outcomes.get(one.id)
-        y = outcome is not None and outcome.positive and self._label(one, outcome)
-        counts, learner = self._counts, self._versions.get(one.version)
+        issued, outcome = issued_at(self._table, place), outcome_at(self._table, place)
+        y = outcome is not None and outcome.positive and self._label(issued, outcome)
+        counts, learner = self._counts, self._versions.get(issued.version)
         if learner is None:
             counts["refused"] += 1
             return True
-        score, issued = one.score * self._factor, one
-        one = _weighed(one, outcome, y)
+        score, one, said = issued.score * self._factor, _weighed(issued, outcome, y), self._table.said(place)
         try:
             turned = self._curve is not None and one.number < self._curve.since
-            if one.said is not None and (turned or (one.w != issued.w and learner.weighs)):
+            if said is not None and (turned or (one.w != issued.w and learner.weighs)):
                 # Its parts said something else: of labels learned at another age, or of another weight.
-                said = learner.issue(score, one.keys, one.t, one.w)[1]
-                learner.give_up(score, one)
-                one = one._replace(said=said)
-            learner.learn(score, one, y)
+                again = learner.issue(score, one.keys, one.t, one.w)[1]
+                learner.give_up(score, one.keys, said)
+                said = again
+            learner.learn(score, one, said, y)
         except StoreError as error:
             logger.warning("labels wait to be learned: %s", error)
             return False
@@ -650,12 +645,13 @@ class LabelJoin(Holding, Journaled):
         while ages and ages[0] == first:  # an earlier click of the impression was known later
             heappop(ages)
         _, number, cell, id = first
-        one, outcome = self._index.get(id), self._outcomes.get(id)
-        if one is None or outcome is None or one.number != number:
+        place = self._table.place_of(id)
+        outcome = None if place < 0 else outcome_at(self._table, place)
+        if outcome is None or self._table.number(place) != number:
             return  # forgotten for lack of room, with no regard to its outcome
         curve.add(cell, inside=outcome.cell == cell)
         if cell + 1 < len(curve.edges):
-            heappush(ages, (one.at + curve.edges[cell + 1], number, cell + 1, id))
+            heappush(ages, (self._table.at(place) + curve.edges[cell + 1], number, cell + 1, id))
         if curve.turn(self._number) and curve.waits:
             share = f"{100.0 * curve.share()[0]:.2g} %"
             warn(
@@ -671,7 +667,7 @@ class LabelJoin(Holding, Journaled):
         self._factor = 1.0 if curve is None else curve.factor
         self._hold = self._soonest if curve is None else curve.hold
 
-    def _match(self, one: Issued) -> None:
+    def _match(self, place: int, one: Issued) -> None:
         """Join an impression with its outcome, which came before it."""
         outcome = self._aside.pop(one.id)
         self._counts["matched"] += 1
@@ -679,14 +675,14 @@ class LabelJoin(Holding, Journaled):
         if self._curve is not None and outcome.positive:
             outcome = outcome._replace(cell=self._cell(one, outcome.t))
             self._await_age(one, outcome)
-        self._outcomes[one.id] = outcome
+        self._table.set_outcome(place, *outcome)
 
     def _carry_on(self, before: LabelJoin, keep: bool) -> tuple[int, int]:
         """Take over what another join remembers and has counted, in a new one, and its calibrators if they are kept.
 
         Return how many labels a new calibrator has learned, and how many predictions are remembered no more.
         """
-        for name in ("_clock", "_number", "_newest", "_note", "_stride", "_next_stride", "_aside", "_outcomes"):
+        for name in ("_clock", "_number", "_newest", "_note", "_stride", "_next_stride", "_aside"):
             setattr(self, name, getattr(before, name))
         self.max_held, self.max_unknown = max(self.max_held, before.max_held), max(self.max_unknown, before.max_unknown)
         learner = self._versions.pop(None)
@@ -695,51 +691,50 @@ class LabelJoin(Holding, Journaled):
         if curve_kept:
             self._curve, self._ages = before._curve, before._ages
             self._follow_curve()
-        else:
-            self._outcomes.update({id: self._seen_again(id, one, before) for id, one in before._outcomes.items()})
         due, forgotten, learned = self._clock - self._soonest, 0, 0
+        old = before._table
 
-        def reissued(one: Issued) -> Issued:
-            """Return a prediction as it was issued, with what a new calibrator has to remember of it."""
-            if one.version != before._newest:
-                return one._replace(said=None)
-            return one._replace(said=learner.issue(one.score * self._factor, one.keys, one.t, one.w)[1])
+        def taken_over(place: int) -> bool:
+            """Take a prediction over; False if its label was learned and is another by the new spans."""
+            one, outcome = issued_at(old, place), outcome_at(old, place)
+            now = outcome if outcome is None or curve_kept else self._seen_again(one, outcome, before)
+            if keep and place < before._unlearned:
+                relabelled = self._curve is None and self._label(one, now) != before._label(one, outcome)
+                if one.at > due or relabelled:
+                    return False
+            said = old.said(place) if keep else None
+            if not keep and one.version == before._newest:
+                said = learner.issue(one.score * self._factor, one.keys, one.t, one.w)[1]
+            at = self._table.add(*one, said)
+            if now is not None:
+                self._table.set_outcome(at, *now)
+            return True
 
-        def relabelled(one: Issued) -> bool:
-            """Return whether the new spans give a prediction another label than it was learned with."""
-            outcome = self._outcomes.get(one.id)
-            return self._curve is None and self._label(one, outcome) != before._label(one, outcome)
-
-        for one in before._learned:
-            if keep and (one.at > due or relabelled(one)):
-                before._forget(one)
-                forgotten += 1
-            elif keep:
-                self._learned.append(one)
-            else:
-                self._waiting.append(reissued(one))
-        self._index = {one.id: one for one in (*self._learned, *self._waiting)}
-        if not keep:
+        for place in range(old.first, before._unlearned):
+            forgotten += not taken_over(place)
+        if keep:
+            self._unlearned = int(self._table.end)
+        else:
             self._settle()
             learned = self._counts["learned"]
         self._counts = dict(before._counts)
-        for one in before._waiting:
-            self._waiting.append(one if keep else reissued(one))
-            self._index[one.id] = self._waiting[-1]
+        for place in range(before._unlearned, old.end):
+            taken_over(place)
         if self._curve is not None and not curve_kept:  # a new curve needs early clicks as well as later ones
-            for id, outcome in self._outcomes.items():
-                if outcome.positive:
-                    self._await_age(self._index[id], outcome)
+            for place in range(self._table.first, self._table.end):
+                outcome = outcome_at(self._table, place)
+                if outcome is not None and outcome.positive:
+                    self._await_age(issued_at(self._table, place), outcome)
         self._settle()
         if not keep:
             learned += self._counts["learned"] - before._counts["learned"]
         return learned, forgotten
 
-    def _seen_again(self, id: Id, outcome: Outcome, before: LabelJoin) -> Outcome:
+    def _seen_again(self, one: Issued, outcome: Outcome, before: LabelJoin) -> Outcome:
         """Return an outcome with its cell in a new curve, by its own time and the cell in which it was known before."""
         if self._curve is None or not outcome.positive:
             return outcome._replace(cell=0)
-        known = outcome.t - before._index[id].at
+        known = outcome.t - one.at
         if before._curve is not None and outcome.cell > 0:
             known = max(known, before._curve.edges[min(outcome.cell, len(before._curve.edges) - 1)])
         return outcome._replace(cell=bisect_left(self._curve.edges, known))
@@ -747,11 +742,12 @@ class LabelJoin(Holding, Journaled):
     def _turn_back(self, clock: float) -> None:
         super()._turn_back(clock)
         if self._curve is not None:
-            edges, index = self._curve.edges, self._index
+            edges, table = self._curve.edges, self._table
+            places = [(table.place_of(id), number, cell, id) for _, number, cell, id in self._ages]
             self._ages = sorted(
-                (index[id].at + edges[cell], number, cell, id)
-                for _, number, cell, id in self._ages
-                if id in index and index[id].number == number
+                (table.at(place) + edges[cell], number, cell, id)
+                for place, number, cell, id in places
+                if place >= 0 and table.number(place) == number
             )
 
     def _begin(self, version: Id | None) -> VersionLearner:
@@ -862,7 +858,7 @@ class LabelJoin(Holding, Journaled):
 
     def _contents(self) -> join_state.Contents:
         """Return what this join remembers and has counted, not copied."""
-        if self._waiting and self._waiting[0].at <= self._clock - self._hold:
+        if self.waiting and self._table.at(self._unlearned) <= self._clock - self._hold:
             raise StoreError("labels wait for levels that cannot be read; there is no state until they are learned")
         return join_state.Contents(**{name: getattr(self, f"_{name}") for name in join_state.Contents.__annotations__})
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.errors import StreamcalError
+from streamcal.errors import InputError, StreamcalError
 from streamcal.kernels.common.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
@@ -124,14 +124,14 @@ class VersionLearner:
         p = p if served.n else or_score(served, p, score)
         return p if self.before is None else self._mixed(table_at(self.before, score), p)
 
-    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
+    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, bytes | None]:
         """Return the probability at a score as of time t, and what to remember of it; its label will be learned."""
         p, record = self.calibrator._issue_keyed(score, self._levels(keys), t if self._timed else None, w)
         p = self._or_score(p, record, score)
         if self.before is None:
-            return p, array("d", record) if record else None
+            return p, array("d", record).tobytes() if record else None
         first = table_at(self.before, score)
-        return self._mixed(first, p), array("d", (first, p, *(record or ())))
+        return self._mixed(first, p), array("d", (first, p, *(record or ()))).tobytes()
 
     def _or_score(self, p: float, record: Any, score: float) -> float:
         """Do `or_score` for a prediction, and for each calibrator of a shadow in its record."""
@@ -149,15 +149,15 @@ class VersionLearner:
         """Return the weighted mean of the prediction of the map of the version before, and of the calibrator's p."""
         return self.weight * first + (1.0 - self.weight) * p
 
-    def give_up(self, score: float, one: Issued) -> None:
+    def give_up(self, score: float, keys: Keys | None, remembered: bytes | None) -> None:
         """Forget an issued prediction whose label will not be learned."""
-        if one.said is not None:
-            record = one.said if self.before is None else one.said[2:]
-            self.calibrator._give_up_keyed(score, self._levels(one.keys), record)
+        if remembered is not None:
+            record = numbers_in(remembered)
+            self.calibrator._give_up_keyed(score, self._levels(keys), record if self.before is None else record[2:])
 
-    def learn(self, score: float, one: Issued, y: bool) -> None:
+    def learn(self, score: float, one: Issued, remembered: bytes | None, y: bool) -> None:
         """Learn the label of an issued prediction, at this score."""
-        said = one.said
+        said = None if remembered is None else numbers_in(remembered)
         record = said if self.before is None or said is None else said[2:]
         time = one.t if self._timed else None
         self.calibrator._learn_keyed(score, self._levels(one.keys), y, record or None, one.w, time)
@@ -263,16 +263,29 @@ def in_shadow(learner: VersionLearner, shadow: Shadow | None) -> VersionLearner:
     return moved
 
 
-def said_in_shadow(learner: VersionLearner, one: Issued, *, inside: bool) -> array[float] | None:
+def numbers_in(remembered: bytes) -> array[float]:
+    """Return the numbers that `VersionLearner.issue` returned as bytes; `InputError` for other bytes."""
+    found = array("d")
+    if len(remembered) % found.itemsize == 0:
+        found.frombytes(remembered)
+        if math.isfinite(sum(found)):
+            return found
+    raise InputError("these bytes are not the numbers that were issued with the prediction")
+
+
+def said_in_shadow(learner: VersionLearner, p: float, remembered: bytes, *, inside: bool) -> bytes | None:
     """Return what is remembered of a learner's prediction as the learner that `in_shadow` has made reads it.
 
-    `inside` says whether it is the champion of a shadow now.
+    `inside` says whether it is the champion of a shadow now; `p` is the probability that was issued.
     """
-    if one.said is None:
-        return None
-    head, own = (one.said[:0], one.said) if learner.before is None else (one.said[:2], one.said[2:])
+    found = _said_in_shadow(learner, p, numbers_in(remembered), inside=inside)
+    return found.tobytes() if found else None
+
+
+def _said_in_shadow(learner: VersionLearner, p: float, said: array[float], *, inside: bool) -> array[float] | None:
+    head, own = (said[:0], said) if learner.before is None else (said[:2], said[2:])
     if inside:
-        p = min(max(one.p, 0.0), 1.0)  # compared with nothing: no challenger was there
+        p = min(max(p, 0.0), 1.0)  # compared with nothing: no challenger was there
         return head + (array("d", (0.0, p, len(own), *own)) if own else own)
     shadow, place = learner.calibrator, 0
     while place + 3 <= len(own):  # as `Shadow` writes it: a number, the probability, and what is remembered

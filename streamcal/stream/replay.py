@@ -142,9 +142,9 @@ class Replay(Measures):
             at, _, late = heapq.heappop(self._to_come)
             join.advance(at)  # its horizon has passed, whether or not there was a row since
             join.resolve(late, True, at)
-        known = join.predictions.get(check_id(id))
+        number = join.tally()["issued"]
         one = join.issue(id, score, t, keys, version, w=w)
-        self.repeated += one is known
+        self.repeated += one.number < number
         if label_time < NEVER:
             self._tell(one, y, label_time)
         return one.p
@@ -165,7 +165,7 @@ class Replay(Measures):
             self.after_horizon += y
             if y and label_time <= one.at + self._keep:
                 heapq.heappush(self._to_come, (label_time, one.number, one.id))
-        elif join.predictions.get(one.id) is one:  # otherwise it is not held, for lack of room
+        elif one.id in join.predictions:  # otherwise it is not held, for lack of room
             join.resolve(one.id, y, label_time)
 
     def _measure(self) -> None:
