@@ -150,9 +150,7 @@ def _columns(table: PendingTable, begin: int, end: int) -> dict[str, Any]:
         "negative": (flags[of] & NEGATIVE).astype(np.bool_),
         "when": np.zeros(0) if when is None else when[of],
         "cell": None if cell is None or not cell.any() else cell,
-        "weight": None
-        if weight is None or np.isnan(weight).all()
-        else [None if w != w else w for w in weight.tolist()],
+        "weight": weight,
     }
 
 

@@ -368,7 +368,7 @@ class LabelJoin(Holding, Journaled):
         if served is not None and learner.traceless:
             p, said = served, None
         else:
-            p, said = learner.issue(score * self._factor, keys, t, w)
+            p, said = learner.issue(score * self._factor, keys, t, w, apart=self._factor != 1.0)
             if served is not None:
                 p = served
             elif self._factor != 1.0:

@@ -117,7 +117,7 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
         if remembered is not None:
             one = issued_at(table, place)
             learner = join._versions.get(one.version)
-            said = None if learner is None else said_in_shadow(learner, one.p, remembered, inside=inside)
+            said = None if learner is None else said_in_shadow(learner, one, remembered, inside=inside)
             table.set_said(place, said)
     join._versions = {name: in_shadow(one, shadow if inside else None) for name, one in join._versions.items()}
     return True
