@@ -12,7 +12,7 @@ from streamcal.kernels.common.fast_path import plain_keys
 from streamcal.live.levels import LONGEST_LEVEL
 from streamcal.live.monitor import segments_of
 from streamcal.parameters.given import real_number
-from streamcal.parameters.keys import canonical
+from streamcal.parameters.keys import LARGEST_WHOLE, canonical
 from streamcal.parameters.spans import in_seconds
 
 #: Longer ids and versions are refused, since every state and every event holds them.
@@ -96,6 +96,21 @@ class Outcome(NamedTuple):
 def is_plain(id: str) -> bool:
     """Return whether a text is an id as it is: of usual length, and no number in its first character."""
     return 0 < len(id) <= 64 and not (id[0].isdigit() or id[0] == "-") and id.isprintable()
+
+
+def ids_of(values: Any) -> list[Id]:
+    """Return the canonical form of each id; `InputError` for one that is not possible."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i":
+        largest = int(np.abs(values).max(initial=0))
+        if 0 <= largest <= LARGEST_WHOLE:
+            return values.tolist()  # type: ignore[no-any-return]
+    given = values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind in "iuUO" else list(values)
+    return [
+        one
+        if (is_plain(one) if one.__class__ is str else one.__class__ is int and -LARGEST_WHOLE <= one <= LARGEST_WHOLE)
+        else check_id(one)
+        for one in given
+    ]
 
 
 def check_id(value: Any, what: str = "id") -> Id:

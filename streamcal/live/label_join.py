@@ -5,26 +5,31 @@ from __future__ import annotations
 import logging
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import ClockError, InputError, StateError, StoreError, StreamcalError, warn
+from streamcal.kernels.pending.pending_steps import PendingSteps
 from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
 from streamcal.live.early import CLICKS, DelayCurve
 from streamcal.live.holding import Holding, issued_at, outcome_at
-from streamcal.live.issued import ConflictError, Id, Issued, Keys, Outcome, check_id, check_keys, is_plain, seconds
+from streamcal.live.issued import ConflictError, Id, Issued, Keys, Outcome, check_id, check_keys, ids_of, is_plain, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join, take_first_time
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight, of_one_kind
+from streamcal.parameters.keys import LARGEST_WHOLE
 from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
-from streamcal.parameters.types import Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time, Times
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +43,28 @@ MANY_BEHIND = 100
 MANY_LATE = 100
 #: Versions whose calibration is kept, the newest.
 MOST_VERSIONS = 8
+
+
+#: Rows that are taken by compiled steps at once, and rows that are taken one by one before these are tried again.
+AT_ONCE, RETRIED = 65_536, 8
+#: Compiled steps take no later times: they may be in a shorter unit, of which a method warns.
+LARGEST_TIME = 1e11
+NO_LABELS = np.empty(0, dtype=np.uint8)
+
+
+class Rows(NamedTuple):
+    """Impressions in columns, as compiled steps take them."""
+
+    ids: list[Id]
+    scores: FloatArray
+    t: Any  #: an array, or a list of dates
+    w: FloatArray
+    y: NDArray[np.uint8] = NO_LABELS
+    when: FloatArray = np.empty(0)  #: the times of the labels, ∞ for none
+
+    def upto(self, end: int) -> Rows:
+        """Return the rows before one."""
+        return Rows(*(column if len(column) == 0 else column[:end] for column in self))
 
 
 class Spans(NamedTuple):
@@ -204,6 +231,9 @@ class LabelJoin(Holding, Journaled):
         # of this process: a date with or without a time zone, or a number
         self._first_time: Time | None = take_first_time(calibrator)
         self._on_label: Callable[[Issued, bool], object] | None = None
+        self._on_many: Callable[..., object] | None = None
+        self._steps: PendingSteps | None = None
+        self._steps_of: Any = None
         self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were reported
         self._warned_of_reports = False
         self._behind = 0  # impressions in a row that were older than the clock by more than the age of learning
@@ -321,7 +351,7 @@ class LabelJoin(Holding, Journaled):
             If the journal cannot take more events. Nothing is changed then. With levels in a store that cannot be read,
             a `StoreError`; the clock has moved then.
         """
-        if id.__class__ is not str or not is_plain(id):
+        if not (is_plain(id) if id.__class__ is str else id.__class__ is int and -LARGEST_WHOLE <= id <= LARGEST_WHOLE):
             id = check_id(id)
         if score.__class__ is not float or not self._first <= score <= self._last:
             score = self._check_score(score)
@@ -390,6 +420,155 @@ class LabelJoin(Holding, Journaled):
             learner.give_up(score * self._factor, keys, said)
         return one
 
+    def issue_many(
+        self,
+        ids: Sequence[Id] | NDArray[Any],
+        scores: ArrayLike,
+        t: Times,
+        keys: Sequence[Keys | None] | None = None,
+        version: Id | None = None,
+        *,
+        w: ArrayLike | None = None,
+    ) -> FloatArray:
+        """Issue the calibrated probabilities of impressions, in order: those of a loop of `issue`, to the last bit.
+
+        Parameters
+        ----------
+        ids : sequence of shape (n,)
+            As in `issue`.
+        scores : array-like of shape (n,)
+            The scores of the model.
+        t : array-like of shape (n,)
+            The times of the impressions.
+        keys : sequence of mapping, optional
+            The levels of each impression.
+        version : str, int or None
+            The version of the model, of all; the newest by default.
+        w : array-like of shape (n,), optional
+            The weights of the observations.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The probabilities as issued.
+
+        Raises
+        ------
+        InputError
+            As `issue`. Impressions before the one that is refused have been issued.
+
+        Notes
+        -----
+        Cost: about 1 µs an impression more than the method's own step, for `Auto` and `OnlinePlatt` without levels.
+
+        Examples
+        --------
+        >>> from streamcal import OnlinePlatt
+        >>> join = LabelJoin(OnlinePlatt(), horizon=3600.0)
+        >>> p = join.issue_many([1, 2, 3], [0.1, 0.2, 0.3], [0.0, 1.0, 2.0])
+        >>> join.resolve_many([3, 1], [True, False], [7.0, 9.0]).tolist()
+        [True, True]
+        >>> p.round(9).tolist(), join.waiting
+        ([0.1, 0.2, 0.3], 3)
+        """
+        given, numbers, times, weights = self._columns_of(ids, scores, t, w)
+        if keys is not None and len(keys) != len(given):
+            raise InputError(f"{len(keys)} keys are not possible for {len(given)} ids; give one for each, or None")
+        p = np.empty(len(given))
+        plain = keys is None and version is None
+        rows = Rows(given, numbers, times, weights)
+        at = 0
+        while at < len(given):
+            if plain:
+                at = self._issue_rows(rows, at, p)
+            for k in range(at, min(at + RETRIED, len(given)) if plain else len(given)):
+                time = times[k] if isinstance(times, list) else float(times[k])
+                some = None if keys is None else keys[k]
+                p[k] = self.issue(given[k], float(numbers[k]), time, some, version, w=float(weights[k])).p
+                at = k + 1
+        return p
+
+    def _columns_of(self, ids: Any, values: Any, t: Any, w: Any) -> tuple[list[Id], FloatArray, Any, FloatArray]:
+        """Return ids, scores or labels, times and weights, of one length; times that are dates as a list."""
+        given = ids_of(ids)
+        numbers = np.asarray(values, dtype=np.float64)
+        times = t.tolist() if isinstance(t, np.ndarray) and t.dtype == object else t
+        if not (isinstance(times, (list, tuple)) and not all(type(one) in (float, int) for one in times)):
+            times = np.ascontiguousarray(times, dtype=np.float64)
+        weights = np.broadcast_to(1.0 if w is None else np.asarray(w, dtype=np.float64), (len(given),))
+        if not numbers.shape == (len(given),) == (len(times),):
+            raise InputError(
+                f"{len(given)} ids, values of shape {numbers.shape} and {len(times)} times are not possible; give one "
+                "value and one time for each id"
+            )
+        return given, np.ascontiguousarray(numbers), times if isinstance(times, np.ndarray) else list(times), weights
+
+    def _issue_rows(self, rows: Rows, begin: int, p: FloatArray) -> int:
+        """Issue plain rows from `begin` on by the compiled steps; return the first that is not plain."""
+        steps = self._compiled_steps(rows.t)
+        if steps is None:
+            return begin
+        journal = self._journal
+        if journal is not None:
+            journal.require_room()
+        while begin < len(rows.ids):
+            end = min(begin + AT_ONCE, len(rows.ids))
+            some = rows.upto(end)
+            before = begin
+            begin = steps.issue(some.ids, some.scores, some.t, some.w, some.y, some.when, begin, self._aside, p)
+            self._counts["issued"] += begin - before
+            self._take_back(steps)
+            if journal is not None and begin > before:
+                journal.append_many(
+                    events.issued_rows(
+                        rows.ids[before:begin],
+                        rows.t[before:begin],
+                        rows.scores[before:begin],
+                        p[before:begin],
+                        rows.w[before:begin],
+                        self._newest,
+                    )
+                )
+            if steps.judges:
+                assert self._on_many is not None
+                self._on_many(*steps.told())
+            elif begin < end:
+                break
+        return begin
+
+    def _compiled_steps(self, t: Any) -> PendingSteps | None:
+        """Return the compiled steps at the present state of this join; None where rows have to be taken one by one."""
+        learner = self._versions[self._newest]
+        kernel = learner.kernel
+        told = self._on_label is None or self._on_many is not None
+        alone = self._curve is None and self._stride == 1 and self.on_learned is None
+        if kernel is None or not (told and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
+            return None
+        if type(self._first_time) is not float or not len(t) or not -LARGEST_TIME < t.min() <= t.max() < LARGEST_TIME:
+            return None
+        if self._steps is None or self._steps_of is not kernel or self._steps.table is not self._table:
+            self._steps, self._steps_of = PendingSteps(self._table, kernel), kernel
+        steps = self._steps
+        steps.table, steps.version, steps.timed = self._table, self._newest, learner.timed
+        steps.clock, steps.hold, steps.keep, steps.horizon = self._clock, self._hold, self._keep, self.spans.horizon
+        steps.max_jump, steps.most, steps.number = self.max_jump, self.max_held, self._number
+        steps.unlearned = self._unlearned
+        steps.unjudged = -1 if self._unjudged is None else self._unjudged
+        steps.reports, steps.report_delay = self._reports, self._report_delay
+        return steps
+
+    def _take_back(self, steps: PendingSteps) -> None:
+        """Take over what compiled steps have changed."""
+        self._clock, self._number, self._unlearned = steps.clock, steps.number, steps.unlearned
+        self._behind = 0
+        self._unjudged = None if self._unjudged is None else steps.unjudged
+        self._reports, self._report_delay = steps.reports, steps.report_delay
+        self._matched += steps.matched
+        for name in ("learned", "positives", "timed_out", "before_issue"):
+            self._counts[name] += getattr(steps, name)
+            setattr(steps, name, 0)
+        steps.matched = 0
+
     def predict_one(
         self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
     ) -> float:
@@ -445,7 +624,7 @@ class LabelJoin(Holding, Journaled):
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        if id.__class__ is not str or not is_plain(id):
+        if not (is_plain(id) if id.__class__ is str else id.__class__ is int and -LARGEST_WHOLE <= id <= LARGEST_WHOLE):
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
         weight = None if w is None else check_weight(w)
@@ -456,6 +635,59 @@ class LabelJoin(Holding, Journaled):
             self._journal.require_room()
             self._journal.append(events.resolved(id, positive, time, weight))
         return self._resolve(id, positive, time, weight)
+
+    def resolve_many(
+        self, ids: Sequence[Id] | NDArray[Any], y: ArrayLike, t: Times, *, w: ArrayLike | None = None
+    ) -> NDArray[np.bool_]:
+        """Tell the outcomes of impressions, in order: as a loop of `resolve`, to the last bit.
+
+        Parameters
+        ----------
+        ids : sequence of shape (n,)
+            Those of the impressions.
+        y : array-like of shape (n,)
+            The labels.
+        t : array-like of shape (n,)
+            The times of the outcomes.
+        w : array-like of shape (n,), optional
+            The weights of the observations, as in `resolve`.
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+            Whether each impression is remembered.
+
+        Raises
+        ------
+        InputError
+            As `resolve`. Outcomes before the one that is refused have been taken.
+        """
+        given, labels, times, weights = self._columns_of(ids, y, t, w)
+        known = np.ones(len(given), dtype=np.bool_)
+        plain = w is None and bool(((labels == 0.0) | (labels == 1.0)).all())
+        positive = (labels > 0.0).astype(np.uint8)
+        at = 0
+        while at < len(given):
+            if plain:
+                at = self._resolve_rows(given, positive, times, at)
+            for k in range(at, min(at + RETRIED, len(given)) if plain else len(given)):
+                time = times[k] if isinstance(times, list) else float(times[k])
+                known[k] = self.resolve(given[k], float(labels[k]), time, w=None if w is None else float(weights[k]))
+                at = k + 1
+        return known
+
+    def _resolve_rows(self, ids: list[Id], positive: NDArray[np.uint8], t: Any, begin: int) -> int:
+        """Take plain outcomes from `begin` on by the compiled steps; return the first that is not plain."""
+        steps = self._compiled_steps(t)
+        if steps is None:
+            return begin
+        if self._journal is not None:
+            self._journal.require_room()
+        end = steps.resolve(ids, positive, t, begin)
+        self._take_back(steps)
+        if self._journal is not None and end > begin:
+            self._journal.append_many(events.resolved_rows(ids[begin:end], positive[begin:end], t[begin:end]))
+        return int(end)
 
     def _resolve(self, id: Id, positive: bool, t: float, w: float | None = None) -> bool:
         """Take a checked outcome."""
@@ -518,15 +750,20 @@ class LabelJoin(Holding, Journaled):
         self._clock = max(self._clock, t)
         self._settle()
 
-    def watch(self, on_label: Callable[[Issued, bool], object]) -> None:
+    def watch(
+        self,
+        on_label: Callable[[Issued, bool], object],
+        on_many: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], object] | None = None,
+    ) -> None:
         """Call `on_label` from now on with each prediction and its label when the horizon has passed.
 
         That is when the label is learned, or with `early` later: a click counts that came within the horizon, as the
-        prediction says. What is called is no part of the state.
+        prediction says. What is called is no part of the state. `on_many` is called in its place where rows are taken
+        in columns, with their probabilities, scores, labels, weights and times; without it they are taken one by one.
         """
         table, past = self._table, self._clock - self.spans.horizon
         self._unjudged = bisect_right(range(self._unlearned), past, lo=table.first, key=table.at)
-        self._on_label = on_label
+        self._on_label, self._on_many = on_label, on_many
 
     # -- learning --------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,18 @@ class VersionLearner:
         self.tell(None)
 
     @property
+    def timed(self) -> bool:
+        """Whether the calibrator reads the time."""
+        return self._timed
+
+    @property
+    def kernel(self) -> Any:
+        """What takes compiled steps on columns of scores, where nothing is beside it; None otherwise."""
+        if self._keyed or self.before is not None:
+            return None
+        return self.calibrator._column_steps()
+
+    @property
     def weighs(self) -> bool:
         """Whether what is remembered of a prediction depends on its weight."""
         own = self.calibrator

@@ -271,6 +271,9 @@ class Auto(SequentialCalibrator):
             self._learn_issued(x, label, weight, time, record)
             self._note(noted)
 
+    def _column_steps(self) -> AutoSteps:
+        return self._steps
+
     def _unpacked(self, x: float, p: float, content: bytes) -> FloatArray:
         """Return the record that `_issue_packed` returned for the prediction p at the log-odds x."""
         apart = len(content) - self._steps.packed

@@ -26,6 +26,7 @@ cdef class AutoSteps:
     cdef long long[::1] _counts  # the number of labels learned by then
     cdef unsigned char[:, ::1] _records  # as `pack` writes them
     cdef readonly Py_ssize_t packed  # bytes
+    cdef double[::1] _own  # a record
     cdef Py_ssize_t _first
     cdef Py_ssize_t _logged
     cdef long long _unlabelled  # forecasts since the last label

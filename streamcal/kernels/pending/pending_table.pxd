@@ -77,4 +77,7 @@ cdef class PendingTable:
     cpdef drop_first(self)
     cdef _release(self, Block block, Py_ssize_t row)
     cpdef object id_at(self, long long place)
+    cpdef set_outcome(self, long long place, bint positive, bint negative, double t, int cell, object w)
+    cpdef object issued(self, long long place)
+    cpdef double at(self, long long place) except? -1
     cdef object _id(self, Block block, Py_ssize_t row)

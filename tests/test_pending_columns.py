@@ -1,0 +1,134 @@
+"""Events of a join in columns: the same as a loop of its events, to the last bit."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamcal import Auto, OnlinePlatt, Platt
+from streamcal.errors import InputError
+from streamcal.live import CalibrationMonitor, Journal, LabelJoin, Segmented, Shadow  # noqa: F401
+from streamcal.live.issued import ConflictError
+
+METHODS = {
+    "online-platt": OnlinePlatt,
+    "auto": Auto,
+    "platt": Platt,
+    "segmented": lambda: Segmented(OnlinePlatt(), ["place"]),
+}
+
+
+def events(seed: int, n: int = 3_000) -> dict[str, Any]:
+    """Impressions and outcomes with everything that is not plain in some rows."""
+    rng = np.random.default_rng(seed)
+    ids: list[Any] = rng.integers(0, 40 * n, n).tolist()
+    for k in range(0, n, 5):
+        ids[k] = f"text {k}" if k % 2 else str(2**63 + k)
+    ids[50::400] = ids[40::400][: len(ids[50::400])]  # again, with other scores
+    t = np.cumsum(rng.exponential(1.0, n))
+    t[100::300] -= 20.0  # behind the clock
+    scores = rng.beta(1.0, 5.0, n)
+    scores[7::500] = 0.0
+    w = np.where(rng.random(n) < 0.1, 3.0, 1.0)
+    return {"ids": ids, "t": t, "scores": scores, "w": w, "y": rng.random(n) < 0.3, "delay": rng.exponential(60.0, n)}
+
+
+def taken(join: LabelJoin, given: dict[str, Any], piece: int, *, many: bool) -> list[Any]:
+    """Issue and resolve in pieces, in columns or one by one; return all that is answered."""
+    found: list[Any] = []
+    n = len(given["ids"])
+    keys = [{"place": f"p{k % 7}"} for k in range(n)] if isinstance(join.calibrator, Segmented) else None
+    for begin in range(0, n, piece):
+        at = begin
+        end = min(begin + piece, n)
+        while at < end:
+            rows = slice(at, end)
+            some = None if keys is None else keys[rows]
+            if many:
+                before = join.tally()["issued"] + join.tally()["repeated"]
+                try:
+                    p = join.issue_many(given["ids"][rows], given["scores"][rows], given["t"][rows], some, w=given["w"][rows])
+                    found += p.tolist()
+                    at = end
+                except InputError as error:
+                    done = join.tally()["issued"] + join.tally()["repeated"] - before
+                    found += [None] * 0 + [("refused", str(error))]
+                    at += done + 1
+            else:
+                for k in range(at, end):
+                    try:
+                        one = join.issue(
+                            given["ids"][k], float(given["scores"][k]), float(given["t"][k]),
+                            None if keys is None else keys[k], w=float(given["w"][k]),
+                        )
+                        found.append(one.p)
+                    except InputError as error:
+                        found.append(("refused", str(error)))
+                at = end
+        back = [k for k in range(max(begin - 60, 0), end) if k % 3 == 0]
+        came = [k for k in back if given["delay"][k] < 200.0]
+        ids = [given["ids"][k] for k in came] + ["unknown"]
+        y = np.array([given["y"][k] for k in came] + [True])
+        t = np.array([given["t"][k] + given["delay"][k] for k in came] + [float(given["t"][end - 1])])
+        if many:
+            found += join.resolve_many(ids, y, t).tolist()
+        else:
+            found += [join.resolve(id, bool(label), time) for id, label, time in zip(ids, y, t.tolist(), strict=True)]
+    return found
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("early", "most", "late"), [(None, 100_000, None), (30.0, 100_000, 0.0), (None, 150, 50.0)])
+def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, most: int, late: float | None) -> None:
+    """Probabilities, counts, the state and the journal, in pieces of any size."""
+    for piece in (1, 40, 700):
+        joins = []
+        for many in (False, True):
+            journal = Journal(tmp_path / f"{piece} {many}.journal")
+            join = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
+            joins.append((join, journal, taken(join, events(piece), piece, many=many)))
+        (one, first, loop), (other, second, columns) = joins
+        if piece == 1:
+            assert loop == columns
+        answered = [value for value in columns if not isinstance(value, tuple)]
+        assert [value for value in loop if not isinstance(value, tuple)][-50:] == answered[-50:]
+        assert one.tally() == other.tally()
+        assert one.state_dict() == other.state_dict()
+        assert first._events == second._events
+        for journal in (first, second):
+            journal.close()
+
+
+def test_what_watches_is_told_the_same() -> None:
+    """In columns where there is a function for them, and otherwise row by row."""
+    given = events(5)
+    for name in ("online-platt", "auto"):
+        told: list[list[Any]] = [[], []]
+        for many in (False, True):
+            join = LabelJoin(METHODS[name](), 100.0, max_held=10_000)
+            join.watch(
+                lambda one, y, to=told[many]: to.append((one.p, one.score, float(y), one.w, one.t)),
+                (lambda *columns, to=told[many]: to.extend(zip(*(c.tolist() for c in columns), strict=True)))
+                if many
+                else None,
+            )
+            taken(join, given, 500, many=many)
+        assert len(told[0]) > 1_000
+        assert told[0] == told[1]
+
+
+def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
+    join = LabelJoin(OnlinePlatt(), 100.0)
+    with pytest.raises(ConflictError, match="1"):
+        join.issue_many([1, 2, 1], [0.1, 0.2, 0.3], [0.0, 1.0, 2.0])
+    assert join.held == 2
+    with pytest.raises(InputError, match="2 ids"):
+        join.issue_many([5, 6], [0.1], [3.0, 4.0])
+    with pytest.raises(InputError, match="-1"):
+        join.issue_many([5, 6], [0.1, -1.0], [3.0, 4.0])
+    with pytest.raises(InputError, match="weight"):
+        join.issue_many([7], [0.1], [4.0], w=[-1.0])
+    with pytest.raises(InputError, match="0.5"):
+        join.resolve_many([5], [0.5], [4.0])
+    assert join.held == 3
