@@ -54,6 +54,17 @@ def resolved_rows(ids: list[Id], positive: Any, t: Any) -> list[bytes]:
     return [resolved(id, y > 0, time) for id, y, time in zip(ids, positive.tolist(), t.tolist(), strict=True)]
 
 
+def with_outcomes(written: list[bytes], ids: list[Id], positive: Any, t: Any, came: Any) -> list[bytes]:
+    """Return the events of impressions, each followed by that of its outcome, if it came."""
+    found = []
+    rows = zip(written, ids, positive.tolist(), t.tolist(), came.tolist(), strict=True)
+    for event, id, y, time, known in rows:
+        found.append(event)
+        if known:
+            found.append(resolved(id, y > 0, time))
+    return found
+
+
 def _more(one: Issued) -> str:
     r"""Write [version, keys, weight] as JSON, faster than `json.dumps`, which sets up an encoder for each call.
 

@@ -519,16 +519,14 @@ class LabelJoin(Holding, Journaled):
             self._counts["issued"] += begin - before
             self._take_back(steps)
             if journal is not None and begin > before:
-                journal.append_many(
-                    events.issued_rows(
-                        rows.ids[before:begin],
-                        rows.t[before:begin],
-                        rows.scores[before:begin],
-                        p[before:begin],
-                        rows.w[before:begin],
-                        self._newest,
-                    )
+                done = slice(before, begin)
+                written = events.issued_rows(
+                    rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done], self._newest
                 )
+                if len(rows.when):
+                    came = rows.when[done] <= rows.t[done] + self.spans.horizon
+                    written = events.with_outcomes(written, rows.ids[done], rows.y[done], rows.when[done], came)
+                journal.append_many(written)
             if steps.judges:
                 assert self._on_many is not None
                 self._on_many(*steps.told())
