@@ -9,6 +9,7 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.kernels.common.fast_path import plain_keys
+from streamcal.kernels.pending.pending_table import plain_ids
 from streamcal.live.levels import LONGEST_LEVEL
 from streamcal.live.monitor import segments_of
 from streamcal.parameters.given import real_number
@@ -104,13 +105,7 @@ def ids_of(values: Any) -> list[Id]:
         largest = int(np.abs(values).max(initial=0))
         if 0 <= largest <= LARGEST_WHOLE:
             return values.tolist()  # type: ignore[no-any-return]
-    given = values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind in "iuUO" else list(values)
-    return [
-        one
-        if (is_plain(one) if one.__class__ is str else one.__class__ is int and -LARGEST_WHOLE <= one <= LARGEST_WHOLE)
-        else check_id(one)
-        for one in given
-    ]
+    return plain_ids(values.tolist() if isinstance(values, np.ndarray) else list(values), check_id)  # type: ignore[no-any-return]
 
 
 def check_id(value: Any, what: str = "id") -> Id:

@@ -120,7 +120,7 @@ class PendingSteps:
             row: cython.Py_ssize_t = self.unjudged & LOW
             if block.at[row] > past:
                 break
-            if self.judges == JUDGED:
+            if self.judges == JUDGED or len(block.levels) > 1:  # levels are told too
                 return False
             flags: cython.int = block.flags[row]
             t: cython.double = block.at[row] if block.t is None else block.t[row]

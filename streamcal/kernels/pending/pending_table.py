@@ -812,6 +812,35 @@ def _clear(heads: Heads):
     heads.codes[:] = 0
 
 
+def plain_ids(values: list, check):
+    """Return ids in the form of `streamcal.live.issued.check_id`, which is called for those that are not plain."""
+    k: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    found: list = [None] * len(values)
+    for k in range(len(values)):
+        value = values[k]
+        if type(value) is str:
+            text: str = value
+            size = len(text)
+            if 0 < size <= 64 and text.isprintable():
+                first = text[0]
+                if not (first.isdigit() or first == "-"):
+                    found[k] = text
+                    continue
+                if first != "0" and text.isdigit() and text.isascii():
+                    if size <= 15:
+                        found[k] = int(text)
+                        continue
+                    if size >= 17:  # above 2⁵³
+                        found[k] = text
+                        continue
+        elif type(value) is int and -9007199254740992 <= value <= 9007199254740992:
+            found[k] = value
+            continue
+        found[k] = check(value)
+    return found
+
+
 @cython.cfunc
 def _is_uuid(text: object) -> cython.bint:
     """Return whether a text of 36 characters is a UUID in its usual form: hexadecimal digits in lower case, hyphens."""
