@@ -8,7 +8,7 @@ import pytest
 
 from streamcal import Auto, OnlinePlatt, Platt
 from streamcal.errors import InputError
-from streamcal.live import CalibrationMonitor, Journal, LabelJoin, Segmented, Shadow  # noqa: F401
+from streamcal.live import Journal, LabelJoin, Segmented
 from streamcal.live.issued import ConflictError
 
 METHODS = {
@@ -34,43 +34,41 @@ def events(seed: int, n: int = 3_000) -> dict[str, Any]:
     return {"ids": ids, "t": t, "scores": scores, "w": w, "y": rng.random(n) < 0.3, "delay": rng.exponential(60.0, n)}
 
 
+def issued(join: LabelJoin, given: dict[str, Any], rows: range, keys: list[Any] | None, *, many: bool) -> list[Any]:
+    """Issue rows in columns or one by one; return what is answered, an error in place of a probability."""
+    found: list[Any] = []
+    ids, scores, t, w = (given[name] for name in ("ids", "scores", "t", "w"))
+    at = rows.start
+    while at < rows.stop:
+        end = rows.stop if many else at + 1
+        some = slice(at, end)
+        before = join.tally()["issued"] + join.tally()["repeated"]
+        try:
+            if many:
+                levels = None if keys is None else keys[some]
+                found += join.issue_many(ids[some], scores[some], t[some], levels, w=w[some]).tolist()
+            else:
+                one = join.issue(ids[at], float(scores[at]), float(t[at]), keys and keys[at], w=float(w[at]))
+                found.append(one.p)
+        except InputError as error:
+            found.append(str(error))
+            end = at + 1 + join.tally()["issued"] + join.tally()["repeated"] - before
+        at = end
+    return found
+
+
 def taken(join: LabelJoin, given: dict[str, Any], piece: int, *, many: bool) -> list[Any]:
     """Issue and resolve in pieces, in columns or one by one; return all that is answered."""
     found: list[Any] = []
     n = len(given["ids"])
     keys = [{"place": f"p{k % 7}"} for k in range(n)] if isinstance(join.calibrator, Segmented) else None
     for begin in range(0, n, piece):
-        at = begin
         end = min(begin + piece, n)
-        while at < end:
-            rows = slice(at, end)
-            some = None if keys is None else keys[rows]
-            if many:
-                before = join.tally()["issued"] + join.tally()["repeated"]
-                try:
-                    p = join.issue_many(given["ids"][rows], given["scores"][rows], given["t"][rows], some, w=given["w"][rows])
-                    found += p.tolist()
-                    at = end
-                except InputError as error:
-                    done = join.tally()["issued"] + join.tally()["repeated"] - before
-                    found += [None] * 0 + [("refused", str(error))]
-                    at += done + 1
-            else:
-                for k in range(at, end):
-                    try:
-                        one = join.issue(
-                            given["ids"][k], float(given["scores"][k]), float(given["t"][k]),
-                            None if keys is None else keys[k], w=float(given["w"][k]),
-                        )
-                        found.append(one.p)
-                    except InputError as error:
-                        found.append(("refused", str(error)))
-                at = end
-        back = [k for k in range(max(begin - 60, 0), end) if k % 3 == 0]
-        came = [k for k in back if given["delay"][k] < 200.0]
-        ids = [given["ids"][k] for k in came] + ["unknown"]
-        y = np.array([given["y"][k] for k in came] + [True])
-        t = np.array([given["t"][k] + given["delay"][k] for k in came] + [float(given["t"][end - 1])])
+        found += issued(join, given, range(begin, end), keys, many=many)
+        back = [k for k in range(max(begin - 60, 0), end) if k % 3 == 0 and given["delay"][k] < 200.0]
+        ids = [given["ids"][k] for k in back] + ["unknown"]
+        y = np.array([given["y"][k] for k in back] + [True])
+        t = np.array([given["t"][k] + given["delay"][k] for k in back] + [float(given["t"][end - 1])])
         if many:
             found += join.resolve_many(ids, y, t).tolist()
         else:
@@ -89,10 +87,8 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
             join = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
             joins.append((join, journal, taken(join, events(piece), piece, many=many)))
         (one, first, loop), (other, second, columns) = joins
-        if piece == 1:
+        if piece == 1:  # otherwise an error takes the place of the probabilities before it
             assert loop == columns
-        answered = [value for value in columns if not isinstance(value, tuple)]
-        assert [value for value in loop if not isinstance(value, tuple)][-50:] == answered[-50:]
         assert one.tally() == other.tally()
         assert one.state_dict() == other.state_dict()
         assert first._events == second._events
@@ -129,6 +125,6 @@ def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
         join.issue_many([5, 6], [0.1, -1.0], [3.0, 4.0])
     with pytest.raises(InputError, match="weight"):
         join.issue_many([7], [0.1], [4.0], w=[-1.0])
-    with pytest.raises(InputError, match="0.5"):
+    with pytest.raises(InputError, match=r"0\.5"):
         join.resolve_many([5], [0.5], [4.0])
     assert join.held == 3

@@ -21,7 +21,18 @@ from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
 from streamcal.live.early import CLICKS, DelayCurve
 from streamcal.live.holding import Holding, issued_at, outcome_at
-from streamcal.live.issued import ConflictError, Id, Issued, Keys, Outcome, check_id, check_keys, ids_of, is_plain, seconds
+from streamcal.live.issued import (
+    ConflictError,
+    Id,
+    Issued,
+    Keys,
+    Outcome,
+    check_id,
+    check_keys,
+    ids_of,
+    is_plain,
+    seconds,
+)
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join, take_first_time

@@ -251,10 +251,10 @@ class Auto(SequentialCalibrator):
             raise InputError(f"these are not the numbers that were issued with the prediction: {error}") from None
         return found
 
-    # A join keeps the record as bytes. They are read beside the score and the probability that was issued, or hold both.
+    # A join keeps the record as bytes, which are read beside the score and the probability issued, or hold both.
 
     def _issue_packed(self, score: float, t: Time | None, apart: bool) -> tuple[float, bytes]:
-        """Predict at a score, and return the bytes of what the label will judge; with `apart` they need nothing else."""
+        """Predict at a score; return the bytes of what the label will judge, which need nothing else if `apart`."""
         x, time = self.scale.coordinate(check_score(score)), self._time(t)
         content = bytearray(BESIDE * apart + self._steps.packed)
         p = sigmoid(self._mixture.at(x, time))

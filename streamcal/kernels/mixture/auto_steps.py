@@ -164,10 +164,7 @@ class AutoSteps:
         end: cython.Py_ssize_t = self.mixture.end
         code: cython.longlong
         for k in range(1, end + ISSUED):
-            if k == end + TIMED and record[k] == NONE:
-                code = LEAST_CODE
-            else:
-                code = coded(record[k] - issued, WIDEST)
+            code = LEAST_CODE if k == end + TIMED and record[k] == NONE else coded(record[k] - issued, WIDEST)
             out[at] = code & 255
             out[at + 1] = (code >> 8) & 255
             at += 2

@@ -34,6 +34,7 @@ cdef class PendingSteps:
 
     cdef bint _settle(self, double clock) except -1
     cdef bint _learn(self, Block block, Py_ssize_t row) except -1
+    cdef bint _has_weight(self, Block block, Py_ssize_t row, bint y) except -1
     cdef bint _judge(self, double past) except -1
     cdef _note_report(self, double t)
     cdef _set(self, Py_ssize_t place, bint positive, double when, double t)

@@ -84,9 +84,8 @@ class PendingSteps:
             names: Names = self.table.names[0]
             if names.values[0 if numbers is None else numbers[row]] != self.version:
                 return False
-        if block.outcome_w is not None and flags & (POSITIVE | NEGATIVE) and y == (flags & POSITIVE != 0):
-            if block.outcome_w[row] == block.outcome_w[row]:
-                w = block.outcome_w[row]
+        if self._has_weight(block, row, y):
+            w = block.outcome_w[row]
         x = log_odds(block.score[row], LIMIT)
         if not (-LIMIT < x < LIMIT and 1e-60 <= w <= 1e60):
             return False
@@ -111,6 +110,13 @@ class PendingSteps:
             self.timed_out += 1
         return True
 
+    def _has_weight(self, block, row, y):
+        """Return whether the outcome that is learned as `y` has a weight of its own."""
+        flags: cython.int = block.flags[row]
+        if block.outcome_w is None or flags & (POSITIVE | NEGATIVE) == 0 or y != (flags & POSITIVE != 0):
+            return False
+        return block.outcome_w[row] == block.outcome_w[row]
+
     def _judge(self, past):
         """Tell the labels of rows whose horizon has passed; False where there are too many at once."""
         y: cython.bint
@@ -129,9 +135,8 @@ class PendingSteps:
             self.judged[1, self.judges] = block.score[row]
             self.judged[2, self.judges] = 1.0 if y else 0.0
             self.judged[3, self.judges] = 1.0 if block.w is None else block.w[row]
-            if block.outcome_w is not None and flags & (POSITIVE | NEGATIVE) and y == (flags & POSITIVE != 0):
-                if block.outcome_w[row] == block.outcome_w[row]:
-                    self.judged[3, self.judges] = block.outcome_w[row]
+            if self._has_weight(block, row, y):
+                self.judged[3, self.judges] = block.outcome_w[row]
             self.judged[4, self.judges] = t
             self.judges += 1
             self.unjudged += 1
@@ -159,7 +164,6 @@ class PendingSteps:
         An outcome `y` that came at a finite `when`, up to the horizon, is set at once; `when` may be empty.
         """
         i: cython.Py_ssize_t
-        k: cython.Py_ssize_t
         place: cython.Py_ssize_t
         x: cython.double
         score: cython.double
