@@ -94,6 +94,11 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
         assert first._events == second._events
         for journal in (first, second):
             journal.close()
+        with Journal(tmp_path / f"{piece} True.journal") as journal:  # events are taken again in columns too
+            again = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
+            assert again.replayed > 0
+            assert again.tally() == one.tally()
+            assert again.state_dict() == one.state_dict()
 
 
 def test_what_watches_is_told_the_same() -> None:

@@ -209,7 +209,7 @@ def _written_said(said: Any, size: int) -> Any:
         content = np.frombuffer(b"".join([one for one in said if one is not None]), dtype=np.int8)
     else:
         sizes, content = np.full(size, said.shape[1], dtype=np.int64), said.ravel().view(np.int8)
-    return {"sizes": sizes, "values": content.astype(np.int64)}
+    return {"sizes": sizes, "values": content}
 
 
 def read(state: Any, params: Mapping[str, Any]) -> Contents:

@@ -58,6 +58,8 @@ MOST_VERSIONS = 8
 
 #: Rows that are taken by compiled steps at once, and rows that are taken one by one before these are tried again.
 AT_ONCE, RETRIED = 65_536, 8
+#: Fewer events of one kind in a row are taken again one by one.
+FEW_ALIKE = 16
 #: Compiled steps take no later times: they may be in a shorter unit, of which a method warns.
 LARGEST_TIME = 1e11
 NO_LABELS = np.empty(0, dtype=np.uint8)
@@ -514,9 +516,12 @@ class LabelJoin(Holding, Journaled):
             )
         return given, np.ascontiguousarray(numbers), times if isinstance(times, np.ndarray) else list(times), weights
 
-    def _issue_rows(self, rows: Rows, begin: int, p: FloatArray) -> int:
-        """Issue plain rows from `begin` on by the compiled steps; return the first that is not plain."""
-        steps = self._compiled_steps(rows.t)
+    def _issue_rows(self, rows: Rows, begin: int, p: FloatArray, *, served: bool = False) -> int:
+        """Issue plain rows from `begin` on by the compiled steps; return the first that is not plain.
+
+        With `served` they are issued again, with the probabilities p.
+        """
+        steps = self._compiled_steps(rows.t, again=served)
         if steps is None:
             return begin
         journal = self._journal
@@ -526,7 +531,7 @@ class LabelJoin(Holding, Journaled):
             end = min(begin + AT_ONCE, len(rows.ids))
             some = rows.upto(end)
             before = begin
-            begin = steps.issue(some.ids, some.scores, some.t, some.w, some.y, some.when, begin, self._aside, p)
+            begin = steps.issue(some.ids, some.scores, some.t, some.w, some.y, some.when, begin, self._aside, p, served)
             self._counts["issued"] += begin - before
             self._take_back(steps)
             if journal is not None and begin > before:
@@ -545,15 +550,20 @@ class LabelJoin(Holding, Journaled):
                 break
         return begin
 
-    def _compiled_steps(self, t: Any) -> PendingSteps | None:
-        """Return the compiled steps at the present state of this join; None where rows have to be taken one by one."""
+    def _compiled_steps(self, t: Any, *, again: bool) -> PendingSteps | None:
+        """Return the compiled steps at the present state of this join; None where rows have to be taken one by one.
+
+        With `again` they are events of a journal, whose times are numbers.
+        """
         learner = self._versions[self._newest]
         kernel = learner.kernel
         told = self._on_label is None or self._on_many is not None
         alone = self._curve is None and self._stride == 1 and self.on_learned is None
         if kernel is None or not (told and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
             return None
-        if type(self._first_time) is not float or not len(t) or not -LARGEST_TIME < t.min() <= t.max() < LARGEST_TIME:
+        if not (again or type(self._first_time) is float) or not len(t):
+            return None
+        if not -LARGEST_TIME < t.min() <= t.max() < LARGEST_TIME:
             return None
         if self._steps is None or self._steps_of is not kernel or self._steps.table is not self._table:
             self._steps, self._steps_of = PendingSteps(self._table, kernel), kernel
@@ -685,9 +695,11 @@ class LabelJoin(Holding, Journaled):
                 at = k + 1
         return known
 
-    def _resolve_rows(self, ids: list[Id], positive: NDArray[np.uint8], t: Any, begin: int) -> int:
+    def _resolve_rows(
+        self, ids: list[Id], positive: NDArray[np.uint8], t: Any, begin: int, *, again: bool = False
+    ) -> int:
         """Take plain outcomes from `begin` on by the compiled steps; return the first that is not plain."""
-        steps = self._compiled_steps(t)
+        steps = self._compiled_steps(t, again=again)
         if steps is None:
             return begin
         if self._journal is not None:
@@ -1078,10 +1090,38 @@ class LabelJoin(Holding, Journaled):
             events.REPEAT: self._repeat,
         }
         number, read = 0, events.read
+        alike: list[tuple[Any, ...]] = []
         for number, event in enumerate(written, 1):  # noqa: B007
             found = read(event)
-            take[found[0]](*found[1:])
+            if alike and (found[0] != alike[0][0] or len(alike) == AT_ONCE):
+                self._replay_alike(alike, take)
+                alike = []
+            if found[0] in (events.ISSUE, events.RESOLVE):
+                alike.append(found)
+            else:
+                take[found[0]](*found[1:])
+        self._replay_alike(alike, take)
         return number
+
+    def _replay_alike(self, alike: list[tuple[Any, ...]], take: dict[int, Callable[..., object]]) -> None:
+        """Take events of one kind again, in columns if they are many and plain."""
+        at, count = 0, len(alike)
+        if count >= FEW_ALIKE and alike[0][0] == events.ISSUE:
+            _, ids, scores, t, versions, keys, w, served = zip(*alike, strict=True)
+            p = np.array(served)
+            plain = set(versions) <= {self._newest} and set(map(type, keys)) == {type(None)}
+            rows = Rows(list(ids), np.array(scores), np.array(t), np.array(w))
+            while plain and at < count:
+                before, at = at, self._issue_rows(rows, at, p, served=True)
+                for event in alike[at : min(at + RETRIED, count)] if at < count else ():
+                    take[event[0]](*event[1:])
+                at = min(at + RETRIED, count) if at < count else at
+                plain = at - before > RETRIED
+        elif count >= FEW_ALIKE and all(len(event) == 4 for event in alike):
+            _, ids, labels, t = zip(*alike, strict=True)
+            at = self._resolve_rows(list(ids), np.array(labels, dtype=np.uint8), np.array(t), 0, again=True)
+        for event in alike[at:]:
+            take[event[0]](*event[1:])
 
     def _change(self, version: Id | None, what: str, name: str, calibrator: Any) -> None:
         """Change the shadow of a version as it was changed before."""

@@ -158,10 +158,12 @@ class PendingSteps:
         begin: cython.Py_ssize_t,
         aside,
         p: cython.double[::1],
+        served: cython.bint = False,
     ):
         """Issue the rows from `begin` on, write probabilities to `p`, and return the first that is not taken.
 
-        An outcome `y` that came at a finite `when`, up to the horizon, is set at once; `when` may be empty.
+        With `served` they are issued again, and `p` has their probabilities. An outcome `y` that came at a finite
+        `when`, up to the horizon, is set at once; `when` may be empty.
         """
         i: cython.Py_ssize_t
         place: cython.Py_ssize_t
@@ -183,7 +185,9 @@ class PendingSteps:
             if table.end - table.first >= self.most:
                 return i
             self.clock = t[i]
-            if self._newton is not None:
+            if served:
+                pass
+            elif self._newton is not None:
                 p[i] = self._newton.predict(x)
             else:
                 p[i] = sigmoid(self._auto.mixture.at(x, t[i] if self.timed else nan))

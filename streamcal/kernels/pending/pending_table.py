@@ -762,6 +762,9 @@ class PendingTable:
         if not parts:
             return False
         keys = np.concatenate(parts)
+        ordered = np.sort(keys)
+        if not (ordered[1:] == ordered[: len(ordered) - 1]).any():
+            return False
         order = np.argsort(keys, kind="stable")
         equal = np.flatnonzero(np.diff(keys[order]) == 0)
         places = self.first + np.unique(np.concatenate([order[equal], order[equal + 1]]))
