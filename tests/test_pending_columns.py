@@ -1,5 +1,6 @@
 """Events of a join in columns: the same as a loop of its events, to the last bit."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 from streamcal import Auto, OnlinePlatt, Platt
 from streamcal.errors import InputError
 from streamcal.live import Journal, LabelJoin, Segmented
-from streamcal.live.issued import ConflictError
+from streamcal.live.issued import ConflictError, Issued
 
-METHODS = {
+METHODS: dict[str, Callable[[], Any]] = {
     "online-platt": OnlinePlatt,
     "auto": Auto,
     "platt": Platt,
@@ -48,7 +49,8 @@ def issued(join: LabelJoin, given: dict[str, Any], rows: range, keys: list[Any] 
                 levels = None if keys is None else keys[some]
                 found += join.issue_many(ids[some], scores[some], t[some], levels, w=w[some]).tolist()
             else:
-                one = join.issue(ids[at], float(scores[at]), float(t[at]), keys and keys[at], w=float(w[at]))
+                level = None if keys is None else keys[at]
+                one = join.issue(ids[at], float(scores[at]), float(t[at]), level, w=float(w[at]))
                 found.append(one.p)
         except InputError as error:
             found.append(str(error))
@@ -103,18 +105,22 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
 
 def test_what_watches_is_told_the_same() -> None:
     """In columns where there is a function for them, and otherwise row by row."""
-    given = events(5)
+    rows = events(5)
     for name in ("online-platt", "auto"):
-        told: list[list[Any]] = [[], []]
+        told: list[list[Any]] = []
         for many in (False, True):
+            found: list[Any] = []
+
+            def one(issued: Issued, y: bool, found: list[Any] = found) -> None:
+                found.append((issued.p, issued.score, float(y), issued.w, issued.t))
+
+            def columns(*given: Any, found: list[Any] = found) -> None:
+                found.extend(zip(*(column.tolist() for column in given), strict=True))
+
             join = LabelJoin(METHODS[name](), 100.0, max_held=10_000)
-            join.watch(
-                lambda one, y, to=told[many]: to.append((one.p, one.score, float(y), one.w, one.t)),
-                (lambda *columns, to=told[many]: to.extend(zip(*(c.tolist() for c in columns), strict=True)))
-                if many
-                else None,
-            )
-            taken(join, given, 500, many=many)
+            join.watch(one, columns if many else None)
+            taken(join, rows, 500, many=many)
+            told.append(found)
         assert len(told[0]) > 1_000
         assert told[0] == told[1]
 

@@ -104,8 +104,8 @@ def ids_of(values: Any) -> list[Id]:
     if isinstance(values, np.ndarray) and values.dtype.kind == "i":
         largest = int(np.abs(values).max(initial=0))
         if 0 <= largest <= LARGEST_WHOLE:
-            return values.tolist()  # type: ignore[no-any-return]
-    return plain_ids(values.tolist() if isinstance(values, np.ndarray) else list(values), check_id)  # type: ignore[no-any-return]
+            return values.tolist()
+    return plain_ids(values.tolist() if isinstance(values, np.ndarray) else list(values), check_id)
 
 
 def check_id(value: Any, what: str = "id") -> Id:

@@ -77,7 +77,7 @@ class Rows(NamedTuple):
 
     def upto(self, end: int) -> Rows:
         """Return the rows before one."""
-        return Rows(*(column if len(column) == 0 else column[:end] for column in self))
+        return Rows(self.ids, self.scores[:end], self.t[:end], self.w[:end], self.y[:end], self.when[:end])
 
 
 class Spans(NamedTuple):

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator
 from itertools import repeat
 from time import process_time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,7 @@ class Replay(Measures):
                     at = self._take_plain(plain, at, p)
                 for k in range(at, len(t) if plain is None else min(at + RETRIED, len(t))):
                     one, version = slice(k, k + 1), None if versions is None else versions[k]
-                    levels = next(_rows({name: column[one] for name, column in (keys or {}).items()}))
+                    levels = next(_rows({name: cast(Any, column)[one] for name, column in (keys or {}).items()}))
                     row_ = float(scores[k]), bool(y[k]), float(weights[k]), float(t[k]), ids[k], float(label_times[k])
                     p[k] = self._take(*row_, version, levels)
                     at = k + 1

@@ -268,7 +268,7 @@ class Auto(SequentialCalibrator):
         x, label, weight, time, noted = self._checked(score, y, w, t)
         record = self._unpacked(x, p, content)
         if weight > 0.0:
-            self._learn_issued(x, label, weight, time, record)
+            self._learn_issued(x, label, weight, time, record.tolist())
             self._note(noted)
 
     def _column_steps(self) -> AutoSteps:
