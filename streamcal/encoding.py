@@ -43,7 +43,7 @@ NONE, FALSE, TRUE, INT, BIG, FLOAT, TEXT, LIST, DICT, ARRAY, ROWS = range(11)
 BOOLS, INTS, FLOATS = range(3)
 #: How an array is stored: one repeated number, bits, or numbers of a type, of which DELTA are differences to the last.
 REPEAT, BITS = 0, 1
-SHORT_FLOAT, DOUBLE = 6, 7
+BYTES, SHORT_FLOAT, DOUBLE = 2, 6, 7
 STORED = {2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", SHORT_FLOAT: "<f4", DOUBLE: "<f8"}
 DELTA = 16
 #: The forms of integers, and the largest that they hold; the least is one further from 0.
@@ -60,7 +60,7 @@ _SIZE = struct.Struct("<Q")
 def pack(plain: Any, compress: bool = False) -> bytes:
     """Encode plain data as bytes, compressed by zlib if `compress`.
 
-    Arrays and `Rows` are written as their lists. `TypeError` for what is no plain data.
+    Arrays, of signed bytes too, and `Rows` are written as their lists. `TypeError` for what is no plain data.
 
     >>> len(pack({"weights": [1.0] * 1000})), unpack(pack([1, 1.0, None, "x"]))
     (41, [1, 1.0, None, 'x'])
@@ -185,6 +185,10 @@ def _write_numbers(out: bytearray, values: NDArray[Any] | Rows) -> None:
 
 def _columns(values: NDArray[Any] | Rows) -> bytes | None:
     """Return what `_column` returns for the list of these values; None if `pack` writes the list entry by entry."""
+    if type(values) is np.ndarray and values.ndim == 1 and values.dtype == np.int8:
+        out = bytearray((ARRAY, INTS, BYTES))
+        _write_size(out, len(values))
+        return bytes(out) + values.tobytes()
     if type(values) is np.ndarray and values.ndim == 1:
         kind = KINDS.get(values.dtype.str)
         stored = None if kind is None else _stored(values, kind)

@@ -552,9 +552,9 @@ def test_what_was_served_is_what_the_journal_says(path):
     with Journal(path) as journal:
         join = LabelJoin(OnlinePlatt(), 10.0, journal=journal)
         served = join.issue("a", 0.3, 0.0).p
-        journal.append(packed.issued(join._index["a"]._replace(id="b", p=0.25)))
+        journal.append(packed.issued(join.predictions["a"]._replace(id="b", p=0.25)))
     with Journal(path) as journal:
-        again = LabelJoin(OnlinePlatt(), 10.0, journal=journal)._index
+        again = LabelJoin(OnlinePlatt(), 10.0, journal=journal).predictions
     assert (again["a"].p, again["b"].p) == (served, 0.25)
 
 

@@ -66,10 +66,10 @@ def test_with_another_horizon_each_label_is_learned_once(path, horizon):
 @pytest.mark.parametrize("horizon", [50.0, 80.0])
 def test_another_method_learns_what_is_remembered(path, make, horizon):
     with Journal(path) as journal:
-        before = {one.id: one.p for one in LabelJoin(Platt(), 50.0, journal=journal)._index.values()}
+        before = {one.id: one.p for one in LabelJoin(Platt(), 50.0, journal=journal).predictions.values()}
     done, join = migrated(path, make(), horizon)
     assert (done.kept, done.learned, done.forgotten) == (False, 100 - int(horizon), 0)
-    assert {one.id: one.p for one in join._index.values()} == before  # as they were issued
+    assert {one.id: one.p for one in join.predictions.values()} == before  # as they were issued
     twin = LabelJoin(make(), horizon)
     traffic(twin, range(200, 300))
     for one in (join, twin):

@@ -540,9 +540,9 @@ def test_a_join_lets_champion_and_challengers_learn_late_labels_as_issued():
     assert shadow.challengers["window"].predict_one(0.4, 299.0) == timed.predict_one(0.4, 299.0)
     ops, auto = LabelJoin(TrackingOPS(), HORIZON), LabelJoin(Auto(), HORIZON)
     served = []
-    late(None, scores, y, ops, act=lambda k: served.append(ops._index[k].p))
+    late(None, scores, y, ops, act=lambda k: served.append(ops.predictions[k].p))
     of_auto = []
-    late(None, scores, y, auto, act=lambda k: of_auto.append(auto._index[k].p))
+    late(None, scores, y, auto, act=lambda k: of_auto.append(auto.predictions[k].p))
     learned = len(scores) - int(HORIZON)
     difference = LogLossDifference(adaptive=True)
     difference.update_many(y[:learned], served[:learned], of_auto[:learned])
@@ -745,8 +745,9 @@ def test_what_is_damaged_in_a_forecast_is_left_out():
         state = join.state_dict()
         written = state["learned"]["held"][0]["said"]
         sizes, values = written["sizes"], written["values"]
-        written["values"] = [*said, *values[sizes[0] :]]
-        written["sizes"] = [len(said), *sizes[1:]]
+        damaged = np.array(said, dtype=np.float64).view(np.int8).tolist()
+        written["values"] = [*damaged, *values[sizes[0] :]]
+        written["sizes"] = [len(damaged), *sizes[1:]]
         again = LabelJoin.from_state(signed({key: value for key, value in state.items() if key != "checksum"}))
         again.advance(60.0)
         assert again.tally()["learned"] + again.tally()["refused"] == 5

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from streamcal.app.grouping import option, rare_option
+from streamcal.app.memory import room_for
 from streamcal.app.options import Span, span_of
 from streamcal.app.terminal import check_place, fail
 from streamcal.stream.formats import same_file
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 #: Seconds after which rows and events are on the disk: what a crash costs.
 KEEP_EVERY = 2.0
-#: Predictions that a join remembers, where the options give no other number.
-MOST_HELD = 1_000_000
 #: Seconds by which a label may be stamped before its event: as far as clocks of several machines differ.
 SKEW = 60.0
 #: Those that belong together.
@@ -115,15 +114,14 @@ class LateOptions(LateLog):
         Path | None, rare_option(LATE, "FILE", "Resume from this journal of events, and continue it.")
     ] = None
     max_held: Annotated[
-        int | None, rare_option(LATE, "N", "Most predictions in memory.  [default: 1000000]", min=2)
+        int | None, rare_option(LATE, "N", "Most predictions in memory.  [default: a quarter of the memory]", min=2)
     ] = None
     version: Annotated[str | None, rare_option(LATE, "COLUMN", "Column of the model's version.")] = None
 
     def checked(self, excluded: Mapping[str, object]) -> LateLabels | None:
         """Return what the options ask for, as those of a log do."""
         found, late = super().checked(excluded), None if self.late is None else self.late.size
-        held = MOST_HELD if self.max_held is None else self.max_held
-        return found and replace(found, late=late, journal=self.journal, max_held=held)
+        return found and replace(found, late=late, journal=self.journal, max_held=self.max_held)
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ class LateLabels:
     late: float | None = None
     clock_skew: float = SKEW
     journal: Path | None = None
-    max_held: int = MOST_HELD
+    max_held: int | None = None
 
     @contextmanager
     def join(self, calibrator: Any, *others: str | None) -> Iterator[LabelJoin]:
@@ -176,12 +174,14 @@ class LateLabels:
         from streamcal.stream.replay import join_of
 
         spans: dict[str, Any] = {"early": self.early, "late": self.late}
-        return join_of(calibrator, self.horizon, journal=journal, max_held=self.max_held, **spans)
+        held = room_for(calibrator) if self.max_held is None else self.max_held
+        return join_of(calibrator, self.horizon, journal=journal, max_held=held, **spans)
 
 
 def waiting(join: LabelJoin) -> str:
-    """Return a note on the predictions of a resumed journal that wait for labels."""
-    return f", resumed with {join.waiting:,} predictions that wait for their labels" if join.waiting else ""
+    """Return a note on the space for predictions, and on those of a resumed journal that wait for labels."""
+    resumed = f", resumed with {join.waiting:,} predictions that wait for their labels" if join.waiting else ""
+    return f"{resumed}, room for {join.max_held:,} predictions"
 
 
 def closing_lines(job: Run) -> Iterator[str]:

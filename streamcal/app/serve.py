@@ -26,6 +26,7 @@ from streamcal.app.choosing import (
 )
 from streamcal.app.configuring import ConfigOption, unknown_variables
 from streamcal.app.grouping import grouped, option, rare_option
+from streamcal.app.memory import room_for
 from streamcal.app.options import span_of
 from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
@@ -89,7 +90,9 @@ class ServedLabels:
     clock: Annotated[
         str, rare_option(LABELS, f"[{'|'.join(CLOCKS)}]", "Use the server's time, or the times that clients send.")
     ] = CLOCKS[0]
-    max_held: Annotated[int, rare_option(LABELS, "N", "Most predictions in memory.", min=2)] = 1_000_000
+    max_held: Annotated[
+        int | None, rare_option(LABELS, "N", "Most predictions in memory.  [default: a quarter of the memory]", min=2)
+    ] = None
 
     @property
     def by_events(self) -> bool:
@@ -191,9 +194,10 @@ def serve(
             if method.state is not None and journal is not None and journal.has_snapshot:
                 text = "%s has a state of its own; %s is not used"
                 logger.info(text, events.journal, method.state, extra={"event": "state unused"})
+            held = _room(served, labels.max_held)
             if events.migrate and journal is not None:
-                _migrate(served, labels.spans, journal, labels.max_held, labels.by_events)
-            join = _joined(served, labels.spans, journal, labels.max_held, labels.by_events)
+                _migrate(served, labels.spans, journal, held, labels.by_events)
+            join = _joined(served, labels.spans, journal, held, labels.by_events)
             _take_challengers(join, served)
             _warn_of_scores(join, before if journal is None or not journal.n else None)
             service = Service(join, journal, settings, Page(live_page, POLICY))
@@ -301,6 +305,14 @@ def _opened(path: Path) -> Journal:
     from streamcal.live import Journal
 
     return Journal(path)
+
+
+def _room(calibrator: Calibrator | Keyed | Shadow, given: int | None) -> int:
+    """Return the number of predictions that may be remembered, and log it."""
+    held = room_for(calibrator) if given is None else given
+    told = {"event": "room", "predictions": held, "given": given is not None}
+    logger.info("room for %d predictions", held, extra=told)
+    return held
 
 
 def _joined(

@@ -240,6 +240,10 @@ class Calibrator(Learner):
             self._learn_issued(coordinate, label, weight, time, self._issue(coordinate, time))
             self._note(noted)
 
+    def _column_steps(self) -> Any:
+        """Return the kernel whose steps a join takes in columns, an `OnlineNewton` or `AutoSteps`; None without one."""
+        return None
+
     def _learn_many_at_once(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> None:
         """Do `_learn_at_once` for arrays of shape (n,)."""
         (self.predict_learn_many if self._judged else self.learn_many)(scores, y, w, t)

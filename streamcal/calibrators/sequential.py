@@ -17,6 +17,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_score, check_scores, none_is_zero
 from streamcal.parameters.order import in_blocks
+from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import Field, Reader
 
@@ -80,6 +81,11 @@ class SequentialCalibrator(Calibrator):
                 predictions[i] = self._predict(row[0])
             if row[2] > 0.0:
                 self._step(*row)
+
+    def _column_steps(self) -> Any:
+        kernel = self._kernel
+        plain = isinstance(kernel, OnlineNewton) and kernel.limit == LOGIT_LIMIT and not self._judged
+        return kernel if plain else None
 
     def _predict(self, x: float) -> float:
         """Return the probability at a coordinate."""

@@ -34,6 +34,37 @@ def issued(one: Issued) -> bytes:
     return _ISSUED.pack(ISSUE, integer | MORE, len(id), one.t, one.score, one.p) + id + rest
 
 
+def issued_rows(ids: list[Id], t: Any, scores: Any, p: Any, w: Any, version: Id | None) -> list[bytes]:
+    """Encode impressions without keys, as `issued` does."""
+    rows = zip(ids, t.tolist(), scores.tolist(), p.tolist(), w.tolist(), strict=True)
+    if version is not None or (w != 1.0).any():
+        return [issued(Issued(id, p_, score, time, version, None, w_)) for id, time, score, p_, w_ in rows]
+    pack_, found = _ISSUED.pack, []
+    for id, time, score, p_, _ in rows:
+        if id.__class__ is int:
+            found.append(pack_(ISSUE, INTEGER, 8, time, score, p_) + _INTEGER.pack(id))
+        else:
+            written = str(id).encode()
+            found.append(pack_(ISSUE, 0, len(written), time, score, p_) + written)
+    return found
+
+
+def resolved_rows(ids: list[Id], positive: Any, t: Any) -> list[bytes]:
+    """Encode outcomes without weights, as `resolved` does."""
+    return [resolved(id, y > 0, time) for id, y, time in zip(ids, positive.tolist(), t.tolist(), strict=True)]
+
+
+def with_outcomes(written: list[bytes], ids: list[Id], positive: Any, t: Any, came: Any) -> list[bytes]:
+    """Return the events of impressions, each followed by that of its outcome, if it came."""
+    found = []
+    rows = zip(written, ids, positive.tolist(), t.tolist(), came.tolist(), strict=True)
+    for event, id, y, time, known in rows:
+        found.append(event)
+        if known:
+            found.append(resolved(id, y > 0, time))
+    return found
+
+
 def _more(one: Issued) -> str:
     r"""Write [version, keys, weight] as JSON, faster than `json.dumps`, which sets up an encoder for each call.
 

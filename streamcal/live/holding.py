@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
 
 from streamcal.errors import warn
+from streamcal.kernels.pending.pending_table import PendingTable
 from streamcal.live.issued import Id, Issued, Outcome
 
 #: A warning comes where this many outcomes were of unknown ids, and this many times those of known ones.
@@ -16,11 +20,45 @@ MANY_UNKNOWN, MOSTLY = 100, 9
 GOLDEN, RANGE = 2_654_435_769, 2**32
 
 
+class Predictions(Mapping[Id, Issued]):
+    """The predictions of a table by id, in the order of issue; each is made when it is asked for."""
+
+    def __init__(self, table: PendingTable) -> None:
+        self._table = table
+
+    def __getitem__(self, id: Any) -> Issued:
+        place = self._table.place_of(id) if isinstance(id, (str, int)) else -1
+        if place < 0:
+            raise KeyError(id)
+        return issued_at(self._table, place)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[Id]:
+        return map(self._table.id_at, range(self._table.first, self._table.end))
+
+    def __repr__(self) -> str:
+        return f"Predictions of {len(self)} ids"
+
+
+def issued_at(table: PendingTable, place: int) -> Issued:
+    """Return the prediction at a place of a table."""
+    # as `Issued(...)`, whose own constructor takes longer
+    return tuple.__new__(Issued, table.issued(place))
+
+
+def outcome_at(table: PendingTable, place: int) -> Outcome | None:
+    """Return the outcomes of the prediction at a place of a table; None without one."""
+    found = table.outcome(place)
+    return None if found is None else tuple.__new__(Outcome, found)
+
+
 class Holding(ABC):
     """The part of a join that holds predictions and outcomes; its owner has the clock and the counts.
 
-    Invariants: the index has the predictions of both queues and no others; those learned were issued before those that
-    wait; outcomes are of ids in the index.
+    Invariants: predictions are in the table in the order of issue; labels of those at places before `_unlearned` were
+    learned, and the others wait; those at places before `_unjudged` were told to who watches.
     """
 
     max_held: int
@@ -31,10 +69,9 @@ class Holding(ABC):
     _counts: dict[str, int]
 
     def _hold_nothing(self) -> None:
-        self._index: dict[Id, Issued] = {}
-        self._waiting: deque[Issued] = deque()  # to be learned, in the order of issue
-        self._learned: deque[Issued] = deque()  # remembered, in the order of issue; all of them before those that wait
-        self._outcomes: dict[Id, Outcome] = {}  # of what is in the index
+        self._table = PendingTable()
+        self._unlearned = 0  # the place of the first prediction that waits
+        self._unjudged: int | None = None  # that of the first that was not told to `_on_label`; None: nothing is told
         self._aside: OrderedDict[Id, Outcome] = OrderedDict()
         self._stride = 1  # one prediction of `_stride` is kept
         self._next_stride = -math.inf  # the clock from which on it may be smaller
@@ -44,12 +81,12 @@ class Holding(ABC):
     @property
     def waiting(self) -> int:
         """Number of predictions whose labels are to be learned."""
-        return len(self._waiting)
+        return int(self._table.end) - self._unlearned
 
     @property
     def held(self) -> int:
         """Number of predictions remembered: those waiting, and those whose labels were learned."""
-        return len(self._index)
+        return len(self._table)
 
     @property
     def set_aside(self) -> int:
@@ -59,32 +96,33 @@ class Holding(ABC):
     @property
     def predictions(self) -> Mapping[Id, Issued]:
         """The predictions remembered, by `Issued.id`, in the order of issue."""
-        return self._index
+        return Predictions(self._table)
 
     def outcome(self, id: Id) -> Outcome | None:
         """Return the outcomes of an id, as `Issued.id` has it, that are remembered or set aside; None without one."""
-        return self._outcomes.get(id) or self._aside.get(id)
+        place = self._table.place_of(id)
+        return self._aside.get(id) if place < 0 else outcome_at(self._table, place)
 
     def oldest(self, now: float) -> float:
         """Return the seconds since the oldest prediction that waits for its label was issued; 0 if there is none."""
-        return max(now, self._clock) - self._waiting[0].at if self._waiting else 0.0
+        return max(now, self._clock) - self._table.at(self._unlearned) if self.waiting else 0.0
 
     def _room(self, number: int) -> bool:
         """Return whether to keep a new prediction, after making space for it."""
-        if len(self._waiting) >= self.max_held:
+        if self.waiting >= self.max_held:
             self._thin()
-        elif self._stride > 1 and 4 * len(self._waiting) < self.max_held and self._clock >= self._next_stride:
+        elif self._stride > 1 and 4 * self.waiting < self.max_held and self._clock >= self._next_stride:
             self._set_stride(self._stride // 2)
         if self._stride > 1 and not self._chosen(number):
             return False
-        if len(self._index) >= self.max_held:
-            self._forget(self._learned.popleft())
+        if len(self._table) >= self.max_held:
+            self._forget_oldest()
             self._counts["forgotten"] += 1
         return True
 
-    def _chosen(self, number: int) -> bool:
-        """Return whether to keep a prediction: one of `stride`, spread evenly whatever the traffic's period."""
-        return number * GOLDEN % RANGE * self._stride < RANGE
+    def _chosen(self, number: Any) -> Any:
+        """Return whether to keep a prediction, or each of some: one of `stride`, spread evenly whatever the period."""
+        return number % RANGE * GOLDEN % RANGE < -(-RANGE // self._stride)
 
     def _set_stride(self, stride: int) -> None:
         self._stride = stride
@@ -92,24 +130,25 @@ class Holding(ABC):
 
     def _thin(self) -> None:
         """Give up every second prediction that waits, with no regard to its outcome."""
-        while len(self._waiting) >= self.max_held:
+        table = self._table
+        while self.waiting >= self.max_held:
             self._set_stride(2 * self._stride)
-            kept = deque(one for one in self._waiting if self._chosen(one.number))
-            for one in self._waiting:
-                if not self._chosen(one.number):
-                    self._forget(one)
-                    self._give_up(one)
-            self._counts["unheld"] += len(self._waiting) - len(kept)
-            self._waiting = kept
+            numbers = table.numbers(self._unlearned, table.end).astype(np.uint64)
+            kept = self._chosen(numbers)
+            for place in (self._unlearned + np.flatnonzero(~kept)).tolist():
+                if table.said(place) is not None:
+                    self._give_up(place)
+            self._counts["unheld"] += len(kept) - int(kept.sum())
+            table.keep(self._unlearned, kept)
 
     def _limit(self, held: int, unknown: int) -> bool:
         """Set the limits and forget what is beyond them; return whether they are others than before."""
         changed = (held, unknown) != (self.max_held, self.max_unknown)
         self.max_held, self.max_unknown = held, unknown
-        if len(self._waiting) > held:
+        if self.waiting > held:
             self._thin()
-        while len(self._index) > held:
-            self._forget(self._learned.popleft())
+        while len(self._table) > held:
+            self._forget_oldest()
             self._counts["forgotten"] += 1
         while len(self._aside) > unknown:
             self._drop_aside()
@@ -117,25 +156,23 @@ class Holding(ABC):
 
     def _turn_back(self, clock: float) -> None:
         """Set the clock back: what was issued or learned later counts as of this moment."""
-
-        def moved(queue: deque[Issued], latest: float) -> deque[Issued]:
-            return deque(
-                one._replace(t=min(one.t, clock), at=min(one.at, latest)) if max(one.t, one.at) > latest else one
-                for one in queue
-            )
-
+        table, begin = self._table, self._unlearned
         self._clock = clock
         self._next_stride = min(self._next_stride, clock + self._hold)
-        self._learned, self._waiting = moved(self._learned, clock - self._soonest), moved(self._waiting, clock)
-        self._index = {one.id: one for one in (*self._learned, *self._waiting)}
+        table.turn_back(table.first, begin, clock - self._soonest, clock)
+        table.turn_back(begin, table.end, clock, clock)
 
     @abstractmethod
-    def _give_up(self, one: Issued) -> None:
+    def _give_up(self, place: int) -> None:
         """Tell the calibrator that the label of a prediction will not be learned."""
 
-    def _forget(self, one: Issued) -> None:
-        del self._index[one.id]
-        self._outcomes.pop(one.id, None)
+    def _forget_oldest(self) -> None:
+        """Forget the first prediction, whose label was learned."""
+        self._table.drop_first()
+        first = int(self._table.first)
+        self._unlearned = max(self._unlearned, first)
+        if self._unjudged is not None:
+            self._unjudged = max(self._unjudged, first)
 
     def _set_aside(self, id: Id, positive: bool, t: float, w: float | None) -> None:
         """Keep the outcome of an unknown id; the one that has been there longest makes room."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,10 +9,11 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.kernels.common.fast_path import plain_keys
+from streamcal.kernels.pending.pending_table import plain_ids
 from streamcal.live.levels import LONGEST_LEVEL
 from streamcal.live.monitor import segments_of
 from streamcal.parameters.given import real_number
-from streamcal.parameters.keys import canonical
+from streamcal.parameters.keys import LARGEST_WHOLE, canonical
 from streamcal.parameters.spans import in_seconds
 
 #: Longer ids and versions are refused, since every state and every event holds them.
@@ -54,8 +54,6 @@ class Issued(NamedTuple):
         The clock of the join: the latest time known when it was issued.
     number : int
         The number of predictions issued before this one.
-    said : array or None
-        The predictions of the parts of a mixture.
     """
 
     id: Id
@@ -67,7 +65,6 @@ class Issued(NamedTuple):
     w: float = 1.0
     at: float = 0.0
     number: int = 0
-    said: array[float] | None = None
 
 
 class Outcome(NamedTuple):
@@ -100,6 +97,15 @@ class Outcome(NamedTuple):
 def is_plain(id: str) -> bool:
     """Return whether a text is an id as it is: of usual length, and no number in its first character."""
     return 0 < len(id) <= 64 and not (id[0].isdigit() or id[0] == "-") and id.isprintable()
+
+
+def ids_of(values: Any) -> list[Id]:
+    """Return the canonical form of each id; `InputError` for one that is not possible."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i":
+        largest = int(np.abs(values).max(initial=0))
+        if 0 <= largest <= LARGEST_WHOLE:
+            return values.tolist()
+    return plain_ids(values.tolist() if isinstance(values, np.ndarray) else list(values), check_id)
 
 
 def check_id(value: Any, what: str = "id") -> Id:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 import math
-from array import array
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise, repeat
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamcal.encoding import pack, unpack
-from streamcal.live.early import DelayCurve
-from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, is_plain
+from streamcal.kernels.pending.pending_table import PendingTable
+from streamcal.live.early import CELLS, DelayCurve
+from streamcal.live.issued import Id, Keys, Outcome, check_id, check_keys, is_plain
 from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import LARGEST_WEIGHT
+from streamcal.parameters.keys import LARGEST_WHOLE
 from streamcal.states import MOST, counts, ensure, flag, listed, maybe, number, numbers, record, row, unread, whole
 
 #: Predictions that are written at once; with 90 parts of a mixture, 6 MB.
 CHUNK = 8_192
+#: Bits of the flags of a row of a `PendingTable`: its outcomes, and the kind of its id.
+POSITIVE, NEGATIVE, KIND = 1, 2, 12
+#: Its columns of versions, and of levels of many fields; those of a field each follow.
+VERSION, OTHERS = 0, 1
+IntArray: TypeAlias = NDArray[np.int64]
 #: What `LabelJoin.tally` counts.
 COUNTS = (
     "issued",
@@ -51,10 +58,8 @@ class Contents:
     number: int
     versions: dict[Id | None, VersionLearner]
     newest: Id | None
-    learned: deque[Issued]
-    waiting: deque[Issued]
-    index: dict[Id, Issued]  # those of both queues; it is not written
-    outcomes: dict[Id, Outcome]
+    table: PendingTable
+    unlearned: int  # the place of the first prediction that waits
     aside: OrderedDict[Id, Outcome]
     stride: int
     next_stride: float
@@ -66,14 +71,16 @@ class Contents:
 
 def head_of(found: Contents) -> dict[str, Any]:
     """Return all of a state but the predictions held; the same for equal joins, in any order of their outcomes."""
-    numbers = {id: one.number for _, _, _, id in found.ages if (one := found.index.get(id)) is not None}
+    table = found.table
+    places = {id: table.place_of(id) for _, _, _, id in found.ages}
+    numbers = {id: table.number(place) for id, place in places.items() if place >= 0}
     ages = [list(one) for one in sorted(found.ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
     written = {
         "clock": None if math.isinf(found.clock) else found.clock,
         "number": found.number,
         "versions": [[version, learner.state()] for version, learner in found.versions.items()],
         "newest": found.newest,
-        "waiting": len(found.waiting),
+        "waiting": table.end - found.unlearned,
         "aside": [[id, *outcome[:3], outcome.w] for id, outcome in found.aside.items()],
         "stride": found.stride,
         "next_stride": None if math.isinf(found.next_stride) else found.next_stride,
@@ -86,9 +93,9 @@ def head_of(found: Contents) -> dict[str, Any]:
 
 def held_of(found: Contents) -> Iterator[dict[str, Any]]:
     """Yield the predictions held and their outcomes, as the columns of `CHUNK` predictions at once."""
-    held = chain(found.learned, found.waiting)
-    while chunk := list(islice(held, CHUNK)):
-        yield _columns(chunk, found.outcomes)
+    table = found.table
+    for begin in range(table.first, table.end, CHUNK):
+        yield _columns(table, begin, min(begin + CHUNK, table.end))
 
 
 def parts_of(found: Contents, name: str, params: dict[str, Any]) -> Iterator[bytes]:
@@ -112,71 +119,97 @@ def written_in(parts: Iterator[bytes]) -> dict[str, Any]:
     }
 
 
-def _columns(held: Sequence[Issued], outcomes: Mapping[Id, Outcome]) -> dict[str, Any]:
+def _columns(table: PendingTable, begin: int, end: int) -> dict[str, Any]:
     """Return predictions as columns, which are written and read many times faster than rows; None for one of Nones.
 
     `at` is None where it is `t` everywhere, `cell` where it is 0 everywhere, and `weight` where no outcome has
     its own. Outcomes have the place of their prediction, `of`, in rising order.
     """
-    names = ("id", "p", "score", "t", "version", "keys", "w", "at", "number", "said")
-    columns = dict(zip(names, zip(*held, strict=True), strict=True))
-    known = [(place, *outcomes[id]) for place, id in enumerate(columns["id"]) if id in outcomes]
-    of, positive, negative, when, cell, weight = zip(*known, strict=True) if known else ((),) * 6
+    columns = table.columns(begin, end)
+    flags, size = columns["flags"], end - begin
+    of = np.flatnonzero(flags & (POSITIVE | NEGATIVE))
+    cell, weight = columns["cell"], columns["outcome_w"]
+    cell = None if cell is None else cell[of].astype(np.int64)
+    weight = None if weight is None else [None if w != w else w for w in weight[of].tolist()]
+    weight = None if weight is None or all(w is None for w in weight) else weight
+    t = columns["at"] if columns["t"] is None else columns["t"]
+    when = columns["when"]
     return {
-        **{name: np.array(columns[name], dtype=np.float64) for name in ("p", "score", "t", "w")},
-        "id": _written_ids(columns["id"]),
-        "number": np.array(columns["number"], dtype=np.int64),
-        "at": None if columns["at"] == columns["t"] else np.array(columns["at"], dtype=np.float64),
-        "version": _written_versions(columns["version"]),
-        "keys": _written_keys(columns["keys"]),
-        "said": _written_said(columns["said"]),
-        "of": list(of),
-        "positive": list(positive),
-        "negative": list(negative),
-        "when": list(when),
-        "cell": list(cell) if any(cell) else None,
-        "weight": None if all(one is None for one in weight) else list(weight),
+        "p": columns["p"],
+        "score": columns["score"],
+        "t": t,
+        "w": np.ones(size) if columns["w"] is None else columns["w"],
+        "id": _written_ids(table, columns, begin, end),
+        "number": columns["number"],
+        "at": None if (t == columns["at"]).all() else columns["at"],
+        "version": _written_versions(table, columns["levels"]),
+        "keys": _written_keys(table, columns["levels"]),
+        "said": _written_said(columns["said"], size),
+        "of": of,
+        "positive": (flags[of] & POSITIVE).astype(np.bool_),
+        "negative": (flags[of] & NEGATIVE).astype(np.bool_),
+        "when": np.zeros(0) if when is None else when[of],
+        "cell": None if cell is None or not cell.any() else cell,
+        "weight": weight,
     }
 
 
-def _written_ids(ids: Sequence[Id]) -> Any:
+def _written_ids(table: PendingTable, columns: dict[str, Any], begin: int, end: int) -> Any:
     """Return texts as one, since no id has a line break; integers as an array; a mixture as a list."""
-    kinds = set(map(type, ids))
-    if kinds == {str}:
-        return "\n".join(ids)  # type: ignore[arg-type]
-    if kinds == {int}:  # of at most 53 bits
-        return np.array(ids, dtype=np.int64)
-    return list(ids)
+    if not (columns["flags"] & KIND).any():  # of at most 53 bits
+        return columns["key"]
+    ids = table.ids(begin, end)
+    return "\n".join(ids) if set(map(type, ids)) == {str} else ids
 
 
-def _written_versions(versions: Sequence[Id | None]) -> Any:
+def _written_versions(table: PendingTable, levels: list[Any]) -> Any:
     """Return each version once, and the place of that of each prediction."""
-    places: dict[Id | None, int] = {}
-    of = [places.setdefault(one, len(places)) for one in versions]
-    return None if list(places) == [None] else {"each": list(places), "of": np.array(of, dtype=np.int64)}
+    if not levels or levels[VERSION] is None or not levels[VERSION].any():
+        return None
+    numbers, of = _first_seen(levels[VERSION][:, np.newaxis])
+    return {"each": [table.names[VERSION].values[number] for number in numbers[:, 0].tolist()], "of": of}
 
 
-def _written_keys(keys: Sequence[Keys | None]) -> Any:
+def _written_keys(table: PendingTable, levels: list[Any]) -> Any:
     """Return each combination of levels once, as JSON, and the place of that of each prediction."""
-    if all(one is None for one in keys):
+    used = [k for k in range(OTHERS, len(levels)) if levels[k] is not None and levels[k].any()]
+    if not used:
         return None
-    places: dict[Any, int] = {}
-    each: list[Keys | None] = []
-    of = []
-    for one in keys:
-        place = places.setdefault(None if one is None else tuple(one.items()), len(each))
-        if place == len(each):
-            each.append(one)
-        of.append(place)
-    return {"each": json.dumps(each), "of": np.array(of, dtype=np.int64)}
+    numbers, of = _first_seen(np.column_stack([levels[k] for k in used]))
+    each = []
+    for row_ in numbers.tolist():
+        found: dict[str, Any] = {}
+        for k, place in zip(used, row_, strict=True):
+            level = table.names[k].values[place]
+            if level is not None and k == OTHERS:
+                found.update(level)
+            elif level is not None:
+                found[table.fields[k - OTHERS - 1]] = level
+        each.append(dict(sorted(found.items())) or None)
+    return {"each": json.dumps(each), "of": of}
 
 
-def _written_said(said: Sequence[array[float] | None]) -> Any:
-    """Return what parts of mixtures said as one array, and how many numbers are those of each prediction."""
-    if all(one is None for one in said):
+def _first_seen(rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct rows in the order in which they come first, and the place of each row among them."""
+    distinct, first, of = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return distinct[order], places[of.ravel()]
+
+
+def _written_said(said: Any, size: int) -> Any:
+    """Return what is remembered as one array of signed bytes, and how many are those of each prediction."""
+    if said is None:
         return None
-    sizes = np.array([0 if one is None else len(one) for one in said], dtype=np.int64)
-    return {"sizes": sizes, "values": np.frombuffer(b"".join([one for one in said if one is not None]))}
+    if isinstance(said, list):
+        sizes = np.array([0 if one is None else len(one) for one in said], dtype=np.int64)
+        if not sizes.any():
+            return None
+        content = np.frombuffer(b"".join([one for one in said if one is not None]), dtype=np.int8)
+    else:
+        sizes, content = np.full(size, said.shape[1], dtype=np.int64), said.ravel().view(np.int8)
+    return {"sizes": sizes, "values": content}
 
 
 def read(state: Any, params: Mapping[str, Any]) -> Contents:
@@ -188,7 +221,7 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
         "versions": listed(row(version, VersionLearner.loaded)),
         "newest": version,
         "waiting": whole(),
-        "held": _held,
+        "held": unread,
         "aside": listed(row(check_id, flag, flag, time, maybe(number(0.0, LARGEST_WEIGHT)))),
         "stride": whole(1, MOST),
         "next_stride": maybe(time),
@@ -197,76 +230,95 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
         "ages": listed(row(time, whole(), whole(1), check_id)),
     }
     read = record(fields, {"note": _note})(state)
-    held, outcomes = read["held"]
-    learned = len(held) - read["waiting"]
-    ensure(learned >= 0 and len(held) <= params["max_held"], "there are too many predictions")
+    table = _held(read["held"], params["max_held"])
+    ensure(read["waiting"] <= len(table), "more predictions wait than there are")
     ensure((read["curve"] is None) == (early is None), "there is a curve of delays without an early window")
     found = Contents(
         **{name: read[name] for name in ("number", "newest", "stride", "counts", "curve", "note")},
         clock=-math.inf if read["clock"] is None else read["clock"],
         versions=dict(read["versions"]),
-        learned=deque(held[:learned]),
-        waiting=deque(held[learned:]),
-        index={one.id: one for one in held},
-        outcomes=outcomes,
+        table=table,
+        unlearned=table.end - read["waiting"],
         aside=OrderedDict((id, Outcome(yes, no, t, 0, w)) for id, yes, no, t, w in read["aside"]),
         next_stride=-math.inf if read["next_stride"] is None else read["next_stride"],
         ages=sorted(read["ages"], key=lambda one: one[:3]),  # and so a heap
     )
     ensure(found.newest in found.versions, "the newest version has no calibration")
     ensure(len(found.versions) == len(read["versions"]), "a version is there twice")
-    ensure(len(found.index) == len(held), "an id is there twice")
+    ensure(not table.has_twice(), "an id is there twice")
     ensure(len(found.aside) == len(read["aside"]) <= params["max_unknown"], "there are too many outcomes")
-    ensure(all(one.positive or one.negative for one in (*outcomes.values(), *found.aside.values())), "no label")
+    ensure(all(one.positive or one.negative for one in found.aside.values()), "no label")
     ensure(found.stride == 1 or read["next_stride"] is not None, "predictions are thinned out since no time")
     soonest = params["horizon"] if early is None else early
-    _require_order(found, held, soonest, soonest if found.curve is None else found.curve.hold)
+    _require_order(found, soonest, soonest if found.curve is None else found.curve.hold)
     _require_ages(found)
     return found
 
 
-def _held(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
+def _held(value: Any, most: int) -> PendingTable:
     """Read the chunks that `held_of` wrote."""
     ensure(isinstance(value, (list, Iterator)), "predictions are in no chunks")
-    held: list[Issued] = []
-    outcomes: dict[Id, Outcome] = {}
+    table = PendingTable()
     for chunk in value:
-        some, known = _read_columns(chunk)
-        held += some
-        outcomes |= known
-    return held, outcomes
+        _read_columns(table, chunk)
+        ensure(len(table) <= most, "there are too many predictions")
+    return table
 
 
-def _read_columns(value: Any) -> tuple[list[Issued], dict[Id, Outcome]]:
-    """Read predictions and outcomes that `_columns` wrote."""
+def _read_columns(table: PendingTable, value: Any) -> None:
+    """Read predictions and outcomes that `_columns` wrote into a table."""
     fields = {"id": _ids, "p": numbers(None, least=0.0, most=1.0), "score": numbers(None), "t": numbers(None)}
     fields |= {"version": maybe(_versions), "keys": maybe(_keys), "said": maybe(_all_said)}
     fields |= {"w": numbers(None, least=0.0, most=LARGEST_WEIGHT), "at": maybe(numbers(None)), "number": counts()}
     fields |= {"of": counts(), "positive": listed(flag), "negative": listed(flag), "when": numbers(None)}
     fields |= {"cell": maybe(counts()), "weight": maybe(listed(maybe(number(0.0, LARGEST_WEIGHT))))}
     read = record(fields)(value)
-    columns = [_listed(read["t" if name == "at" and read["at"] is None else name]) for name in Issued._fields]
-    size = len(columns[0])
-    ensure(all(one is None or len(one) == size for one in columns), "predictions have columns of several lengths")
-    # as `Issued(...)`, whose own constructor takes longer than all the rest
-    rows = zip(*(repeat(None, size) if one is None else one for one in columns), strict=True)
-    held = [tuple.__new__(Issued, one) for one in rows]
-    of, *known = (_listed(read[name]) for name in ("of", "positive", "negative", "when"))
-    known.append([0] * len(of) if read["cell"] is None else _listed(read["cell"]))
-    known.append([None] * len(of) if read["weight"] is None else read["weight"])
-    ensure(all(len(one) == len(of) for one in known), "outcomes have columns of several lengths")
-    ensure(not of or of[-1] < size, "an outcome is that of no prediction")
-    ensure(bool((np.diff(read["of"]) > 0).all()), "outcomes are not in the order of their predictions")
-    outcomes = zip(of, zip(*known, strict=True), strict=True)
-    return held, {columns[0][place]: Outcome(*outcome) for place, outcome in outcomes}
+    size, at = len(read["p"]), read["t"] if read["at"] is None else read["at"]
+    versions, version_of = read["version"] or (None, None)
+    keys, keys_of = read["keys"] or (None, None)
+    parts = (read["id"], read["score"], read["t"], read["w"], at, read["number"], version_of, keys_of, read["said"])
+    ensure(all(one is None or len(one) == size for one in parts), "predictions have columns of several lengths")
+    ids = read["id"]
+    whole_ids = {"key": ids, "flags": np.zeros(size, dtype=np.uint8), "sizes": None, "texts": None}
+    columns = whole_ids if isinstance(ids, np.ndarray) else table.keyed(ids)
+    columns |= {"p": read["p"], "score": read["score"], "at": at, "number": read["number"], "said": read["said"]}
+    columns["t"] = None if read["at"] is None else read["t"]
+    columns["w"] = None if (read["w"] == 1.0).all() else read["w"]
+    columns["levels"] = table.numbered(versions, version_of, keys, keys_of)
+    _read_outcomes(columns, read, size)
+    table.extend(columns)
 
 
-def _listed(column: Any) -> Any:
-    return column.tolist() if isinstance(column, np.ndarray) else column
+def _read_outcomes(columns: dict[str, Any], read: dict[str, Any], size: int) -> None:
+    """Add outcomes that were read to the columns of their predictions."""
+    of, when = read["of"], read["when"]
+    positive, negative = (np.array(read[name], dtype=np.bool_) for name in ("positive", "negative"))
+    cell, weight = read["cell"], read["weight"]
+    given = (positive, negative, when, cell, weight)
+    ensure(all(one is None or len(one) == len(of) for one in given), "outcomes have columns of several lengths")
+    ensure(not len(of) or int(of[-1]) < size, "an outcome is that of no prediction")
+    ensure(bool((np.diff(of) > 0).all()), "outcomes are not in the order of their predictions")
+    ensure(bool((positive | negative).all()), "no label")
+    columns["when"] = columns["cell"] = columns["outcome_w"] = None
+    if not len(of):
+        return
+    columns["flags"][of] |= (POSITIVE * positive + NEGATIVE * negative).astype(np.uint8)
+    columns["when"] = np.zeros(size)
+    columns["when"][of] = when
+    if cell is not None:
+        ensure(int(cell.max()) <= CELLS + 1, "a click is in no cell")
+        columns["cell"] = np.zeros(size, dtype=np.uint8)
+        columns["cell"][of] = cell
+    if weight is not None:
+        columns["outcome_w"] = np.full(size, np.nan)
+        columns["outcome_w"][of] = [np.nan if one is None else one for one in weight]
 
 
-def _ids(value: Any) -> list[Id]:
-    """Read ids; each must be as `check_id` returns it."""
+def _ids(value: Any) -> Any:
+    """Read ids; each must be as `check_id` returns it. Whole numbers are returned as an array."""
+    if isinstance(value, np.ndarray) and value.dtype == np.int64:
+        ensure(not len(value) or int(np.abs(value).max()) <= LARGEST_WHOLE, "an id is not as written")
+        return value
     ids: list[Id] = [*value.split("\n")] if isinstance(value, str) else listed(unread)(value)
     if isinstance(value, str) and _are_plain(value, ids):
         return ids
@@ -284,30 +336,41 @@ def _are_plain(text: str, ids: Sequence[Any]) -> bool:
     return not any(first.isdigit() or first == "-" for first in {one[0] for one in ids})
 
 
-def _places(value: Any, number: int) -> list[int]:
-    found = counts()(value)
+def _places(value: Any, number: int) -> IntArray:
+    found: IntArray = counts()(value)
     ensure(not len(found) or int(found.max()) < number, "a place is beyond the end")
-    return list(found.tolist())
+    return found
 
 
-def _versions(value: Any) -> list[Id | None]:
+def _versions(value: Any) -> tuple[list[Id | None], IntArray]:
     read = record({"each": listed(maybe(check_id)), "of": unread})(value)
-    return [read["each"][place] for place in _places(read["of"], len(read["each"]))]
+    return read["each"], _places(read["of"], len(read["each"]))
 
 
-def _keys(value: Any) -> list[Keys | None]:
+def _keys(value: Any) -> tuple[list[Keys | None], IntArray]:
     """Read levels; predictions with equal ones share them."""
     read = record({"each": json.loads, "of": unread})(value)
     each = listed(check_keys)(read["each"])
-    return [each[place] for place in _places(read["of"], len(each))]
+    return each, _places(read["of"], len(each))
 
 
-def _all_said(value: Any) -> list[array[float] | None]:
-    read = record({"sizes": counts(), "values": numbers(None, copy=False)})(value)
-    ends = np.cumsum(read["sizes"])
-    ensure((int(ends[-1]) if len(ends) else 0) == len(read["values"]), "parts of mixtures said more or less")
-    content, places = memoryview(np.ascontiguousarray(read["values"]).view(np.uint8)), [0, *(8 * ends).tolist()]
-    return [array("d", bytes(content[a:b])) if a < b else None for a, b in pairwise(places)]
+def _all_said(value: Any) -> Any:
+    read = record({"sizes": counts(), "values": _bytes})(value)
+    sizes, content = read["sizes"], read["values"]
+    total = int(sizes.sum())
+    ensure(total == len(content), "parts of mixtures said more or less")
+    if len(sizes) and total and (sizes == sizes[0]).all():
+        return content.view(np.uint8).reshape(len(sizes), -1)
+    places, raw = [0, *np.cumsum(sizes).tolist()], content.tobytes()
+    return [raw[a:b] if a < b else None for a, b in pairwise(places)]
+
+
+def _bytes(value: Any) -> NDArray[np.int8]:
+    """Read signed bytes."""
+    found = np.asarray(value)
+    ensure(found.ndim == 1 and (found.dtype == np.int64 or not len(found)), "the numbers are no bytes")
+    ensure(not len(found) or (int(found.min()) >= -128 and int(found.max()) < 128), "the numbers are no bytes")
+    return found.astype(np.int8)
 
 
 def _note(value: Any) -> str:
@@ -317,26 +380,35 @@ def _note(value: Any) -> str:
     return str(value)
 
 
-def _require_order(found: Contents, held: list[Issued], soonest: float, hold: float) -> None:
+def _require_order(found: Contents, soonest: float, hold: float) -> None:
     """Raise `StateError` unless predictions are in the order of issue, and all that are due were learned.
 
     Labels are learned at the age `hold` now, and never were before the age `soonest`.
     """
-    at, numbers_ = np.array([one.at for one in held]), np.array([one.number for one in held], dtype=np.int64)
-    ensure((numbers_[1:] > numbers_[:-1]).all() and (at[1:] >= at[:-1]).all(), "predictions are not in their order")
-    if held:
-        ensure(held[-1].number < found.number and held[-1].at <= found.clock, "a prediction was issued in the future")
-    learned = len(found.learned)
-    ensure((at[:learned] <= found.clock - soonest).all(), "a label was learned before its time")
-    ensure((at[learned:] > found.clock - hold).all(), "a label was not learned at its time")
+    table = found.table
+    at, numbered = -math.inf, -1
+    for begin in range(table.first, table.end, CHUNK):
+        end = min(begin + CHUNK, table.end)
+        columns = table.columns(begin, end)
+        times, numbers_ = columns["at"], columns["number"]
+        rising = (numbers_[1:] > numbers_[:-1]).all() and (times[1:] >= times[:-1]).all()
+        ensure(rising and numbers_[0] > numbered and times[0] >= at, "predictions are not in their order")
+        at, numbered = float(times[-1]), int(numbers_[-1])
+        learned = max(found.unlearned - begin, 0)
+        ensure((times[:learned] <= found.clock - soonest).all(), "a label was learned before its time")
+        ensure((times[learned:] > found.clock - hold).all(), "a label was not learned at its time")
+    ensure(numbered < found.number and at <= found.clock, "a prediction was issued in the future")
 
 
 def _require_ages(found: Contents) -> None:
     """Raise `StateError` unless the clicks whose impressions grow older are known, each with the end of its cell."""
     edges = [] if found.curve is None else found.curve.edges
+    table = found.table
     for when, number_, cell, id in found.ages:
-        one = found.index.get(id)
-        ensure(one is not None and one.number == number_ and id in found.outcomes, "a click has no impression")
-        ensure(cell < len(edges) and one is not None and when == one.at + edges[cell], "a click is in no cell")
-    last = max((outcome.cell for outcome in found.outcomes.values()), default=0)
-    ensure(last <= len(edges), "a click is in no cell")
+        place = table.place_of(id)
+        known = place >= 0 and table.number(place) == number_ and table.outcome(place) is not None
+        ensure(known, "a click has no impression")
+        ensure(cell < len(edges) and when == table.at(place) + edges[cell], "a click is in no cell")
+    for begin in range(table.first, table.end, CHUNK):
+        cells = table.columns(begin, min(begin + CHUNK, table.end))["cell"]
+        ensure(cells is None or int(cells.max()) <= len(edges), "a click is in no cell")

@@ -45,7 +45,7 @@ _BEFORE = f"SELECT first, length(events) FROM log WHERE first < {_UPTO} AND firs
 #: Parts of other snapshots than the last one that was finished: their row and their bytes.
 _LEFT = "SELECT rowid, length(state) FROM part WHERE number IS NOT (SELECT number FROM snapshot) ORDER BY rowid"
 #: A part is compressed if its beginning then has at most this part of its size.
-WORTHWHILE, TRIED = 0.7, 2**16
+WORTHWHILE, TRIED = 0.7, 2**14
 #: What a part begins with.
 PLAIN, DEFLATED = b"\0", b"\1"
 #: The file is shortened if at most this many pages in use have to be moved, or if this share of all is not in use.
@@ -177,6 +177,14 @@ class Journal(Database):
             self._events.append(event)
             self._bytes += len(event)
             self.n += 1
+
+    def append_many(self, events: list[bytes]) -> None:
+        """Take events in order, as `append` takes one."""
+        self.require_room()
+        with self._guard:
+            self._events += events
+            self._bytes += sum(map(len, events))
+            self.n += len(events)
 
     def acknowledge(self) -> int:
         """Write all events to the disk.

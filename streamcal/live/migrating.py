@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import NamedTuple
 
 from streamcal.errors import StateError
-from streamcal.live.issued import Issued
+from streamcal.live.holding import issued_at
 from streamcal.live.join_state import written_in
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import paused_collector
@@ -112,11 +111,13 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
     if not shadow.champion.same_parameters(given if inside else wanted):
         return False
 
-    def moved(one: Issued) -> Issued:
-        learner = join._versions.get(one.version)
-        return one._replace(said=None if learner is None else said_in_shadow(learner, one, inside=inside))
-
-    join._learned, join._waiting = deque(map(moved, join._learned)), deque(map(moved, join._waiting))
-    join._index = {one.id: one for one in (*join._learned, *join._waiting)}
+    table = join._table
+    for place in range(table.first, table.end):
+        remembered = table.said(place)
+        if remembered is not None:
+            one = issued_at(table, place)
+            learner = join._versions.get(one.version)
+            said = None if learner is None else said_in_shadow(learner, one, remembered, inside=inside)
+            table.set_said(place, said)
     join._versions = {name: in_shadow(one, shadow if inside else None) for name, one in join._versions.items()}
     return True

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.errors import StreamcalError
+from streamcal.errors import InputError, StreamcalError
 from streamcal.kernels.common.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
@@ -35,6 +35,11 @@ LEAST_WEIGHT = SHARE * PRIOR * (1.0 - ROUNDING)
 CERTAIN = 1e-7
 #: A prediction this near to the score, relative to it, is the score.
 NEAR = 1e-9
+
+
+#: Bytes of a number, and of the predictions of the map of the version before and of the calibrator. What a calibrator
+#: packs is no whole number of numbers.
+NUMBER, HEAD = 8, 16
 
 
 def can_join(calibrator: Any) -> bool:
@@ -79,10 +84,23 @@ class VersionLearner:
         self.weight = PRIOR  #: of the map of the version before
         self._timed = isinstance(calibrator, Shadow) or overall_of(calibrator).reads_time
         self._keyed = not isinstance(calibrator, Calibrator)
+        self._packs = hasattr(calibrator, "_issue_packed")
         self._missing = dict.fromkeys(calibrator.fields) if self._keyed else {}
         #: Whether a prediction that was issued before need not be made again, since it leaves no trace.
         self.traceless = before is None and isinstance(calibrator, SequentialCalibrator) and not calibrator._judged
         self.tell(None)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the calibrator reads the time."""
+        return self._timed
+
+    @property
+    def kernel(self) -> Any:
+        """What takes compiled steps on columns of scores, where nothing is beside it; None otherwise."""
+        if self._keyed or self.before is not None:
+            return None
+        return self.calibrator._column_steps()
 
     @property
     def weighs(self) -> bool:
@@ -124,14 +142,26 @@ class VersionLearner:
         p = p if served.n else or_score(served, p, score)
         return p if self.before is None else self._mixed(table_at(self.before, score), p)
 
-    def issue(self, score: float, keys: Keys | None, t: float | None, w: float) -> tuple[float, array[float] | None]:
-        """Return the probability at a score as of time t, and what to remember of it; its label will be learned."""
-        p, record = self.calibrator._issue_keyed(score, self._levels(keys), t if self._timed else None, w)
-        p = self._or_score(p, record, score)
+    def issue(
+        self, score: float, keys: Keys | None, t: float | None, w: float, *, apart: bool = True
+    ) -> tuple[float, bytes | None]:
+        """Return the probability at a score as of time t, and what to remember of it; its label will be learned.
+
+        Without `apart`, what is remembered may be read beside this score and this probability alone.
+        """
+        time = t if self._timed else None
+        content: bytes | None
+        if self._packs:
+            p, content = self.calibrator._issue_packed(score, time, apart or self.before is not None)
+            p = p if self.calibrator.n else or_score(self.calibrator, p, score)
+        else:
+            p, record = self.calibrator._issue_keyed(score, self._levels(keys), time, w)
+            p = self._or_score(p, record, score)
+            content = array("d", record).tobytes() if record else None
         if self.before is None:
-            return p, array("d", record) if record else None
+            return p, content
         first = table_at(self.before, score)
-        return self._mixed(first, p), array("d", (first, p, *(record or ())))
+        return self._mixed(first, p), array("d", (first, p)).tobytes() + (content or b"")
 
     def _or_score(self, p: float, record: Any, score: float) -> float:
         """Do `or_score` for a prediction, and for each calibrator of a shadow in its record."""
@@ -149,20 +179,28 @@ class VersionLearner:
         """Return the weighted mean of the prediction of the map of the version before, and of the calibrator's p."""
         return self.weight * first + (1.0 - self.weight) * p
 
-    def give_up(self, score: float, one: Issued) -> None:
+    def give_up(self, score: float, keys: Keys | None, remembered: bytes | None) -> None:
         """Forget an issued prediction whose label will not be learned."""
-        if one.said is not None:
-            record = one.said if self.before is None else one.said[2:]
-            self.calibrator._give_up_keyed(score, self._levels(one.keys), record)
+        if remembered is not None:
+            record = () if self._packs else numbers_in(self._of_calibrator(remembered))
+            self.calibrator._give_up_keyed(score, self._levels(keys), record)
 
-    def learn(self, score: float, one: Issued, y: bool) -> None:
+    def learn(self, score: float, one: Issued, remembered: bytes | None, y: bool) -> None:
         """Learn the label of an issued prediction, at this score."""
-        said = one.said
-        record = said if self.before is None or said is None else said[2:]
         time = one.t if self._timed else None
-        self.calibrator._learn_keyed(score, self._levels(one.keys), y, record or None, one.w, time)
-        if self.before is not None and said is not None:  # not before: the calibrator may refuse the label
-            self._reweigh(said[0], said[1], y, one.w)
+        content = None if remembered is None else self._of_calibrator(remembered)
+        if self._packs and content and len(content) % NUMBER:
+            self.calibrator._learn_packed(score, y, one.w, time, one.p, content)
+        else:
+            record = numbers_in(content) if content else None
+            self.calibrator._learn_keyed(score, self._levels(one.keys), y, record, one.w, time)
+        if self.before is not None and remembered is not None:  # not before: the calibrator may refuse the label
+            first, second = numbers_in(remembered[:HEAD])
+            self._reweigh(first, second, y, one.w)
+
+    def _of_calibrator(self, remembered: bytes) -> bytes:
+        """Return the part of the calibrator in what is remembered of a prediction."""
+        return remembered if self.before is None else remembered[HEAD:]
 
     def _reweigh(self, first: float, second: float, y: bool, w: float) -> None:
         """Update the weight by one step of fixed share; `first` is the prediction of the previous version's map."""
@@ -263,16 +301,36 @@ def in_shadow(learner: VersionLearner, shadow: Shadow | None) -> VersionLearner:
     return moved
 
 
-def said_in_shadow(learner: VersionLearner, one: Issued, *, inside: bool) -> array[float] | None:
+def numbers_in(remembered: bytes) -> array[float]:
+    """Return the numbers that `VersionLearner.issue` returned as bytes; `InputError` for other bytes."""
+    found = array("d")
+    if len(remembered) % found.itemsize == 0:
+        found.frombytes(remembered)
+        if math.isfinite(sum(found)):
+            return found
+    raise InputError("these bytes are not the numbers that were issued with the prediction")
+
+
+def said_in_shadow(learner: VersionLearner, one: Issued, remembered: bytes, *, inside: bool) -> bytes | None:
     """Return what is remembered of a learner's prediction as the learner that `in_shadow` has made reads it.
 
     `inside` says whether it is the champion of a shadow now.
     """
-    if one.said is None:
-        return None
-    head, own = (one.said[:0], one.said) if learner.before is None else (one.said[:2], one.said[2:])
+    split = 0 if learner.before is None else HEAD
+    head, content, calibrator = numbers_in(remembered[:split]), remembered[split:], learner.calibrator
+    if len(content) % NUMBER:
+        own = array("d", calibrator._unpacked(calibrator.scale.coordinate(one.score), one.p, content))
+    else:
+        own = numbers_in(content)
+    found = _in_shadow(learner, one.p, head, own, inside=inside)
+    return found.tobytes() if found else None
+
+
+def _in_shadow(
+    learner: VersionLearner, p: float, head: array[float], own: array[float], *, inside: bool
+) -> array[float] | None:
     if inside:
-        p = min(max(one.p, 0.0), 1.0)  # compared with nothing: no challenger was there
+        p = min(max(p, 0.0), 1.0)  # compared with nothing: no challenger was there
         return head + (array("d", (0.0, p, len(own), *own)) if own else own)
     shadow, place = learner.calibrator, 0
     while place + 3 <= len(own):  # as `Shadow` writes it: a number, the probability, and what is remembered

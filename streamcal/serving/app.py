@@ -6,8 +6,9 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -26,7 +27,7 @@ from streamcal.serving.challenging import Challenging
 from streamcal.serving.metrics import CONTENT_TYPE, Meters
 from streamcal.serving.openapi import schema
 from streamcal.serving.reading import RefusedError, parsed
-from streamcal.serving.service import RETRY_AFTER, Service
+from streamcal.serving.service import RETRY_AFTER, Answer, Service
 from streamcal.serving.settings import LONGEST_TEXT
 
 logger = logging.getLogger(__name__)
@@ -98,6 +99,17 @@ def taking(service: Service, issue: bool) -> Callable[[Any], dict[str, Any]]:
     return issued if issue else lambda item: service.resolve(item)._asdict()
 
 
+def taken_alone(take: Callable[[Any], dict[str, Any]], items: Sequence[Any]) -> list[Answer]:
+    """Take items one by one; what is answered to each, or why it is refused."""
+    answers: list[Answer] = []
+    for item in items:
+        try:
+            answers.append(take(item))
+        except RefusedError as error:
+            answers.append(error)
+    return answers
+
+
 def single(service: Service, issue: bool) -> Endpoint:
     """Make the endpoint for one impression, or one outcome."""
     take = taking(service, issue)
@@ -117,7 +129,7 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
 
     Its answers are in the order of the items, null for those refused; `errors` names what is wrong with each.
     """
-    take = taking(service, issue)
+    take_many = service.issue_many if issue else partial(taken_alone, taking(service, issue=False))
 
     async def endpoint(request: Request) -> Response:
         items = parsed(await body_of(request, service))
@@ -127,17 +139,18 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
         kind = "issue" if issue else "outcome"
         results: list[dict[str, Any] | None] = []
         errors: list[dict[str, Any]] = []
-        for place, item in enumerate(items):
-            try:
-                results.append(take(item))
-            except RefusedError as error:
+        for begin in range(0, len(items), TURN):
+            for place, found in enumerate(take_many(items[begin : begin + TURN]), begin):
+                if not isinstance(found, RefusedError):
+                    results.append(found)
+                    continue
                 results.append(None)
-                errors.append({"index": place, "status": error.status, **error.content(f"[{place}]")})
-                meters.refused_item(kind, error.status)
+                errors.append({"index": place, "status": found.status, **found.content(f"[{place}]")})
+                meters.refused_item(kind, found.status)
                 if len(errors) <= LOGGED_ITEMS:
-                    reason = {"index": place, "id": id_of(item), "status": error.status, "reason": str(error)}
+                    reason = {"index": place, "id": id_of(items[place]), "status": found.status, "reason": str(found)}
                     logger.warning("item refused", extra={"event": "item refused", "kind": kind, **reason})
-            if place % TURN == TURN - 1:
+            if begin + TURN <= len(items):
                 await asyncio.sleep(0)
         if len(errors) > LOGGED_ITEMS:
             more = {"event": "items refused", "kind": kind, "refused": len(errors), "items": len(items)}

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.live.alarms import Alarm, Segment
@@ -15,6 +16,7 @@ from streamcal.live.keyed import Keyed
 from streamcal.live.levels import MOST_FIELDS
 from streamcal.live.monitor import CalibrationMonitor
 from streamcal.metrics import CalibrationRatio, LogLoss, NormalizedEntropy
+from streamcal.parameters.types import FloatArray
 from streamcal.stream.comparing import IDENTITY, RAW, Comparison, Standing
 
 logger = logging.getLogger(__name__)
@@ -87,10 +89,7 @@ class Quality:
             return
         score, p, w = np.array([(one.score, one.p, one.w) for one, _ in new]).T
         y = np.array([label for _, label in new])
-        scale = self._scale
-        raw = scale.rising(score) if scale.domain == (0.0, 1.0) else scale.probabilities(scale.coordinates(score))
-        self.comparison.measure({RAW: raw, self.name: p}, y, w)
-        self.entropy.update_many(y, p, w)
+        self._measure(p, score, y, w)
         if any(one.keys for one, _ in new):
             for one, label in new:
                 segments = one.keys.items() if one.keys else ()
@@ -100,6 +99,20 @@ class Quality:
         else:
             self.monitor.update_many(y, p)
         self.labels += len(new)
+
+    def take_many(self, p: FloatArray, scores: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        """Add predictions without keys and their labels, in columns."""
+        self.settle()
+        labels = y > 0.0
+        self._measure(p, scores, labels, w)
+        self.monitor.update_many(labels, p)
+        self.labels += len(p)
+
+    def _measure(self, p: FloatArray, scores: FloatArray, y: NDArray[np.bool_], w: FloatArray) -> None:
+        scale = self._scale
+        raw = scale.rising(scores) if scale.domain == (0.0, 1.0) else scale.probabilities(scale.coordinates(scores))
+        self.comparison.measure({RAW: raw, self.name: p}, y, w)
+        self.entropy.update_many(y, p, w)
 
     def _add(self, segment: Segment, one: Issued, y: bool) -> None:
         before = self.segments.get(segment)

@@ -11,14 +11,16 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError, StateError, StoreError
-from streamcal.live.issued import Id, Issued, check_id
+from streamcal.live.issued import Id, Issued, check_id, ids_of
 from streamcal.live.journal import Journal
 from streamcal.live.keyed import Keyed
-from streamcal.live.label_join import LabelJoin
+from streamcal.live.label_join import LabelJoin, Rows
 from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented
@@ -49,6 +51,11 @@ MOST_LEVELS = 1_000
 MANY_WITHOUT_KEYS = 100
 #: Seconds after which a client may try again while the disk is full.
 RETRY_AFTER = 1
+
+
+#: Fields of an impression that is issued in columns.
+PLAIN = {"id", "score", "t"}
+Answer: TypeAlias = dict[str, Any] | RefusedError
 
 
 class Drawn(NamedTuple):
@@ -118,6 +125,43 @@ class Service:
             )
         except InputError as error:
             raise refused(error) from None
+
+    def issue_many(self, items: Sequence[Any]) -> list[Answer]:
+        """Issue the predictions of impressions in order; what is answered to each, or why it is refused."""
+        answers: list[Answer] = []
+        given: list[dict[str, Any]] = []
+        for item in items:
+            try:
+                one = checked(item, self._issue_checks, ("id", "score"))
+                if not one.keys() <= PLAIN:
+                    raise KeyError
+                given.append({**one, "t": self._time(one)})
+            except (RefusedError, KeyError):
+                break
+        if len(given) == len(items) and given:
+            if self._without_keys is not None:
+                for _ in given:
+                    if self._without_keys is not None:
+                        self._warn_without_keys(None)
+            answers = self._issue_plain(given)
+        for item in items[len(answers) :]:
+            try:
+                issued = self.issue(item)
+                answers.append({"id": item["id"], "p": issued.p, "version": issued.version})
+            except RefusedError as error:
+                answers.append(error)
+        return answers
+
+    def _issue_plain(self, given: list[dict[str, Any]]) -> list[Answer]:
+        """Issue impressions without keys in columns, up to the first that has to be taken alone."""
+        ids = ids_of([one["id"] for one in given])
+        scores = np.array([one["score"] for one in given], dtype=np.float64)
+        t = np.array([one["t"] for one in given], dtype=np.float64)
+        p = np.empty(len(ids))
+        done = self.join._issue_rows(Rows(ids, scores, t, np.ones(len(ids))), 0, p)
+        version = self.join.versions[-1][0]
+        rows = zip(given[:done], p[:done].tolist(), strict=True)
+        return [{"id": one["id"], "p": value, "version": version} for one, value in rows]
 
     def resolve(self, item: Any) -> Taken:
         """Take an outcome; `RefusedError` for one that cannot be used."""
@@ -350,7 +394,7 @@ class Service:
     async def start(self) -> None:
         """Take requests from now on."""
         self._advance()
-        self.join.watch(self.quality.take)
+        self.join.watch(self.quality.take, self.quality.take_many)
         self._ticking = asyncio.get_running_loop().create_task(self._tick())
         self.ready = True
 

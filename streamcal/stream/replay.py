@@ -6,15 +6,15 @@ import heapq
 from collections.abc import Iterator
 from itertools import repeat
 from time import process_time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
-from streamcal.live.issued import ConflictError, Id, Issued, Keys, check_id
+from streamcal.live.issued import ConflictError, Id, Issued, Keys, check_id, ids_of
 from streamcal.live.keyed import Columns as Levels
-from streamcal.live.label_join import JUMP_HORIZONS, LabelJoin
+from streamcal.live.label_join import JUMP_HORIZONS, RETRIED, LabelJoin, Rows
 from streamcal.parameters.types import FloatArray
 from streamcal.states import listed, number, record, row, unread, whole
 from streamcal.stream.checkpoints import Checkpoint
@@ -55,7 +55,9 @@ class Replay(Measures):
         self.checkpoint, self._to_come = noted_in(join.noted)
         self._snapshot_at: int | None = None
         self.before = join.tally()
-        join.watch(lambda one, y: self._settled.append((one.p, one.score, y, one.w, one.t, one.keys or {})))
+        join.watch(
+            lambda one, y: self._settled.append((one.p, one.score, y, one.w, one.t, one.keys or {})), self._settle_many
+        )
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -110,19 +112,52 @@ class Replay(Measures):
         ndarray of shape (k, 1)
             The probabilities as issued.
         """
-        weights = repeat(1.0) if w is None else w.tolist()
-        told = label_times.tolist(), repeat(None) if versions is None else versions, _rows(keys)
-        rows = zip(scores.tolist(), y.tolist(), weights, t.tolist(), ids, *told, strict=False)
-        found: list[float] = []
         begun = process_time()
+        weights = np.ones(len(t)) if w is None else w
+        p, at = np.empty(len(t)), 0
         try:
-            for row_ in rows:
-                found.append(self._take(*row_))
+            plain = None if keys or versions is not None else self._plain(scores, y, weights, t, ids, label_times)
+            while at < len(t):
+                if plain is not None:
+                    at = self._take_plain(plain, at, p)
+                for k in range(at, len(t) if plain is None else min(at + RETRIED, len(t))):
+                    one, version = slice(k, k + 1), None if versions is None else versions[k]
+                    levels = next(_rows({name: cast(Any, column)[one] for name, column in (keys or {}).items()}))
+                    row_ = float(scores[k]), bool(y[k]), float(weights[k]), float(t[k]), ids[k], float(label_times[k])
+                    p[k] = self._take(*row_, version, levels)
+                    at = k + 1
         except StreamcalError:  # `step` says why
             pass
         self.seconds += process_time() - begun
         self._measure()
-        return np.array(found, dtype=np.float64)[:, np.newaxis]
+        return p[:at, np.newaxis]
+
+    def _plain(
+        self,
+        scores: FloatArray,
+        y: NDArray[np.bool_],
+        w: FloatArray,
+        t: FloatArray,
+        ids: list[Any],
+        label_times: FloatArray,
+    ) -> Rows | None:
+        """Return rows in columns, as the join takes many; None where they are taken one by one."""
+        if self._keep > self.join.spans.horizon:  # outcomes are given when they came
+            return None
+        try:
+            return Rows(ids_of(ids), scores, t, w, y.astype(np.uint8), label_times)
+        except InputError:  # `step` says which
+            return None
+
+    def _take_plain(self, rows: Rows, begin: int, p: FloatArray) -> int:
+        """Issue plain rows with their outcomes from `begin` on; return the first that is not plain."""
+        end = self.join._issue_rows(rows, begin, p)
+        some = slice(begin, end)
+        came, positive = rows.when[some] < NEVER, rows.y[some] > 0
+        self.clicks += int(np.count_nonzero(positive & came))
+        late = came & (rows.when[some] > rows.t[some] + self.join.spans.horizon)
+        self.after_horizon += int(np.count_nonzero(positive & late))
+        return end
 
     def _take(
         self,
@@ -142,9 +177,9 @@ class Replay(Measures):
             at, _, late = heapq.heappop(self._to_come)
             join.advance(at)  # its horizon has passed, whether or not there was a row since
             join.resolve(late, True, at)
-        known = join.predictions.get(check_id(id))
+        number = join.tally()["issued"]
         one = join.issue(id, score, t, keys, version, w=w)
-        self.repeated += one is known
+        self.repeated += one.number < number
         if label_time < NEVER:
             self._tell(one, y, label_time)
         return one.p
@@ -165,8 +200,15 @@ class Replay(Measures):
             self.after_horizon += y
             if y and label_time <= one.at + self._keep:
                 heapq.heappush(self._to_come, (label_time, one.number, one.id))
-        elif join.predictions.get(one.id) is one:  # otherwise it is not held, for lack of room
+        elif one.id in join.predictions:  # otherwise it is not held, for lack of room
             join.resolve(one.id, y, label_time)
+
+    def _settle_many(self, p: FloatArray, scores: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        """Measure predictions in columns, after those that were settled one by one."""
+        self._measure()
+        self.add(p, scores, y, w)
+        if self.observer is not None:
+            self.observer.many(scores, y > 0.0, w, p, {}, t)
 
     def _measure(self) -> None:
         """Add the predictions whose horizon has passed to the measures."""

@@ -3,6 +3,11 @@ cimport cython
 from streamcal.kernels.mixture.auto_mixture cimport AutoMixture
 
 cdef double fast_time(object t) except? -1
+cpdef long long coded(double value, double most) noexcept nogil
+cpdef double decoded(long long code, double most) noexcept nogil
+cpdef long long coarse(double value) noexcept nogil
+cpdef double fine(long long code) noexcept nogil
+cpdef long long with_sign(long long code, long long size) noexcept nogil
 
 
 @cython.final
@@ -17,8 +22,11 @@ cdef class AutoSteps:
     cdef bint _logs
     cdef Py_ssize_t _size  # of the log; 0: it has no arrays
     cdef double[::1] _scores  # log-odds of the logged forecasts, a ring; NaN where the label came before older ones
-    cdef double[:, ::1] _exact  # of each its log-odds, and the information and the number of labels learned by then
-    cdef float[:, ::1] _records
+    cdef double[::1] _issued  # the log-odds of what was forecast
+    cdef long long[::1] _counts  # the number of labels learned by then
+    cdef unsigned char[:, ::1] _records  # as `pack` writes them
+    cdef readonly Py_ssize_t packed  # bytes
+    cdef double[::1] _own  # a record
     cdef Py_ssize_t _first
     cdef Py_ssize_t _logged
     cdef long long _unlabelled  # forecasts since the last label
@@ -37,6 +45,11 @@ cdef class AutoSteps:
     cdef Py_ssize_t _found(self, double x)
     cdef void _note(self, long long late)
     cpdef Py_ssize_t take(self, double x)
+    cpdef pack(self, const double[::1] record, double issued, unsigned char[::1] out)
+    cpdef unpack(self, const unsigned char[::1] content, double x, double issued, double[::1] record)
+    cpdef double issue_packed(self, double x, double t, unsigned char[::1] out) except? -1
+    cpdef require(self, const double[::1] record)
+    cpdef learn_packed(self, double x, double issued, double y, double w, double t, const unsigned char[::1] content)
     cpdef step(self, double x, double y, double w, double t)
     cpdef learn_issued(self, double x, double y, double w, double t, const double[::1] record)
     cpdef double predict_fast(self, object score, object t) except? -1

@@ -3,12 +3,14 @@
 
 import cython
 import numpy as np
+from cython.cimports.libc.math import floor, sqrt
 from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
-from cython.cimports.streamcal.kernels.mixture.combination import CLOCK, COUNT, ISSUED, NONE, TIMED
+from cython.cimports.streamcal.kernels.mixture.combination import CLOCK, COUNT, ISSUED, MEANS, NONE, ROWS, TIMED
 from cython.cimports.streamcal.kernels.mixture.guard import Guard
 from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
+from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
 from cython.cimports.streamcal.kernels.newton.online_newton import log_odds
 
 ROUNDING = cython.declare(cython.double, 1e-6)
@@ -22,6 +24,42 @@ NOW, NOWHERE = cython.declare(cython.Py_ssize_t, -2), cython.declare(cython.Py_s
 FAR = cython.declare(cython.double, 1.7976931348623157e308)
 nan = cython.declare(cython.double, float("nan"))
 infinity = cython.declare(cython.double, float("inf"))
+
+
+LEAST_CODE = cython.declare(cython.longlong, -32768)
+"""Stands for `NONE`."""
+WIDEST = cython.declare(cython.double, 32.0)
+"""Log-odds differ by this much at most."""
+PARTS, LARGEST_CLOCK = cython.declare(cython.double, 16384.0), cython.declare(cython.double, 1.7e10)
+
+
+def coded(value, most):
+    """Return a number of 16 bits, in proportion to the root of a value from −`most` to `most`."""
+    root: cython.double = floor(32767.0 * sqrt(min(abs(value), most) / most) + 0.5)
+    return cython.cast(cython.longlong, root if value >= 0.0 else -root)
+
+
+def decoded(code, most):
+    """Return the value whose code is given."""
+    root: cython.double = code / 32767.0
+    return root * abs(root) * most
+
+
+def coarse(value):
+    """Return a number of 8 bits, in proportion to the fourth root of a difference of log-odds."""
+    root: cython.double = floor(127.0 * sqrt(sqrt(min(abs(value), WIDEST) / WIDEST)) + 0.5)
+    return cython.cast(cython.longlong, root if value >= 0.0 else -root)
+
+
+def fine(code):
+    """Return the difference of log-odds that `coarse` has coded."""
+    root: cython.double = code / 127.0
+    return root * root * root * abs(root) * WIDEST
+
+
+def with_sign(code, size):
+    """Return the number from −`size`/2 on that is stored as one from 0 to `size`."""
+    return code - size if code >= size // 2 else code
 
 
 def fast_time(t):
@@ -39,7 +77,7 @@ class AutoSteps:
     """An `AutoMixture`, and a log of the forecasts that were asked for, by which a late label finds its own record.
 
     A forecast is logged when another one follows it, or a label that is not its own: where each label follows its
-    forecast there is nothing to log. Records are logged in single precision but for the forecast itself. The log is not
+    forecast there is nothing to log. Records are logged as `pack` rounds them. The log is not
     part of the state. It is emptied, and nothing logged until the next label, after `most` forecasts without a label.
 
     A label belongs to a logged forecast at its score. Where several were issued after different numbers of labels, it
@@ -59,6 +97,8 @@ class AutoSteps:
         self.mixture, self._most, self._delay, self.lag = mixture, most, delay, delay
         self._evidence = SURE if delay > 0 else 0
         self._size, self._logs, self._due, self._guess = 0, True, 0, 0
+        self.packed = 2 * (mixture.end + ISSUED - 1) + (CLOCK - ROWS) + 2 * (mixture.width - mixture.end - MEANS) + 11
+        self._own = None
         self._forget()
 
     def _forget(self):
@@ -102,50 +142,112 @@ class AutoSteps:
 
     def _write(self, place):
         """Write the record of the forecast that was asked for last to a place of the log."""
-        k: cython.Py_ssize_t
         record: cython.double[::1] = self.mixture._record
         self.mixture.write(self._x, self._t, record)
-        for k in range(self.mixture.width):
-            self._records[place, k] = record[k]
-        self._exact[place, 0] = record[self.mixture.end + ISSUED]
-        self._exact[place, 1] = record[self.mixture.end + CLOCK]
-        self._exact[place, 2] = record[self.mixture.end + COUNT]
+        self._issued[place] = log_odds(sigmoid(record[self.mixture.end + ISSUED]), LARGEST)
+        self._counts[place] = cython.cast(cython.longlong, record[self.mixture.end + COUNT])
+        self.pack(record, self._issued[place], self._records[place])
 
     def _read(self, place, x):
         """Write a record of the log, which is that of a forecast at x, to the mixture's own one."""
+        self.unpack(self._records[place], x, self._issued[place], self.mixture._record)
+
+    def pack(self, record: cython.const[cython.double][::1], issued: cython.double, out: cython.uchar[::1]):
+        """Write what is remembered of a record to `out`, of `packed` bytes, beside its score and what was forecast.
+
+        Log-odds are differences to `issued`, and what is stored of them is the square root: two bytes, with an error of
+        3e-6 of a difference of 0.001, of 1e-4 of one of 1, and 1e-3 at most. Mixtures by other learning rates, which
+        decide on these alone, have a byte. Information is rounded down to 1/16384 of a unit.
+        """
         k: cython.Py_ssize_t
-        record: cython.double[::1] = self.mixture._record
-        for k in range(self.mixture.width):
-            record[k] = self._records[place, k]
-        record[0] = x
-        record[self.mixture.end + ISSUED] = self._exact[place, 0]
-        record[self.mixture.end + CLOCK] = self._exact[place, 1]
-        record[self.mixture.end + COUNT] = self._exact[place, 2]
+        at: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = self.mixture.end
+        code: cython.longlong
+        for k in range(1, end + ISSUED):
+            code = LEAST_CODE if k == end + TIMED and record[k] == NONE else coded(record[k] - issued, WIDEST)
+            out[at] = code & 255
+            out[at + 1] = (code >> 8) & 255
+            at += 2
+        for k in range(end + ROWS, end + CLOCK):
+            out[at] = coarse(record[k] - issued) & 255
+            at += 1
+        for k in range(end + MEANS, self.mixture.width):
+            code = coded(record[k], 1.0)
+            out[at] = code & 255
+            out[at + 1] = (code >> 8) & 255
+            at += 2
+        code = cython.cast(cython.longlong, floor(min(record[end + CLOCK], LARGEST_CLOCK) * PARTS))
+        for k in range(6):
+            out[at + k] = (code >> (8 * k)) & 255
+        code = cython.cast(cython.longlong, record[end + COUNT])
+        for k in range(5):
+            out[at + 6 + k] = (code >> (8 * k)) & 255
+
+    def unpack(self, content: cython.const[cython.uchar][::1], x, issued, record: cython.double[::1]):
+        """Write the record whose bytes `pack` wrote, of a forecast at x, to `record`."""
+        k: cython.Py_ssize_t
+        at: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = self.mixture.end
+        code: cython.longlong
+        record[0], record[end + ISSUED] = x, issued
+        for k in range(1, end + ISSUED):
+            code = with_sign(content[at] + 256 * cython.cast(cython.longlong, content[at + 1]), 65536)
+            at += 2
+            record[k] = NONE if code == LEAST_CODE else clamped(issued + decoded(code, WIDEST), LARGEST)
+        for k in range(end + ROWS, end + CLOCK):
+            record[k] = clamped(issued + fine(with_sign(content[at], 256)), LARGEST)
+            at += 1
+        for k in range(end + MEANS, self.mixture.width):
+            code = with_sign(content[at] + 256 * cython.cast(cython.longlong, content[at + 1]), 65536)
+            at += 2
+            record[k] = decoded(code, 1.0)
+        code = 0
+        for k in range(6):
+            code += cython.cast(cython.longlong, content[at + k]) << (8 * k)
+        record[end + CLOCK] = code / PARTS
+        code = 0
+        for k in range(5):
+            code += cython.cast(cython.longlong, content[at + 6 + k]) << (8 * k)
+        record[end + COUNT] = code
 
     def issue(self, x, t):
         """Return the record of the forecast at the log-odds x and the time t, as it would be logged.
 
         Nothing is logged from now on but the last forecast, since the caller keeps the records.
         """
-        self._logs = False
-        self._forget()
         record = np.empty(self.mixture.width)
+        content = np.empty(self.packed, dtype=np.uint8)
+        issued: cython.double = self.issue_packed(x, t, content)
+        self.unpack(content, x, issued, record)
+        return record
+
+    def issue_packed(self, x: cython.double, t: cython.double, out: cython.uchar[::1]):
+        """Write to `out` what is remembered of the forecast at the log-odds x and the time t, and return its log-odds.
+
+        These are rounded: those of its probability.
+        """
+        issued: cython.double
+        record: cython.double[::1] = self.mixture._record
+        self._logs = False
+        if self._asked or self._logged:
+            self._forget()
         self.mixture.write(x, t, record)
-        found = record.astype(np.float32).astype(np.float64)
-        for k in (0, *(self.mixture.end + place for place in (ISSUED, CLOCK, COUNT))):
-            found[k] = record[k]
-        return found
+        issued = log_odds(sigmoid(record[self.mixture.end + ISSUED]), LARGEST)
+        self.pack(record, issued, out)
+        return issued
 
     def _lengthen(self, size):
         """Have room for more forecasts."""
-        scores, exact = np.zeros(size), np.zeros((size, 3))
-        records = np.zeros((size, self.mixture.width), dtype=np.float32)
+        scores, issued, counts = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
+        records = np.zeros((size, self.packed), dtype=np.uint8)
         if self._size > 0:  # it is full
             order = (self._first + np.arange(self._size)) % self._size
             scores[: self._size] = np.asarray(self._scores)[order]
-            exact[: self._size] = np.asarray(self._exact)[order]
+            issued[: self._size] = np.asarray(self._issued)[order]
+            counts[: self._size] = np.asarray(self._counts)[order]
             records[: self._size] = np.asarray(self._records)[order]
-        self._scores, self._exact, self._records, self._size, self._first = scores, exact, records, size, 0
+        self._scores, self._issued, self._counts, self._records = scores, issued, counts, records
+        self._size, self._first = size, 0
 
     def _drop(self):
         """Drop the oldest forecast, and what was labelled of those after it."""
@@ -157,7 +259,7 @@ class AutoSteps:
 
     def _late(self, i):
         """Return how many labels were learned since the forecast that follows i others in the log was issued."""
-        return self.mixture.learned - cython.cast(cython.longlong, self._exact[(self._first + i) % self._size, 2])
+        return self.mixture.learned - self._counts[(self._first + i) % self._size]
 
     def _found(self, x):
         """Return how many forecasts the one at x, to which a label belongs, follows in the log; −1 for none."""
@@ -252,6 +354,14 @@ class AutoSteps:
         for i in range(place + 1, self.mixture.width):
             if not abs(record[i]) <= 1.0 + ROUNDING:
                 raise ValueError(f"the mean of labels in number {i} is {record[i]}, not from -1 to 1")
+
+    def learn_packed(self, x, issued, y, w, t, content):
+        """Learn a label from what `issue_packed` wrote and returned; `ValueError` for what it cannot have been."""
+        if self._own is None:  # the mixture writes to its own record while it learns
+            self._own = np.empty(self.mixture.width)
+        self.unpack(content, x, issued, self._own)
+        self.require(self._own)
+        self.learn_issued(x, y, w, t, self._own)
 
     def learn_issued(self, x, y, w, t, record):
         """Learn a label from the record of its forecast, an array of `width` numbers."""

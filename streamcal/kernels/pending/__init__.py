@@ -1,0 +1,1 @@
+"""Predictions that wait for their labels."""

@@ -1,0 +1,40 @@
+cimport cython
+
+from streamcal.kernels.mixture.auto_steps cimport AutoSteps
+from streamcal.kernels.newton.online_newton cimport OnlineNewton
+from streamcal.kernels.pending.pending_table cimport Block, Names, PendingTable
+
+
+@cython.final
+cdef class PendingSteps:
+    cdef public PendingTable table
+    cdef public object version
+    cdef public bint timed
+    cdef public bint returns  # whether labels that were learned are told
+    cdef public double clock
+    cdef public double hold
+    cdef public double keep
+    cdef public double horizon
+    cdef public double max_jump
+    cdef public Py_ssize_t most
+    cdef public Py_ssize_t unlearned
+    cdef public Py_ssize_t unjudged
+    cdef public long long number
+    cdef public long long learned
+    cdef public long long positives
+    cdef public long long timed_out
+    cdef public long long matched
+    cdef public long long before_issue
+    cdef public long long reports
+    cdef public double report_delay
+    cdef readonly double[:, ::1] judged  # probability, score, label, weight, time
+    cdef readonly Py_ssize_t judges
+    cdef OnlineNewton _newton
+    cdef AutoSteps _auto
+
+    cdef bint _settle(self, double clock) except -1
+    cdef bint _learn(self, Block block, Py_ssize_t row) except -1
+    cdef bint _has_weight(self, Block block, Py_ssize_t row, bint y) except -1
+    cdef bint _judge(self, double past) except -1
+    cdef _note_report(self, double t)
+    cdef _set(self, Py_ssize_t place, bint positive, double when, double t)

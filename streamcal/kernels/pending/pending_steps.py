@@ -1,0 +1,239 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The events of a join in columns, for methods whose steps are compiled.
+
+A row is taken as the join takes it alone. What is not plain (an id that is known, a time before the clock, levels,
+other versions, lack of room) is left to the join: calls return how many rows they took.
+"""
+
+import cython
+import numpy as np
+from cython.cimports.streamcal.kernels.common.logistic import sigmoid
+from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
+from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
+from cython.cimports.streamcal.kernels.pending.pending_table import Block, Names, PendingTable
+
+SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
+POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
+LIMIT = cython.declare(cython.double, 16.0)
+"""Scores beyond these log-odds are clamped, which the join counts."""
+JUDGED = cython.declare(cython.Py_ssize_t, 4096)
+"""Labels that are told at once."""
+CLICKS = cython.declare(cython.longlong, 4000)
+"""As in `streamcal.live.early`: the memory of the delay of reports, in clicks."""
+infinity = cython.declare(cython.double, float("inf"))
+nan = cython.declare(cython.double, float("nan"))
+
+
+class PendingSteps:
+    """The clock, the counts and the places of a join while rows are taken.
+
+    Parameters
+    ----------
+    table : PendingTable
+    kernel : OnlineNewton or AutoSteps
+        That of the calibrator of the newest version, which has learned something.
+    """
+
+    def __init__(self, table: PendingTable, kernel):
+        self.table = table
+        self._newton = kernel if isinstance(kernel, OnlineNewton) else None
+        self._auto = kernel if isinstance(kernel, AutoSteps) else None
+        self.learned = self.positives = self.timed_out = self.matched = self.before_issue = 0
+        self.judged, self.judges = np.empty((5, JUDGED)), 0
+
+    def told(self):
+        """Return the labels that have been judged since the last call, as five rows."""
+        found = np.array(np.asarray(self.judged)[:, : self.judges])
+        self.judges = 0
+        return found
+
+    def _settle(self, clock):
+        """Learn labels whose time has come, and forget; return False, where the join has to do it."""
+        table: PendingTable = self.table
+        due: cython.double = clock - self.hold
+        past: cython.double = clock - self.keep
+        while self.unlearned < table.end:
+            block: Block = table.block(self.unlearned)
+            if block.at[self.unlearned & LOW] > due:
+                break
+            if not self._learn(block, self.unlearned & LOW):
+                return False
+            self.unlearned += 1
+        if self.unjudged >= 0 and not self._judge(clock - self.horizon):
+            return False
+        while table.first < self.unlearned:
+            block = table.block(table.first)
+            if block.at[table.first & LOW] > past:
+                break
+            table.drop_first()
+            if self.unlearned < table.first:
+                self.unlearned = table.first
+            if 0 <= self.unjudged < table.first:
+                self.unjudged = table.first
+        return True
+
+    def _learn(self, block, row):
+        """Learn the label of a row; False for one that is not plain."""
+        x: cython.double
+        t: cython.double = block.at[row] if block.t is None else block.t[row]
+        w: cython.double = 1.0 if block.w is None else block.w[row]
+        flags: cython.int = block.flags[row]
+        y: cython.bint = flags & POSITIVE != 0 and block.when[row] - t <= self.keep
+        if block.levels or self.version is not None:
+            numbers = block.levels[0] if block.levels else None
+            names: Names = self.table.names[0]
+            if names.values[0 if numbers is None else numbers[row]] != self.version:
+                return False
+        if self._has_weight(block, row, y):
+            w = block.outcome_w[row]
+        x = log_odds(block.score[row], LIMIT)
+        if not (-LIMIT < x < LIMIT and 1e-60 <= w <= 1e60):
+            return False
+        if self._newton is not None:
+            if not self._newton.learn_fast(float(block.score[row]), bool(y), w):
+                return False
+        elif block.said is None or block.size != self._auto.packed:
+            return False
+        else:
+            self._auto.learn_packed(
+                x,
+                log_odds(block.p[row], LIMIT),
+                1.0 if y else 0.0,
+                w,
+                t if self.timed else nan,
+                block.said[row],
+            )
+        self.learned += 1
+        if y:
+            self.positives += 1
+        elif flags & (POSITIVE | NEGATIVE) == 0:
+            self.timed_out += 1
+        return True
+
+    def _has_weight(self, block, row, y):
+        """Return whether the outcome that is learned as `y` has a weight of its own."""
+        flags: cython.int = block.flags[row]
+        if block.outcome_w is None or flags & (POSITIVE | NEGATIVE) == 0 or y != (flags & POSITIVE != 0):
+            return False
+        return block.outcome_w[row] == block.outcome_w[row]
+
+    def _judge(self, past):
+        """Tell the labels of rows whose horizon has passed; False where there are too many at once."""
+        y: cython.bint
+        table: PendingTable = self.table
+        while self.unjudged < self.unlearned:
+            block: Block = table.block(self.unjudged)
+            row: cython.Py_ssize_t = self.unjudged & LOW
+            if block.at[row] > past:
+                break
+            if self.judges == JUDGED or len(block.levels) > 1:  # levels are told too
+                return False
+            flags: cython.int = block.flags[row]
+            t: cython.double = block.at[row] if block.t is None else block.t[row]
+            y = flags & POSITIVE != 0 and block.when[row] - t <= self.keep
+            self.judged[0, self.judges] = block.p[row]
+            self.judged[1, self.judges] = block.score[row]
+            self.judged[2, self.judges] = 1.0 if y else 0.0
+            self.judged[3, self.judges] = 1.0 if block.w is None else block.w[row]
+            if self._has_weight(block, row, y):
+                self.judged[3, self.judges] = block.outcome_w[row]
+            self.judged[4, self.judges] = t
+            self.judges += 1
+            self.unjudged += 1
+        return True
+
+    def _note_report(self, t):
+        """Add a click to the mean delay of reports."""
+        self.reports += 1
+        self.report_delay += (max(self.clock - t, 0.0) - self.report_delay) / min(self.reports, CLICKS)
+
+    def issue(
+        self,
+        ids: list,
+        scores: cython.const[cython.double][::1],
+        t: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        y: cython.const[cython.uchar][:],
+        when: cython.const[cython.double][:],
+        begin: cython.Py_ssize_t,
+        aside,
+        p: cython.double[::1],
+        served: cython.bint = False,
+    ):
+        """Issue the rows from `begin` on, write probabilities to `p`, and return the first that is not taken.
+
+        With `served` they are issued again, and `p` has their probabilities. An outcome `y` that came at a finite
+        `when`, up to the horizon, is set at once; `when` may be empty.
+        """
+        i: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        x: cython.double
+        score: cython.double
+        outcomes: cython.bint = when.shape[0] > 0
+        table: PendingTable = self.table
+        blank = None if self._auto is None else bytes(self._auto.packed)
+        for i in range(begin, scores.shape[0]):
+            score = scores[i]
+            id = ids[i]
+            if not (t[i] >= self.clock and t[i] - self.clock <= self.max_jump and 0.0 <= score <= 1.0):
+                return i
+            x = log_odds(score, LIMIT)
+            if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or table.place_of(id) >= 0 or (aside and id in aside):
+                return i
+            if not self._settle(t[i]):
+                return i
+            if table.end - table.first >= self.most:
+                return i
+            self.clock = t[i]
+            if served:
+                pass
+            elif self._newton is not None:
+                p[i] = self._newton.predict(x)
+            else:
+                p[i] = sigmoid(self._auto.mixture.at(x, t[i] if self.timed else nan))
+            place = table.add(id, p[i], score, t[i], self.version, None, w[i], t[i], self.number, blank)
+            if self._auto is not None:
+                block: Block = table.block(place)
+                if block.said is None:
+                    content = bytearray(self._auto.packed)
+                    self._auto.issue_packed(x, t[i] if self.timed else nan, content)
+                    table.set_said(place, bytes(content))
+                else:
+                    self._auto.issue_packed(x, t[i] if self.timed else nan, block.said[place & LOW])
+            self.number += 1
+            if outcomes and when[i] <= t[i] + self.horizon:
+                self._set(place, y[i] != 0, when[i], t[i])
+        return scores.shape[0]
+
+    def _set(self, place: cython.Py_ssize_t, positive: cython.bint, when: cython.double, t: cython.double):
+        """Set the first outcome of a row."""
+        self.table.set_outcome(place, bool(positive), not positive, when, 0, None)
+        self.matched += 1
+        if when < t:
+            self.before_issue += 1
+        if positive:
+            self._note_report(when)
+
+    def resolve(
+        self,
+        ids: list,
+        y: cython.const[cython.uchar][::1],
+        t: cython.const[cython.double][::1],
+        begin: cython.Py_ssize_t,
+    ):
+        """Take the outcomes from `begin` on, and return the first that is not taken."""
+        i: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        table: PendingTable = self.table
+        for i in range(begin, t.shape[0]):
+            if not abs(t[i] - self.clock) <= self.max_jump:
+                return i
+            place = table.place_of(ids[i])
+            if place < 0 or (y[i] and place < self.unlearned):
+                return i
+            block: Block = table.block(place)
+            row: cython.Py_ssize_t = place & LOW
+            if block.flags[row] & (POSITIVE | NEGATIVE):
+                return i
+            self._set(place, y[i] != 0, t[i], block.at[row] if block.t is None else block.t[row])
+        return t.shape[0]

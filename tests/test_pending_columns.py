@@ -1,0 +1,141 @@
+"""Events of a join in columns: the same as a loop of its events, to the last bit."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamcal import Auto, OnlinePlatt, Platt
+from streamcal.errors import InputError
+from streamcal.live import Journal, LabelJoin, Segmented
+from streamcal.live.issued import ConflictError, Issued
+
+METHODS: dict[str, Callable[[], Any]] = {
+    "online-platt": OnlinePlatt,
+    "auto": Auto,
+    "platt": Platt,
+    "segmented": lambda: Segmented(OnlinePlatt(), ["place"]),
+}
+
+
+def events(seed: int, n: int = 3_000) -> dict[str, Any]:
+    """Impressions and outcomes with everything that is not plain in some rows."""
+    rng = np.random.default_rng(seed)
+    ids: list[Any] = rng.integers(0, 40 * n, n).tolist()
+    for k in range(0, n, 5):
+        ids[k] = f"text {k}" if k % 2 else str(2**63 + k)
+    ids[50::400] = ids[40::400][: len(ids[50::400])]  # again, with other scores
+    t = np.cumsum(rng.exponential(1.0, n))
+    t[100::300] -= 20.0  # behind the clock
+    scores = rng.beta(1.0, 5.0, n)
+    scores[7::500] = 0.0
+    w = np.where(rng.random(n) < 0.1, 3.0, 1.0)
+    return {"ids": ids, "t": t, "scores": scores, "w": w, "y": rng.random(n) < 0.3, "delay": rng.exponential(60.0, n)}
+
+
+def issued(join: LabelJoin, given: dict[str, Any], rows: range, keys: list[Any] | None, *, many: bool) -> list[Any]:
+    """Issue rows in columns or one by one; return what is answered, an error in place of a probability."""
+    found: list[Any] = []
+    ids, scores, t, w = (given[name] for name in ("ids", "scores", "t", "w"))
+    at = rows.start
+    while at < rows.stop:
+        end = rows.stop if many else at + 1
+        some = slice(at, end)
+        before = join.tally()["issued"] + join.tally()["repeated"]
+        try:
+            if many:
+                levels = None if keys is None else keys[some]
+                found += join.issue_many(ids[some], scores[some], t[some], levels, w=w[some]).tolist()
+            else:
+                level = None if keys is None else keys[at]
+                one = join.issue(ids[at], float(scores[at]), float(t[at]), level, w=float(w[at]))
+                found.append(one.p)
+        except InputError as error:
+            found.append(str(error))
+            end = at + 1 + join.tally()["issued"] + join.tally()["repeated"] - before
+        at = end
+    return found
+
+
+def taken(join: LabelJoin, given: dict[str, Any], piece: int, *, many: bool) -> list[Any]:
+    """Issue and resolve in pieces, in columns or one by one; return all that is answered."""
+    found: list[Any] = []
+    n = len(given["ids"])
+    keys = [{"place": f"p{k % 7}"} for k in range(n)] if isinstance(join.calibrator, Segmented) else None
+    for begin in range(0, n, piece):
+        end = min(begin + piece, n)
+        found += issued(join, given, range(begin, end), keys, many=many)
+        back = [k for k in range(max(begin - 60, 0), end) if k % 3 == 0 and given["delay"][k] < 200.0]
+        ids = [given["ids"][k] for k in back] + ["unknown"]
+        y = np.array([given["y"][k] for k in back] + [True])
+        t = np.array([given["t"][k] + given["delay"][k] for k in back] + [float(given["t"][end - 1])])
+        if many:
+            found += join.resolve_many(ids, y, t).tolist()
+        else:
+            found += [join.resolve(id, bool(label), time) for id, label, time in zip(ids, y, t.tolist(), strict=True)]
+    return found
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("early", "most", "late"), [(None, 100_000, None), (30.0, 100_000, 0.0), (None, 150, 50.0)])
+def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, most: int, late: float | None) -> None:
+    """Probabilities, counts, the state and the journal, in pieces of any size."""
+    for piece in (1, 40, 700):
+        joins = []
+        for many in (False, True):
+            journal = Journal(tmp_path / f"{piece} {many}.journal")
+            join = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
+            joins.append((join, journal, taken(join, events(piece), piece, many=many)))
+        (one, first, loop), (other, second, columns) = joins
+        if piece == 1:  # otherwise an error takes the place of the probabilities before it
+            assert loop == columns
+        assert one.tally() == other.tally()
+        assert one.state_dict() == other.state_dict()
+        assert first._events == second._events
+        for journal in (first, second):
+            journal.close()
+        with Journal(tmp_path / f"{piece} True.journal") as journal:  # events are taken again in columns too
+            again = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
+            assert again.replayed > 0
+            assert again.tally() == one.tally()
+            assert again.state_dict() == one.state_dict()
+
+
+def test_what_watches_is_told_the_same() -> None:
+    """In columns where there is a function for them, and otherwise row by row."""
+    rows = events(5)
+    for name in ("online-platt", "auto"):
+        told: list[list[Any]] = []
+        for many in (False, True):
+            found: list[Any] = []
+
+            def one(issued: Issued, y: bool, found: list[Any] = found) -> None:
+                found.append((issued.p, issued.score, float(y), issued.w, issued.t))
+
+            def columns(*given: Any, found: list[Any] = found) -> None:
+                found.extend(zip(*(column.tolist() for column in given), strict=True))
+
+            join = LabelJoin(METHODS[name](), 100.0, max_held=10_000)
+            join.watch(one, columns if many else None)
+            taken(join, rows, 500, many=many)
+            told.append(found)
+        assert len(told[0]) > 1_000
+        assert told[0] == told[1]
+
+
+def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
+    join = LabelJoin(OnlinePlatt(), 100.0)
+    with pytest.raises(ConflictError, match="1"):
+        join.issue_many([1, 2, 1], [0.1, 0.2, 0.3], [0.0, 1.0, 2.0])
+    assert join.held == 2
+    with pytest.raises(InputError, match="2 ids"):
+        join.issue_many([5, 6], [0.1], [3.0, 4.0])
+    with pytest.raises(InputError, match="-1"):
+        join.issue_many([5, 6], [0.1, -1.0], [3.0, 4.0])
+    with pytest.raises(InputError, match="weight"):
+        join.issue_many([7], [0.1], [4.0], w=[-1.0])
+    with pytest.raises(InputError, match=r"0\.5"):
+        join.resolve_many([5], [0.5], [4.0])
+    assert join.held == 3

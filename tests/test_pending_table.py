@@ -1,0 +1,191 @@
+"""The table of pending predictions against a dict, and both forms of `pending_table` and of `pending_steps`."""
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_kernel_forms import bits, plain_kernels, twins
+
+from streamcal.kernels import COMPILED
+from streamcal.kernels.pending.pending_table import PendingTable, plain_ids
+from streamcal.live.issued import check_id
+
+IDS = st.one_of(
+    st.integers(-(2**53), 2**53),
+    st.integers(0, 30),
+    st.integers(2**53 + 1, 2**64 + 5).map(str),
+    st.uuids().map(str),
+    st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=20).map(check_id),
+    st.sampled_from(["a", "007", "1e5", "A" * 36, str(uuid.UUID(int=7)), str(uuid.UUID(int=10**37)).upper()]),
+)
+KEYS = st.none() | st.dictionaries(st.sampled_from("abc"), st.integers(0, 3) | st.sampled_from("xyz"), min_size=1)
+ROWS = st.tuples(
+    IDS,
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 1.0),
+    st.floats(-1e9, 1e9),
+    st.none() | st.sampled_from(["v1", 2]),
+    KEYS,
+    st.sampled_from([1.0, 1.0, 2.5]),
+    st.floats(0.0, 10.0),
+    st.integers(1, 3),
+    st.none() | st.sampled_from([b"abcdefgh", b"12345678", b"xy"]),
+)
+OUTCOMES = st.tuples(
+    st.booleans(), st.booleans(), st.floats(-1e9, 1e9), st.integers(0, 9), st.none() | st.floats(0.0, 10.0)
+).filter(lambda one: one[0] or one[1])
+STEPS = st.lists(
+    st.one_of(
+        *[st.tuples(st.just("add"), ROWS)] * 4,
+        st.tuples(st.just("outcome"), st.integers(0, 1_000), OUTCOMES),
+        st.tuples(st.just("said"), st.integers(0, 1_000), st.none() | st.just(b"another")),
+        st.tuples(st.just("drop"), st.integers(1, 4)),
+        st.tuples(st.just("keep"), st.integers(0, 1_000), st.integers(0, 2**16)),
+        st.tuples(st.just("copy")),
+    ),
+    max_size=60,
+)
+Rows = OrderedDict[Any, list[Any]]
+
+
+def assert_same(table: Any, rows: Rows) -> None:
+    """Compare a table with the rows that a dict holds: what was added, what is remembered, the outcome."""
+    assert len(table) == len(rows)
+    for place, (id, (row, said, outcome)) in enumerate(rows.items(), table.first):
+        assert table.place_of(id) == place
+        assert type(table.id_at(place)) is type(id)
+        assert table.issued(place) == row
+        assert list(map(type, table.issued(place))) == list(map(type, row))
+        assert (table.said(place), table.outcome(place), table.number(place)) == (said, outcome, row[8])
+    assert table.numbers(table.first, table.end).tolist() == [row[8] for row, _, _ in rows.values()]
+    assert not table.has_twice()
+
+
+def lived(table: Any, steps: list[Any], make: Callable[[], Any]) -> None:
+    """Take the steps in a table and in a dict, and compare them after each."""
+    rows: Rows = OrderedDict()
+    at, number = 0.0, 0
+    for verb, *values in steps:
+        if verb == "add":
+            id, p, score, t, version, keys, w, later, more, said = values[0]
+            if id in rows:
+                continue
+            at, number = at + later, number + more
+            row = (id, p, score, t, version, keys, w, at, number)
+            table.add(*row, said)
+            rows[id] = [row, said, None]
+        elif verb == "drop":
+            for _ in range(min(values[0], len(rows))):
+                table.drop_first()
+                rows.popitem(last=False)
+        elif verb == "copy" and rows:
+            copied = make()
+            copied.names, copied.fields = table.names, table.fields
+            copied.extend(table.columns(table.first, table.end))
+            assert_same(copied, rows)
+            assert copied.place_of("nobody") == -1
+            assert copied.ids(copied.first, copied.end) == list(rows)
+        elif rows:
+            place = values[0] % len(rows)
+            id = list(rows)[place]
+            if verb == "outcome":
+                table.set_outcome(table.first + place, *values[1])
+                rows[id][2] = values[1]
+            elif verb == "said":
+                table.set_said(table.first + place, values[1])
+                rows[id][1] = values[1]
+            else:
+                kept = np.array([values[1] >> (k % 16) & 1 == 0 for k in range(len(rows) - place)], dtype=np.bool_)
+                table.keep(table.first + place, kept)
+                for one, stays in zip(list(rows)[place:], kept.tolist(), strict=True):
+                    if not stays:
+                        del rows[one]
+        assert_same(table, rows)
+
+
+@given(steps=STEPS, hash_bits=st.sampled_from([1, 3, 64]))
+@settings(deadline=None, max_examples=60)
+def test_a_table_is_a_dict_in_order(steps: list[Any], hash_bits: int) -> None:
+    """Ids of all kinds, of few hashes too: added, found, dropped, thinned out and copied."""
+    lived(PendingTable(hash_bits), steps, lambda: PendingTable(hash_bits))
+
+
+@given(steps=STEPS)
+@settings(deadline=None, max_examples=15)
+def test_the_plain_form_of_pending_table_is_the_same(steps: list[Any]) -> None:
+    if not COMPILED:
+        pytest.skip("kernels are not compiled here")
+    plain = plain_kernels()["pending_table"].PendingTable
+    lived(plain(), steps, plain)
+
+
+def test_many_rows_over_several_blocks() -> None:
+    """Places, chains and numbers where blocks and buckets come and go."""
+    table, n, held = PendingTable(), 60_000, 20_000
+    ids = np.random.default_rng(2).permutation(2 * n)[:n].tolist()
+    for k, id in enumerate(ids):
+        table.add(id, 0.5, 0.25, float(k), None, None, 1.0, float(k), 2 * k, None)
+        if k >= held:
+            assert table.place_of(ids[k - held]) >= 0
+            table.drop_first()
+            assert table.place_of(ids[k - held]) < 0
+    last = ids[-held:]
+    assert [table.place_of(id) for id in last] == list(range(table.first, table.end))
+    kept = np.arange(held // 2) % 2 == 0
+    table.keep(table.first + held // 2, kept)
+    left = [*last[: held // 2], *last[held // 2 :: 2]]
+    assert table.ids(table.first, table.end) == left
+    assert [table.place_of(id) for id in left] == list(range(table.first, table.end))
+    numbers = 2 * np.arange(n - held, n)
+    assert table.numbers(table.first, table.end).tolist() == [
+        *numbers[: held // 2].tolist(),
+        *numbers[held // 2 :: 2].tolist(),
+    ]
+
+
+def test_an_id_in_two_rows_is_noticed() -> None:
+    table = PendingTable()
+    for k, id in enumerate(["a", 7, "b", "a"]):
+        table.add(id, 0.5, 0.5, 0.0, None, None, 1.0, 0.0, k, None)
+    assert table.has_twice()
+
+
+@given(values=st.lists(st.one_of(IDS, st.integers(-(2**70), 2**70), st.text(min_size=1), st.integers().map(str))))
+@settings(deadline=None)
+def test_plain_ids_are_those_of_the_check(values: list[Any]) -> None:
+    expected = []
+    for value in values:
+        try:
+            expected.append(check_id(value))
+        except ValueError:
+            return
+    found = plain_ids(values, check_id)
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
+
+
+def test_both_forms_of_pending_steps_are_the_same() -> None:
+    """Probabilities, labels judged, and all that is learned."""
+    rng, n = np.random.default_rng(4), 300
+    scores, t, y = rng.beta(1.0, 4.0, n), np.cumsum(rng.exponential(1.0, n)), rng.random(n) < 0.3
+    when = np.where(y, t + rng.exponential(20.0, n), np.inf)
+    made = []
+    for form in (0, 1):
+        tables, steps, newton = (twins(name)[form] for name in ("pending_table", "pending_steps", "online_newton"))
+        table, kernel = tables.PendingTable(), newton.OnlineNewton((1.0, 0.0), 1.0, 1.0, 10.0, 1.0, 16.0)
+        own = steps.PendingSteps(table, kernel)
+        own.version, own.timed, own.clock, own.hold, own.keep, own.horizon = None, False, 0.0, 30.0, 60.0, 30.0
+        own.max_jump, own.most, own.unlearned, own.unjudged, own.number = 1e9, 10_000, 0, 0, 0
+        own.reports, own.report_delay = 0, 0.0
+        p = np.empty(n)
+        labels = y.astype(np.uint8)
+        assert own.issue(list(range(n)), scores, t, np.ones(n), labels, when, 0, {}, p) == n
+        counts = own.learned, own.positives, own.timed_out, own.matched, own.reports
+        made.append((bits(p), bits(own.told()), bits(kernel.state()), counts, table.first, own.unlearned))
+    assert made[0] == made[1]
+    assert made[0][3][0] > 200
