@@ -105,16 +105,15 @@ def _give(
     lowest: cython.double,
     stakes: cython.p_double,
     rise: cython.p_double,
-) -> cython.double:
-    """Settle the bets of a group and give its slot back; what was injected."""
+    added: cython.p_double,
+) -> cython.void:
+    """Settle the bets of a group and give its slot back."""
     a: cython.Py_ssize_t
-    injected: cython.double = 0.0
     for a in range(first, end):
         w: cython.double = stakes[a] + stakes[a] * rise[a]
         back: cython.double = lowest if w < lowest else w
-        injected += back - w
+        added[a] += back - w
         free[a - first] += back
-    return injected
 
 
 @cython.final
@@ -131,7 +130,7 @@ class Accounts(Capitals):
     _sums: cython.double[12]  # S
     _added: cython.double[12]  # what was injected for the observation
     _rise: cython.double[12]  # the ratio in which accounts gain
-    _stakes: cython.double[:, ::1]  # x of each family; that of further accounts is 0 where there are none
+    _stakes: cython.double[:, ::1]  # x of each family; those of further accounts are 0 where an issued one had none
     _residual: cython.double  # v·(y − p)
     _spread: cython.double  # v·p·(1 − p)
     _z: cython.double
@@ -241,7 +240,6 @@ class Accounts(Capitals):
             held: cython.p_double = self._numbers(k)
             stakes: cython.p_double = self._of(j)
             _take(0, _SIZE, held, self._part(k), self._least, self._sums, self._added, stakes)
-            stakes[_SIZE] = 0.0
             if self.is_late and self._slots[k, _FREE] == 0.0:
                 self._slots[k, _FREE] = 1.0
             if held[_VARIANCE] < 0.0:
@@ -253,6 +251,7 @@ class Accounts(Capitals):
         added: cython.double = 0.0
         for a in range(self._tilts):
             added += self._added[a]
+            self._added[a] = 0.0
         self.injected += added
         self.total += added
         return 0
@@ -359,20 +358,18 @@ class Accounts(Capitals):
         k: cython.Py_ssize_t
         change: cython.double = lost
         raised: cython.double = 0.0
-        for a in range(self._tilts):
-            change += self._sums[a] * self._rise[a]
         for j in range(self.size):
             k = self._slot[j]
             if k < 0:
                 continue
             held: cython.p_double = self._numbers(k)
             stakes: cython.p_double = self._of(j)
-            raised += _give(0, _SIZE, held, self.lowest, stakes, self._rise)
+            _give(0, _SIZE, held, self.lowest, stakes, self._rise, self._added)
             held[_GAP] += self._residual
             if held[_VARIANCE] < 0.0:
                 further: cython.p_double = self._further(held[_VARIANCE])
                 if stakes[_SIZE] > 0.0:
-                    raised += _give(_SIZE, _ALL, further, self.lowest, stakes, self._rise)
+                    _give(_SIZE, _ALL, further, self.lowest, stakes, self._rise, self._added)
                 else:
                     raised += self._follow(further)
                 further[_FINE_VARIANCE] += self._spread
@@ -380,6 +377,9 @@ class Accounts(Capitals):
                 held[_VARIANCE] += self._spread
                 if held[_VARIANCE] > self.large and held[_VARIANCE] > self.large * self._size_of(k):
                     self._open(k)
+        for a in range(self._tilts):
+            change += self._sums[a] * self._rise[a]
+            raised += self._added[a]
         self.injected += raised
         self.total += raised
         self._count(change, gain)
@@ -488,7 +488,7 @@ class Accounts(Capitals):
         self._tilts = _ALL
         self._judge(y, v)
         for a in range(_ALL):
-            self._sums[a] = 0.0
+            self._sums[a] = self._added[a] = 0.0
         i = _HEAD
         for j in range(self.size):
             if self._slot[j] != MISSING:
