@@ -191,14 +191,18 @@ class AutoSteps:
         code: cython.longlong
         record[0], record[end + ISSUED] = x, issued
         for k in range(1, end + ISSUED):
-            code = with_sign(content[at] + 256 * cython.cast(cython.longlong, content[at + 1]), 65536)
+            code = with_sign(
+                cython.cast(cython.longlong, content[at]) + 256 * cython.cast(cython.longlong, content[at + 1]), 65536
+            )
             at += 2
             record[k] = NONE if code == LEAST_CODE else clamped(issued + decoded(code, WIDEST), LARGEST)
         for k in range(end + ROWS, end + CLOCK):
-            record[k] = clamped(issued + fine(with_sign(content[at], 256)), LARGEST)
+            record[k] = clamped(issued + fine(with_sign(cython.cast(cython.longlong, content[at]), 256)), LARGEST)
             at += 1
         for k in range(end + MEANS, self.mixture.width):
-            code = with_sign(content[at] + 256 * cython.cast(cython.longlong, content[at + 1]), 65536)
+            code = with_sign(
+                cython.cast(cython.longlong, content[at]) + 256 * cython.cast(cython.longlong, content[at + 1]), 65536
+            )
             at += 2
             record[k] = decoded(code, 1.0)
         code = 0
