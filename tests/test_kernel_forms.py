@@ -996,6 +996,15 @@ def test_auto_steps(delay, steps):
             form.mixture.write(x, t, record)
             form.require(record)
         assert bits(records[0]) == bits(records[1])
+        packed = np.empty((2, fast.packed), dtype=np.uint8)
+        read = np.empty((2, fast.mixture.width))
+        for form, record, content, out in zip(made, records, packed, read, strict=True):
+            form.pack(record, x / 2.0, content)
+            form.unpack(content, x, x / 2.0, out)
+        assert packed[0].tobytes() == packed[1].tobytes()
+        assert bits(read[0]) == bits(read[1])
+        fast.pack(read[0], x / 2.0, packed[1])
+        assert packed[0].tobytes() == packed[1].tobytes()  # what is rounded stays as it is
         if number % 4 == 3:
             for form in made:
                 form.step(x, y, w, t)

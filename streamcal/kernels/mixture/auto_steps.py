@@ -3,7 +3,7 @@
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import floor, sqrt
+from cython.cimports.libc.math import sqrt
 from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
@@ -35,8 +35,8 @@ PARTS, LARGEST_CLOCK = cython.declare(cython.double, 16384.0), cython.declare(cy
 
 def coded(value, most):
     """Return a number of 16 bits, in proportion to the root of a value from −`most` to `most`."""
-    root: cython.double = floor(32767.0 * sqrt(min(abs(value), most) / most) + 0.5)
-    return cython.cast(cython.longlong, root if value >= 0.0 else -root)
+    code: cython.longlong = cython.cast(cython.longlong, 32767.0 * sqrt(min(abs(value), most) / most) + 0.5)
+    return code if value >= 0.0 else -code
 
 
 def decoded(code, most):
@@ -47,8 +47,8 @@ def decoded(code, most):
 
 def coarse(value):
     """Return a number of 8 bits, in proportion to the fourth root of a difference of log-odds."""
-    root: cython.double = floor(127.0 * sqrt(sqrt(min(abs(value), WIDEST) / WIDEST)) + 0.5)
-    return cython.cast(cython.longlong, root if value >= 0.0 else -root)
+    code: cython.longlong = cython.cast(cython.longlong, 127.0 * sqrt(sqrt(min(abs(value), WIDEST) / WIDEST)) + 0.5)
+    return code if value >= 0.0 else -code
 
 
 def fine(code):
@@ -176,7 +176,7 @@ class AutoSteps:
             out[at] = code & 255
             out[at + 1] = (code >> 8) & 255
             at += 2
-        code = cython.cast(cython.longlong, floor(min(record[end + CLOCK], LARGEST_CLOCK) * PARTS))
+        code = cython.cast(cython.longlong, min(record[end + CLOCK], LARGEST_CLOCK) * PARTS)
         for k in range(6):
             out[at + k] = (code >> (8 * k)) & 255
         code = cython.cast(cython.longlong, record[end + COUNT])
@@ -191,14 +191,18 @@ class AutoSteps:
         code: cython.longlong
         record[0], record[end + ISSUED] = x, issued
         for k in range(1, end + ISSUED):
-            code = with_sign(content[at] + 256 * cython.cast(cython.longlong, content[at + 1]), 65536)
+            code = with_sign(
+                cython.cast(cython.longlong, content[at]) + 256 * cython.cast(cython.longlong, content[at + 1]), 65536
+            )
             at += 2
             record[k] = NONE if code == LEAST_CODE else clamped(issued + decoded(code, WIDEST), LARGEST)
         for k in range(end + ROWS, end + CLOCK):
-            record[k] = clamped(issued + fine(with_sign(content[at], 256)), LARGEST)
+            record[k] = clamped(issued + fine(with_sign(cython.cast(cython.longlong, content[at]), 256)), LARGEST)
             at += 1
         for k in range(end + MEANS, self.mixture.width):
-            code = with_sign(content[at] + 256 * cython.cast(cython.longlong, content[at + 1]), 65536)
+            code = with_sign(
+                cython.cast(cython.longlong, content[at]) + 256 * cython.cast(cython.longlong, content[at + 1]), 65536
+            )
             at += 2
             record[k] = decoded(code, 1.0)
         code = 0

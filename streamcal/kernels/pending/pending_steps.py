@@ -184,7 +184,7 @@ class PendingSteps:
                 return i
             if table.end - table.first >= self.most:
                 return i
-            self.clock = t[i]
+            self.clock = float(t[i])
             if served:
                 pass
             elif self._newton is not None:
@@ -202,7 +202,7 @@ class PendingSteps:
                     self._auto.issue_packed(x, t[i] if self.timed else nan, block.said[place & LOW])
             self.number += 1
             if outcomes and when[i] <= t[i] + self.horizon:
-                self._set(place, y[i] != 0, when[i], t[i])
+                self._set(place, bool(y[i] != 0), float(when[i]), float(t[i]))
         return scores.shape[0]
 
     def _set(self, place: cython.Py_ssize_t, positive: cython.bint, when: cython.double, t: cython.double):
@@ -235,5 +235,5 @@ class PendingSteps:
             row: cython.Py_ssize_t = place & LOW
             if block.flags[row] & (POSITIVE | NEGATIVE):
                 return i
-            self._set(place, y[i] != 0, t[i], block.at[row] if block.t is None else block.t[row])
+            self._set(place, bool(y[i] != 0), float(t[i]), block.at[row] if block.t is None else block.t[row])
         return t.shape[0]
