@@ -331,10 +331,11 @@ def section(rows: int) -> dict[str, str]:
     clicks = sum(int(block.click.sum()) for block in log)
     text = table(rows)
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    shortened = "" if rows == ROWS else f" --rows {rows}"
     stated = (
         f"{rows:,} impressions, {clicks:,} clicks, {DAYS} days, {CAMPAIGNS} campaigns. `python -m "
-        f"benchmarks.click_log`, {datetime.date.today()}, streamcal {streamcal.__version__}, seed {SEED}; load "
-        f"averages {load} at the end."
+        f"benchmarks.click_log{shortened}`, {datetime.date.today()}, streamcal {streamcal.__version__}, seed {SEED}; "
+        f"load averages {load} at the end."
     )
     return {"click-log": text + "\n\n" + textwrap.fill(stated, 118)}
 

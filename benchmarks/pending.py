@@ -211,7 +211,7 @@ def run_alone(work: Callable[..., Any], *given: Any) -> Any:
 
 
 PARTS = {
-    "log": "The click log of [long streams](long_streams.md#a-click-log-of-20-million-rows)",
+    "log": "The click log of [long streams](long_streams.md#a-click-log)",
     "pending": "Predictions whose labels are all pending",
     "serve": "`streamcal serve` without a journal, asked at a steady pace",
 }

@@ -103,10 +103,12 @@ def click_log() -> str:
     cells = zip(found["regret"], found["Σp / Σt"], found["hours off"], strict=True)
     by_name = dict(zip(found["labels"], cells, strict=True))
     auto, segmented, late = (by_name[name] for name in ("`Auto()`", "`Segmented(Auto())`", "`LabelJoin(Auto(), 6 h)`"))
+    wrong = [name for name, cells in (("in time", auto), ("late", late)) if cells[2] != "0"]
+    hours = f"some hours' sums are wrong by more ({' and '.join(wrong)})" if wrong else "no hour's sum is wrong by more"
     return (
         f"On a click log of {rows[1]} rows, `Auto` predicts {auto[1]} times the clicks, and {late[1]} times with "
-        f"labels 6 hours late. Its sums are more than 3 standard errors off in {auto[2]} and {late[2]} of 648 hours. "
-        f"`Segmented(Auto())` by campaign lowers the regret from {auto[0]} to {segmented[0]} (1e-4 nats a row)."
+        f"labels 6 hours late; {hours} than 3 standard errors. `Segmented(Auto())` by campaign lowers the regret from "
+        f"{auto[0]} to {segmented[0]} (1e-4 nats a row)."
     )
 
 
