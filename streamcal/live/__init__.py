@@ -1,8 +1,9 @@
 """Calibration of a deployed model: late labels, journals, monitors, challengers, segments and groups.
 
-`LabelJoin` joins predictions with labels that come late, `CountedJoin` any number of them, `Journal` keeps its events on the disk; `CalibrationMonitor`
-raises an alarm when predictions go wrong; `Shadow` compares calibrators; `Segmented` calibrates campaigns,
-placements and other levels in addition to the whole, and `Multicalibrated` keeps every group of them calibrated;
+`LabelJoin` joins predictions with labels that come late, and `CountedJoin` counts any number of them; `Journal` keeps
+their events on the disk. `CalibrationMonitor` raises an alarm when predictions go wrong; `Shadow` compares calibrators;
+`Segmented` calibrates campaigns, placements and other levels in addition to the whole, and `Multicalibrated` keeps
+every group of them calibrated;
 `undo_downsampling`, `importance_weight` and `shift_prior` correct for how the training data of a model differ from its
 traffic.
 """

@@ -20,22 +20,37 @@ SLICE = 65_536
 #: 1/φ: where the first of equal observations is among the others.
 GOLDEN = 0.6180339887498949
 
-Whole = NDArray[np.int64]
+#: Whole numbers of 32 or 64 bits.
+Whole = NDArray[np.signedinteger[Any]]
+
+
+#: Fields and their levels.
+Levels = tuple[tuple[str, str | int], ...]
 
 
 class Group(NamedTuple):
     """What predictions of a row have in common beside the cell of their scores."""
 
     version: Id | None
-    keys: Keys | None
+    levels: Levels | None
     w: float
+
+    @property
+    def keys(self) -> dict[str, str | int] | None:
+        """Field → level; None without levels."""
+        return None if self.levels is None else dict(self.levels)
+
+
+def group_of(version: Id | None, keys: Keys | None, w: float) -> Group:
+    """Return the group with these levels."""
+    return Group(version, None if keys is None else tuple(keys.items()), w)
 
 
 class Groups:
     """The groups of all buckets, numbered; a number is used again when no bucket has the group any more."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
+        self._numbers: dict[Group, int] = {}
         self._groups: list[Group | None] = []
         self._uses: list[int] = []
         self._free: list[int] = []
@@ -45,14 +60,9 @@ class Groups:
         assert found is not None
         return found
 
-    def find(self, group: Group) -> int | None:
-        """Return the number of a group; None where no bucket has it."""
-        return self._numbers.get(_hashed(group))
-
     def add(self, group: Group) -> int:
         """Return the number of a group, a new one if need be."""
-        key = _hashed(group)
-        number = self._numbers.get(key)
+        number = self._numbers.get(group)
         if number is None:
             if self._free:
                 number = self._free.pop()
@@ -61,7 +71,7 @@ class Groups:
                 number = len(self._groups)
                 self._groups.append(group)
                 self._uses.append(0)
-            self._numbers[key] = number
+            self._numbers[group] = number
         return number
 
     def use(self, number: int) -> None:
@@ -74,7 +84,7 @@ class Groups:
         if not self._uses[number]:
             group = self._groups[number]
             assert group is not None
-            del self._numbers[_hashed(group)]
+            del self._numbers[group]
             self._groups[number] = None
             self._free.append(number)
 
@@ -85,11 +95,7 @@ class Groups:
     def load(self, each: list[Group | None], free: list[int]) -> None:
         """Take over what `state` returned; `use` follows for each bucket."""
         self._groups, self._free, self._uses = each, free, [0] * len(each)
-        self._numbers = {_hashed(one): number for number, one in enumerate(each) if one is not None}
-
-
-def _hashed(group: Group) -> Any:
-    return group if group.keys is None else (group.version, tuple(group.keys.items()), group.w)
+        self._numbers = {one: number for number, one in enumerate(each) if one is not None}
 
 
 class Bucket:
@@ -111,6 +117,7 @@ class Bucket:
         "issued",
         "learned",
         "n",
+        "of",
         "place",
         "rows",
         "said",
@@ -127,7 +134,8 @@ class Bucket:
         self.counted = 0  #: those of them that are in rows
         self.rows: Any = CountedRows()
         self.said: list[array[float] | None] = []  #: by row, what parts of a mixture said; empty where there are none
-        self.used: set[int] = set()  #: its groups
+        self.of: set[int] = set()  #: the numbers of its groups
+        self.used: dict[Any, int] = {}  #: their numbers by group, as far as this process has looked them up
         self.clicks = clicks  #: which of its predictions were clicked
         self.clicked: Whole = np.zeros(0, dtype=np.int64)  #: clicks by row
         self.early: Whole = np.zeros(0, dtype=np.int64)  #: those of them that were known early, by row
@@ -148,7 +156,7 @@ class Bucket:
         keys, first, differences, n = self.rows.columns()
         self.scores = means(first, differences, n, keys % MOST_CELLS, grid)
         self.groups, self.n = _short(keys // MOST_CELLS), _short(n)
-        self.rows, self.used = None, set()
+        self.rows, self.used, self.of = None, {}, set()
         self.clicked, self.early = (self._by_row(one) for one in (self.clicked, self.early))
 
     def click(self, row: int, *, early: bool) -> None:
@@ -175,7 +183,7 @@ class Bucket:
 
 
 def _short(numbers: Whole) -> Whole:
-    return numbers.astype(np.int32)  # type: ignore[return-value]
+    return numbers.astype(np.int32)
 
 
 def means(first: FloatArray, differences: FloatArray, n: Whole, cells: Whole, grid: Grid) -> FloatArray:

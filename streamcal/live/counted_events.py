@@ -12,7 +12,7 @@ import numpy as np
 from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
 from streamcal.live import events
-from streamcal.live.counted_bucket import Group, Whole
+from streamcal.live.counted_bucket import Group, Whole, group_of
 from streamcal.parameters.types import FloatArray
 
 ISSUE, RESOLVE, RESUME, ISSUES, RESOLVES = 16, 17, 18, 19, 20
@@ -32,12 +32,12 @@ def written(group: Group) -> bytes:
     """Encode a group, without bytes where it has neither version, levels nor a weight of its own."""
     if group.version is None and group.keys is None and group.w == 1.0:
         return b""
-    return json.dumps(group).encode("utf-8", "surrogatepass")
+    return json.dumps([group.version, group.keys, group.w]).encode("utf-8", "surrogatepass")
 
 
 def all_issued(t: FloatArray, scores: FloatArray, of: Whole | None, groups: Sequence[Group]) -> bytes:
     """Encode predictions in columns; `of` are the places of their groups, None where there is one."""
-    return bytes((ISSUES,)) + pack([t, scores, of, json.dumps(groups)])
+    return bytes((ISSUES,)) + pack([t, scores, of, json.dumps([[one.version, one.keys, one.w] for one in groups])])
 
 
 def resolved(positive: bool, t: float, token: Sequence[int]) -> bytes:
@@ -59,15 +59,15 @@ def read(event: bytes) -> tuple[Any, ...]:
     --------
     >>> read(resolved(True, 5.0, (1, 2, 3, 4)))
     (17, (1, 2, 3, 4), True, 5.0)
-    >>> read(issued(5.0, 0.5, written(Group("v2", {"campaign": 7}, 1.0))))
-    (16, 0.5, 5.0, Group(version='v2', keys={'campaign': 7}, w=1.0))
+    >>> read(issued(5.0, 0.5, written(Group("v2", (("campaign", 7),), 1.0))))
+    (16, 0.5, 5.0, Group(version='v2', levels=(('campaign', 7),), w=1.0))
     """
     try:
         kind = event[0]
         if kind == ISSUE:
             _, t, score = _ISSUED.unpack_from(event)
             rest = event[_ISSUED.size :]
-            return kind, score, t, Group(*json.loads(rest)) if rest else Group(None, None, 1.0)
+            return kind, score, t, group_of(*json.loads(rest)) if rest else Group(None, None, 1.0)
         if kind == RESOLVE:
             _, positive, t, *token = _RESOLVED.unpack(event)
             return kind, tuple(token), bool(positive), t
@@ -75,7 +75,7 @@ def read(event: bytes) -> tuple[Any, ...]:
             return (kind,)
         if kind == ISSUES:
             times, scores, of, groups = unpack(event[1:], arrays=True)
-            each = [Group(*one) for one in json.loads(groups)]
+            each = [group_of(*one) for one in json.loads(groups)]
             places = None if of is None else np.array(of, dtype=np.int64)
             return kind, np.array(scores, dtype=np.float64), np.array(times, dtype=np.float64), places, each
         if kind == RESOLVES:

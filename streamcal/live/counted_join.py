@@ -18,11 +18,11 @@ from streamcal.errors import ClockError, InputError, StateError, StreamcalError,
 from streamcal.kernels.counts.counted_rows import NO_ROW, ClickFilter
 from streamcal.kernels.counts.tokens import LENGTH, Signer
 from streamcal.live import counted_events, counted_state, events
-from streamcal.live.counted_bucket import Bucket, Group, Groups, Whole, spread
+from streamcal.live.counted_bucket import Bucket, Group, Groups, Levels, Whole, spread
 from streamcal.live.early import CELLS
 from streamcal.live.issued import Id, Issued, Keys, check_id, seconds
 from streamcal.live.join_state import COUNTS
-from streamcal.live.joining import HIGHEST, JUMP_HORIZONS, Joining, Span, checked_spans, joinable
+from streamcal.live.joining import HIGHEST, JUMP_HORIZONS, Joining, Span, Takers, checked_spans, joinable
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
 from streamcal.live.levels import column_of
@@ -102,9 +102,9 @@ class CountedJoin(Joining):
 
     **What is learned** is the label of the mean score of its cell. A method whose order of learning does not matter
     (`Forever`, policies by time) learns two weighted observations a cell; one on a grid then has the weights of a
-    `LabelJoin`, with times rounded down to buckets. Other methods learn every observation, in an order in which those
-    of each cell are evenly spread over the bucket; mixtures are judged by what their parts said of the first score of
-    the cell in the bucket.
+    `LabelJoin`, with times rounded down to buckets. Other methods learn every observation; those of each cell are
+    evenly spread over the bucket. Mixtures are judged by the predictions of their parts for the first score of the cell
+    in the bucket.
 
     **When.** A label is learned when the clock has passed the end of its bucket by `horizon`, or by `early`. A click
     counts up to `horizon` + `late` after its prediction, whose time its token has.
@@ -202,7 +202,7 @@ class CountedJoin(Joining):
         self._learned: deque[Bucket] = deque()
         self._open: Bucket | None = None
         self._serial = 0  # of the next bucket
-        self._place = -(2**62)  # that of the clock
+        self._place = -(2**62)  # the bucket of the clock
         self._rows = 0  # of all buckets
         self._groups = Groups()
         self._resumed = False  # and nothing has happened since
@@ -289,26 +289,32 @@ class CountedJoin(Joining):
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        score = self._check_score(score)
+        if score.__class__ is not float or not self._first <= score <= self._last:
+            score = self._check_score(score)
         weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
         levels = None if keys is None else self._read_keys(self._check_keys(keys))
         named = self._newest if version is None else check_id(version, "version")
-        time = self._time(t)
+        time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
         if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
             self._check_far(time)
         if self._clock - time > self.max_behind:
             self._check_behind(time)
-        self._make_ready()
-        group = Group(named, levels, weight)
-        bucket, learner = self._arrive(time, named)
-        number, row = self._count(bucket, learner, score, group)
         if self._journal is not None:
-            self._journal.append(counted_events.issued(time, score, counted_events.written(group)))
-        p = learner.predict(score * self._factor, levels, time)
-        return Answer(
-            p if self._factor == 1.0 else self._of_horizon(p, score),
-            self._signer.write(bucket.serial, number, row, self._parts_of(bucket, time)),
-        )
+            self._make_ready()
+        bucket, learner = self._arrive(time, named)
+        group = None if levels is None and weight == 1.0 else Group(named, levels, weight)
+        number = bucket.issued
+        row = self._count(bucket, learner, score, named if group is None else group)
+        if self._journal is not None:
+            written = (
+                b"" if named is None and group is None else counted_events.written(group or Group(named, None, 1.0))
+            )
+            self._journal.append(counted_events.issued(time, score, written))
+        p = learner.predict(score * self._factor, None if levels is None else dict(levels), time)
+        if self._factor != 1.0:
+            p = self._of_horizon(p, score)
+        parts = self._parts_of(bucket, time)
+        return tuple.__new__(Answer, (p, self._signer.write(bucket.serial, number, row, parts)))
 
     def _issue(self, score: float, t: float, group: Group) -> None:
         """Count a prediction again that was issued before."""
@@ -317,53 +323,55 @@ class CountedJoin(Joining):
 
     def _arrive(self, t: float, version: Id | None) -> tuple[Bucket, VersionLearner]:
         """Move the clock to an impression, and return its bucket and the calibration of its version."""
-        if t > self._clock:
+        if t < self._clock:
+            self._counts["backwards"] += 1
+        else:
             self._clock = t
-            self._settle()
-        self._counts["backwards"] += t < self._clock
+            if math.floor(t / self.spans.bucket) != self._place:
+                self._settle()
         learner = self._versions.get(version) or self._begin(version)
         bucket = self._open
         if bucket is None:
-            bucket = self._open = self._buckets[self._serial] = self._new_bucket()
+            clicks = ClickFilter(self.spans.click_bits)
+            bucket = self._open = Bucket(self._serial, self._place, self._number, clicks, CELLS + 2)
+            self._buckets[self._serial] = bucket
             self._waiting.append(bucket)
             self._serial += 1
         return bucket, learner
 
-    def _new_bucket(self) -> Bucket:
-        clicks = ClickFilter(self.spans.click_bits)
-        return Bucket(self._serial, self._place, self._number, clicks, CELLS + 2)
+    def _count(self, bucket: Bucket, learner: VersionLearner, score: float, group: Group | Id | None) -> int:
+        """Count a prediction in the open bucket, and return its row; `NO_ROW` where there is no room.
 
-    def _count(self, bucket: Bucket, learner: VersionLearner, score: float, group: Group) -> tuple[int, int]:
-        """Count a prediction in the open bucket; return its number and its row, `NO_ROW` where there is no room."""
-        number, rows = bucket.issued, bucket.rows
+        Its group is that of a version, without levels and of weight 1, if only the version is given.
+        """
         bucket.issued += 1
         self._number += 1
-        self._counts["issued"] += 1
+        counts, rows = self._counts, bucket.rows
+        counts["issued"] += 1
         room = self._rows < self.max_held or self._make_room()
-        of = self._group_in(bucket, group, room)
+        of = bucket.used.get(group, -1)
+        if of < 0 and room:
+            of = self._group_in(bucket, group)
         cell = self._grid.cell(self._grid.scale.coordinate(score))
         before = rows.size
         row: int = NO_ROW if of < 0 else rows.add(of * MOST_CELLS + cell, score, room)
         if row == NO_ROW:
-            self._counts["unheld"] += 1
-            return number, row
+            counts["unheld"] += 1
+            return row
         bucket.counted += 1
-        if rows.size > before:
+        if row == before:
             self._rows += 1
-            self._note_row(bucket, learner, score, group)
-        return number, row
+            self._note_row(bucket, learner, score, self._groups[of])
+        return row
 
-    def _group_in(self, bucket: Bucket, group: Group, room: bool) -> int:
-        """Return the number of a group in a bucket; −1 where it is not there, and there is no room for a row of it."""
-        of = self._groups.find(group)
-        if of in bucket.used:
-            assert of is not None
-            return of
-        if not room:
-            return -1
-        of = self._groups.add(group)
-        bucket.used.add(of)
-        self._groups.use(of)
+    def _group_in(self, bucket: Bucket, group: Group | Id | None) -> int:
+        """Return the number of a group, of which a bucket has a row."""
+        of = bucket.used.get(group, -1)
+        if of < 0:
+            of = bucket.used[group] = self._groups.add(group if isinstance(group, Group) else Group(group, None, 1.0))
+            if of not in bucket.of:
+                bucket.of.add(of)
+                self._groups.use(of)
         return of
 
     def _note_row(self, bucket: Bucket, learner: VersionLearner, score: float, group: Group) -> None:
@@ -382,8 +390,8 @@ class CountedJoin(Joining):
 
     def _parts_of(self, bucket: Bucket, t: float) -> int:
         """Return the time of a prediction as its token has it."""
-        parts = round((t / self.spans.bucket - bucket.place) * PARTS) + OFFSET
-        return min(max(parts, 0), 2**32 - 1)
+        parts = int((t / self.spans.bucket - bucket.place) * PARTS + (OFFSET + 0.5))
+        return parts if 0 <= parts < 2**32 else 0 if parts < 0 else 2**32 - 1
 
     def issue_many(
         self,
@@ -472,7 +480,7 @@ class CountedJoin(Joining):
             rows = np.empty(len(scores), dtype=np.int64)
             each = [0] * len(scores) if of is None else of.tolist()
             for k, (score, group) in enumerate(zip(scores.tolist(), each, strict=True)):
-                rows[k] = self._count(bucket, learner, score, groups[group])[1]
+                rows[k] = self._count(bucket, learner, score, groups[group])
         else:
             rows = self._count_many(bucket, learner, scores, of, groups)
         self._counts["backwards"] += int((t < at).sum())
@@ -480,7 +488,7 @@ class CountedJoin(Joining):
             return
         p, tokens = out[0]
         p[out[1]] = self._predict_many(learner, scores, t, of, groups)
-        parts = np.rint((t / self.spans.bucket - bucket.place) * PARTS) + OFFSET
+        parts = (t / self.spans.bucket - bucket.place) * PARTS + (OFFSET + 0.5)
         parts = np.clip(parts, 0, 2**32 - 1).astype(np.int64)
         written = np.empty(LENGTH * len(scores), dtype=np.uint8)
         self._signer.write_many(bucket.serial, first, rows, parts, written)
@@ -494,7 +502,7 @@ class CountedJoin(Joining):
         used = [0] if of is None else list(dict.fromkeys(of.tolist()))
         numbers = np.zeros(len(groups), dtype=np.int64)
         for group in used:  # in the order in which they come
-            numbers[group] = self._group_in(bucket, groups[group], True)
+            numbers[group] = self._group_in(bucket, groups[group])
         scale = self._grid.scale
         keys = self._grid.cells_of(np.ascontiguousarray(scale.coordinates(scores))).astype(np.int64)
         keys += (numbers[0] if of is None else numbers[of]) * MOST_CELLS
@@ -689,7 +697,7 @@ class CountedJoin(Joining):
         curve = self._curve
         clicked = bucket.clicked if curve is None or curve.waits else bucket.early
         bucket.learned, total = True, bucket.n
-        bucket.n = (total - clicked).astype(np.int32)  # type: ignore[assignment]
+        bucket.n = (total - clicked).astype(np.int32)
         by_version: dict[Id | None, list[int]] = {}
         for number in dict.fromkeys(bucket.groups.tolist()):
             by_version.setdefault(self._groups[number].version, []).append(number)
@@ -814,18 +822,18 @@ class CountedJoin(Joining):
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _read_keys(self, keys: dict[str, str | int] | None) -> Keys | None:
+    def _read_keys(self, keys: dict[str, str | int] | None) -> Levels | None:
         """Return the levels of the fields that the calibrator reads, in their order; None if there are none."""
         if keys is None or not (fields := getattr(self.calibrator, "fields", ())):
             return None
-        return {name: keys[name] for name in fields if name in keys} or None
+        return tuple((name, keys[name]) for name in fields if name in keys) or None
 
     def _groups_of(
         self, n: int, keys: Mapping[str, Any] | None, version: Id | None, w: ArrayLike | None
     ) -> tuple[Whole | None, list[Group]]:
         """Return the groups of n predictions, and the place of that of each; None where there is one group."""
         fields = () if keys is None else tuple(getattr(self.calibrator, "fields", ()))
-        columns = []
+        columns: list[list[Any]] = []
         if keys is not None and fields:
             self.calibrator.require_names(keys)
             columns = [column_of(name, keys[name], n) for name in fields if name in keys]
@@ -843,7 +851,7 @@ class CountedJoin(Joining):
         of = np.array([places.setdefault(one, len(places)) for one in zip(*columns, strict=True)], dtype=np.int64)
         groups = []
         for each in places:
-            levels = {name: level for name, level in zip(fields, each, strict=False) if level is not None}
+            levels = tuple((name, level) for name, level in zip(fields, each, strict=False) if level is not None)
             groups.append(Group(version, levels or None, each[-1] if same is None else same))
         return of, groups
 
@@ -964,7 +972,7 @@ class CountedJoin(Joining):
         return changed
 
     def _replay(self, written: Iterator[bytes]) -> int:
-        take = {
+        take: Takers = {
             counted_events.ISSUE: self._issue,
             counted_events.ISSUES: self._issue_many,
             counted_events.RESOLVE: self._resolve,

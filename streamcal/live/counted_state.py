@@ -12,7 +12,7 @@ import numpy as np
 
 from streamcal.encoding import pack
 from streamcal.kernels.counts.counted_rows import ClickFilter, CountedRows
-from streamcal.live.counted_bucket import Bucket, Group
+from streamcal.live.counted_bucket import Bucket, group_of
 from streamcal.live.early import CELLS, DelayCurve
 from streamcal.live.issued import check_id, check_keys
 from streamcal.live.join_state import COUNTS
@@ -102,7 +102,7 @@ def read(state: Any, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[Bu
         "serial": whole(),
         "versions": listed(row(version, VersionLearner.loaded)),
         "newest": version,
-        "groups": listed(maybe(lambda one: Group(*group(one)))),
+        "groups": listed(maybe(lambda one: group_of(*group(one)))),
         "free": listed(whole()),
         "counts": record(dict.fromkeys(COUNTS, whole(0, MOST))),
         "curve": maybe(lambda value: DelayCurve.loaded(value, early, params["horizon"], params["early_share"])),
@@ -156,7 +156,7 @@ def _bucket(value: Any, params: Mapping[str, Any], found: Mapping[str, Any]) -> 
         ensure(one["differences"] is not None and len(one["differences"]) == size, "an open bucket has no sums")
         ensure(len(np.unique(one["keys"])) == size, "a row is there twice")
         bucket.rows = CountedRows(one["keys"], one["scores"], one["differences"], one["n"])
-        bucket.used = set(groups.tolist())
+        bucket.of = set(groups.tolist())
     else:
         bucket.rows, bucket.scores, bucket.n, bucket.groups = None, one["scores"], short["n"], groups.astype(np.int32)
     return bucket
@@ -185,7 +185,7 @@ def take_over(join: Any, found: Mapping[str, Any], buckets: list[Bucket]) -> Non
         join._buckets[bucket.serial] = bucket
         (join._learned if bucket.learned else join._waiting).append(bucket)
         join._rows += bucket.size
-        groups = bucket.groups.tolist() if bucket.rows is None else sorted(bucket.used)
+        groups = bucket.groups.tolist() if bucket.rows is None else sorted(bucket.of)
         for group in dict.fromkeys(groups):
             join._groups.use(group)
     if buckets and buckets[-1].rows is not None:
