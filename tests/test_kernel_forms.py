@@ -36,6 +36,7 @@ ELSEWHERE = {
     "balance": "test_multicalibrated.py",
     "bernstein": "test_bernstein_kernels.py",
     "capitals": "test_multicalibrated.py",
+    "counted_rows": "test_counted_join.py",
     "delay_variance": "test_segmented_late.py",
     "difference_qp": "test_tensor_kernels.py",
     "forest_qp": "test_tensor_kernels.py",
@@ -60,6 +61,7 @@ ELSEWHERE = {
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
     "text_records": "test_text_records.py",
+    "tokens": "test_counted_join.py",
 }
 HERE = {
     "bernstein_stream",

@@ -1,8 +1,9 @@
 """Calibration of a deployed model: late labels, journals, monitors, challengers, segments and groups.
 
-`LabelJoin` joins predictions with labels that come late, `Journal` keeps its events on the disk; `CalibrationMonitor`
-raises an alarm when predictions go wrong; `Shadow` compares calibrators; `Segmented` calibrates campaigns,
-placements and other levels in addition to the whole, and `Multicalibrated` keeps every group of them calibrated;
+`LabelJoin` joins predictions with labels that come late, and `CountedJoin` counts any number of them; `Journal` keeps
+their events on the disk. `CalibrationMonitor` raises an alarm when predictions go wrong; `Shadow` compares calibrators;
+`Segmented` calibrates campaigns, placements and other levels in addition to the whole, and `Multicalibrated` keeps
+every group of them calibrated;
 `undo_downsampling`, `importance_weight` and `shift_prior` correct for how the training data of a model differ from its
 traffic.
 """
@@ -21,6 +22,7 @@ METHODS: Methods[type] = Methods(
 #: Classes with a state that are no learners, and their places: what `streamcal.load` finds besides.
 SAVED = {
     "CalibrationMonitor": "streamcal.live.monitor.CalibrationMonitor",
+    "CountedJoin": "streamcal.live.counted_join.CountedJoin",
     "LabelJoin": "streamcal.live.label_join.LabelJoin",
     "Shadow": "streamcal.live.shadow.Shadow",
 }
@@ -29,6 +31,9 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.live.corrections import importance_weight as importance_weight
     from streamcal.live.corrections import shift_prior as shift_prior
     from streamcal.live.corrections import undo_downsampling as undo_downsampling
+    from streamcal.live.counted_join import Answer as Answer
+    from streamcal.live.counted_join import Answers as Answers
+    from streamcal.live.counted_join import CountedJoin as CountedJoin
     from streamcal.live.issued import Issued as Issued
     from streamcal.live.journal import Journal as Journal
     from streamcal.live.label_join import LabelJoin as LabelJoin
@@ -45,6 +50,7 @@ else:  # the same names, each imported when it is first used
         globals(),
         {
             "streamcal.live.corrections": "importance_weight shift_prior undo_downsampling",
+            "streamcal.live.counted_join": "Answer Answers",
             "streamcal.live.issued": "Issued",
             "streamcal.live.journal": "Journal",
             "streamcal.live.migrating": "migrate",

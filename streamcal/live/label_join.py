@@ -19,6 +19,7 @@ from streamcal.errors import ClockError, InputError, StateError, StoreError, Str
 from streamcal.kernels.pending.pending_steps import PendingSteps
 from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
+from streamcal.live.counted_join import CountedJoin
 from streamcal.live.early import CLICKS, DelayCurve
 from streamcal.live.holding import Holding, issued_at, outcome_at
 from streamcal.live.issued import (
@@ -36,7 +37,7 @@ from streamcal.live.issued import (
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join, take_first_time
-from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.given import one_of, real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight, of_one_kind
 from streamcal.parameters.keys import LARGEST_WHOLE
 from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
@@ -130,6 +131,9 @@ class LabelJoin(Holding, Journaled):
         "uncorrected". With 0, only clicks within the horizon count, as in an attribution window.
     early_share : float
         With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
+    pending : str
+        "each" remembers each prediction. With "counts" this constructor returns a `CountedJoin`, which has its own
+        parameters: it counts predictions in constant memory, and its `issue` returns a token in place of an id.
     max_held : int
         The number of predictions remembered, default 1,000,000; docs/late_labels_measured.md has what each takes. At
         this number, learned predictions are forgotten first. If this many wait for labels, every second one is dropped,
@@ -183,6 +187,12 @@ class LabelJoin(Holding, Journaled):
     (0.02, 1)
     """
 
+    def __new__(cls, *given: Any, pending: str = "each", **named: Any) -> Any:
+        """Return a join; where predictions are to be counted, a `CountedJoin`."""
+        if one_of(pending, "pending", ("each", "counts")) == "counts":
+            return CountedJoin(*given, **named)
+        return super().__new__(cls)
+
     def __init__(
         self,
         calibrator: Any,
@@ -190,6 +200,7 @@ class LabelJoin(Holding, Journaled):
         early: float | timedelta | str | None = None,
         journal: Journal | None = None,
         *,
+        pending: str = "each",
         late: float | timedelta | str | None = None,
         early_share: float = 0.75,
         max_held: int = 1_000_000,

@@ -1,0 +1,193 @@
+"""The state of a `CountedJoin` as plain data: writing and reading."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from streamcal.encoding import pack
+from streamcal.kernels.counts.counted_rows import ClickFilter, CountedRows
+from streamcal.live.counted_bucket import Bucket, group_of
+from streamcal.live.early import CELLS, DelayCurve
+from streamcal.live.issued import check_id, check_keys
+from streamcal.live.join_state import COUNTS
+from streamcal.live.versions import VersionLearner
+from streamcal.parameters.inputs import LARGEST_WEIGHT
+from streamcal.states import (
+    MOST,
+    counts,
+    ensure,
+    flag,
+    listed,
+    maybe,
+    number,
+    numbers,
+    record,
+    row,
+    text,
+    unread,
+    whole,
+)
+from streamcal.statistics.grid import MOST_CELLS
+
+
+def head_of(join: Any) -> dict[str, Any]:
+    """Return all of a state but its buckets."""
+    groups, free = join._groups.state()
+    return {
+        "clock": None if math.isinf(join._clock) else join._clock,
+        "number": join._number,
+        "serial": join._serial,
+        "versions": [[version, learner.state()] for version, learner in join._versions.items()],
+        "newest": join._newest,
+        "groups": [None if one is None else [one.version, one.keys, one.w] for one in groups],
+        "free": free,
+        "counts": dict(join._counts),
+        "curve": None if join._curve is None else join._curve.state(),
+        "key": None if join._key is None else join._key.hex(),
+        "fingerprint": join._fingerprint,
+        "note": join._note,
+    }
+
+
+def parts_of(join: Any, name: str, params: dict[str, Any]) -> Iterator[bytes]:
+    """Yield a state as bytes in parts, the head and then each bucket; the join must not change meanwhile."""
+    yield pack([name, params, head_of(join)])
+    for bucket in join._buckets.values():
+        yield pack(bucket_of(bucket))
+
+
+def bucket_of(bucket: Bucket) -> dict[str, Any]:
+    """Return a bucket as plain data, with columns for its rows."""
+    is_open = bucket.rows is not None
+    if is_open:
+        keys, scores, differences, n = bucket.rows.columns()
+    else:
+        keys, scores, differences, n = bucket.groups, bucket.scores, None, bucket.n
+    size = bucket.size
+    clicked, early = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    some = min(size, len(bucket.clicked))
+    clicked[:some], early[:some] = bucket.clicked[:some], bucket.early[:some]
+    said = None if all(one is None for one in bucket.said) else bucket.said
+    return {
+        **{name: getattr(bucket, name) for name in ("serial", "place", "first", "issued", "counted", "grown")},
+        "learned": bucket.learned,
+        "open": is_open,
+        "keys": np.asarray(keys, dtype=np.int64),
+        "scores": scores,
+        "differences": differences,
+        "n": np.asarray(n, dtype=np.int64),
+        "clicked": clicked,
+        "early": early,
+        "exact": bool(bucket.clicks.exact),
+        "clicks": bucket.clicks.places(),
+        "delays": list(bucket.delays),
+        "sizes": None if said is None else np.array([0 if one is None else len(one) for one in said], dtype=np.int64),
+        "said": None if said is None else np.frombuffer(b"".join([one for one in said if one is not None])),
+    }
+
+
+def read(state: Any, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[Bucket]]:
+    """Read what `head_of` and `bucket_of` wrote of a join with these parameters; `StateError` for anything else."""
+    version, early = maybe(check_id), params["early"]
+    group = row(version, maybe(check_keys), number(0.0, LARGEST_WEIGHT))
+    fields = {
+        "clock": maybe(number()),
+        "number": whole(),
+        "serial": whole(),
+        "versions": listed(row(version, VersionLearner.loaded)),
+        "newest": version,
+        "groups": listed(maybe(lambda one: group_of(*group(one)))),
+        "free": listed(whole()),
+        "counts": record(dict.fromkeys(COUNTS, whole(0, MOST))),
+        "curve": maybe(lambda value: DelayCurve.loaded(value, early, params["horizon"], params["early_share"])),
+        "key": maybe(lambda value: bytes.fromhex(text(2048, "[0-9a-f]{32,}")(value))),
+        "fingerprint": text(16, "[0-9a-f]{16}"),
+        "note": maybe(text(2**30)),
+        "held": unread,
+    }
+    found = record(fields)(state)
+    ensure((found["curve"] is None) == (early is None), "there is a curve of delays without an early window")
+    found["versions"] = dict(found["versions"])
+    ensure(found["newest"] in found["versions"], "the newest version has no calibration")
+    ensure(isinstance(found["held"], (list, Iterator)), "buckets are in no list")
+    missing = [place for place, one in enumerate(found["groups"]) if one is None]
+    ensure(sorted(found["free"]) == missing, "groups that are free are not those missing")
+    buckets = [_bucket(one, params, found) for one in found["held"]]
+    serials = [one.serial for one in buckets]
+    ensure(
+        serials == sorted(set(serials)) and (not serials or serials[-1] < found["serial"]), "buckets are not in order"
+    )
+    ensure(all(one.rows is None for one in buckets[:-1]), "a bucket is open that is not the last one")
+    return found, buckets
+
+
+def _bucket(value: Any, params: Mapping[str, Any], found: Mapping[str, Any]) -> Bucket:
+    """Read what `bucket_of` wrote."""
+    names = ("serial", "first", "issued", "counted", "grown")
+    columns = {name: counts() for name in ("keys", "n", "clicked", "early")}
+    fields = {**dict.fromkeys(names, whole()), **columns, "place": whole(-MOST), "learned": flag, "open": flag}
+    fields |= {"scores": numbers(None), "differences": maybe(numbers(None)), "exact": flag, "clicks": counts()}
+    fields |= {"delays": listed(whole(), CELLS + 2), "sizes": maybe(counts()), "said": maybe(numbers(None, copy=False))}
+    one = record(fields)(value)
+    size = len(one["keys"])
+    ensure(all(len(one[name]) == size for name in (*columns, "scores")), "rows have columns of several lengths")
+    bits = params["click_bits"]
+    ensure(not len(one["clicks"]) or int(one["clicks"].max()) < bits, "a click is beyond the end")
+    groups = one["keys"] // MOST_CELLS if one["open"] else one["keys"]
+    known = found["groups"]
+    ensure(all(place < len(known) and known[place] is not None for place in np.unique(groups).tolist()), "no group")
+    bucket = Bucket(
+        one["serial"], one["place"], one["first"], ClickFilter(bits, one["clicks"].tolist(), one["exact"]), 0
+    )
+    bucket.issued, bucket.counted, bucket.grown = one["issued"], one["counted"], one["grown"]
+    bucket.delays, bucket.learned, bucket.said = one["delays"], one["learned"], _said(one, size)
+    ensure(1 <= bucket.grown <= CELLS + 1 and bucket.counted <= bucket.issued, "a bucket counts what it has not")
+    ensure(bucket.learned or (one["clicked"] <= one["n"]).all(), "there are more clicks than predictions")
+    ensure((one["early"] <= one["clicked"]).all(), "there are more early clicks than clicks")
+    short = {name: one[name].astype(np.int32) for name in ("n", "clicked", "early")}
+    bucket.clicked, bucket.early = short["clicked"], short["early"]
+    if one["open"]:
+        ensure(one["differences"] is not None and len(one["differences"]) == size, "an open bucket has no sums")
+        ensure(len(np.unique(one["keys"])) == size, "a row is there twice")
+        bucket.rows = CountedRows(one["keys"], one["scores"], one["differences"], one["n"])
+        bucket.of = set(groups.tolist())
+    else:
+        bucket.rows, bucket.scores, bucket.n, bucket.groups = None, one["scores"], short["n"], groups.astype(np.int32)
+    return bucket
+
+
+def _said(one: Mapping[str, Any], size: int) -> list[array[float] | None]:
+    """Read what parts of mixtures said of each row."""
+    if one["sizes"] is None:
+        return [None] * size if not one["learned"] else []
+    ensure(len(one["sizes"]) == size and one["said"] is not None, "parts of mixtures are of other rows")
+    ends = np.cumsum(one["sizes"])
+    ensure((int(ends[-1]) if size else 0) == len(one["said"]), "parts of mixtures said more or less")
+    content, places = memoryview(np.ascontiguousarray(one["said"]).view(np.uint8)), [0, *(8 * ends).tolist()]
+    return [array("d", bytes(content[a:b])) if a < b else None for a, b in pairwise(places)]
+
+
+def take_over(join: Any, found: Mapping[str, Any], buckets: list[Bucket]) -> None:
+    """Give a new join what was read."""
+    for name in ("number", "serial", "versions", "newest", "counts", "curve", "note", "key", "fingerprint"):
+        setattr(join, f"_{name}", found[name])
+    join._clock = -math.inf if found["clock"] is None else found["clock"]
+    if math.isfinite(join._clock):
+        join._place = math.floor(join._clock / join.spans.bucket)
+    join._groups.load(found["groups"], found["free"])
+    for bucket in buckets:
+        join._buckets[bucket.serial] = bucket
+        (join._learned if bucket.learned else join._waiting).append(bucket)
+        join._rows += bucket.size
+        groups = bucket.groups.tolist() if bucket.rows is None else sorted(bucket.of)
+        for group in dict.fromkeys(groups):
+            join._groups.use(group)
+    if buckets and buckets[-1].rows is not None:
+        join._open = buckets[-1]
+    join._follow_curve()

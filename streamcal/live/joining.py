@@ -1,0 +1,259 @@
+"""`Joining`: what joins of predictions and labels share: the clock, the versions of the model, and the checks."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import ClockError, InputError, StateError, warn
+from streamcal.learners.choosing import chosen
+from streamcal.live import events
+from streamcal.live.early import CLICKS, DelayCurve
+from streamcal.live.issued import Id, Keys, check_id, check_keys, seconds
+from streamcal.live.journaled import Journaled
+from streamcal.live.versions import VersionLearner, can_join, take_first_time
+from streamcal.parameters.given import real_number
+from streamcal.parameters.inputs import check_score, check_time, of_one_kind
+from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
+from streamcal.parameters.types import Time
+
+#: An event this many horizons from the clock is refused: a wrong unit, or a wrong clock.
+JUMP_HORIZONS = 100.0
+#: With `early`, no prediction is more certain: the rate of early clicks times 1/share may be above 1.
+HIGHEST = 1.0 - 1e-6
+#: Versions whose calibration is kept, the newest.
+MOST_VERSIONS = 8
+
+Span = float | timedelta | str
+
+
+def joinable(calibrator: Any) -> Any:
+    """Return a calibrator of one score, made by its name if that is given; raise `InputError` for anything else."""
+    made = chosen(calibrator, Calibrator, REGISTRY) if isinstance(calibrator, str) else calibrator
+    if not can_join(made):
+        raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Auto() or OnlinePlatt()")
+    return made
+
+
+def checked_spans(
+    calibrator: Any, horizon: Span, early: Span | None, early_share: float, late: Span | None
+) -> tuple[float, float | None, float, float]:
+    """Return horizon, early, early_share and late in seconds, as a calibrator can use them, or raise `InputError`."""
+    span = seconds(horizon, "horizon")
+    window = None if early is None else seconds(early, "early")
+    between = "a number between 0 and 1, both excluded"
+    share = real_number(early_share, "early_share", between, above=0.0, below=1.0)
+    kept = span if late is None else seconds(late, "late", or_zero=True)
+    if window is not None and not window < span:
+        raise InputError(f"early={early!r} is not possible; give less than the horizon, {horizon!r}, or None")
+    if window is not None and calibrator.scale.domain != (0.0, 1.0):
+        raise InputError(f"early needs scores that are probabilities, {calibrator!r} takes others; leave it out")
+    return span, window, float(share), kept
+
+
+class Joining(Journaled):
+    """The part of a join that has the clock, the versions of the model and the share of early clicks."""
+
+    _newest: Id | None
+    _clock: float
+    _counts: dict[str, int]
+    _curve: DelayCurve | None
+    _factor: float  # the share of clicks that labels have when they are learned
+    _hold: float  # the age at which labels are learned now
+    _number: int  # predictions issued
+
+    def _begin_clock(self, calibrator: Any) -> None:
+        """Set the clock and the versions of a join that has issued nothing."""
+        horizon, early, expected, late = self.spans[:4]
+        self._soonest = horizon if early is None else early
+        self._keep = horizon + late
+        self._versions = {None: VersionLearner(calibrator)}
+        self._newest = None
+        self._first, self._last = calibrator.scale.domain
+        self._clock = -math.inf
+        self._number = 0
+        self._curve = None if early is None else DelayCurve(early, horizon, expected)
+        self._follow_curve()
+        self._note = None  # as JSON
+        # of this process: a date with or without a time zone, or a number
+        self._first_time: Time | None = take_first_time(calibrator)
+        self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were reported
+
+    # -- results ---------------------------------------------------------------------------------------------------
+
+    @property
+    def calibrator(self) -> Any:
+        """The calibrator of the newest version."""
+        return self._versions[self._newest].calibrator
+
+    @property
+    def clock(self) -> float:
+        """The latest time of an impression or of `advance`; −∞ before the first."""
+        return self._clock
+
+    @property
+    def versions(self) -> list[tuple[Id | None, Any, float]]:
+        """The versions of the model whose calibration is kept, the newest last.
+
+        Each version has its name, its calibrator, and the calibrator's weight in predictions. The map of the version
+        before has the rest of the weight.
+        """
+        kept = self._versions.items()
+        return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in kept]
+
+    def early_share(self) -> tuple[float, float]:
+        """Return the share of clicks known within `early`, and its standard error; needs `early`.
+
+        Raises
+        ------
+        InputError
+            Without `early`.
+        """
+        if self._curve is None:
+            raise InputError("this join has no early window; give early= to the constructor")
+        return self._curve.share()
+
+    @property
+    def learns_at_horizon(self) -> bool:
+        """Whether labels are learned at the horizon now: without `early`, or while its share is below 0.1."""
+        return self._curve is None or self._curve.waits
+
+    def report_delay(self) -> float | None:
+        """Return how many seconds after their own time clicks are reported, on average; None before the first.
+
+        The mean is over the last 4,000 clicks or so that this process was given for predictions it remembers. A click
+        is reported at the clock at which `resolve` is called.
+        """
+        return self._report_delay if self._reports else None
+
+    def _note_report(self, t: float) -> None:
+        """Add a click to the mean delay of reports."""
+        self._reports += 1
+        self._report_delay += (max(self._clock - t, 0.0) - self._report_delay) / min(self._reports, CLICKS)
+
+    def predict_one(
+        self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
+    ) -> float:
+        """Return the probability that `issue` would give now, without learning a label; the state does not change.
+
+        Parameters
+        ----------
+        score, keys
+            As in `issue`.
+        t : float or datetime, optional
+            As in `issue`; the clock by default, and no time before the first event. Labels whose time comes only then
+            are not learned.
+        version : str, int or None
+            As in `issue`; one that has issued nothing yet is taken to be the newest.
+        """
+        checked, levels = self._check_score(score), self._check_keys(keys)
+        if t is not None:
+            of_one_kind(t, self._first_time)
+        time = (self._clock if self._clock > -math.inf else None) if t is None else check_time(t)
+        named = self._newest if version is None else check_id(version, "version")
+        learner = self._versions.get(named) or self._versions[self._newest]
+        p = learner.predict(checked * self._factor, levels, time)
+        return p if self._factor == 1.0 else self._of_horizon(p, checked)
+
+    def _of_horizon(self, p: float, score: float) -> float:
+        """Convert the probability of a click that is known early to that of a click within the horizon."""
+        return max(p, min(p / self._factor, max(HIGHEST, score)))
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def advance(self, t: Time) -> None:
+        """Tell the time where no impression does: labels whose time has come are learned.
+
+        A time before the clock changes nothing; errors are those of `resolve`.
+        """
+        time = self._time(t)
+        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
+            self._check_far(time)
+        if self._journal is not None:
+            self._journal.require_room()
+            self._journal.append(events.advanced(time))
+        self._advance(time)
+
+    def _advance(self, t: float) -> None:
+        self._clock = max(self._clock, t)
+        self._settle()
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Learn the labels whose time has come, and forget what has been remembered long enough."""
+
+    def _follow_curve(self) -> None:
+        """Take over the share of clicks known early, and the age at which labels are learned."""
+        curve = self._curve
+        self._factor = 1.0 if curve is None else curve.factor
+        self._hold = self._soonest if curve is None else curve.hold
+
+    def _begin(self, version: Id | None) -> VersionLearner:
+        """Start the calibration of a version seen for the first time, and return it."""
+        first = not self._number  # the calibrator that was given is that of the first version
+        newest = self._versions.pop(self._newest) if first else self._versions[self._newest]
+        self._versions[version] = begun = newest if first else newest.successor()
+        self._newest = version
+        if len(self._versions) > MOST_VERSIONS:
+            self._versions.pop(next(iter(self._versions))).tell(None)
+        self._write_changes(version)
+        return begun
+
+    def _change(self, version: Id | None, what: str, name: str, calibrator: Any) -> None:
+        """Change the shadow of a version as it was changed before."""
+        learner = self._versions.get(version)
+        if learner is None:
+            raise StateError(f"the journal holds a change of version {version!r}, which is not there")
+        learner.change(what, name, calibrator)
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def _check_score(self, score: Any) -> float:
+        """Check that the calibrator accepts the score, and return it; raise `InputError` otherwise."""
+        checked = check_score(score)
+        self._versions[self._newest].calibrator.scale.coordinate(checked)
+        return checked
+
+    def _check_keys(self, keys: Any) -> dict[str, str | int] | None:
+        """Return the levels present; raise `InputError` also if a field that the calibrator reads has another name."""
+        if keys is not None and not isinstance(self.calibrator, Calibrator):
+            self.calibrator.require_names(keys)
+        return check_keys(keys)
+
+    def _time(self, t: Time) -> float:
+        """Check a time and return it in seconds; `InputError` also for one without a time zone beside others."""
+        time = check_time(t)
+        self._first_time = of_one_kind(t, self._first_time)
+        return time
+
+    def _check_far(self, t: float) -> None:
+        """Raise `ClockError` for a time that is too far from the clock; warn of a first one in another unit."""
+        if self._clock == -math.inf:
+            if in_shorter_unit(t) and self.spans.horizon < LARGEST_SPAN:
+                unit, horizon = shorter_unit(t)[1], self.spans.horizon
+                warn(
+                    f"times such as {t:.15g} look like {unit}, and the horizon is {horizon:g} s: give times in seconds"
+                )
+            return
+        raise ClockError(
+            f"time {t!r} is {abs(t - self._clock):.4g} s from the clock, {self._clock!r}, and more than max_jump="
+            f"{self.max_jump:.4g}; drop the event, repair its unit (seconds) or its clock, or give a larger max_jump"
+        )
+
+    def _check_behind(self, t: float) -> None:
+        """Raise `ClockError` for an impression that is too far behind the clock."""
+        if self._clock - t > self.max_behind:
+            raise ClockError(
+                f"the impression is {self._clock - t:.6g} s older than the latest event, and more than max_behind="
+                f"{self.max_behind:.6g}: drop it or correct its time; or an event before was far ahead, at "
+                f"{self._clock:.15g}: begin again without it"
+            )
+
+
+#: Methods that take events of a journal again, by the kind of the event.
+Takers = dict[int, Callable[..., object]]
