@@ -134,7 +134,8 @@ class OnlinePlatt(SequentialCalibrator):
 def _record(said: Sequence[float]) -> list[float]:
     """Return the issued numbers; raise `InputError` if no `_issue` can have returned them."""
     record = [float(one) for one in said]
-    if len(record) != len(MEMORIES) + 2 or not 0.0 <= record[0] <= HEAVIEST or not (0.0 <= min(record[1:]) and max(record[1:]) <= 1.0):
+    known = len(record) == len(MEMORIES) + 2 and 0.0 <= record[0] <= HEAVIEST
+    if not (known and all(0.0 <= p <= 1.0 for p in record[1:])):
         raise InputError(f"these are not the numbers that were issued with the prediction: {record}")
     return record
 

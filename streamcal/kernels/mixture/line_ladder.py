@@ -162,7 +162,9 @@ class LineLadder:
         if self.information >= self._due:
             self._enter()
 
-    def _judge(self, y: cython.double, rate: cython.double, share: cython.double, issued: cython.p_double) -> cython.void:
+    def _judge(
+        self, y: cython.double, rate: cython.double, share: cython.double, issued: cython.p_double
+    ) -> cython.void:
         """Weight the lines by what each forecast of a label, and return a share of all weight to the prior."""
         k: cython.Py_ssize_t
         best: cython.double = LEAST
