@@ -720,7 +720,7 @@ def newton_streams(form):
 
 def ladder_streams(form):
     """Every third label is learned from a record that was issued twenty labels before."""
-    ladder = made_of(form, "line_ladder", "LineLadder", (0.0, 3.0, 30.0), (4.0, 1.0, 1.0), 16.0)
+    ladder = made_of(form, "line_ladder", "LineLadder", (0.0, -0.2, 3.0, 30.0), (1.0, 4.0, 1.0, 1.0), 16.0)
 
     def stream(x, y, w, p):
         ladder.stream(x, y, w, p)

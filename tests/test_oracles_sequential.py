@@ -47,10 +47,10 @@ def log_odds(s):
 class LinesByHand:
     """Every line from the first label on, with a weight of its own, in whole matrices; sums from the beginning."""
 
-    memories, prior = np.array([0.0, 10.0, 100.0, 1e3, 1e4, 1e5]), np.array([4.0, 1.0, 1.0, 1.0, 1.0, 1.0]) / 9.0
+    memories, prior = np.array([0.0, -0.2, 10.0, 100.0, 1e3, 1e4, 1e5]), np.array([1.0, 4.0, *[1.0] * 5]) / 10.0
 
     def __init__(self):
-        self.theta, self.a = np.array([[0.0, 1.0]] * 6), np.zeros((6, 2, 2))
+        self.theta, self.a = np.array([[0.0, 1.0]] * 7), np.zeros((7, 2, 2))
         self.v, self.information, self.seen = self.prior.copy(), 0.0, []
         self.weights, self.worth, self.capped = WeightsByHand(), WorthByHand(), 0
 
@@ -80,9 +80,10 @@ class LinesByHand:
         places, weights = np.array(self.seen).T
         mean, total = np.average(places, weights=weights), weights.sum()
         spread = (weights @ (places - mean) ** 2 + 1.0) / (total + 1.0)
-        prior = np.outer([1.0, mean], [1.0, mean]) + np.diag([0.0, 4.0 * spread])
+        prior = np.outer([1.0, mean], [1.0, mean]) + np.diag([0.0, spread])
         f = np.array([1.0, x])
         for k, memory in enumerate(self.memories):
+            memory = max(10.0, -memory * self.information) if memory < 0.0 else memory
             keep = memory / (memory + u) if memory else 1.0
             s = sigmoid(self.theta[k] @ f)
             self.a[k] = keep * self.a[k] + w * s * (1.0 - s) * np.outer(f, f)
@@ -125,7 +126,7 @@ def test_online_platt_is_a_mixture_of_lines_of_every_memory(name, late):
                 cal.settle(own, y[k] > 0.0)
             else:
                 cal.learn_one(s[k], y[k], w[k])
-    assert len(cal.map().slopes) == 4
+    assert len(cal.map().slopes) == 5
     assert cal.n == pytest.approx(w[: len(s) - late].sum())
     assert (by_hand.capped > 0) == (name == "far")
 
@@ -147,10 +148,8 @@ def kernel_states():
     yield state, None
     damages = {
         "sum to 1": lambda kernel: kernel[3].__setitem__(0, 0.5 * kernel[3][0]),
-        "before it enters": lambda kernel: (
-            kernel[3].__setitem__(5, 0.25),
-            kernel[3].__setitem__(0, kernel[3][0] - 0.25),
-        ),
+        "let 5 lines enter": lambda kernel: kernel[0].append(1.0),
+        "let 7 lines enter": lambda kernel: kernel[5].__setitem__(1, 1e5),
         "below 0": lambda kernel: kernel[2].__setitem__(0, -1.0),
         "products": lambda kernel: kernel[2].__setitem__(1, 1e6),
         "places": lambda kernel: kernel.__setitem__(4, [0.0, 0.0, 0.0]),

@@ -15,12 +15,13 @@ from streamcal.kernels.mixture.line_ladder import LineLadder
 from streamcal.maps.sigmoids import SigmoidMap, SigmoidMixtureMap
 from streamcal.parameters.given import real_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
-from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.parameters.types import Label, Time, Times
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, weight_scale_state
 
-#: The memories of the lines in units of information, 4p(1 − p) a label; 0 is all. The first one counts for four.
-MEMORIES = (0.0, 10.0, 100.0, 1e3, 1e4, 1e5)
-MEMORY_PRIOR = (4.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+#: The memories of the lines in units of information, 4p(1 − p) a label; 0 is all, and −0.2 a fifth of what was learned.
+MEMORIES = (0.0, -0.2, 10.0, 100.0, 1e3, 1e4, 1e5)
+#: The line that forgets a fifth counts for four: with late labels there is little evidence which memory is right.
+MEMORY_PRIOR = (1.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 #: A line whose coefficients are larger has left every score.
 LARGEST_COEFFICIENT = 1e9
 #: As in the kernel: a line enters when the information learned is this part of its memory.
@@ -30,10 +31,11 @@ ENTERS = 0.1
 class OnlinePlatt(SequentialCalibrator):
     """Online Platt scaling: p = Σ vₖ·σ(aₖ·logit(s) + bₖ), a mixture of sigmoid maps with memories of many lengths.
 
-    The maps are lines in log-odds that forget within 10, 100, 10³, 10⁴ and 10⁵ units of information, and one that
-    forgets nothing. A label counts 4p(1 − p) units if p was predicted, 1 at even odds. Each outcome moves all lines by a
-    Newton step, and multiplies the weight vₖ of each by the probability that it gave. The line of memory m enters
-    after m/10 units. All lines start at the score, with a prior worth one event at the mean of the scores so far.
+    The maps are lines in log-odds. Five forget within 10, 100, 10³, 10⁴ and 10⁵ units of information, one remembers the
+    last fifth of what it has learned, and one forgets nothing. A label counts 4p(1 − p) units if p was predicted: 1 at
+    even odds. Each outcome moves all lines by a Newton step, and multiplies the weight vₖ of each by the probability
+    that it gave. The line of memory m enters after m/10 units. All lines start at the score, with a prior worth one
+    event at the scores so far.
 
     With a `discount`, it is online Platt scaling (OPS) as published: one line, moved by the online Newton step. With
     z = (logit s, 1), g = (p − y)·z:  A ← A + r·g gᵀ,  θ ← Π_A(θ − r·A⁻¹ g / γ), Π_A being the projection on the ball
@@ -142,22 +144,22 @@ def _record(said: Sequence[float]) -> list[float]:
 
 def ladder_state(value: Any) -> list[Any]:
     """Check the state of a `LineLadder`; `StateError` if no ladder can have it."""
-    lines, mass = len(MEMORIES), number(0.0, HEAVIEST)
-    coefficients = numbers(lines, least=-LARGEST_COEFFICIENT, most=LARGEST_COEFFICIENT)
+    coefficients, mass = numbers(None, least=-LARGEST_COEFFICIENT, most=LARGEST_COEFFICIENT), number(0.0, HEAVIEST)
     read = row(
         coefficients,
         coefficients,
-        numbers(3 * lines, least=-HEAVIEST, most=HEAVIEST),
-        numbers(lines, least=0.0, most=1.0 + ROUNDING),
+        numbers(None, least=-HEAVIEST, most=HEAVIEST),
+        numbers(None, least=0.0, most=1.0 + ROUNDING),
         numbers(3, least=-HEAVIEST, most=HEAVIEST),
         row(mass, mass),
         weight_scale_state,
         row(mass, mass),
     )(value)
-    _, _, curvatures, weights, places, (_, information), _, _ = read
+    slopes, offsets, curvatures, weights, places, (_, information), _, _ = read
+    lines = sum(information >= ENTERS * memory for memory in MEMORIES)
+    sizes = [len(slopes), len(offsets), len(curvatures), len(weights)]
+    ensure(sizes == [lines, lines, 3 * lines, lines], f"{information} units of information let {lines} lines enter")
     ensure(abs(weights.sum() - 1.0) <= ROUNDING, "the weights do not sum to 1")
-    absent = information < ENTERS * np.array(MEMORIES)
-    ensure(not weights[absent].any(), "a line has weight before it enters")
     for sums in (*curvatures.reshape(lines, 3), places):
         ensure(min(sums[0], sums[2]) >= 0.0, "a sum of squares is below 0")
         ensure(sums[1] ** 2 <= sums[0] * sums[2] * (1.0 + ROUNDING) + ROUNDING, "a sum of products is not possible")

@@ -14,12 +14,12 @@ cdef class LineLadder:
     cdef InformationScale _worth
     cdef double _due  # information at which the next line enters
     cdef double _rest  # prior weight of the first line and of those that have not entered
-    cdef double[6] _memory
-    cdef double[6] _prior
-    cdef double[6] _weights
-    cdef double[6] _slopes
-    cdef double[6] _offsets
-    cdef double[18] _a  # three numbers a line
+    cdef double[7] _memory
+    cdef double[7] _prior
+    cdef double[7] _weights
+    cdef double[7] _slopes
+    cdef double[7] _offsets
+    cdef double[21] _a  # three numbers a line
     cdef double[3] _places  # information, and its sums of x and of x²
 
     cpdef double predict(self, double x) noexcept nogil

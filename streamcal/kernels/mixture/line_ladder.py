@@ -2,9 +2,10 @@
 # cython: binding=False, always_allow_keywords=False
 """A ladder of lines alone: sigmoid maps of one score that forget at many speeds, and their mixture.
 
-The lines are those of `memory_ladder`, with the features (1, x), x being the log-odds of the score. A line of memory m
-enters as a copy of the first, which forgets nothing, once the information learned exceeds m/10. Until then it counts
-with the first, so that a step costs as much as the lines that have entered.
+The lines are those of `memory_ladder`, with the features f = (1, x), x being the log-odds of the score. Their prior is
+one event at the scores so far, T = Σ u·ffᵀ / Σ u. A line of memory m enters as a copy of the first, which forgets
+nothing, once the information learned exceeds m/10. Until then it counts with the first, so that a step costs as much as
+the lines that have entered. A memory may also be a part of what has been learned: that line forgets by a power law.
 
 Symbols:
 
@@ -22,18 +23,20 @@ import cython
 from cython.cimports.libc.math import exp, log, sqrt
 from cython.cimports.streamcal.kernels.common.fast_path import fast_score
 from cython.cimports.streamcal.kernels.common.weights import InformationScale, WeightScale, steps_of
-from cython.cimports.streamcal.kernels.mixture.memory_ladder import ENTERS, OFFSET, PLACE_FADES, SLOPE, step_line
+from cython.cimports.streamcal.kernels.mixture.memory_ladder import ENTERS, PLACE_FADES, step_line
 from cython.cimports.streamcal.kernels.newton.online_newton import fast_log_odds, log_odds
 
 nan = cython.declare(cython.double, float("nan"))
 
 #: Lines, at most: the size of the arrays in `line_ladder.pxd`.
-MOST = 6
+MOST = 7
 SHARED = cython.declare(cython.double, 1e4)
 LONGEST = cython.declare(cython.double, 4.0)
-"""A step changes the log-odds forecast at its own score by at most this: a label far from all others may be an error."""
+"""A step changes the log-odds at its own score by at most this: one label far from all others may be an error."""
 LEAST = cython.declare(cython.double, 1e-300)
 """The probability of a label is at least this, where weights are updated."""
+SHORTEST = cython.declare(cython.double, 10.0)
+"""A memory that is a part of what has been learned is at least so many units of information."""
 NEVER = cython.declare(cython.double, 1e300)
 
 
@@ -43,7 +46,7 @@ class LineLadder:
     Parameters
     ----------
     memories : sequence of float
-        In units of information: 0, which is all, and then in rising order.
+        In units of information: first 0, which is all; then a part of all, written as −part; then in rising order.
     prior : sequence of float
         Their prior weights, which count in proportion to their sum.
     limit : float
@@ -68,9 +71,10 @@ class LineLadder:
         self._scale, self._worth = WeightScale(), InformationScale()
         for k in range(self.size):
             self._memory[k], self._prior[k] = memories[k], prior[k] / sum(prior)
-        none = [0.0] * self.size
-        start = [1.0] + none[1:]
-        self.load(start, none, none * 3, start, [0.0] * 3, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
+        k = sum([memory <= 0.0 for memory in memories])
+        own = [self._prior[j] for j in range(1, k)]
+        none = [0.0] * k
+        self.load([1.0] * k, none, none * 3, [1.0 - sum(own), *own], [0.0] * 3, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
 
     # -- forecasts -----------------------------------------------------------------------------------------------
 
@@ -88,7 +92,7 @@ class LineLadder:
 
     def predict(self, x: cython.double) -> cython.double:
         """Return the forecast at the log-odds x."""
-        each = cython.declare(cython.double[6])
+        each = cython.declare(cython.double[7])
         return self._forecast(x, each)
 
     def _forecast(self, x: cython.double, each: cython.p_double) -> cython.double:
@@ -107,14 +111,12 @@ class LineLadder:
 
     def issue(self, x: cython.double) -> list:
         """Return the record of the forecast at the log-odds x."""
-        k: cython.Py_ssize_t
-        each = cython.declare(cython.double[6])
+        each = cython.declare(cython.double[7])
         p: cython.double = self._forecast(x, each)
         return [self.information, p, *[each[k if k < self.entered else 0] for k in range(self.size)]]
 
     def lines(self):
         """Return the weights, slopes and offsets of the lines that have entered."""
-        k: cython.Py_ssize_t
         weights = [self._weights[k] for k in range(self.entered)]
         return weights, [self._slopes[k] for k in range(self.entered)], [self._offsets[k] for k in range(self.entered)]
 
@@ -122,15 +124,15 @@ class LineLadder:
 
     def step(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
         """Learn the label y at the log-odds x, of weight w, whose forecast was made just now."""
-        each = cython.declare(cython.double[6])
+        each = cython.declare(cython.double[7])
         p: cython.double = self._forecast(x, each)
         self._learn(x, y, w, p, each, each, 0.0)
 
     def learn_issued(self, x: cython.double, y: cython.double, w: cython.double, record):
         """Learn the label y at the log-odds x, of weight w, from the record of its forecast."""
         k: cython.Py_ssize_t
-        each = cython.declare(cython.double[6])
-        issued = cython.declare(cython.double[6])
+        each = cython.declare(cython.double[7])
+        issued = cython.declare(cython.double[7])
         for k in range(self.size):
             issued[k] = record[2 + k]
         self._forecast(x, each)
@@ -169,7 +171,7 @@ class LineLadder:
         k: cython.Py_ssize_t
         best: cython.double = LEAST
         total: cython.double = 0.0
-        q = cython.declare(cython.double[6])
+        q = cython.declare(cython.double[7])
         for k in range(self.entered):
             q[k] = max(issued[k] if y > 0.0 else 1.0 - issued[k], LEAST)
             best = max(best, q[k])
@@ -198,10 +200,13 @@ class LineLadder:
         self._places[2] = keep * self._places[2] + u * x * x
         mean = self._places[1] / self._places[0]
         change = max(0.0, self._places[2] - mean * self._places[1])  # of the places around their mean
-        held[0], held[1] = OFFSET, OFFSET * mean
-        held[2] = held[1] * mean + SLOPE * (change + 1.0) / (self._places[0] + 1.0)
+        held[0], held[1] = 1.0, mean
+        held[2] = mean * mean + (change + 1.0) / (self._places[0] + 1.0)
         for k in range(self.entered):
-            keep = self._memory[k] / (self._memory[k] + u) if self._memory[k] > 0.0 else 1.0
+            keep = self._memory[k]
+            if keep < 0.0:
+                keep = max(SHORTEST, -keep * self.information)
+            keep = keep / (keep + u) if keep > 0.0 else 1.0
             a[0], a[1], a[2] = self._a[3 * k], self._a[3 * k + 1], self._a[3 * k + 2]
             change = w * each[k] * (1.0 - each[k])
             step_line(a, held, self._offsets[k], self._slopes[k] - 1.0, keep, x, w * (y - each[k]), change, step)
@@ -250,7 +255,7 @@ class LineLadder:
         x: cython.double
         now: cython.double
         p: cython.double
-        each = cython.declare(cython.double[6])
+        each = cython.declare(cython.double[7])
         n: cython.Py_ssize_t = scores.shape[0]
         predicts: cython.bint = predictions.shape[0] > 0
         if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
@@ -270,9 +275,8 @@ class LineLadder:
     # -- state ---------------------------------------------------------------------------------------------------
 
     def state(self):
-        """Return slopes, offsets, curvatures, weights, places, weight and information, and the scales, for `load`."""
-        k: cython.Py_ssize_t
-        n: cython.Py_ssize_t = self.size
+        """Return slopes, offsets, curvatures and weights of the lines that have entered, and the sums, for `load`."""
+        n: cython.Py_ssize_t = self.entered
         return [
             [self._slopes[k] for k in range(n)],
             [self._offsets[k] for k in range(n)],
@@ -287,16 +291,14 @@ class LineLadder:
     def load(self, slopes, offsets, curvatures, weights, places, learned, scale, worth):
         """Load an earlier `state`."""
         k: cython.Py_ssize_t
-        for k in range(self.size):
+        self.entered = len(slopes)
+        for k in range(self.entered):
             self._slopes[k], self._offsets[k], self._weights[k] = slopes[k], offsets[k], weights[k]
-        for k in range(3 * self.size):
+        for k in range(3 * self.entered):
             self._a[k] = curvatures[k]
         for k in range(3):
             self._places[k] = places[k]
         self.weight, self.information = learned
         self._scale.load(scale[0], scale[1])
         self._worth.load(worth[0], worth[1])
-        self.entered = 1
-        while self.entered < self.size and self.information >= ENTERS * self._memory[self.entered]:
-            self.entered += 1
         self._find_next()

@@ -2,8 +2,6 @@ cimport cython
 
 from streamcal.kernels.mixture.late_weights cimport LateWeights
 
-cdef double OFFSET
-cdef double SLOPE
 cdef double PLACE_FADES
 cdef double ENTERS
 
