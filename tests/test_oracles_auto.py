@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from weights_by_hand import WeightsByHand, WorthByHand
+from weights_by_hand import WeightsByHand
 
 from streamcal import Auto, Protected
 from streamcal.calibrators.auto import experts as table
@@ -145,6 +145,19 @@ class RowsByHand:
             self.rows[row] = (1.0 - share) * updated / updated.sum() + share * self.prior
         if self.late:
             self.log_wealth = self.log_wealth + w * (1.0 + late) ** -0.75 * np.log([likelihood(z, y) for z in each])
+
+
+class WorthByHand:
+    """What a weighted label is worth: w·Σwr²/Σw²r², r being residuals, where an observation counts 0.9999^age."""
+
+    def __init__(self):
+        self.seen = []
+
+    def worth(self, w, square):
+        self.seen.append((w, square))
+        shares = np.array([0.9999**k for k in range(len(self.seen))][::-1])
+        w_seen, squares = np.array(self.seen).T
+        return w * (shares @ (w_seen * squares)) / (shares @ (w_seen**2 * squares))
 
 
 class AutoByHand:

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from weights_by_hand import WeightsByHand, WorthByHand
+from weights_by_hand import WeightsByHand
 
 from streamcal import HedgedOPS, InputError, OnlineBeta, OnlinePlatt, Protected, StateError, TrackingOPS
 from streamcal.app.doctor import kernel_form
@@ -52,7 +52,7 @@ class LinesByHand:
     def __init__(self):
         self.theta, self.a = np.array([[0.0, 1.0]] * 7), np.zeros((7, 2, 2))
         self.v, self.information, self.seen = self.prior.copy(), 0.0, []
-        self.weights, self.worth, self.capped = WeightsByHand(), WorthByHand(), 0
+        self.weights, self.capped = WeightsByHand(), 0
 
     def issue(self, x):
         """Return the information, the forecast and those of the lines."""
@@ -61,15 +61,15 @@ class LinesByHand:
 
     def learn(self, x, y, w, issued):
         before, p, each = issued
-        worth = self.worth.worth(self.weights.relative(w), (y - p) ** 2)
+        steps = self.weights.steps(w)
+        worth = sum(steps)
         u = worth * 4.0 * p * (1.0 - p)
         share = u / (self.information + u + 1e4)
         rate = worth * (1.0 + self.information - before) ** -0.5
         updated = self.v * (each if y else 1.0 - each) ** rate
         self.v = (1.0 - share) * updated / updated.sum() + share * self.prior
-        steps = min(max(math.ceil(worth - 1e-12), 1), 32)
-        for _ in range(steps):
-            self.move(x, y, worth / steps, u / steps)
+        for one in steps:
+            self.move(x, y, one, u / len(steps))
         late = self.memories > 10.0 * self.information
         self.information += u
         for k in np.flatnonzero(late):
@@ -116,7 +116,7 @@ def test_online_platt_is_a_mixture_of_lines_of_every_memory(name, late):
     cal, by_hand, waiting = OnlinePlatt(), LinesByHand(), []
     for i, x in enumerate(log_odds(s)):
         issued = by_hand.issue(x)
-        assert cal.predict_one(s[i]) == pytest.approx(issued[1], rel=1e-6)  # what weights are worth is rounded
+        assert cal.predict_one(s[i]) == pytest.approx(issued[1], rel=1e-8)
         assert cal.map()(s[i]) == pytest.approx(cal.predict_one(s[i]), rel=1e-15)
         waiting.append((i, x, cal.issue(float(s[i]), w=float(w[i])), issued))
         if len(waiting) > late:

@@ -1,8 +1,6 @@
-"""Weights relative to their running mean, and what a weighted label is worth, as the formulas state them."""
+"""Weights relative to their running mean, as the formula states it."""
 
 import math
-
-import numpy as np
 
 
 class WeightsByHand:
@@ -23,16 +21,3 @@ class WeightsByHand:
         relative = self.relative(w)
         count = min(max(math.ceil(relative), 1), 32)
         return [relative / count] * count
-
-
-class WorthByHand:
-    """What a weighted label is worth: w·Σwr²/Σw²r², r being residuals, where an observation counts 0.9999^age."""
-
-    def __init__(self):
-        self.seen = []
-
-    def worth(self, w, square):
-        self.seen.append((w, square))
-        shares = np.array([0.9999**k for k in range(len(self.seen))][::-1])
-        w_seen, squares = np.array(self.seen).T
-        return w * (shares @ (w_seen * squares)) / (shares @ (w_seen**2 * squares))

@@ -58,8 +58,7 @@ class OnlinePlatt(SequentialCalibrator):
 
     **Weights.** A weight counts relative to the running mean of all weights, so that a factor common to all changes
     nothing. A heavy observation is learned in several steps, each at its own prediction, which do not overshoot
-    (Karampatziakis and Langford, Online importance weight aware updates, UAI 2011). As in `Auto`, a label of weight w
-    and residual r is worth w·Σwr²/Σw²r² observations.
+    (Karampatziakis and Langford, Online importance weight aware updates, UAI 2011).
 
     **Late labels.** With `issue` and `settle`, and in a `LabelJoin`, a label judges what each line predicted when the
     prediction was issued, at the learning rate 1/√(1 + d), d being the information learned since. In a loop of
@@ -153,9 +152,8 @@ def ladder_state(value: Any) -> list[Any]:
         numbers(3, least=-HEAVIEST, most=HEAVIEST),
         row(mass, mass),
         weight_scale_state,
-        row(mass, mass),
     )(value)
-    slopes, offsets, curvatures, weights, places, (_, information), _, _ = read
+    slopes, offsets, curvatures, weights, places, (_, information), _ = read
     lines = sum(information >= ENTERS * memory for memory in MEMORIES)
     sizes = [len(slopes), len(offsets), len(curvatures), len(weights)]
     ensure(sizes == [lines, lines, 3 * lines, lines], f"{information} units of information let {lines} lines enter")

@@ -1,6 +1,6 @@
 cimport cython
 
-from streamcal.kernels.common.weights cimport InformationScale, WeightScale
+from streamcal.kernels.common.weights cimport WeightScale
 
 
 @cython.final
@@ -11,7 +11,6 @@ cdef class LineLadder:
     cdef readonly double information  # U
     cdef readonly double limit
     cdef WeightScale _scale
-    cdef InformationScale _worth
     cdef double _due  # information at which the next line enters
     cdef double _rest  # prior weight of the first line and of those that have not entered
     cdef double[7] _memory

@@ -11,18 +11,19 @@ Symbols:
 
     s                        the forecast of a line, σ(slope·x + offset)
     v                        its weight; the forecast is p = Σ v·s
-    u = w·4p(1 − p)          the information of a label of worth w, at its issued forecast p
+    r                        the weight of a label, relative to the running mean of all weights
+    u = r·4p(1 − p)          the information of a label, at its issued forecast p
     U                        the information learned
     d                        the lateness of a label: the information learned between its forecast and the label
 
-A label multiplies each v by the probability that the line gave to it when p was issued, to the power w/√(1 + d). Then
+A label multiplies each v by the probability that the line gave to it when p was issued, to the power r/√(1 + d). Then
 the share u/(U + u + 10⁴) of all weight returns to the prior.
 """
 
 import cython
 from cython.cimports.libc.math import exp, log, sqrt
 from cython.cimports.streamcal.kernels.common.fast_path import fast_score
-from cython.cimports.streamcal.kernels.common.weights import InformationScale, WeightScale, steps_of
+from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
 from cython.cimports.streamcal.kernels.mixture.memory_ladder import ENTERS, PLACE_FADES, step_line
 from cython.cimports.streamcal.kernels.newton.online_newton import fast_log_odds, log_odds
 
@@ -68,13 +69,13 @@ class LineLadder:
             self._slopes, self._offsets = [0.0] * MOST, [0.0] * MOST
             self._a, self._places = [0.0] * (3 * MOST), [0.0] * 3
         self.size, self.limit = len(memories), limit
-        self._scale, self._worth = WeightScale(), InformationScale()
+        self._scale = WeightScale()
         for k in range(self.size):
             self._memory[k], self._prior[k] = memories[k], prior[k] / sum(prior)
         k = sum([memory <= 0.0 for memory in memories])
         own = [self._prior[j] for j in range(1, k)]
         none = [0.0] * k
-        self.load([1.0] * k, none, none * 3, [1.0 - sum(own), *own], [0.0] * 3, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
+        self.load([1.0] * k, none, none * 3, [1.0 - sum(own), *own], [0.0] * 3, [0.0, 0.0], [0.0, 0.0])
 
     # -- forecasts -----------------------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ class LineLadder:
 
     def predict(self, x: cython.double) -> cython.double:
         """Return the forecast at the log-odds x."""
-        each = cython.declare(cython.double[7])
+        each: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         return self._forecast(x, each)
 
     def _forecast(self, x: cython.double, each: cython.p_double) -> cython.double:
@@ -111,7 +112,7 @@ class LineLadder:
 
     def issue(self, x: cython.double) -> list:
         """Return the record of the forecast at the log-odds x."""
-        each = cython.declare(cython.double[7])
+        each: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         p: cython.double = self._forecast(x, each)
         return [self.information, p, *[each[k if k < self.entered else 0] for k in range(self.size)]]
 
@@ -124,15 +125,15 @@ class LineLadder:
 
     def step(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
         """Learn the label y at the log-odds x, of weight w, whose forecast was made just now."""
-        each = cython.declare(cython.double[7])
+        each: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         p: cython.double = self._forecast(x, each)
         self._learn(x, y, w, p, each, each, 0.0)
 
     def learn_issued(self, x: cython.double, y: cython.double, w: cython.double, record):
         """Learn the label y at the log-odds x, of weight w, from the record of its forecast."""
         k: cython.Py_ssize_t
-        each = cython.declare(cython.double[7])
-        issued = cython.declare(cython.double[7])
+        each: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        issued: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         for k in range(self.size):
             issued[k] = record[2 + k]
         self._forecast(x, each)
@@ -151,15 +152,15 @@ class LineLadder:
         """Learn a label: p and those of lines were issued; `each` are the forecasts of the lines now."""
         k: cython.Py_ssize_t
         u: cython.double
-        worth: cython.double = self._worth.worth(self._scale.relative(w), (y - p) * (y - p))
-        steps: cython.Py_ssize_t = steps_of(worth)
+        r: cython.double = self._scale.relative(w)
+        steps: cython.Py_ssize_t = steps_of(r)
         self.weight += w
-        u = worth * 4.0 * p * (1.0 - p)
-        self._judge(y, worth / sqrt(1.0 + late), u / (self.information + u + SHARED), issued)
+        u = r * 4.0 * p * (1.0 - p)
+        self._judge(y, r / sqrt(1.0 + late), u / (self.information + u + SHARED), issued)
         for k in range(steps):
             if k > 0:
                 self._forecast(x, each)
-            self._move(x, y, worth / steps, u / steps, each)
+            self._move(x, y, r / steps, u / steps, each)
         self.information += u
         if self.information >= self._due:
             self._enter()
@@ -171,7 +172,7 @@ class LineLadder:
         k: cython.Py_ssize_t
         best: cython.double = LEAST
         total: cython.double = 0.0
-        q = cython.declare(cython.double[7])
+        q: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         for k in range(self.entered):
             q[k] = max(issued[k] if y > 0.0 else 1.0 - issued[k], LEAST)
             best = max(best, q[k])
@@ -187,14 +188,14 @@ class LineLadder:
     def _move(
         self, x: cython.double, y: cython.double, w: cython.double, u: cython.double, each: cython.p_double
     ) -> cython.void:
-        """Move the lines by a label of worth w and information u; their forecasts are `each`."""
+        """Move the lines by a label of relative weight w and information u; their forecasts are `each`."""
         k: cython.Py_ssize_t
         mean: cython.double
         change: cython.double
         keep: cython.double = max(0.0, 1.0 - PLACE_FADES * u)
-        held = cython.declare(cython.double[3])
-        a = cython.declare(cython.double[3])
-        step = cython.declare(cython.double[2])
+        held: cython.double[3] = [0.0, 0.0, 0.0]
+        a: cython.double[3] = [0.0, 0.0, 0.0]
+        step: cython.double[2] = [0.0, 0.0]
         self._places[0] = keep * self._places[0] + u
         self._places[1] = keep * self._places[1] + u * x
         self._places[2] = keep * self._places[2] + u * x * x
@@ -255,7 +256,7 @@ class LineLadder:
         x: cython.double
         now: cython.double
         p: cython.double
-        each = cython.declare(cython.double[7])
+        each: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         n: cython.Py_ssize_t = scores.shape[0]
         predicts: cython.bint = predictions.shape[0] > 0
         if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
@@ -285,10 +286,9 @@ class LineLadder:
             [self._places[k] for k in range(3)],
             [self.weight, self.information],
             self._scale.state(),
-            self._worth.state(),
         ]
 
-    def load(self, slopes, offsets, curvatures, weights, places, learned, scale, worth):
+    def load(self, slopes, offsets, curvatures, weights, places, learned, scale):
         """Load an earlier `state`."""
         k: cython.Py_ssize_t
         self.entered = len(slopes)
@@ -300,5 +300,4 @@ class LineLadder:
             self._places[k] = places[k]
         self.weight, self.information = learned
         self._scale.load(scale[0], scale[1])
-        self._worth.load(worth[0], worth[1])
         self._find_next()

@@ -140,9 +140,9 @@ def _step_lines(
     at: cython.Py_ssize_t
     s: cython.double
     keep: cython.double
-    held = cython.declare(cython.double[3])
-    own = cython.declare(cython.double[3])
-    step = cython.declare(cython.double[2])
+    held: cython.double[3] = [0.0, 0.0, 0.0]
+    own: cython.double[3] = [0.0, 0.0, 0.0]
+    step: cython.double[2] = [0.0, 0.0]
     held[0], held[1], held[2] = prior[0], prior[4], prior[5]
     for k in range(lines):
         if entered[k] == 0.0:
