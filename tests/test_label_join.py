@@ -512,7 +512,7 @@ CORRECTING = {
     "decay by time": lambda: Platt(forgetting=Decay(500.0, by="time")),
 }
 NOT_CORRECTING = {
-    "online": OnlinePlatt,
+    "online": lambda: OnlinePlatt(discount=1.0),
     "window by count": lambda: Isotonic(forgetting=Window(50)),
     "decay by count": lambda: Platt(forgetting=Decay(50)),
 }

@@ -65,9 +65,9 @@ class OnlinePlatt(SequentialCalibrator):
     `predict_one` and `learn_one`, a label judges the present predictions. If labels are late and persist, these favour
     short memories too much: issue and settle, or give a `discount`.
 
-    **Memory.** With labels in time, the summed log loss exceeds that of the best line by at most ln(1/prior) +
-    ln(1 + U/10⁴) nats after U units of information; k changes between lines cost about k·(ln U + ln N) more
-    (`kernels.mixture.late_weights.LateWeights` has the bound).
+    **Memory.** With labels in time, the summed log loss exceeds that of a line by at most ln(1/prior) + ln(1 + U/10⁴)
+    nats after U units of information. A sequence of k changes between N lines costs about k·(ln U + ln N) nats more.
+    `kernels.mixture.late_weights.LateWeights` has the bound.
 
     References
     ----------
