@@ -59,7 +59,7 @@ VARIABLES = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS")
 
 ADVICE = """
 streamcal: {failed} of {number} kernels could not be compiled ({reason}), and so none is used compiled.
-Everything works, with the same results, but a step takes some 20 (online-platt), 30 (bernstein), 80 (venn-abers) or
+Everything works, with the same results, but a step takes some 30 (bernstein), 35 (online-platt), 80 (venn-abers) or
 1,000 (auto) times as long, and the default method is online-platt in place of auto. For the fast form install a C
 compiler and the header files of Python (Debian, Ubuntu: apt install gcc python3-dev; Fedora: dnf install gcc
 python3-devel; macOS: xcode-select --install; Windows: Build Tools for Visual Studio with "Desktop development with

@@ -186,7 +186,8 @@ def test_sizes():
         cal.predict_one(0.5)
         return len(cal.to_bytes())
 
-    assert size(OnlinePlatt()) <= 256
+    assert size(OnlinePlatt()) <= 512
+    assert size(OnlinePlatt(discount=1.0)) <= 256
     assert size(TrackingOPS()) <= 300
     assert size(Bernstein(20)) <= 2048
     cells = len(np.unique(np.round(scores * 4096)))

@@ -99,6 +99,7 @@ HERE = {
     "kinks",
     "knot_sums",
     "late_weights",
+    "line_ladder",
     "logistic",
     "measures",
     "memory_ladder",
@@ -722,6 +723,22 @@ def newton_streams(form):
     return newton.stream, newton.state
 
 
+def ladder_streams(form):
+    """Every third label is learned from a record that was issued twenty labels before."""
+    ladder = made_of(form, "line_ladder", "LineLadder", (0.0, -0.2, 3.0, 30.0), (1.0, 4.0, 1.0, 1.0), 16.0)
+
+    def stream(x, y, w, p):
+        ladder.stream(x, y, w, p)
+        records = [ladder.issue(0.1 * k - 3.0) for k in range(20)]
+        for k in range(60):
+            ladder.step(0.1 * k - 3.0, k % 2, 1.0 + k % 3)
+            if k % 3 == 0:
+                ladder.learn_issued(0.1 * (k % 20) - 3.0, k % 4 == 0, 1.0, records[k % 20])
+            records[k % 20] = ladder.issue(0.1 * (k % 20) - 3.0)
+
+    return stream, lambda: [*numbers_in(ladder.state()), *ladder.issue(0.5), *numbers_in(ladder.lines())]
+
+
 def jumper_streams(form):
     jumper = made_of(form, "jumper", "Jumper", (1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
     return jumper.stream, lambda: numbers_in(jumper.state())
@@ -813,6 +830,7 @@ def moment_streams(form):
 
 STREAMS = {
     "online_newton": newton_streams,
+    "line_ladder": ladder_streams,
     "jumper": jumper_streams,
     "shares": bin_streams("Shares"),
     "hedger": bin_streams("Hedger", 7),

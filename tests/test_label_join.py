@@ -145,7 +145,7 @@ def test_other_ids_are_refused(id):
 
 
 def test_labels_are_learned_in_order_of_issue_when_their_time_has_come():
-    join, told = LabelJoin(OnlinePlatt(), HORIZON), OnlinePlatt()
+    join, told = LabelJoin(OnlinePlatt(discount=1.0), HORIZON), OnlinePlatt(discount=1.0)
     join.issue("a", 0.1, 0.0)
     join.issue("b", 0.2, 10.0)
     join.issue("c", 0.3, 20.0)
@@ -402,7 +402,7 @@ def learning_early(calibrator, horizon=HORIZON, early=10.0, **more):
 
 
 def test_an_impression_from_the_past_keeps_its_place_and_its_time():
-    join, told = learning_early(OnlinePlatt(), early=20.0), OnlinePlatt()
+    join, told = learning_early(OnlinePlatt(discount=1.0), early=20.0), OnlinePlatt(discount=1.0)
     join.issue("a", 0.4, 50.0)
     join.issue("b", 0.2, 30.0)  # held as long as if it had been issued now, at 50
     assert join.clock == 50.0
@@ -522,7 +522,7 @@ CORRECTING = {
     "decay by time": lambda: Platt(forgetting=Decay(500.0, by="time")),
 }
 NOT_CORRECTING = {
-    "online": OnlinePlatt,
+    "online": lambda: OnlinePlatt(discount=1.0),
     "window by count": lambda: Isotonic(forgetting=Window(50)),
     "decay by count": lambda: Platt(forgetting=Decay(50)),
 }
@@ -896,7 +896,7 @@ def biased(seed, n, slope, offset):
 
 
 def test_a_new_version_starts_from_the_map_of_the_one_before():
-    join = LabelJoin(OnlinePlatt(), 10.0)
+    join = LabelJoin(OnlinePlatt(discount=1.0), 10.0)
     scores, labels = biased(0, 3_000, 1.0, 1.0)
     for k, (s, y) in enumerate(zip(scores.tolist(), labels.tolist(), strict=True)):
         join.issue(k, s, float(k), version="v1")
@@ -1203,7 +1203,7 @@ def test_what_is_held_is_written_in_chunks(monkeypatch, tmp_path):
 
 def test_forecasts_of_which_nothing_was_said_are_read():
     """Empty arrays as no arrays: a mixture may have had nothing to say."""
-    join = LabelJoin(OnlinePlatt(), HORIZON)
+    join = LabelJoin(OnlinePlatt(discount=1.0), HORIZON)
     join.issue("a", 0.5, 0.0)
     state = join.state_dict()
     again = LabelJoin.from_state(changed(state, "learned", "held", 0, "said", {"sizes": [0], "values": []}))

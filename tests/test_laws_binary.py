@@ -197,9 +197,13 @@ def test_online_platt_takes_newton_steps_whose_size_is_the_weight(stream, discou
 @pytest.mark.parametrize("exponent", [*range(-60, 60, 5), 59])
 def test_online_platt_stays_in_its_ball(exponent):
     """After one step of any size, and after many."""
-    many = OnlinePlatt()
+    many = OnlinePlatt(discount=1.0)
     for k in range(36):
-        once, score, w = OnlinePlatt(), 1.0 / (1.0 + math.exp(k % 7 - 3.0)), 10.0 ** (exponent + 0.1 * (k % 9))
+        once, score, w = (
+            OnlinePlatt(discount=1.0),
+            1.0 / (1.0 + math.exp(k % 7 - 3.0)),
+            10.0 ** (exponent + 0.1 * (k % 9)),
+        )
         for cal in (once, many):
             cal.learn_one(score, k % 3 == 0, w)
             assert math.hypot(cal.map().slope, cal.map().offset) <= RADIUS * (1.0 + ROUNDED)

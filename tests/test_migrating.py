@@ -62,7 +62,9 @@ def test_with_another_horizon_each_label_is_learned_once(path, horizon):
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("make", [OnlinePlatt, TrackingOPS, lambda: Segmented("ops", by=["campaign"])])
+@pytest.mark.parametrize(
+    "make", [lambda: OnlinePlatt(discount=1.0), TrackingOPS, lambda: Segmented("ops", by=["campaign"])]
+)
 @pytest.mark.parametrize("horizon", [50.0, 80.0])
 def test_another_method_learns_what_is_remembered(path, make, horizon):
     with Journal(path) as journal:

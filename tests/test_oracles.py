@@ -435,7 +435,7 @@ def test_ops_is_the_plain_transcription(discount, weights):
 def test_ops_projects_on_an_ordinary_stream_with_a_small_ball(monkeypatch):
     monkeypatch.setattr(newton, "RADIUS", 1.25)
     s, y, _ = observations(np.random.default_rng(33), 500, shape=0.2)
-    cal, by_hand = OnlinePlatt(), OnlinePlattByHand(radius=1.25)
+    cal, by_hand = OnlinePlatt(discount=1.0), OnlinePlattByHand(radius=1.25)
     for score, label in zip(s, y, strict=True):
         cal.learn_one(score, label)
         by_hand.learn(np.log(score) - np.log1p(-score), label, 1.0)

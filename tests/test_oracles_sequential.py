@@ -4,6 +4,7 @@ A transcription works in whole matrices and lists, from the formulas alone, and 
 """
 
 import itertools
+import json
 import math
 from fractions import Fraction
 
@@ -12,7 +13,7 @@ import pytest
 from scipy.optimize import minimize
 from weights_by_hand import WeightsByHand
 
-from streamcal import HedgedOPS, OnlineBeta, OnlinePlatt, Protected, StateError, TrackingOPS
+from streamcal import HedgedOPS, InputError, OnlineBeta, OnlinePlatt, Protected, StateError, TrackingOPS
 from streamcal.app.doctor import kernel_form
 from streamcal.calibrators import newton
 from streamcal.kernels.common.weights import WeightScale
@@ -38,6 +39,134 @@ def log_odds(s):
     """Clamped at ±16."""
     with np.errstate(divide="ignore"):
         return np.clip(np.log(s) - np.log1p(-s), -16.0, 16.0)
+
+
+# ---- online Platt scaling at every memory --------------------------------------------------------------------------
+
+
+class LinesByHand:
+    """Every line from the first label on, with a weight of its own, in whole matrices; sums from the beginning."""
+
+    memories, prior = np.array([0.0, -0.2, 10.0, 100.0, 1e3, 1e4, 1e5]), np.array([1.0, 4.0, *[1.0] * 5]) / 10.0
+
+    def __init__(self):
+        self.theta, self.a = np.array([[0.0, 1.0]] * 7), np.zeros((7, 2, 2))
+        self.v, self.information, self.seen = self.prior.copy(), 0.0, []
+        self.weights, self.capped = WeightsByHand(), 0
+
+    def issue(self, x):
+        """Return the information, the forecast and those of the lines."""
+        each = sigmoid(self.theta @ [1.0, x])
+        return self.information, self.v @ each, each
+
+    def learn(self, x, y, w, issued):
+        before, p, each = issued
+        steps = self.weights.steps(w)
+        worth = sum(steps)
+        u = worth * 4.0 * p * (1.0 - p)
+        share = u / (self.information + u + 1e4)
+        rate = worth * (1.0 + self.information - before) ** -0.5
+        updated = self.v * (each if y else 1.0 - each) ** rate
+        self.v = (1.0 - share) * updated / updated.sum() + share * self.prior
+        for one in steps:
+            self.move(x, y, one, u / len(steps))
+        late = self.memories > 10.0 * self.information
+        self.information += u
+        for k in np.flatnonzero(late):
+            self.theta[k], self.a[k] = self.theta[0], self.a[0]
+
+    def move(self, x, y, w, u):
+        self.seen = [(place, (1.0 - 1e-5 * u) * other) for place, other in self.seen] + [(x, u)]
+        places, weights = np.array(self.seen).T
+        mean, total = np.average(places, weights=weights), weights.sum()
+        spread = (weights @ (places - mean) ** 2 + 1.0) / (total + 1.0)
+        prior = np.outer([1.0, mean], [1.0, mean]) + np.diag([0.0, spread])
+        f = np.array([1.0, x])
+        for k, memory in enumerate(self.memories):
+            memory = max(10.0, -memory * self.information) if memory < 0.0 else memory
+            keep = memory / (memory + u) if memory else 1.0
+            s = sigmoid(self.theta[k] @ f)
+            self.a[k] = keep * self.a[k] + w * s * (1.0 - s) * np.outer(f, f)
+            pull = (1.0 - keep) * prior @ (self.theta[k] - [0.0, 1.0])
+            step = np.linalg.solve(self.a[k] + prior, w * (y - s) * f - pull)
+            self.capped += abs(step @ f) > 4.0
+            self.theta[k] += step * min(1.0, 4.0 / abs(step @ f))
+
+
+def far_labels(seed, n):
+    """Scores of which some are clamped and labelled against what they say."""
+    s, y, w = stream(seed, n, weights="any")
+    ends = np.random.default_rng(seed).random(n) < 0.03
+    return np.where(ends, 0.0, s), np.where(ends, 1.0, y), w
+
+
+LADDER_STREAMS = {
+    "ones": lambda: stream(3, 400, shape=3.0),
+    "weights": lambda: stream(4, 400, shape=0.5, weights="any"),
+    "far": lambda: far_labels(5, 400),
+}
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("late", [0, 7])
+@pytest.mark.parametrize("name", LADDER_STREAMS)
+def test_online_platt_is_a_mixture_of_lines_of_every_memory(name, late):
+    """Lines enter as copies of the first: at 0, 1, 10 and 100 units here."""
+    s, y, w = LADDER_STREAMS[name]()
+    cal, by_hand, waiting = OnlinePlatt(), LinesByHand(), []
+    for i, x in enumerate(log_odds(s)):
+        issued = by_hand.issue(x)
+        assert cal.predict_one(s[i]) == pytest.approx(issued[1], rel=1e-8)
+        assert cal.map()(s[i]) == pytest.approx(cal.predict_one(s[i]), rel=1e-15)
+        waiting.append((i, x, cal.issue(float(s[i]), w=float(w[i])), issued))
+        if len(waiting) > late:
+            k, at, own, expected = waiting.pop(0)
+            by_hand.learn(at, y[k], w[k], expected)
+            if late:
+                cal.settle(own, y[k] > 0.0)
+            else:
+                cal.learn_one(s[k], y[k], w[k])
+    assert len(cal.map().slopes) == 5
+    assert cal.n == pytest.approx(w[: len(s) - late].sum())
+    assert (by_hand.capped > 0) == (name == "far")
+
+
+def test_a_record_that_was_not_issued_is_refused():
+    cal = OnlinePlatt()
+    record = cal._issue(0.5, math.nan)
+    for wrong in (record[1:], [-1.0, *record[1:]], [*record[:-1], 1.5], [*record[:-1], math.nan]):
+        with pytest.raises(InputError, match="not the numbers that were issued"):
+            cal._learn_issued(0.5, 1.0, 1.0, math.nan, wrong)
+    assert cal.n == 0.0
+
+
+def kernel_states():
+    """Yield the kernel's state of an `OnlinePlatt`, and damaged ones."""
+    cal = OnlinePlatt()
+    cal.learn_many(*stream(8, 300)[:2])
+    state = cal.state_dict()
+    yield state, None
+    damages = {
+        "sum to 1": lambda kernel: kernel[3].__setitem__(0, 0.5 * kernel[3][0]),
+        "let 5 lines enter": lambda kernel: kernel[0].append(1.0),
+        "let 7 lines enter": lambda kernel: kernel[5].__setitem__(1, 1e5),
+        "below 0": lambda kernel: kernel[2].__setitem__(0, -1.0),
+        "products": lambda kernel: kernel[2].__setitem__(1, 1e6),
+        "places": lambda kernel: kernel.__setitem__(4, [0.0, 0.0, 0.0]),
+    }
+    for message, damage in damages.items():
+        damaged = json.loads(json.dumps(cal.state_dict()))
+        damage(damaged["learned"]["kernel"])
+        yield signed(damaged), message
+
+
+def test_damaged_states_of_online_platt_are_refused():
+    for state, message in kernel_states():
+        if message is None:
+            assert OnlinePlatt.from_state(state).state_dict() == state
+        else:
+            with pytest.raises(StateError, match=message):
+                OnlinePlatt.from_state(state)
 
 
 # ---- online beta scaling -------------------------------------------------------------------------------------------
@@ -324,8 +453,8 @@ def bins_of(p, bins):
 
 
 def ops_forecasts(s, y, w):
-    """Return the forecasts of `OnlinePlatt`, which has oracles of its own, before each outcome."""
-    cal, said = OnlinePlatt(), []
+    """Return the forecasts of OPS, which has oracles of its own, before each outcome."""
+    cal, said = OnlinePlatt(discount=1.0), []
     for i in range(len(s)):
         said.append(cal.predict_one(s[i]))
         cal.learn_one(s[i], y[i], w[i])
@@ -353,7 +482,7 @@ def test_tops_loses_little_more_than_the_refinement_of_its_bins(kind):
     """Foster and Hart's promise, with the constants of a mean that starts at a pseudo-outcome, at every moment."""
     rng = np.random.default_rng(8)
     n, bins = 4_000, 10
-    cal, ops = TrackingOPS(bins), OnlinePlatt()
+    cal, ops = TrackingOPS(bins), OnlinePlatt(discount=1.0)
     lost, raw, inside = 0.0, 0.0, [[] for _ in range(bins)]
     for k in range(n):
         s = float(rng.random())

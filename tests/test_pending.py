@@ -132,7 +132,7 @@ def test_one_vs_rest_keeps_the_records_of_its_binary_methods(method):
 def test_a_prediction_keeps_what_is_needed_and_no_more():
     issued = Segmented("ops", BY).issue(np.float32(0.25), 7.0, keys={"campaign": "a", "page": "x" * 1000})
     assert (type(issued.x), issued.keys, issued.t) == (float, {"campaign": "a"}, 7.0)
-    assert len(pickle.dumps(OnlinePlatt().issue(0.3, datetime(2026, 1, 1, tzinfo=UTC)))) < 250
+    assert len(pickle.dumps(OnlinePlatt().issue(0.3, datetime(2026, 1, 1, tzinfo=UTC)))) < 350
     assert repr(issued) == "Pending(p=0.25, x=0.25, keys={'campaign': 'a'})"
 
 

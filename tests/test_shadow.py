@@ -496,10 +496,10 @@ def test_a_shadow_of_a_sample_decides_for_the_whole():
     y = rng.random(len(true)) < true
     kept = y | (rng.random(len(true)) < 0.01)
     scores, y, w = np.minimum(3.0 * true, 0.99)[kept], y[kept], np.where(y, 1.0, 100.0)[kept]
-    many, loop, without = (Shadow(Identity(), {"platt": OnlinePlatt()}) for _ in range(3))
+    many, loop, without = (Shadow(Identity(), {"platt": OnlinePlatt(discount=1.0)}) for _ in range(3))
     many.predict_learn_many(scores, y, w)
     difference = LogLossDifference(0.975, adaptive=True)
-    difference.update_many(y, OnlinePlatt().predict_learn_many(scores, y, w), scores, w)
+    difference.update_many(y, OnlinePlatt(discount=1.0).predict_learn_many(scores, y, w), scores, w)
     for row in zip(scores.tolist(), y.tolist(), w.tolist(), strict=True):
         loop.settle(loop.issue(row[0]), *row[1:])
     for (found,) in (many.comparisons(), loop.comparisons()):
@@ -617,7 +617,7 @@ def versioned(join, rows, act=lambda k: None):
 
 
 def shadowed(**given):
-    return LabelJoin(Shadow(Identity(), {"ops": TrackingOPS(), "window": OnlinePlatt()}), HORIZON, **given)
+    return LabelJoin(Shadow(Identity(), {"ops": TrackingOPS(), "window": OnlinePlatt(discount=1.0)}), HORIZON, **given)
 
 
 @pytest.mark.sample(2)

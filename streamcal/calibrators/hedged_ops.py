@@ -17,13 +17,13 @@ SEEDS = 2**64
 
 
 class HedgedOPS(SequentialCalibrator):
-    """Hedged online Platt scaling (HOPS): Foster's randomised forecaster within each bin of `OnlinePlatt`'s forecasts.
+    """Hedged online Platt scaling (HOPS): Foster's randomised forecaster within each bin of forecasts.
 
-    The forecast of online Platt scaling falls into one of `bins` bins of width ε = 1/bins, each with its own forecaster
-    F99, whose possible forecasts are the midpoints of the same bins. It forecasts a midpoint whose bin holds the share
-    of positives seen after that forecast (the forecast's own bin first, else the lowest). If there is none, it draws
-    one of two neighbours, of which one has been too low by e and the other too high by d, with probabilities
-    proportional to d and e.
+    The forecast of online Platt scaling, `OnlinePlatt(discount=1)`, falls into one of `bins` bins of width ε = 1/bins,
+    each with its own forecaster F99, whose possible forecasts are the midpoints of the same bins. It forecasts a
+    midpoint whose bin holds the share of positives seen after that forecast (the forecast's own bin first, else the
+    lowest). If there is none, it draws one of two neighbours, of which one has been too low by e and the other too high
+    by d, with probabilities proportional to d and e.
 
     The expected calibration error Σ |share of positives − forecast|·(how often), over the forecast values, is at most
     ε/2 + √((1 + ln T)/T)/ε on every stream of T unit weights. The bound covers streams made by an adversary who knows

@@ -18,7 +18,7 @@ class OnlineBeta(SequentialCalibrator):
     With z = (log s, −log(1 − s), 1), g = w·(p − y)·z:  A ← A + g gᵀ,  θ ← Π_A(θ − A⁻¹ g / γ), Π_A being the
     projection on the ball of radius 100 in the norm of A. γ = 0.1 and A₀ = 25·I. It starts at the identity (1, 1, 0),
     which is ours; the authors' code starts at (0, 0, 0). Nothing keeps a and b positive, so the map need not be
-    monotone. With a = b it is that of `OnlinePlatt`; a third parameter lets the two ends bend differently.
+    monotone. With a = b it is that of `OnlinePlatt(discount=1)`; a third parameter lets the two ends bend apart.
 
     Notes
     -----

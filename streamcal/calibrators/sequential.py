@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import warn
+from streamcal.kernels.mixture.line_ladder import LineLadder
 from streamcal.kernels.newton.online_newton import OnlineNewton
 from streamcal.maps.base import ScaledMap
 from streamcal.parameters.columns import like
@@ -120,4 +121,4 @@ def warn_of_blocks(labels: FloatArray) -> None:
 def newtons_of(predictors: Sequence[Any]) -> list[Any] | None:
     """Return the kernels of calibrators for `predict_each` and `learn_each`; None if any has no such kernel."""
     found = [getattr(one, "_kernel", None) for one in predictors]
-    return found if all(isinstance(one, OnlineNewton) for one in found) else None
+    return found if all(isinstance(one, OnlineNewton | LineLadder) for one in found) else None

@@ -14,12 +14,12 @@ from streamcal.states import HEAVIEST, Reader, ensure, numbers, row
 
 
 class TrackingOPS(SequentialCalibrator):
-    """Tracking past outcomes (TOPS): the share of positives among the earlier forecasts of `OnlinePlatt` in the bin.
+    """Tracking past outcomes (TOPS): the share of positives among the earlier forecasts in the bin.
 
-    The forecast of online Platt scaling falls into one of `bins` bins of width ε = 1/bins, and the prediction is the
-    mean outcome of the earlier observations whose forecast fell into it. In each bin they are joined by one
-    pseudo-observation of weight 1 at its midpoint, as in the authors' code. So an empty bin predicts its midpoint, and
-    a single outcome does not make the prediction of a bin 0 or 1.
+    The forecast of online Platt scaling, `OnlinePlatt(discount=1)`, falls into one of `bins` bins of width ε = 1/bins.
+    The prediction is the mean outcome of the earlier observations whose forecast fell into it. In each bin they are
+    joined by one pseudo-observation of weight 1 at its midpoint, as in the authors' code. So an empty bin predicts its
+    midpoint, and a single outcome does not make the prediction of a bin 0 or 1.
 
     On every stream of unit weights the sum of (p − y)² is at most Σ n·v + ln(n + 1) + 1 over the bins, where n outcomes
     of variance v have fallen into a bin. That is little more than the loss Σ n·v of predicting the mean of each bin,

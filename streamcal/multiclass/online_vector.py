@@ -47,7 +47,7 @@ class OnlineVectorScaling(MulticlassCalibrator):
 
     With g the gradient of the log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), where
     Π_A is the projection on the ball of radius 100 around the identity in the norm of A; γ = 0.1 and A₀ = 100·I, as in
-    `OnlinePlatt`. A label that appears later starts with a = 1, b = 0, and its part of A₀.
+    `OnlinePlatt(discount=1)`. A label that appears later starts with a = 1, b = 0, and its part of A₀.
 
     Parameters
     ----------

@@ -162,7 +162,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "folds": (2,),
     "breadth": (2.0,),
     "interval": (NearestScores(0.5), FixedWidth(0.125), ScoreIntervals((0.0, 1.0), (-0.25, 0.875), (0.125, 1.25))),
-    "discount": (0.875,),
+    "discount": (1.0, 0.875),
     "seed": (7,),
     "jump_rates": ((0.25,),),
     "passive": (0.125,),

@@ -120,19 +120,20 @@ ONE_SCORE = {
         "That of `venn-abers` for the pair of each fold; none for what the folds are merged to.",
     ),
     "online-platt": Note(
-        "On drifting streams, and where an update has to cost nanoseconds: two parameters by Newton steps.",
+        "On drifting streams, and where an update has to cost nanoseconds: sigmoid maps with memories of every length.",
         "Where the reliability curve is no sigmoid of the log-odds; `tracking-ops` and `auto` correct what is left.",
-        "The paper bounds its regret against the best sigmoid in hindsight by O(log T), whatever the outcomes.",
+        "Within a few nats of the best of its memories. With `discount=1` it is online Platt scaling as published, "
+        "whose regret against the best sigmoid in hindsight is O(log T), whatever the outcomes.",
     ),
     "online-beta": Note(
-        "As `online-platt`, for probabilities whose two ends are distorted differently.",
+        "On streams without much drift, for probabilities whose two ends are distorted differently.",
         "For scores of exactly 0 or 1; on short streams, where `online-platt` has one parameter less.",
-        "As `online-platt`, against the best beta map.",
+        "As `online-platt` with `discount=1`, against the best beta map.",
     ),
     "tracking-ops": Note(
-        "As `online-platt`, where it leaves bins that are wrong.",
+        "As `online-platt` with `discount=1`, where it leaves bins that are wrong.",
         "For ranking: bins make ties.",
-        "Calibeating: its Brier score is at most that of `online-platt` less its ECE, up to O(log T / T) a bin.",
+        "Calibeating: its Brier score is at most that of online Platt scaling less its ECE, up to O(log T / T) a bin.",
     ),
     "hedged-ops": Note(
         "Where somebody may choose the outcomes against you: calibrated on every stream, by randomised forecasts.",
@@ -213,7 +214,7 @@ MULTICLASS = {
     "online-vector-scaling": Note(
         "By default on streams: one Newton step for an outcome.",
         "Where observations are to be merged or unlearned.",
-        "For two classes it is `online-platt`, with its bound; for more, the step is ours.",
+        "For two classes it is `OnlinePlatt(discount=1)`, with its bound; for more, the step is ours.",
     ),
     "multiclass-venn-abers": Note(
         "Where each label is to have an interval that says how much is known.",

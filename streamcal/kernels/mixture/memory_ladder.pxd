@@ -2,6 +2,13 @@ cimport cython
 
 from streamcal.kernels.mixture.late_weights cimport LateWeights
 
+cdef double PLACE_FADES
+cdef double ENTERS
+
+cdef void step_line(
+    double* a, double* held, double offset, double slope, double keep, double d, double error, double curvature,
+    double* step) noexcept nogil
+
 
 @cython.final
 cdef class MemoryLadder:

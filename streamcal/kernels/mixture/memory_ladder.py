@@ -98,6 +98,27 @@ def _show(
         place += CURVE
 
 
+def step_line(a, held, offset, slope, keep, d, error, curvature, step):
+    """Set `step` to the change of a line's coefficients by a label; its curvature a, (1, d, d²) in turn, is updated.
+
+    `held` is T, `keep` what the label leaves of the past, and `error` and `curvature` are w·(y − s) and w·s(1 − s).
+    """
+    gone: cython.double = 1.0 - keep
+    first: cython.double = error - gone * (held[0] * offset + held[1] * slope)
+    second: cython.double = error * d - gone * (held[1] * offset + held[2] * slope)
+    m0: cython.double
+    m1: cython.double
+    m2: cython.double
+    h: cython.double
+    a[0] = a[0] * keep + curvature
+    a[1] = a[1] * keep + curvature * d
+    a[2] = a[2] * keep + curvature * d * d
+    m0, m1, m2 = a[0] + held[0], a[1] + held[1], a[2] + held[2]
+    h = 1.0 / max(m0 * m2 - m1 * m1, PIVOT * m0 * m2)
+    step[0] = (m2 * first - m1 * second) * h
+    step[1] = (m0 * second - m1 * first) * h
+
+
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
@@ -118,39 +139,22 @@ def _step_lines(
     k: cython.Py_ssize_t
     at: cython.Py_ssize_t
     s: cython.double
-    h: cython.double
-    c: cython.double
-    gone: cython.double
     keep: cython.double
-    first: cython.double
-    second: cython.double
-    m0: cython.double
-    m1: cython.double
-    m2: cython.double
+    held: cython.double[3] = [0.0, 0.0, 0.0]
+    own: cython.double[3] = [0.0, 0.0, 0.0]
+    step: cython.double[2] = [0.0, 0.0]
+    held[0], held[1], held[2] = prior[0], prior[4], prior[5]
     for k in range(lines):
         if entered[k] == 0.0:
             continue
         at = LINE * k
         s = _sigmoid(clamped(x + theta[at] + theta[at + 1] * d, LARGEST))
-        h, c = w * s * (1.0 - s), w * (y - s)
-        first, second = c, c * d
-        at = 3 * k
-        if memory[k] > 0.0:
-            keep = memory[k] / (memory[k] + u)
-            gone = 1.0 - keep
-            a[at] *= keep
-            a[at + 1] *= keep
-            a[at + 2] *= keep
-            m0, m1 = theta[LINE * k], theta[LINE * k + 1]
-            first -= gone * (prior[0] * m0 + prior[4] * m1)
-            second -= gone * (prior[4] * m0 + prior[5] * m1)
-        a[at] += h
-        a[at + 1] += h * d
-        a[at + 2] += h * d * d
-        m0, m1, m2 = a[at] + prior[0], a[at + 1] + prior[4], a[at + 2] + prior[5]
-        h = 1.0 / max(m0 * m2 - m1 * m1, PIVOT * m0 * m2)
-        theta[LINE * k] += (m2 * first - m1 * second) * h
-        theta[LINE * k + 1] += (m0 * second - m1 * first) * h
+        keep = memory[k] / (memory[k] + u) if memory[k] > 0.0 else 1.0
+        own[0], own[1], own[2] = a[3 * k], a[3 * k + 1], a[3 * k + 2]
+        step_line(own, held, theta[at], theta[at + 1], keep, d, w * (y - s), w * s * (1.0 - s), step)
+        a[3 * k], a[3 * k + 1], a[3 * k + 2] = own[0], own[1], own[2]
+        theta[at] += step[0]
+        theta[at + 1] += step[1]
 
 
 @cython.cfunc

@@ -1,11 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: binding=False, always_allow_keywords=False
-"""Several online Newton kernels at once, each at its own score."""
+"""Several kernels of one score at once, each at its own: those of `OnlinePlatt` and `OnlineBeta`."""
 
 import cython
 from cython.cimports.libc.math import log, log1p
 from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
-from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton
 
 nan = cython.declare(cython.double, float("nan"))
 
@@ -13,7 +12,6 @@ nan = cython.declare(cython.double, float("nan"))
 def predict_each(newtons: list, scores: list):
     """`predict_fast` of each of several at its own score, a list."""
     i: cython.Py_ssize_t
-    one: OnlineNewton
     if len(newtons) != len(scores):
         raise ValueError("lengths differ")
     found: list = [nan] * len(scores)
@@ -24,7 +22,7 @@ def predict_each(newtons: list, scores: list):
 
 
 @cython.cfunc
-def _learn_beyond(newton: OnlineNewton, score: object, y: object, w: object) -> cython.bint:
+def _learn_beyond(newton: object, score: object, y: object, w: object) -> cython.bint:
     """`step` at ±limit for a float in [0, 1] beyond it, a bool and a float weight; whether it was."""
     limit: cython.double = newton.limit
     s: cython.double
@@ -47,7 +45,6 @@ def learn_each(newtons: list, scores: list, labels: list, w: object):
     beyond the limit.
     """
     i: cython.Py_ssize_t
-    one: OnlineNewton
     left: list = []
     beyond: list = []
     if not len(newtons) == len(scores) == len(labels):

@@ -3,6 +3,7 @@ cimport cython
 from streamcal.kernels.common.weights cimport WeightScale
 
 cpdef double log_odds(double s, double limit) noexcept nogil
+cdef double fast_log_odds(object score, object y, object w, double limit) noexcept
 
 @cython.final
 cdef class OnlineNewton:

@@ -40,10 +40,7 @@ def log_odds(s: cython.double, limit: cython.double) -> cython.double:
     return -limit if x < -limit else limit if x > limit else x
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _fast_observation(score: object, y: object, w: object, limit: cython.double) -> cython.double:
+def fast_log_odds(score: object, y: object, w: object, limit: cython.double) -> cython.double:
     """Return the log-odds of a score, within ±limit, if `fast_observation` accepts the observation; NaN otherwise."""
     s: cython.double
     x: cython.double
@@ -226,7 +223,7 @@ class OnlineNewton:
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
         """`step` for a float in [0, 1], a bool and a float weight within the limit; whether it was."""
-        x: cython.double = _fast_observation(score, y, w, self.limit)
+        x: cython.double = fast_log_odds(score, y, w, self.limit)
         if x != x:
             return False
         self.step(x, 1.0 if y is True else 0.0, w)

@@ -1,0 +1,31 @@
+cimport cython
+
+from streamcal.kernels.common.weights cimport WeightScale
+
+
+@cython.final
+cdef class LineLadder:
+    cdef readonly Py_ssize_t size  # lines, N
+    cdef readonly Py_ssize_t entered  # those that have entered; the others are the first one
+    cdef readonly double weight
+    cdef readonly double information  # U
+    cdef readonly double limit
+    cdef WeightScale _scale
+    cdef double _due  # information at which the next line enters
+    cdef double _rest  # prior weight of the first line and of those that have not entered
+    cdef double[7] _memory
+    cdef double[7] _prior
+    cdef double[7] _weights
+    cdef double[7] _slopes
+    cdef double[7] _offsets
+    cdef double[21] _a  # three numbers a line
+    cdef double[3] _places  # information, and its sums of x and of x²
+
+    cpdef double predict(self, double x) noexcept nogil
+    cpdef void step(self, double x, double y, double w) noexcept nogil
+    cdef double _forecast(self, double x, double* each) noexcept nogil
+    cdef void _learn(self, double x, double y, double w, double p, double* each, double* issued, double late) noexcept nogil
+    cdef void _judge(self, double y, double rate, double share, double* issued) noexcept nogil
+    cdef void _move(self, double x, double y, double w, double u, double* each) noexcept nogil
+    cdef void _enter(self) noexcept nogil
+    cdef void _find_next(self) noexcept nogil
