@@ -205,6 +205,7 @@ class CountedJoin(Joining):
         self._rows = 0  # of all buckets
         self._groups = Groups()
         self._resumed = False  # and nothing has happened since
+        self._warned_of_share = False
         self._journal: Journal | None = None
         self._key: bytes | None = secrets.token_bytes(SHORTEST_KEY) if key is None else None
         self._use_key(self._key if key is None else checked_key(key))
@@ -807,7 +808,9 @@ class CountedJoin(Joining):
             due = (k + 1) * inside // known
             curve.add(cell, inside=due > done)
             done = due
-        if curve.turn(self._number) and curve.waits:
+        curve.turn(self._number)
+        if curve.has_few and not self._warned_of_share:
+            self._warned_of_share = True
             warn(
                 f"few clicks are known within early={self._soonest:g} s, {100.0 * curve.share()[0]:.2g} %: labels are "
                 "learned at the horizon while the share is so small; give a longer early, or None"
