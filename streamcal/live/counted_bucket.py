@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -133,7 +132,7 @@ class Bucket:
         self.issued = 0  #: predictions issued in it
         self.counted = 0  #: those of them that are in rows
         self.rows: Any = CountedRows()
-        self.said: list[array[float] | None] = []  #: by row, what parts of a mixture said; empty where there are none
+        self.said: list[bytes | None] = []  #: by row, what `VersionLearner.issue` returned; empty where there are none
         self.of: set[int] = set()  #: the numbers of its groups
         self.used: dict[Any, int] = {}  #: their numbers by group, as far as this process has looked them up
         self.clicks = clicks  #: which of its predictions were clicked
@@ -178,7 +177,7 @@ class Bucket:
         """Bytes of its columns and of its clicks."""
         columns = (self.scores, self.groups, self.n, self.clicked, self.early)
         rows = 0 if self.rows is None else self.rows.nbytes
-        said = sum(8 * len(one) for one in self.said if one is not None)
+        said = sum(len(one) for one in self.said if one is not None)
         return rows + said + int(self.clicks.nbytes) + sum(int(one.nbytes) for one in columns)
 
 

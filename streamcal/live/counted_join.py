@@ -6,7 +6,6 @@ import hashlib
 import logging
 import math
 import secrets
-from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
@@ -206,6 +205,7 @@ class CountedJoin(Joining):
         self._rows = 0  # of all buckets
         self._groups = Groups()
         self._resumed = False  # and nothing has happened since
+        self._warned_of_share = False
         self._journal: Journal | None = None
         self._key: bytes | None = secrets.token_bytes(SHORTEST_KEY) if key is None else None
         self._use_key(self._key if key is None else checked_key(key))
@@ -729,7 +729,8 @@ class CountedJoin(Joining):
             for part in spread(counts.ravel()):
                 for stream in part.tolist():
                     row, y = divmod(stream, 2)
-                    learner.learn(ones[row].score, ones[row], bool(y))
+                    one, said = ones[row]
+                    learner.learn(one.score, one, said, bool(y))
             return
         calibrator, time = learner.calibrator, t if learner._timed else None
         if in_bulk(learner):
@@ -751,15 +752,15 @@ class CountedJoin(Joining):
 
     def _issued_again(
         self, bucket: Bucket, learner: VersionLearner, rows: NDArray[np.intp], scores: FloatArray, t: float
-    ) -> Iterator[Issued]:
-        """Yield for each row a prediction as a version learns it."""
+    ) -> Iterator[tuple[Issued, bytes | None]]:
+        """Yield for each row a prediction as a version learns it, and what is remembered of it."""
         turned = self._curve is not None and bucket.first < self._curve.since
         for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
             group = self._groups[int(bucket.groups[row])]
-            said: array[float] | None = bucket.said[row]
+            said = bucket.said[row]
             if turned:  # its parts said something else: of labels learned at another age
                 said = learner.issue(score, group.keys, t, group.w)[1]
-            yield Issued(0, 0.5, score, t, group.version, group.keys, group.w, t, 0, said)
+            yield Issued(0, 0.5, score, t, group.version, group.keys, group.w, t, 0), said
 
     def _correct(self, bucket: Bucket, row: int, issued: float, t: float, cell: int) -> None:
         """Turn a negative label that was learned into a positive one, where a click asks for it and that is exact."""
@@ -807,7 +808,9 @@ class CountedJoin(Joining):
             due = (k + 1) * inside // known
             curve.add(cell, inside=due > done)
             done = due
-        if curve.turn(self._number) and curve.waits:
+        curve.turn(self._number)
+        if curve.has_few and not self._warned_of_share:
+            self._warned_of_share = True
             warn(
                 f"few clicks are known within early={self._soonest:g} s, {100.0 * curve.share()[0]:.2g} %: labels are "
                 "learned at the horizon while the share is so small; give a longer early, or None"

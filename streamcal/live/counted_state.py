@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from array import array
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -88,7 +88,7 @@ def bucket_of(bucket: Bucket) -> dict[str, Any]:
         "clicks": bucket.clicks.places(),
         "delays": list(bucket.delays),
         "sizes": None if said is None else np.array([0 if one is None else len(one) for one in said], dtype=np.int64),
-        "said": None if said is None else np.frombuffer(b"".join([one for one in said if one is not None])),
+        "said": None if said is None else b64encode(b"".join([one for one in said if one is not None])).decode(),
     }
 
 
@@ -133,7 +133,7 @@ def _bucket(value: Any, params: Mapping[str, Any], found: Mapping[str, Any]) -> 
     columns = {name: counts() for name in ("keys", "n", "clicked", "early")}
     fields = {**dict.fromkeys(names, whole()), **columns, "place": whole(-MOST), "learned": flag, "open": flag}
     fields |= {"scores": numbers(None), "differences": maybe(numbers(None)), "exact": flag, "clicks": counts()}
-    fields |= {"delays": listed(whole(), CELLS + 2), "sizes": maybe(counts()), "said": maybe(numbers(None, copy=False))}
+    fields |= {"delays": listed(whole(), CELLS + 2), "sizes": maybe(counts()), "said": maybe(text(2**31))}
     one = record(fields)(value)
     size = len(one["keys"])
     ensure(all(len(one[name]) == size for name in (*columns, "scores")), "rows have columns of several lengths")
@@ -162,15 +162,14 @@ def _bucket(value: Any, params: Mapping[str, Any], found: Mapping[str, Any]) -> 
     return bucket
 
 
-def _said(one: Mapping[str, Any], size: int) -> list[array[float] | None]:
-    """Read what parts of mixtures said of each row."""
+def _said(one: Mapping[str, Any], size: int) -> list[bytes | None]:
+    """Read what is remembered of the predictions of each row."""
     if one["sizes"] is None:
         return [None] * size if not one["learned"] else []
-    ensure(len(one["sizes"]) == size and one["said"] is not None, "parts of mixtures are of other rows")
-    ends = np.cumsum(one["sizes"])
-    ensure((int(ends[-1]) if size else 0) == len(one["said"]), "parts of mixtures said more or less")
-    content, places = memoryview(np.ascontiguousarray(one["said"]).view(np.uint8)), [0, *(8 * ends).tolist()]
-    return [array("d", bytes(content[a:b])) if a < b else None for a, b in pairwise(places)]
+    ensure(len(one["sizes"]) == size and one["said"] is not None, "what is remembered is of other rows")
+    content, ends = b64decode(one["said"], validate=True), np.cumsum(one["sizes"])
+    ensure((int(ends[-1]) if size else 0) == len(content), "more or less is remembered than there are rows")
+    return [content[a:b] if a < b else None for a, b in pairwise([0, *ends.tolist()])]
 
 
 def take_over(join: Any, found: Mapping[str, Any], buckets: list[Bucket]) -> None:
