@@ -2,7 +2,7 @@
 
     python -m benchmarks                  # everything; writes docs/performance.md, docs/performance/, and the tables
                                           # of docs/long_streams.md and docs/late_labels_measured.md
-    python -m benchmarks --quick          # a smoke run of less than a minute; prints only
+    python -m benchmarks --quick          # a smoke run of some minutes; prints only
     python -m benchmarks --only tail      # one part; prints only
     python -m benchmarks --quick --out /tmp/page    # writes there
 
@@ -66,7 +66,7 @@ def parts() -> dict[str, Callable[[Plan], Any]]:
 def main(arguments: list[str] | None = None) -> None:
     """Run the parts, print the results, and write the page of a full run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a smoke run of less than a minute")
+    parser.add_argument("--quick", action="store_true", help="a smoke run of some minutes")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="the ladder: numbers of distinct scores")
     parser.add_argument("--only", action="append", metavar="NAME", help="run this part only; may be repeated")
     parser.add_argument(

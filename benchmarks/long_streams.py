@@ -29,7 +29,7 @@ from benchmarks.plan import Plan
 from benchmarks.streams.bases import TRAIN, clipped, frozen
 from benchmarks.streams.tables import SOURCES, Array, Flags, Table, path_of, served
 from streamcal import Auto, OnlinePlatt, Platt
-from streamcal.calibrators.auto.experts import NAMES, RUNGS
+from streamcal.calibrators.auto.experts import NAMES, RUNGS, STACKS
 from streamcal.calibrators.base import Calibrator
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.stream.columns import Observations
@@ -117,7 +117,7 @@ def regret(p: Array, truth: Array) -> float:
 def followed(stream: Stream, rows: int = 65_536) -> Followed:
     """Follow a stream with `Auto`, and read the forecasts of its rungs in the records of its predictions."""
     cal, p, rungs = Auto(), np.empty(len(stream.y)), np.zeros(len(RUNGS))
-    first, labels = len(NAMES) + 1, stream.y.tolist()
+    first, labels = len(NAMES) + len(STACKS), stream.y.tolist()
     for start in range(0, len(p), rows):
         scores = stream.scores[start : start + rows].tolist()
         forecasts = np.empty((len(scores), len(RUNGS)))

@@ -30,7 +30,7 @@ import streamcal
 from benchmarks import report, serving
 from benchmarks.click_log import HOUR, MOST_HELD, SEED, WARM, Joined, Log, Sums, known, peak
 from benchmarks.plan import FULL, Plan
-from streamcal import Auto, OnlinePlatt, live
+from streamcal import Auto, OnlinePlatt
 from streamcal.live import LabelJoin
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "late_labels_measured.md"
@@ -50,13 +50,11 @@ def each(cal: Any, horizon: float) -> Any:
 
 def counts(cal: Any, horizon: float) -> Any:
     """Return a join that counts predictions."""
-    return live.CountedJoin(cal, horizon)  # type: ignore[attr-defined]
+    return LabelJoin(cal, horizon, pending="counts")
 
 
 #: How predictions wait, by the name in the tables.
-FORMS: dict[str, Callable[[Any, float], Any]] = {"each": each}
-if hasattr(live, "CountedJoin"):
-    FORMS["counts"] = counts
+FORMS: dict[str, Callable[[Any, float], Any]] = {"each": each, "counts": counts}
 
 
 # -- the click log -----------------------------------------------------------------------------------------------------
@@ -122,11 +120,8 @@ def grown(form: str, method: str, n: int) -> Grown:
         start = time.process_time()
         if form == "counts":
             join.issue_many(scores, t)
-        elif hasattr(join, "issue_many"):
-            join.issue_many(np.arange(first, first + len(scores)), scores, t)
         else:
-            for id, (score, at) in enumerate(zip(scores.tolist(), t.tolist(), strict=True), first):
-                join.issue(id, score, at)
+            join.issue_many(np.arange(first, first + len(scores)), scores, t)
         taken += time.process_time() - start
     size = (serving.resident(os.getpid()) - before) * 2**20 / n
     start = time.process_time()
