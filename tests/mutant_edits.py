@@ -564,8 +564,8 @@ MUTANTS = [
     Mutant(
         "join-gives-the-score-itself",
         "live/label_join.py",
-        "learner.issue(score * self._factor, keys, t, w)",
-        "learner.issue(score, keys, t, w)",
+        "learner.issue(score * self._factor, keys, t, w, apart",
+        "learner.issue(score, keys, t, w, apart",
         "with early, the calibrator predicts from scores of another world than it learns",
         "test_label_join",
     ),
@@ -588,8 +588,8 @@ MUTANTS = [
     Mutant(
         "judged-when-learned",
         "live/label_join.py",
-        "while unjudged and unjudged[0].at <= past:",
-        "while unjudged:",
+        "while place < self._unlearned and table.at(place) <= past:",
+        "while place < self._unlearned:",
         "with an early window the label is judged before the horizon is over",
         "test_label_join test_serving",
     ),

@@ -1024,7 +1024,7 @@ def test_a_state_of_the_former_default_goes_on_without_naming_it(stream: Path, t
     run(stream, "--method", "ops", "--state", tmp_path / "s.json")
     result = run(stream, "--state", tmp_path / "s.json")
     assert result.exit_code == 0
-    assert "OnlinePlatt(discount=1.0), resumed from" in result.stdout
+    assert "OnlinePlatt(discount=None), resumed from" in result.stdout
 
 
 @pytest.mark.parametrize(

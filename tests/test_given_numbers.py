@@ -22,13 +22,18 @@ from streamcal.stream.comparing import Comparison
 MODULES = ["regression", "multiclass", "fusion", "live", "metrics", "datasets", "datasets.synthetic", "river"]
 #: Results, which no one makes, and what reads data, which is tried on its own.
 LEFT_OUT = {
-    *("Issued", "CORPBlock", "CORPReliability", "Decomposition", "LevelData", "PairFound", "Recalibration"),
+    *("Answer", "Issued", "CORPBlock", "CORPReliability", "Decomposition", "LevelData", "PairFound", "Recalibration"),
     *("Certificate", "Group", "Pending"),
     *("ReliabilityBin", "ReliabilityData", "SyntheticStream", "AdClicks", "Setting", "compare"),
 }
 #: A possible value of each parameter that is a number; where names are used twice, also by class.
 VALUES = {
     "breadth": 5.0,
+    "bucket": 5.0,
+    "max_behind": 5.0,
+    "cells": 64,
+    "max_rows": 1_000,
+    "click_bits": 128,
     "resolution": 64,
     "refresh_every": 3,
     "delay": 48,
@@ -111,6 +116,7 @@ GIVEN = {
     "Segmented": {"by": ["campaign"]},
     "Shadow": {"champion": "ops"},
     "LabelJoin": {"calibrator": "ops", "horizon": 600},
+    "CountedJoin": {"calibrator": "ops", "horizon": 600, "key": bytes(32)},
     "importance_weight": {"y": False},
     "undo_downsampling": {"p": 0.5},
     "shift_prior": {"p": 0.5, "trained": 0.5, "served": 0.1},

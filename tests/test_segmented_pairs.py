@@ -422,7 +422,7 @@ def test_bad_arguments_change_nothing():
             cal.learn_one(score, keys, y, w)
     with pytest.raises(InputError):
         cal.predict_learn_many([0.5, 0.5], {"campaign": ["c1"]}, [True, False])
-    with pytest.raises(InputError, match="is not what `issue` keeps"):
+    with pytest.raises(InputError, match="not the numbers that were issued"):
         cal.settle(Segmented("ops", BY).issue(0.3, keys={"campaign": "c1"}), True)
     assert cal.state_dict() == before
 

@@ -44,7 +44,7 @@ def group_text(group: Group, width: float) -> str:
     """Describe a group in words; `width` is the width of its bins of log-odds.
 
     >>> from streamcal.live import Group
-    >>> group_text(Group("campaign", "c1", -3, 1.0, 2.0, 3.0, 4.0), 1.0)
+    >>> group_text(Group("campaign", "c1", -3, 1.0, 2.0, 3.0, 4.0, 0), 1.0)
     'campaign c1, log-odds from -3'
     """
     of = "all rows" if group.field is None else f"{field_text(group.field)} {level_text(group.level)}"

@@ -67,7 +67,7 @@ def conclusions(evaluation: Measures) -> list[str]:
     >>> for i in range(2_000):
     ...     _ = evaluation.step(0.9, i % 2 == 0)
     >>> print("\n".join(conclusions(evaluation)))
-    Calibration is better: its log loss is 0.50 lower (95 % confidence sequence: 0.41 to 0.59 lower).
+    Calibration is better: its log loss is 0.51 lower (95 % confidence sequence: 0.42 to 0.60 lower).
     Calibration ratio: raw predicts too many positives; calibrated agrees with the labels.
     """
     if not evaluation.rows:

@@ -158,7 +158,7 @@ class CountedJoin(Joining):
     (0.1, 1000)
     >>> join.advance(t=6000.0)
     >>> round(join.issue(score=0.1, t=6000.0).p, 2), join.waiting
-    (0.02, 1)
+    (0.03, 1)
     """
 
     max_unknown = 0  #: no outcome waits for its prediction: it has a token

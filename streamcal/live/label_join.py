@@ -184,7 +184,7 @@ class LabelJoin(Holding, Journaled):
     (0.1, 1000)
     >>> join.advance(t=6000.0)
     >>> round(join.issue(id="next", score=0.1, t=6000.0).p, 2), join.waiting
-    (0.02, 1)
+    (0.03, 1)
     """
 
     def __new__(cls, *given: Any, pending: str = "each", **named: Any) -> Any:

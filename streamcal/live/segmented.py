@@ -160,7 +160,7 @@ class Segmented(Keyed):
     ...     cal.learn_one(0.1, {"campaign": "c1", "placement": k % 3}, k % 5 == 0)
     ...     cal.learn_one(0.1, {"campaign": "c2", "placement": k % 3}, k % 20 == 0)
     >>> [round(cal.predict_one(0.1, {"campaign": name, "placement": 0}), 2) for name in ("c1", "c2", "new")]
-    [0.2, 0.05, 0.11]
+    [0.2, 0.05, 0.1]
     >>> mean, sd, n = cal.effect("campaign", "c1")
     >>> round(mean, 1), round(sd, 2), n
     (0.6, 0.06, 2000.0)

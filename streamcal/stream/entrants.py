@@ -128,7 +128,7 @@ def one_by_one(
     >>> from streamcal import OnlinePlatt
     >>> rows = Observations(np.array([0.5, 0.5, 0.5]), np.array([True, True, True]), None, None)
     >>> one_by_one(OnlinePlatt(), rows, 1).round(3).tolist()  # the first label is known after the second row
-    [0.5, 0.5, 0.512]
+    [0.5, 0.5, 0.599]
     """
     issue, settle, found = calibrator.issue, calibrator.settle, []
     waiting = deque() if waiting is None else waiting
