@@ -389,10 +389,11 @@ def test_outcomes_of_unknown_ids_are_bounded_the_oldest_go():
 
 
 def learning_early(calibrator, horizon=HORIZON, early=10.0, **more):
-    """Return a join that has seen ten early clicks, so that it learns labels early."""
+    """Return a join that has seen ten early clicks of impressions older than the horizon: it learns labels early."""
     join = LabelJoin(calibrator, horizon, early=early, **more)
-    for _ in range(10):
-        join._curve.add(1, inside=False)
+    for cell in range(1, len(join._curve.edges)):
+        for _ in range(10):
+            join._curve.add(cell, inside=False)
     join._curve.turn(0)
     join._follow_curve()
     return join
@@ -717,7 +718,7 @@ def test_clicks_that_are_uploaded_late_are_early_by_the_time_when_they_are_known
 
 
 def test_clicks_that_are_mostly_told_after_a_negative_was_learned_warn_once():
-    found = [one for one in warned_of(lambda: uploaded("identity", 3_600.0)) if "known only after" in one]
+    found = [one for one in warned_of(lambda: uploaded("identity", 2_400.0)) if "known only after" in one]
     assert len(found) == 1
     assert re.search(r"clicks are reported 1\d\d\d s after their own time on average; give a longer early", found[0])
     join = LabelJoin("identity", 86_400.0)
@@ -800,14 +801,14 @@ def test_where_no_click_is_early_what_is_issued_is_what_is_issued_without_early(
     assert with_early == without
 
 
-def test_labels_are_learned_early_once_ten_early_clicks_are_known():
+def test_labels_are_learned_early_once_ten_clicks_are_known_at_each_age():
     join, seen = LabelJoin(OnlinePlatt(), 100.0, early=10.0), []
-    for k in range(30):
+    for k in range(130):
         join.issue(k, 0.5, float(k))
         join.resolve(k, True, float(k))
         seen.append((join.learns_at_horizon, join.tally()["learned"]))
-    # the first ten are as old as the end of the first cell, 10 * 10^(1/8) = 13.3 s, at 23 s
-    assert seen == [(True, 0)] * 23 + [(False, k - 9) for k in range(23, 30)]
+    # the tenth is as old as the horizon at 109 s
+    assert seen == [(True, max(0, k - 99)) for k in range(109)] + [(False, k - 9) for k in range(109, 130)]
 
 
 def test_labels_are_learned_at_the_horizon_while_the_share_is_small():

@@ -276,13 +276,14 @@ def test_how_late_clicks_are_told_is_in_the_metrics():
         for k in range(12):
             issue(client, f"early {k}", t=0.0)
             outcome(client, f"early {k}", t=0.0)
+        issue(client, "old enough", t=HORIZON)
         for k in range(20, 60):
-            issue(client, k, t=float(k))
+            issue(client, k, t=HORIZON + k)
         for k in range(38, 48):
-            outcome(client, k, t=k + 2.0)  # told at 59
+            outcome(client, k, t=HORIZON + k + 2.0)  # told at 59
         for k in range(50, 60):
-            outcome(client, k, t=59.0)
-        issue(client, "next", t=80.0)
+            outcome(client, k, t=HORIZON + 59.0)
+        issue(client, "next", t=HORIZON + 80.0)
         found = [metric(client, f"streamcal_{name}") for name in names]
     assert found == pytest.approx([14.5 * 10 / 32, 10 / 32, service.join.early_share()[0]])
 

@@ -20,8 +20,8 @@ LEAST = 0.05
 #: Below the first share, labels are learned at the horizon, since early ones tell too little; above the second, early
 #: again.
 TOO_FEW, ENOUGH = 0.1, 0.2
-#: Labels are not learned early before this many clicks were. Without any, a share of zero cannot be told from scores
-#: that are far too high, and every label would be negative. Ten, which have faded a little.
+#: Labels are not learned early before the share rests on this many clicks at each age, up to the horizon. Until then a
+#: small share cannot be told from scores that are far too high. Ten, which have faded a little.
 FIRST_CLICKS = 9.9
 
 
@@ -39,8 +39,8 @@ class DelayCurve:
     It does not depend on how traffic is spread over the day, and every cell is estimated as soon as impressions have
     its age. Sums fade with the clicks that are added.
 
-    While `waits` is True, labels are learned at the horizon: at first, until 10 clicks were early and S is above 0.2,
-    and whenever S has fallen below 0.1, until it is above 0.2 again.
+    While `waits` is True, labels are learned at the horizon: at first, until 10 clicks are known of each cell and S is
+    above 0.2, and whenever S has fallen below 0.1, until it is above 0.2 again.
 
     Parameters
     ----------
@@ -123,8 +123,8 @@ class DelayCurve:
 
     def turn(self, number: int) -> None:
         """Decide when labels are learned; `number` is that of the next prediction."""
-        share, early = 1.0 / self.inverse, self._known[1] - self._inside[1]
-        if (share >= ENOUGH and early >= FIRST_CLICKS) if self.waits else share < TOO_FEW:
+        share = 1.0 / self.inverse
+        if (share >= ENOUGH and min(self._known[1:]) >= FIRST_CLICKS) if self.waits else share < TOO_FEW:
             self.waits, self.since = not self.waits, number
 
     def share(self) -> tuple[float, float]:

@@ -106,8 +106,8 @@ class LabelJoin(Holding, Journaled):
     the score times the share of clicks that are known so soon, and its probability is divided by that share, which is
     estimated from the clicks known up to `horizon` (`streamcal.live.early.DelayCurve`). Predictions are of a click
     within `horizon`, as without `early`. A click is known from its own time on, or from the clock at which `resolve` is
-    called, if that is later, as where clicks are uploaded each hour. Until 10 clicks were known early, and with a share
-    below 0.1, labels are learned at the horizon, as without `early`.
+    called, if that is later, as where clicks are uploaded each hour. Until 10 clicks of each age up to the
+    horizon are known, and with a share below 0.1, labels are learned at the horizon, as without `early`.
 
     Parameters
     ----------
