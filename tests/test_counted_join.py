@@ -19,6 +19,7 @@ from streamcal import (
     InputError,
     Interval,
     Isotonic,
+    OnlineBeta,
     OnlinePlatt,
     Platt,
     StateError,
@@ -579,6 +580,19 @@ def test_a_state_goes_on_to_the_last_bit(make):
         tokens.append(whole.issue(other.random(), k / 5.0, {"c": k % 3}).token)
         whole.resolve(other.choice(tokens), True, k / 5.0)
     assert whole.to_bytes() == join.to_bytes()
+
+
+@pytest.mark.parametrize("make", [Auto, OnlinePlatt, OnlineBeta, Platt, lambda: Segmented(Auto(), by=["c"])])
+def test_a_state_of_many_predictions_at_once_is_read(make):
+    join = LabelJoin(make(), 3600.0, pending="counts")
+    scores, keys = np.linspace(0.01, 0.9, 200), {"c": [0, 1] * 100}
+    join.issue_many(scores, np.arange(200.0), keys)
+    loaded = CountedJoin.from_bytes(join.to_bytes())
+    assert loaded.to_bytes() == join.to_bytes()
+    for each in (join, loaded):
+        each.advance(9000.0)
+    assert loaded.tally()["learned"] == 200
+    assert loaded.to_bytes() == join.to_bytes()
 
 
 def test_a_journal_is_resumed_from(tmp_path):
