@@ -182,7 +182,7 @@ def late_clicks():
     join = "`Auto()`, `LabelJoin(…, horizon)`: both at the horizon"
     early = "`Auto()`, `LabelJoin(…, horizon, early)`"
     before, after = "12 to 36 h", "6 h after the jump"
-    places = {"1.17": (before, join), "1.03": (before, early), "0.60": (after, join), "0.77": (after, early)}
+    places = {"1.11": (before, join), "1.02": (before, early), "0.58": (after, join), "0.77": (after, early)}
     return {figure: cell("late_labels_measured", name, row, "steady")[0] for figure, (name, row) in places.items()}
 
 
