@@ -69,7 +69,8 @@ def excesses(cal, adversary, delay, order, seed=1):
         cal._learn_issued(x, float(y), 1.0, math.nan, issued)
         learned += 1
         unlikely.append(given < 0.25 and lost > 0.0)
-        most = max(most, sum(unlikely[-delay - 1 :]) if delay else 0)
+        # those among labels of D + 1 units in a row, which may be more labels than D + 1: twice as many here at most
+        most = max(most, sum(unlikely[-2 * (delay + 1) :]) if delay else 0)
         yield excess, cal.promised, most
 
 
