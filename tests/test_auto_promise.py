@@ -69,8 +69,7 @@ def excesses(cal, adversary, delay, order, seed=1):
         cal._learn_issued(x, float(y), 1.0, math.nan, issued)
         learned += 1
         unlikely.append(given < 0.25 and lost > 0.0)
-        # those among labels of D + 1 units in a row, which may be more labels than D + 1: twice as many here at most
-        most = max(most, sum(unlikely[-2 * (delay + 1) :]) if delay else 0)
+        most = max(most, sum(unlikely[-delay - 1 :]) if delay else 0)
         yield excess, cal.promised, most
 
 
@@ -90,7 +89,8 @@ def test_the_excess_is_never_above_the_promise(method, adversary, delay, order):
     for excess, promised, surprises in excesses(cal, adversary, delay, order):
         worst = max(worst, excess)
         assert excess <= promised + 1e-9
-        assert promised <= constant + 8.0 * surprises + 1e-8
+        # one more: what is issued may be more certain than what was staked, and then costs more than it frees
+        assert promised <= constant + 8.0 * (surprises + 1) + 1e-8
     if adversary is against and delay < 1_000:
         assert worst > 0.5 * promised, "the adversary is too weak to test anything"
 
