@@ -89,8 +89,7 @@ def test_the_excess_is_never_above_the_promise(method, adversary, delay, order):
     for excess, promised, surprises in excesses(cal, adversary, delay, order):
         worst = max(worst, excess)
         assert excess <= promised + 1e-9
-        # one more: what is issued may be more certain than what was staked, and then costs more than it frees
-        assert promised <= constant + 8.0 * (surprises + 1) + 1e-8
+        assert promised <= constant + 8.0 * surprises + 1e-8
     if adversary is against and delay < 1_000:
         assert worst > 0.5 * promised, "the adversary is too weak to test anything"
 

@@ -21,8 +21,8 @@ from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, row, weight_scale_state, whole
 
 #: Nats promised for each unit of information that a label may be late, and for each surprise: a label to which the
-#: score gives less than `LIKELY`.
-PROMISE_A_UNIT, PROMISE_A_SURPRISE, LIKELY = 1.0, 1.0, 0.25
+#: score gives less than `LIKELY`. That is at a knot, so that no score above it is given a part of what is below it.
+PROMISE_A_UNIT, PROMISE_A_SURPRISE, LIKELY = 1.0, 1.0, 1.0 / (1.0 + math.exp(1.25))
 #: As in the kernel: nats that a surprise may cost at most beyond its stake.
 MOST_EXTRA = 8.0
 #: Predictions whose labels are awaited, at most, where a delay is found; and the longest delay that may be given.
