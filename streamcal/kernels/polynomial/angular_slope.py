@@ -263,7 +263,11 @@ def _cell_bound(
     size: cython.double,
     precision: cython.double,
 ) -> cython.double:
-    """Return a lower bound of p′ between two θ: halve the part that may be below 0, from the left."""
+    """Return a lower bound of p′ between two θ: halve the part that may be below 0, from the left.
+
+    What is next to the least of the two values is not halved: where p′ is flat at −precision, rounding would take
+    each of 2²⁴ parts for the one that may be below it.
+    """
     h: cython.double
     f0: cython.double
     f1: cython.double
@@ -279,7 +283,7 @@ def _cell_bound(
         f1, s1 = _series(slopes, 0, cos(end)), -0.5 * sin(end) * _series(slopes, 1, cos(end))
         h = end - low
         bound = min(min(f0, f0 + h * s0 / 3.0), min(f1, f1 - h * s1 / 3.0)) - (h * d) ** 4 * size / 384.0
-        if bound < -precision and halvings < _HALVINGS and f1 > -precision:
+        if bound < min(-precision, min(f0, f1) - 0.1 * precision) and halvings < _HALVINGS and f1 > -precision:
             end = 0.5 * (low + end)
             halvings += 1
             continue
