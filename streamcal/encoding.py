@@ -39,9 +39,11 @@ ARRAY, ROWS, JSON = 1, 2, 3
 #: An array begins with the letter of its type, `=` or, for differences to the number before, `+`, and the stored type.
 HEAD = struct.Struct("<1s1s2s")
 #: The types of arrays that become extensions; other arrays become lists.
-WRITTEN = {np.dtype(kind) for kind in (np.bool_, np.int8, np.int64, np.float64)}
-READ = {b"b": np.dtype(np.bool_), b"i": np.dtype(np.int64), b"f": np.dtype(np.float64)}
+READ = {b"b": np.dtype(np.bool_), b"c": np.dtype(np.int8), b"i": np.dtype(np.int64), b"f": np.dtype(np.float64)}
+LETTERS = {dtype: letter for letter, dtype in READ.items()}
 STORED = {name.encode(): np.dtype(f"<{name}") for name in ("i1", "i2", "i4", "i8", "f4", "f8")}
+#: The types of integers shorter than 8 bytes, with the number below which they hold each.
+WHOLE = {"i1": 2**7, "i2": 2**15, "i4": 2**31}
 
 _SIZE = struct.Struct("<Q")
 
@@ -106,7 +108,7 @@ def _substitute(value: Any) -> Any:
 def _numbers(values: NDArray[Any] | Rows) -> Any:
     """Return an extension for a long array or long `Rows`, and a list for others."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
-        known = values.dtype in WRITTEN
+        known = values.dtype in LETTERS
         return msgspec.msgpack.Ext(ARRAY, _stored(values)) if known and len(values) >= LONG else values.tolist()
     columns = values.columns if isinstance(values, Rows) else list(np.moveaxis(values, 1, 0))
     if columns and len(values) >= LONG:
@@ -114,36 +116,36 @@ def _numbers(values: NDArray[Any] | Rows) -> Any:
     return values.tolist() if isinstance(values, Rows) else list(values)
 
 
-def _stored(numbers: NDArray[Any]) -> bytes:
+def _stored(numbers: NDArray[Any]) -> bytearray:
     """Encode the numbers of an array in the shortest type that represents each exactly, to the last bit."""
-    numbers = np.ascontiguousarray(numbers)
-    letter, step = numbers.dtype.kind.encode(), b"="
-    if letter == b"b":
-        numbers = numbers.astype(np.int8)
-    elif letter == b"f":
-        numbers = next((short for kind in ("i8", "f4") if (short := _exactly(numbers, kind)) is not None), numbers)
-    if numbers.dtype == np.int64:
-        numbers, whole = _narrow(numbers), numbers
-        if numbers.itemsize > 1 and (differences := _narrow(np.diff(whole, prepend=0))).itemsize < numbers.itemsize:
-            step, numbers = b"+", differences  # which may wrap around, and back
-    name = numbers.dtype.str[1:]
-    return HEAD.pack(letter, step, name.encode()) + numbers.astype(f"<{name}", copy=False).tobytes()
+    letter, step, kind = LETTERS[numbers.dtype], b"=", "i1"
+    if letter == b"f":
+        numbers = np.ascontiguousarray(numbers)
+        kind = next((kind for kind in ("i8", "f4") if _represents(kind, numbers)), "f8")
+        numbers = numbers.astype(kind, copy=False)
+    if numbers.dtype == np.int64 and (kind := _shortest(numbers)) != "i1":
+        differences = np.diff(numbers, prepend=0)  # which may wrap around, and back
+        if (shorter := _shortest(differences)) < kind:
+            step, kind, numbers = b"+", shorter, differences
+    content = bytearray(HEAD.size + int(kind[1]) * len(numbers))
+    HEAD.pack_into(content, 0, letter, step, kind.encode())
+    np.frombuffer(content, STORED[kind.encode()], offset=HEAD.size)[:] = numbers
+    return content
 
 
-def _exactly(numbers: NDArray[Any], kind: str) -> NDArray[Any] | None:
-    """Return floats in another type if it represents all of them to the last bit, which an integer does not for −0."""
+def _represents(kind: str, numbers: NDArray[Any]) -> bool:
+    """Return whether a type represents all floats to the last bit, which no integer does for −0."""
     with np.errstate(invalid="ignore", over="ignore"):
-        for part in (numbers[:TRIED], numbers):
-            short = part.astype(kind)
-            if (short.astype(np.float64).view(np.int64) != part.view(np.int64)).any():
-                return None
-    return short
+        return all(
+            (part.astype(kind).astype(np.float64).view(np.int64) == part.view(np.int64)).all()
+            for part in (numbers[:TRIED], numbers)
+        )
 
 
-def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
+def _shortest(numbers: NDArray[Any]) -> str:
+    """Return the shortest type of integers that holds all of these."""
     low, high = int(numbers.min()), int(numbers.max())
-    kinds = (np.int8, np.int16, np.int32, np.int64)
-    return numbers.astype(next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max))
+    return next((kind for kind, most in WHOLE.items() if -most <= low and high < most), "i8")
 
 
 def _extension(code: int, data: memoryview) -> Any:
@@ -159,8 +161,8 @@ def _extension(code: int, data: memoryview) -> Any:
         raise ValueError("no extension of this format")
     letter, step, name = HEAD.unpack_from(data)
     numbers = np.frombuffer(data, STORED[name], offset=HEAD.size)
-    if numbers.dtype.kind == "f" and (letter, step) != (b"f", b"="):
-        raise ValueError("floats are no differences and no integers")
+    if (numbers.dtype.kind == "f" and (letter, step) != (b"f", b"=")) or (letter == b"c" and name != b"i1"):
+        raise ValueError("floats are no differences and no integers, and integers no characters")
     if step == b"+":
         numbers = np.cumsum(numbers, dtype=np.int64)
     return numbers.astype(READ[letter])  # a copy: the data may begin at any byte, and belong to the whole state

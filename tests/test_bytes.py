@@ -261,6 +261,8 @@ NO_EXTENSIONS = [
     (1, b"i=f8" + bytes(8)),
     (1, b"f+f8" + bytes(8)),
     (1, b"O=i8" + bytes(8)),
+    (1, b"c=i8" + bytes(8)),
+    (1, b"c=f4" + bytes(8)),
     (2, b"\x90"),
     (2, b"\xc0"),
     (2, b"\x92" + column(2) + column(3)),
