@@ -369,7 +369,7 @@ def _bytes(value: Any) -> NDArray[np.int8]:
     """Read signed bytes."""
     found = np.asarray(value)
     ensure(found.ndim == 1 and (found.dtype in (np.int8, np.int64) or not len(found)), "the numbers are no bytes")
-    ensure(found.dtype == np.int8 or not len(found) or (int(found.min()) >= -128 and int(found.max()) < 128), "the numbers are no bytes")
+    ensure(not len(found) or (int(found.min()) >= -128 and int(found.max()) < 128), "the numbers are no bytes")
     return found.astype(np.int8)
 
 
