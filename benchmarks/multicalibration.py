@@ -360,20 +360,18 @@ def by_size(rows: int) -> str:
 
 #: Learns so many groups from chunks of rows; prints the growth of resident memory, in bytes, and that of its peak.
 PROCESS = """
-import os, resource, sys
+import sys
 import numpy as np
+from benchmarks.processes import peak, resident
 from streamcal.live import Multicalibrated
 number, text = int(sys.argv[1]), sys.argv[2] == "text"
-def resident():
-    with open("/proc/self/statm") as file:
-        return os.sysconf("SC_PAGE_SIZE") * int(file.read().split()[1])
 cal = Multicalibrated("identity", ["user"], bins=0, max_levels=number)
 cal.learn_many([0.1] * 10, {"user": [0] * 10}, [0] * 10)
 before = resident()
 for start in range(0, number, 10_000):
     levels = [f"user{k}" if text else k for k in range(start, min(start + 10_000, number))]
     cal.learn_many(np.full(len(levels), 0.1), {"user": levels}, np.zeros(len(levels)))
-print(resident() - before, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(resident() - before, peak() - before)
 """
 
 

