@@ -21,7 +21,7 @@ from streamcal.live.counted_bucket import Bucket, Group, Groups, Levels, Whole, 
 from streamcal.live.early import CELLS
 from streamcal.live.issued import Id, Issued, Keys, check_id, seconds
 from streamcal.live.join_state import COUNTS
-from streamcal.live.joining import HIGHEST, JUMP_HORIZONS, Joining, Span, Takers, checked_spans, joinable
+from streamcal.live.joining import HIGHEST, Joining, Span, Takers, checked_spans, joinable
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
 from streamcal.live.levels import column_of
@@ -191,8 +191,7 @@ class CountedJoin(Joining):
         cells = _cells_of(calibrator) if cells is None else whole_number(cells, "cells", 2, MOST_CELLS)
         self.spans = CountedSpans(*spans, spans[0] / math.ceil(spans[0] / longest), cells, bits)
         self.max_held = whole_number(max_rows, "max_rows", 2)
-        self.max_jump = JUMP_HORIZONS * spans[0] if max_jump is None else seconds(max_jump, "max_jump")
-        self.max_behind = spans[0] if max_behind is None else seconds(max_behind, "max_behind", or_zero=True)
+        self._limit_times(max_jump, max_behind)
         self._grid = grid_of(calibrator.scale, cells)
         self._begin_clock(calibrator)
         self._counts = dict.fromkeys(COUNTS, 0)
@@ -1029,10 +1028,7 @@ class CountedJoin(Joining):
         return join
 
     def __repr__(self) -> str:
-        horizon, early, _, late, bucket, cells, _ = self.spans
-        window = "" if early is None else f", early={early!r}"
-        kept = "" if late == horizon else f", late={late!r}"
-        return f"CountedJoin({self.calibrator!r}, horizon={horizon!r}{window}{kept}, bucket={bucket!r}, cells={cells})"
+        return f"CountedJoin({self._shown()}, bucket={self.spans.bucket!r}, cells={self.spans.cells})"
 
 
 class Unsigned:

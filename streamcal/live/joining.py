@@ -63,9 +63,16 @@ class Joining(Journaled):
     _clock: float
     _counts: dict[str, int]
     _curve: DelayCurve | None
+    _begun_again = "begin again without it"  # what repairs a clock that is far ahead
     _factor: float  # the share of clicks that labels have when they are learned
     _hold: float  # the age at which labels are learned now
     _number: int  # predictions issued
+
+    def _limit_times(self, jump: Span | None, behind: Span | None) -> None:
+        """Set how far the time of an event may be from the clock, and that of an impression behind it."""
+        horizon = self.spans.horizon
+        self.max_jump = JUMP_HORIZONS * horizon if jump is None else seconds(jump, "max_jump")
+        self.max_behind = horizon if behind is None else seconds(behind, "max_behind", or_zero=True)
 
     def _begin_clock(self, calibrator: Any) -> None:
         """Set the clock and the versions of a join that has issued nothing."""
@@ -120,7 +127,7 @@ class Joining(Journaled):
 
     @property
     def learns_at_horizon(self) -> bool:
-        """Whether labels are learned at the horizon now: without `early`, or while its share is below 0.1."""
+        """Whether labels are learned at the horizon now: without `early`, at first, or while its share is below 0.1."""
         return self._curve is None or self._curve.waits
 
     def report_delay(self) -> float | None:
@@ -163,6 +170,13 @@ class Joining(Journaled):
     def _of_horizon(self, p: float, score: float) -> float:
         """Convert the probability of a click that is known early to that of a click within the horizon."""
         return max(p, min(p / self._factor, max(HIGHEST, score)))
+
+    def _shown(self) -> str:
+        """Return the calibrator and the spans as arguments of the constructor."""
+        horizon, early, _, late = self.spans[:4]
+        window = "" if early is None else f", early={early!r}"
+        kept = "" if late == horizon else f", late={late!r}"
+        return f"{self.calibrator!r}, horizon={horizon!r}{window}{kept}"
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -251,7 +265,7 @@ class Joining(Journaled):
             raise ClockError(
                 f"the impression is {self._clock - t:.6g} s older than the latest event, and more than max_behind="
                 f"{self.max_behind:.6g}: drop it or correct its time; or an event before was far ahead, at "
-                f"{self._clock:.15g}: begin again without it"
+                f"{self._clock:.15g}: {self._begun_again}"
             )
 
 
