@@ -28,7 +28,7 @@ from streamcal import (
 from streamcal.errors import ClockError
 from streamcal.kernels.counts.counted_rows import NO_ROW, PROBES, ClickFilter, CountedRows
 from streamcal.kernels.counts.tokens import LENGTH, Signer
-from streamcal.live import CountedJoin, Journal, LabelJoin, Multicalibrated, Segmented, Shadow
+from streamcal.live import CountedJoin, Journal, LabelJoin, Multicalibrated, Segmented, Shadow, migrate
 from streamcal.live.counted_bucket import SLICE, Group, Groups, spread
 
 #: With this horizon and width, every time is a multiple of the width, exactly.
@@ -549,6 +549,29 @@ def test_a_label_join_with_counts_is_a_counted_join():
     assert isinstance(LabelJoin("online-platt", "6h", pending="each"), LabelJoin)
     with pytest.raises(InputError, match="'each' or 'counts'"):
         LabelJoin("online-platt", "6h", pending="columns")
+    for given, message in (
+        ({"pending": "counts", "max_held": 10}, "max_held= needs pending='each'"),
+        ({"max_rows": 10}, "max_rows= needs pending='counts'; leave it out for pending='each'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            LabelJoin("online-platt", "6h", **given)
+
+
+def test_a_label_join_reads_the_states_of_both_kinds(tmp_path):
+    for pending in ("each", "counts"):
+        join = LabelJoin("online-platt", "6h", pending=pending)
+        join.issue(*([7] if pending == "each" else []), 0.3, 5.0)
+        for read in (LabelJoin.from_bytes(join.to_bytes()), LabelJoin.from_state(join.state_dict())):
+            assert type(read) is type(join)
+            assert (read.waiting, read.to_bytes()) == (1, join.to_bytes())
+    with pytest.raises(StateError, match="not of 'CountedJoin'"):
+        CountedJoin.from_bytes(LabelJoin("online-platt", "6h").to_bytes())
+    with Journal(tmp_path / "counts.journal") as journal:
+        counted(OnlinePlatt(), journal=journal).issue(0.3, 7.0)
+        with pytest.raises(StateError, match="counted cannot be migrated"):
+            migrate(journal, LabelJoin(OnlinePlatt(), HORIZON))
+        with pytest.raises(InputError, match="a CountedJoin is not possible"):
+            migrate(journal, counted(OnlinePlatt()))
 
 
 def test_the_width_of_a_bucket_divides_the_horizon():

@@ -33,6 +33,7 @@ from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.keys import LARGEST_WHOLE
 from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.saved import own_class
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ AT_ONCE, RETRIED = 65_536, 8
 FEW_ALIKE = 16
 #: Compiled steps take no later times: they may be in a shorter unit, of which a method warns.
 LARGEST_TIME = 1e11
+#: Parameters of one kind of pending predictions alone.
+OWN = {"each": ("max_held", "max_unknown"), "counts": ("key", "bucket", "cells", "max_rows", "click_bits")}
 NO_LABELS = np.empty(0, dtype=np.uint8)
 
 
@@ -117,7 +120,8 @@ class LabelJoin(Holding, Joining):
         With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
     pending : str
         "each" remembers each prediction. With "counts" this constructor returns a `CountedJoin`, which has its own
-        parameters: it counts predictions in constant memory, and its `issue` returns a token in place of an id.
+        parameters: it counts predictions in constant memory, and its `issue` returns a token in place of an id. States
+        of both are read by `LabelJoin.from_bytes` and `from_state`.
     max_held : int
         The number of predictions remembered, default 1,000,000; docs/late_labels_measured.md has what each takes. At
         this number, learned predictions are forgotten first. If this many wait for labels, every second one is dropped,
@@ -172,12 +176,21 @@ class LabelJoin(Holding, Joining):
     """
 
     _begun_again = "begin again without it, or turn the clock of a journal back with migrate(clock=)"
+    _used_again = "give its parameters or another path, or migrate it (streamcal.live.migrate, or serve --migrate)"
 
     def __new__(cls, *given: Any, pending: str = "each", **named: Any) -> Any:
         """Return a join; where predictions are to be counted, a `CountedJoin`."""
-        if one_of(pending, "pending", ("each", "counts")) == "counts":
-            return CountedJoin(*given, **named)
-        return super().__new__(cls)
+        counts = one_of(pending, "pending", tuple(OWN)) == "counts"
+        kind, other = ("counts", "each") if counts else ("each", "counts")
+        for name in OWN[other]:
+            if name in named:
+                raise InputError(f"{name}= needs pending={other!r}; leave it out for pending={kind!r}")
+        return CountedJoin(*given, **named) if counts else super().__new__(cls)
+
+    @classmethod
+    def _of_class(cls, name: Any) -> Any:
+        """Return the class of a state: a `CountedJoin` for one that counts, as the constructor does."""
+        return CountedJoin if name == CountedJoin.__name__ else own_class(cls, name)
 
     def __init__(
         self,
@@ -217,7 +230,7 @@ class LabelJoin(Holding, Joining):
         self._on_many: Callable[..., object] | None = None
         self._steps: PendingSteps | None = None
         self._steps_of: Any = None
-        self._warned_of_reports = self._warned_of_share = False
+        self._warned_of_reports = False
         self._behind = 0  # impressions in a row that were older than the clock by more than the age of learning
 
     # -- results ---------------------------------------------------------------------------------------------------
@@ -780,16 +793,7 @@ class LabelJoin(Holding, Joining):
         curve.add(cell, inside=outcome.cell == cell)
         if cell + 1 < len(curve.edges):
             heappush(ages, (self._table.at(place) + curve.edges[cell + 1], number, cell + 1, id))
-        curve.turn(self._number)
-        if curve.has_few and not self._warned_of_share:
-            self._warned_of_share = True
-            share = f"{100.0 * curve.share()[0]:.2g} %"
-            warn(
-                f"few clicks are known within early={self._soonest:g} s, {share}, and they are reported "
-                f"{self._report_delay:.4g} s after their own time on average: labels are learned at the horizon while "
-                "the share is so small; give a longer early, or None"
-            )
-        self._follow_curve()
+        self._turn_curve(curve)
 
     def _match(self, place: int, one: Issued) -> None:
         """Join an impression with its outcome, which came before it."""
