@@ -80,7 +80,7 @@ class CountedRows:
     def add(self, key: cython.longlong, score: cython.double, room: cython.bint) -> cython.longlong:
         """Count a prediction, and return its row; `NO_ROW` where a new one is needed and there is no room."""
         place: cython.Py_ssize_t = self._slot(key)
-        row: cython.Py_ssize_t = self._slots[place]
+        row: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, self._slots[place])  # tokens need it as `int`
         if row < 0:
             if not room:
                 return _NO_ROW
