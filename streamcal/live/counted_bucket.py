@@ -19,6 +19,8 @@ from streamcal.statistics.grid import MOST_CELLS, Grid
 
 #: Observations that are expanded at once, where a bucket is learned one by one.
 SLICE = 65_536
+#: Times beyond this many buckets from 0 are refused: buckets could not be told apart.
+FURTHEST = 2.0**50
 #: 1/φ: where the first of equal observations is among the others.
 GOLDEN = 0.6180339887498949
 

@@ -15,7 +15,7 @@ from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.kernels.counts.counted_rows import NO_ROW, ClickFilter
 from streamcal.kernels.counts.tokens import LENGTH
 from streamcal.live import counted_events, counted_state, events
-from streamcal.live.counted_bucket import Bucket, Group, Groups, Levels, Whole, groups_of, spread
+from streamcal.live.counted_bucket import FURTHEST, Bucket, Group, Groups, Levels, Whole, groups_of, spread
 from streamcal.live.counted_tokens import Tokens
 from streamcal.live.early import CELLS
 from streamcal.live.issued import Id, Issued, Keys, check_id, seconds
@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 #: Buckets of a horizon, and of `early`, by default.
 BUCKETS, EARLY_BUCKETS = 120, 4
+#: Buckets of a horizon at most.
+MOST_BUCKETS = 2**20
 #: Cells by default: those of a method on a grid of at most the second number, else the first.
 FEW_CELLS, MANY_CELLS = 1_024, 4_096
 #: Bits by which the clicks of a bucket are remembered.
@@ -181,6 +183,11 @@ class CountedJoin(Joining):
         width = spans[0] / BUCKETS if spans[1] is None else min(spans[0] / BUCKETS, spans[1] / EARLY_BUCKETS)
         longest = width if bucket is None else seconds(bucket, "bucket")
         allowed = f"a multiple of 8 from 64 to {2**32}"
+        if not (longest > 0.0 and spans[0] / longest <= MOST_BUCKETS):
+            raise InputError(
+                f"buckets of {longest:g} s are not possible for a horizon of {spans[0]:g} s, which has at most "
+                f"{MOST_BUCKETS:,} of them; give a longer {'early' if bucket is None else 'bucket'}"
+            )
         bits = whole_number(click_bits, "click_bits", 64, 2**32, allowed)
         if bits % 8:
             raise InputError(f"click_bits={click_bits!r} is not possible; give {allowed}")
@@ -823,6 +830,14 @@ class CountedJoin(Joining):
             return np.full(n, self._time(t))
         times, self._first_time = check_times_of_one_kind(t, n, self._first_time)
         return times
+
+    def _check_far(self, t: float) -> None:
+        if not abs(t) < FURTHEST * self.spans.bucket:
+            raise ClockError(
+                f"time {t!r} is not possible with buckets of {self.spans.bucket:g} s; give times in seconds, or a "
+                "longer bucket or horizon"
+            )
+        super()._check_far(t)
 
     def _check_clock(self, t: FloatArray) -> None:
         """Raise `ClockError` where a time of impressions in order would be refused."""
