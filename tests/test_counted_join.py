@@ -515,6 +515,28 @@ def test_early_labels_have_the_share_of_clicks_that_are_known(fast):
     assert q[-500:].mean() == pytest.approx(0.3, abs=0.05)
 
 
+def test_clicks_that_are_reported_late_are_not_early():
+    """A click a second after its impression, reported after 30 s, is known late: no label is learned early."""
+    plain, join = LabelJoin(OnlinePlatt(), HORIZON, early=8.0), counted(OnlinePlatt(), early=8.0)
+    tokens = []
+
+    def taken():
+        for k in range(3_000):
+            t = k / 10.0
+            plain.issue(k, 0.3, t)
+            tokens.append(join.issue(0.3, t).token)
+            if k >= 300 and k % 3 == 0:
+                plain.resolve(k - 300, True, t - 29.0)
+                join.resolve(tokens[k - 300], True, t - 29.0)
+
+    with pytest.warns(RuntimeWarning, match="reported 29 s after their own time"):
+        taken()
+    assert join.learns_at_horizon
+    assert plain.learns_at_horizon
+    assert join.early_share()[0] == pytest.approx(plain.early_share()[0], abs=0.02)
+    assert join.report_delay() == pytest.approx(29.0)
+
+
 def test_a_version_has_its_own_calibration():
     join = counted(OnlinePlatt(discount=1.0))
     tokens = [join.issue(0.2, k / 100.0, version="a" if k < 100 else "b").token for k in range(200)]
@@ -552,6 +574,14 @@ def test_what_cannot_be_counted_is_refused_by_name():
     ):
         with pytest.raises(InputError):
             CountedJoin(OnlinePlatt(), HORIZON, **given)
+
+
+def test_an_id_is_refused_with_the_reason():
+    """An impression that is issued again would count twice, and no memory that does not grow with ids knows it."""
+    join = counted(OnlinePlatt())
+    with pytest.raises(InputError, match=r"id 'a1' is not possible: .* takes memory for each; keep the answer"):
+        join.issue(id="a1", score=0.3, t=7.0)
+    assert join.tally()["issued"] == 0
 
 
 def test_a_label_join_with_counts_is_a_counted_join():

@@ -268,7 +268,14 @@ class CountedJoin(Joining):
     # -- events ----------------------------------------------------------------------------------------------------
 
     def issue(
-        self, score: float, t: Time, keys: Keys | None = None, version: Id | None = None, *, w: float = 1.0
+        self,
+        score: float,
+        t: Time,
+        keys: Keys | None = None,
+        version: Id | None = None,
+        *,
+        w: float = 1.0,
+        id: Id | None = None,
     ) -> Answer:
         """Issue the calibrated probability of an impression, and a token for its click.
 
@@ -276,6 +283,9 @@ class CountedJoin(Joining):
         ----------
         score, t, keys, version, w
             As of `LabelJoin.issue`. Levels of fields that the calibrator does not read are left out.
+        id : None
+            An id is refused: to know which ids were issued takes memory for each of them. Keep the answer of an
+            impression that may come again, and give it once more.
 
         Returns
         -------
@@ -289,6 +299,11 @@ class CountedJoin(Joining):
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
+        if id is not None:
+            raise InputError(
+                f"id {id!r} is not possible: counts do not know which ids were issued, for that takes memory for each; "
+                "keep the answer of an impression that may come again and give it once more, or use pending='each'"
+            )
         if score.__class__ is not float or not self._first <= score <= self._last:
             score = self._check_score(score)
         weight = w if w.__class__ is float and w == 1.0 else check_weight(w)

@@ -476,6 +476,8 @@ class LabelJoin(Holding, Joining):
                     came = rows.when[done] <= rows.t[done] + self.spans.horizon
                     written = events.with_outcomes(written, rows.ids[done], rows.y[done], rows.when[done], came)
                 journal.append_many(written)
+            if steps.labels:
+                self._tell_learned(steps)
             if steps.judges:
                 assert self._on_many is not None
                 self._on_many(*steps.told())
@@ -491,7 +493,7 @@ class LabelJoin(Holding, Joining):
         learner = self._versions[self._newest]
         kernel = learner.kernel
         told = self._on_label is None or self._on_many is not None
-        alone = self._curve is None and self._stride == 1 and self.on_learned is None
+        alone = self._curve is None and self._stride == 1
         if kernel is None or not (told and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
             return None
         if not (again or type(self._first_time) is float) or not len(t):
@@ -507,6 +509,7 @@ class LabelJoin(Holding, Joining):
         steps.unlearned = self._unlearned
         steps.unjudged = -1 if self._unjudged is None else self._unjudged
         steps.reports, steps.report_delay = self._reports, self._report_delay
+        steps.labels = None if self.on_learned is None else []
         return steps
 
     def _take_back(self, steps: PendingSteps) -> None:
@@ -520,6 +523,13 @@ class LabelJoin(Holding, Joining):
             self._counts[name] += getattr(steps, name)
             setattr(steps, name, 0)
         steps.matched = 0
+
+    def _tell_learned(self, steps: PendingSteps) -> None:
+        """Call `on_learned` with the labels that compiled steps have learned, in order."""
+        labels, steps.labels = steps.labels, []
+        assert self.on_learned is not None
+        for issued, w, y in labels:
+            self.on_learned(tuple.__new__(Issued, issued)._replace(w=w), y)
 
     def resolve(self, id: Id, y: Label, t: Time, *, w: float | None = None) -> bool:
         """Tell the outcome of an impression.
