@@ -125,10 +125,10 @@ def test_a_large_batch_is_taken_in_columns(make, monkeypatch):
         given.append(Event(f"i{k}", score, None, 20.0 * k + 1.0))
         if draws.random() < 0.02:
             given.append(Event(draws.choice([f"i{k}", "i1", "", None]), 0.5, None, 20.0 * k + 2.0))
-    clicks = [
-        Event(one.id, None, float(draws.random() < 0.7), one.t + 5_000.0) for one in given if draws.random() < 0.1
-    ]
-    given += [one._replace(t=one.t // 4_000.0 * 4_000.0 + 0.5 + k * 1e-3) for k, one in enumerate(clicks)]
+    for k, one in enumerate([one for one in given if draws.random() < 0.3]):  # clicks are uploaded every 2,000 s
+        at = (one.t // 2_000.0 + 1.0) * 2_000.0 + 0.5 + k * 1e-5
+        given.append(Event(one.id, None, float(draws.random() < 0.7), at))
+    given.sort(key=lambda one: one.t)
     rows, columns = [], []
     for verb, into in (("issue_many", columns), ("resolve_many", rows)):
         plain = getattr(LabelJoin, verb)
