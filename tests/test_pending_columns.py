@@ -104,6 +104,21 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
             assert again.state_dict() == one.state_dict()
 
 
+@pytest.mark.parametrize("name", ["online-platt", "auto"])
+def test_what_is_learned_is_told_the_same(name: str) -> None:
+    """`on_learned` gets each label with its weight, in order, and sees the join as it is after the rows taken."""
+    rows, told = events(6), []
+    for many in (False, True):
+        found: list[Any] = []
+        join = LabelJoin(METHODS[name](), 100.0, late=0.0)
+        join.on_learned = lambda one, y, found=found: found.append((one, y))
+        taken(join, rows, 700, many=many)
+        told.append(found)
+        assert len(found) == join.tally()["learned"] > 1_000
+    assert told[0] == told[1]
+    assert any(one.w == 3.0 for one, _ in told[0])
+
+
 def test_what_watches_is_told_the_same() -> None:
     """In columns where there is a function for them, and otherwise row by row."""
     rows = events(5)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.live.issued import ConflictError, Id, Issued, Keys, check_id, ids_of
+from streamcal.live.joining import JUMP_HORIZONS
 from streamcal.live.keyed import Columns as Levels
-from streamcal.live.label_join import JUMP_HORIZONS, RETRIED, LabelJoin, Rows
+from streamcal.live.label_join import RETRIED, LabelJoin, Rows
 from streamcal.parameters.types import FloatArray
 from streamcal.states import listed, number, record, row, unread, whole
 from streamcal.stream.checkpoints import Checkpoint
