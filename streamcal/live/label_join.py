@@ -286,6 +286,16 @@ class LabelJoin(Holding, Journaled):
         return min(*ages, *waiting, *learned, math.inf, math.inf)
 
     @property
+    def newest(self) -> Id | None:
+        """The newest version of the model."""
+        return self._newest
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether `issue_many` and `resolve_many` take plain rows by compiled steps: by the calibrator, so far."""
+        return self._curve is None and self._versions[self._newest].kernel is not None
+
+    @property
     def versions(self) -> list[tuple[Id | None, Any, float]]:
         """The versions of the model whose calibration is kept, the newest last.
 
