@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from functools import lru_cache
 from json.encoder import encode_basestring as _text
 from typing import Any
 
@@ -17,6 +18,9 @@ REPEATED = bytes((REPEAT,))
 #: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive; it has
 #: a weight.
 INTEGER, MORE, POSITIVE, WEIGHED = 1, 2, 4, 8
+
+#: Levels whose texts are remembered.
+USUAL = 4_096
 
 _ISSUED = struct.Struct("<BBHddd")  # kind, bits, length of the id, t, score, p
 _RESOLVED = struct.Struct("<BBHd")
@@ -53,7 +57,7 @@ def issued_rows(
             if one is None and version is None and w_ == 1.0:
                 found.append(pack_(ISSUE, integer, len(written), time, score, p_) + written)
             else:
-                rest = _more(version, one, w_)
+                rest = _more(version, one, w_) if one is None or w_ != 1.0 else _usual(version, tuple(one.items()))
                 found.append(pack_(ISSUE, integer | MORE, len(written), time, score, p_) + written + rest)
         return found
     for id, time, score, p_ in rows:
@@ -93,6 +97,12 @@ def _more(version: Id | None, keys: Keys | None, w: float) -> bytes:
         levels = f"{{{','.join([f'{_text(field)}:{_plain(level)}' for field, level in keys.items()])}}}"
     text = f"[{'null' if version is None else _plain(version)},{levels},{float(w)!r}]"
     return text.encode("utf-8", "surrogatepass")  # levels of files that are not UTF-8 have lone surrogates
+
+
+@lru_cache(USUAL)
+def _usual(version: Id | None, levels: tuple[tuple[str, str | int], ...]) -> bytes:
+    """Write [version, keys, 1.0] as `_more` does; most rows have the levels of others."""
+    return _more(version, dict(levels), 1.0)
 
 
 def _plain(value: str | int) -> str:
