@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from streamcal.errors import InputError
 from streamcal.names import did_you_mean
 from streamcal.parameters.types import FloatArray
 from streamcal.serving.items import Columns, Items, plain_columns, require_few
 from streamcal.serving.reading import RefusedError
+from streamcal.serving.settings import LONGEST_TEXT
+from streamcal.stream.arrow import pyarrow as pa
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 #: What a stream ends with.
@@ -34,13 +35,14 @@ def read(body: bytes, issue: bool, most: int, max_keys: int) -> Items:
             raise pa.ArrowInvalid("it does not end as a stream does, and may be cut off")
         require_few(_rows_of(body), most)
         with pa.ipc.open_stream(body, options=pa.ipc.IpcReadOptions(use_threads=False)) as stream:
-            _require_columns(stream.schema, issue)
+            _require_columns(stream.schema, issue, max_keys)
             table = stream.read_all()
         table.validate(full=True)  # offsets of texts, which are read next
         table = table.combine_chunks()
+        _require_small(table, max_keys)
         columns = _columns(table, issue, max_keys)
         return Items(len(table), columns, lambda: _dicts(table), table["id"])
-    except (pa.ArrowException, OSError, UnicodeDecodeError, struct.error, EOFError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, struct.error, EOFError, IndexError) as error:
         text = " ".join(str(error).partition(";")[0].split())[:200]
         raise RefusedError(400, f"the body is no stream of Arrow: {text}; give all of its bytes", "body") from None
 
@@ -90,7 +92,7 @@ def _table(data: bytes, table: int, number: int) -> int:
     return int(place + struct.unpack_from("<I", data, place)[0])
 
 
-def _require_columns(schema: Any, issue: bool) -> None:
+def _require_columns(schema: Any, issue: bool, max_keys: int) -> None:
     """Raise `RefusedError` unless all columns are known, there once and of a possible type."""
     known, needed = FIELDS[issue], NEEDED[issue]
     for name in schema.names:
@@ -102,9 +104,32 @@ def _require_columns(schema: Any, issue: bool) -> None:
         kind, allowed = schema.field(name).type, _allowed(name)
         if not _possible(name, kind):
             raise RefusedError(422, f"column {name} of type {str(kind)[:60]} is not possible; give {allowed}", name)
+        if name == "keys" and pa.types.is_struct(kind) and kind.num_fields > max_keys:
+            raise RefusedError(422, f"{kind.num_fields} keys are not possible; give at most {max_keys}", name)
     for name in needed:
         if name not in schema.names:
             raise RefusedError(422, f"{name} is missing; give {', '.join(needed)}", name)
+
+
+def _require_small(table: Any, max_keys: int) -> None:
+    """Raise `RefusedError` for a stream that is larger as objects: few bytes may refer to a long text many times."""
+    for name in table.column_names:
+        for chunk in table[name].chunks:
+            for part in _parts(chunk):
+                texts = part.dictionary.to_pylist() if pa.types.is_dictionary(part.type) else []
+                if any([isinstance(text, str) and len(text) > LONGEST_TEXT for text in texts]):
+                    raise RefusedError(422, f"a text is too long; give at most {LONGEST_TEXT} characters", name)
+                if name == "keys" and len(part) > len(table) * max_keys:
+                    raise RefusedError(422, f"a row has too many keys; give at most {max_keys}", name)
+
+
+def _parts(column: Any) -> list[Any]:
+    """Return the arrays of levels of a column of keys, or the column alone."""
+    if pa.types.is_map(column.type):
+        return [column.items]
+    if pa.types.is_struct(column.type):
+        return [column.field(k) for k in range(column.type.num_fields)]
+    return [column]
 
 
 def _allowed(name: str) -> str:
@@ -151,7 +176,7 @@ def _columns(table: Any, issue: bool, max_keys: int) -> Columns | None:
     if not all([one.isascii() for one in given if one.__class__ is str]):
         return None
     keys = _keys(table["keys"]) if "keys" in names else None
-    versions = set(table["version"].unique().to_pylist()) if "version" in names else {None}
+    versions = set(table["version"].to_pylist()) if "version" in names else {None}
     try:
         return plain_columns(given, numbers[value], t, numbers.get("w"), keys, versions, max_keys if issue else None)
     except InputError:  # the check of each row says which
@@ -160,8 +185,7 @@ def _columns(table: Any, issue: bool, max_keys: int) -> Columns | None:
 
 def _numbers(column: Any) -> FloatArray:
     """Return a column of numbers, NaN for null."""
-    found: FloatArray = column.cast(pa.float64(), safe=False).to_numpy()
-    return np.ascontiguousarray(found, dtype=np.float64)
+    return np.ascontiguousarray(column.to_numpy(), dtype=np.float64)
 
 
 def _keys(column: Any) -> list[Any]:
@@ -189,7 +213,7 @@ def written(items: Items, answers: Sequence[Any], errors: Sequence[dict[str, Any
     """Write answers as a stream: null in a row that is refused, which has `status`, `error`, `where` and `allowed`."""
     ids = _given_ids(items)
     if issue:
-        p = pa.array([None if one is None else one.p for one in answers], pa.float64())
+        p: Any = pa.array([None if one is None else one.p for one in answers], pa.float64())
         versions = [None if one is None or one.version is None else str(one.version) for one in answers]
         columns = {"id": ids, "p": p, "version": pa.array(versions, pa.string())}
     else:
