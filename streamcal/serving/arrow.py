@@ -25,6 +25,9 @@ KIND, HEADER, LENGTH, DATA, COMPRESSION = 1, 2, 0, 1, 3
 #: Columns that each row needs, and those that may be null or left out, for impressions and for outcomes.
 NEEDED = {True: ("id", "score"), False: ("id", "y")}
 FIELDS = {True: ("id", "score", "t", "keys", "version", "w"), False: ("id", "y", "t", "w")}
+#: Columns of answers; the last four are null unless a row is refused.
+REFUSED = ("status", "error", "where", "allowed")
+ISSUED, KNOWN = ("id", "p", "version", *REFUSED), ("id", "known", "contradicts", *REFUSED)
 TEXTS = (pa.types.is_string, pa.types.is_large_string)
 
 
@@ -217,24 +220,17 @@ def written(items: Items, answers: Sequence[Any], errors: Sequence[dict[str, Any
         versions = [None if one is None or one.version is None else str(one.version) for one in answers]
         columns = {"id": ids, "p": p, "version": pa.array(versions, pa.string())}
     else:
-        known = {name: [None if one is None else getattr(one, name) for one in answers] for name in KNOWN}
+        known = {name: [None if one is None else getattr(one, name) for one in answers] for name in KNOWN[1:3]}
         columns = {"id": ids, **{name: pa.array(column, pa.bool_()) for name, column in known.items()}}
     by_row = {one["index"]: one for one in errors}
-    for name, kind in (
-        ("status", pa.int16()),
-        ("error", pa.string()),
-        ("where", pa.string()),
-        ("allowed", pa.string()),
-    ):
+    for name in REFUSED:
+        kind = pa.int16() if name == "status" else pa.string()
         found = [by_row[k][name] if k in by_row else None for k in range(len(answers))] if errors else None
         columns[name] = pa.nulls(len(answers), kind) if found is None else pa.array(found, kind)
     table, sink = pa.table(columns), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return bytes(sink.getvalue())
-
-
-KNOWN = ("known", "contradicts")
 
 
 def _given_ids(items: Items) -> Any:
