@@ -50,7 +50,10 @@ logger = logging.getLogger("streamcal.serve")
 VARIABLES = "STREAMCAL_SERVE"
 #: The variable of the environment with the token of clients, or several with commas.
 TOKEN = "STREAMCAL_TOKEN"
-NEEDED = "streamcal serve needs starlette, uvicorn and prometheus-client: pip install '.[serve]' in streamcal's folder"
+NEEDED = (
+    "streamcal serve needs starlette, uvicorn, prometheus-client and msgspec: "
+    "pip install '.[serve]' in streamcal's folder"
+)
 LEVELS = ("debug", "info", "warning", "error")
 DURABILITIES, CLOCKS = ("disk", "memory"), ("server", "events")
 #: With the clock of the server no time is too far ahead: the process may have been down for any time.
