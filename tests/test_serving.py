@@ -1495,6 +1495,8 @@ def test_headers_have_to_come_in_time_and_busy_connections_keep_their_places(mon
         (["--horizon", "1h", "--memory", "--method", "opz"], "did you mean"),
         (["--horizon", "1h", "--memory", "--log-level", "loud"], "--log-level"),
         (["--horizon", "1h", "--memory", "--issue-durability", "none"], "disk, memory"),
+        (["--horizon", "1h", "--memory", "--pending", "counts"], "streamcal.live.CountedJoin"),
+        (["--horizon", "1h", "--memory", "--pending", "all"], "each, counts"),
     ],
 )
 def test_the_command_says_what_is_wrong_with_its_options(options, message):
